@@ -1,0 +1,2 @@
+//! coldstream
+fn main() {}

@@ -1,0 +1,194 @@
+//! What the scan reader costs against a plain direct reader of the same file, in turn within
+//! one run: consumers of 4 KiB and 64 KiB beside whole 1 MiB `O_DIRECT` reads with as many
+//! requests in flight, and 200 files merged at once under the cap. Prints medians and ratios.
+
+use coldstream_io::alignment::Alignment;
+use coldstream_io::scan::{Method, NoHost, Outcome, Request, Scanner, Settings};
+use coldstream_io::sys::{aio, file};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Instant;
+
+const FILE_BYTES: u64 = 512 << 20;
+const WINDOW_BYTES: usize = 1 << 20;
+const ROUNDS: usize = 7;
+
+fn main() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let file = make_file(&directory.path().join("1.sst"), FILE_BYTES);
+    println!(
+        "one file of {} MiB, 1 MiB windows, {ROUNDS} rounds in turn, medians",
+        FILE_BYTES >> 20
+    );
+    println!(
+        "{:>9}  {:>9}  {:>12}  {:>12}  {:>6}  spread of the ratio",
+        "in flight", "consumer", "plain MiB/s", "scan MiB/s", "ratio"
+    );
+    for in_flight in [1, 2, 4] {
+        for chunk_bytes in [4096, 65_536] {
+            compare(
+                &directory.path().join("1.sst"),
+                &file,
+                in_flight,
+                chunk_bytes,
+            );
+        }
+    }
+    merge(directory.path());
+}
+
+fn compare(path: &Path, file: &File, in_flight: usize, chunk_bytes: usize) {
+    let settings = Settings {
+        window_bytes: WINDOW_BYTES,
+        windows_in_flight: in_flight,
+        memory_bytes: 64 << 20,
+    };
+    let scanner = Scanner::for_process(settings).expect("scanner");
+    let mut plain = Vec::new();
+    let mut scan = Vec::new();
+    let mut ratios = Vec::new();
+    for _ in 0..ROUNDS {
+        let plain_rate = rate(FILE_BYTES, || plain_direct(path, in_flight));
+        let scan_rate = rate(FILE_BYTES, || consume(scanner, 0, file, chunk_bytes));
+        plain.push(plain_rate);
+        scan.push(scan_rate);
+        ratios.push(scan_rate / plain_rate);
+    }
+    println!(
+        "{in_flight:>9}  {:>9}  {:>12.0}  {:>12.0}  {:>6.2}  {:.2}–{:.2}; windows peak {} KiB",
+        format!("{} KiB", chunk_bytes >> 10),
+        median(&mut plain),
+        median(&mut scan),
+        median(&mut ratios),
+        ratios[0],
+        ratios[ROUNDS - 1],
+        scanner.pool().peak_bytes() >> 10,
+    );
+}
+
+/// 200 files read in turn, 4 KiB each, as a merge does.
+fn merge(directory: &Path) {
+    const FILES: u32 = 200;
+    const MERGED_BYTES: u64 = 4 << 20;
+    let files: Vec<File> = (0..FILES)
+        .map(|number| make_file(&directory.join(format!("merge-{number}.sst")), MERGED_BYTES))
+        .collect();
+    let settings = Settings {
+        window_bytes: WINDOW_BYTES,
+        windows_in_flight: 1,
+        memory_bytes: 64 << 20,
+    };
+    let scanner = Scanner::for_process(settings).expect("scanner");
+    let mut buffer = [0; 4096];
+    let mut passed_through = 0;
+    let rate = rate(u64::from(FILES) * MERGED_BYTES, || {
+        for offset in (0..MERGED_BYTES).step_by(buffer.len()) {
+            for (slot, file) in files.iter().enumerate() {
+                if !read(scanner, slot as u32, file, offset, &mut buffer) {
+                    passed_through += 1;
+                }
+            }
+        }
+    });
+    println!(
+        "{FILES} files merged: {rate:.0} MiB/s, windows peak {} MiB of a cap of {} MiB, {passed_through} reads passed through",
+        scanner.pool().peak_bytes() >> 20,
+        scanner.pool().cap_bytes() >> 20,
+    );
+}
+
+fn make_file(path: &Path, bytes: u64) -> File {
+    let mut writer = File::create(path).expect("create");
+    let block: Vec<u8> = (0..1_u32 << 18)
+        .flat_map(|word| word.wrapping_mul(2654435761).to_le_bytes())
+        .collect();
+    for _ in 0..bytes / block.len() as u64 {
+        writer.write_all(&block).expect("write");
+    }
+    writer.sync_all().expect("sync");
+    file::advise(writer.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED).expect("drop");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    File::open(path).expect("open")
+}
+
+fn rate(bytes: u64, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    bytes as f64 / (1 << 20) as f64 / start.elapsed().as_secs_f64()
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn consume(scanner: &Scanner, slot: u32, file: &File, chunk_bytes: usize) {
+    let mut buffer = vec![0; chunk_bytes];
+    for offset in (0..FILE_BYTES).step_by(chunk_bytes) {
+        assert!(
+            read(scanner, slot, file, offset, &mut buffer),
+            "every read is served"
+        );
+    }
+}
+
+fn read(scanner: &Scanner, slot: u32, file: &File, offset: u64, buffer: &mut [u8]) -> bool {
+    let request = Request {
+        slot,
+        descriptor: file.as_raw_fd(),
+        // As in the preload library, each read pays for a look at the file.
+        stamp: file::stamp(file.as_raw_fd()).expect("fstat"),
+        method: Method::Direct(Alignment::covering(1, 1).expect("page")),
+        offset,
+    };
+    matches!(
+        scanner.read_into(&request, buffer, &NoHost),
+        Outcome::Served {
+            cached_bytes: 0,
+            ..
+        }
+    )
+}
+
+/// Whole windows through `O_DIRECT`, `in_flight` at a time, into reused buffers.
+fn plain_direct(path: &Path, in_flight: usize) {
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(path)
+        .expect("open direct");
+    let mut memory = vec![0_u8; WINDOW_BYTES * (in_flight + 1)];
+    let base = memory.as_mut_ptr();
+    let base = base.wrapping_add(base.align_offset(4096));
+    let context = aio::create(in_flight as u32).expect("io_setup");
+    let mut submitted = 0;
+    let mut done = 0;
+    while done < FILE_BYTES {
+        while submitted < FILE_BYTES && submitted - done < (in_flight * WINDOW_BYTES) as u64 {
+            let place = submitted as usize / WINDOW_BYTES % in_flight;
+            // SAFETY: each place has one request in flight at most, in memory that outlives it.
+            unsafe {
+                aio::submit_read(
+                    context,
+                    file.as_raw_fd(),
+                    base.wrapping_add(place * WINDOW_BYTES),
+                    WINDOW_BYTES,
+                    submitted,
+                    0,
+                )
+            }
+            .expect("io_submit");
+            submitted += WINDOW_BYTES as u64;
+        }
+        let mut completions = [aio::Completion::default(); 4];
+        let count = aio::take(context, 1, &mut completions).expect("io_getevents");
+        for completion in &completions[..count] {
+            assert_eq!(completion.result, WINDOW_BYTES as i64);
+            done += WINDOW_BYTES as u64;
+        }
+    }
+    aio::destroy(context);
+}

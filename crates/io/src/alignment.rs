@@ -1,0 +1,61 @@
+//! Alignment as a property of types: offsets and lengths that direct I/O accepts.
+
+/// The unit of the page cache, and the smallest alignment that Coldstream ever uses, even
+/// where a device would take 512: a window then never shares a page with another one.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Alignment in bytes of offsets, lengths and memory for direct I/O on one filesystem: a power
+/// of two, at least [`PAGE_BYTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alignment(u32);
+
+impl Alignment {
+    /// The largest alignment that is accepted: windows are multiples of it.
+    pub const MAX_BYTES: u32 = 65_536;
+
+    /// The alignment that satisfies both requirements, or `None` if no window could
+    /// (not powers of two, or larger than [`Alignment::MAX_BYTES`]).
+    pub fn covering(memory_bytes: u32, offset_bytes: u32) -> Option<Self> {
+        let bytes = memory_bytes.max(offset_bytes).max(PAGE_BYTES as u32);
+        (bytes.is_power_of_two() && bytes <= Self::MAX_BYTES).then_some(Self(bytes))
+    }
+
+    /// In bytes.
+    pub fn bytes(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    /// The last aligned offset at or before `offset`.
+    pub fn down(self, offset: u64) -> u64 {
+        offset & !(self.bytes() - 1)
+    }
+
+    /// The first aligned offset at or after `offset`; saturates at the last one there is.
+    pub fn up(self, offset: u64) -> u64 {
+        self.down(offset.saturating_add(self.bytes() - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn covers_both_requirements() {
+        assert_eq!(Alignment::covering(4, 512).unwrap().bytes(), 4096);
+        assert_eq!(Alignment::covering(4096, 16384).unwrap().bytes(), 16384);
+        assert_eq!(Alignment::covering(3, 6000), None);
+        assert_eq!(Alignment::covering(4, 131_072), None);
+    }
+
+    proptest! {
+        #[test]
+        fn down_and_up_enclose(offset in 0_u64..1 << 60, power in 12_u32..=16) {
+            let alignment = Alignment::covering(1, 1 << power).unwrap();
+            prop_assert!(alignment.down(offset) <= offset && offset <= alignment.up(offset));
+            prop_assert_eq!(alignment.down(offset) % alignment.bytes(), 0);
+            prop_assert!(alignment.up(offset) - alignment.down(offset) <= alignment.bytes());
+        }
+    }
+}

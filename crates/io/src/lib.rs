@@ -1,0 +1,21 @@
+//! The kernel-facing layer of Coldstream: raw system calls, aligned windows, the alignment
+//! probe, page-cache residency, and the scan reader that serves small sequential reads out of
+//! large windows read around the page cache.
+//!
+//! It knows nothing of any database's process, of libc interposition or of the command line.
+//! Nothing here passes through libc's interposable symbols: every system call is issued by
+//! [`sys`], so that the preload library can use this crate inside an interposed call.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod alignment;
+pub mod lock;
+pub mod mapping;
+pub mod pool;
+pub mod probe;
+pub mod residency;
+pub mod scan;
+pub mod shared;
+pub mod sys;
+
+pub use sys::Errno;

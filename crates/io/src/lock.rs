@@ -1,0 +1,109 @@
+//! A futex lock that is unlocked when its memory is all zeros.
+//!
+//! `std::sync::Mutex` would do outside a preload library; here the lock has to come out of
+//! memory that the kernel zeroes in a forked child (`MADV_WIPEONFORK`), and may not call libc.
+
+use crate::sys::process::{futex_wait, futex_wake_one};
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const UNLOCKED: u32 = 0;
+const LOCKED: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// A value behind a futex lock. Not re-entrant: a thread that locks twice waits for itself.
+/// Zeroed memory is a valid unlocked lock wherever zeroed memory is a valid `T`.
+#[derive(Default)]
+#[repr(C)]
+pub struct FutexLock<T> {
+    word: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock hands the value to one thread at a time.
+unsafe impl<T: Send> Sync for FutexLock<T> {}
+
+/// Access to the value of a [`FutexLock`]; unlocks when dropped.
+pub struct FutexGuard<'a, T> {
+    lock: &'a FutexLock<T>,
+}
+
+impl<T> FutexLock<T> {
+    /// A new, unlocked lock.
+    pub const fn new(value: T) -> Self {
+        Self {
+            word: AtomicU32::new(UNLOCKED),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits until the lock is free and takes it.
+    pub fn lock(&self) -> FutexGuard<'_, T> {
+        if self
+            .word
+            .compare_exchange(UNLOCKED, LOCKED, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            while self.word.swap(CONTENDED, Ordering::Acquire) != UNLOCKED {
+                futex_wait(&self.word, CONTENDED);
+            }
+        }
+        FutexGuard { lock: self }
+    }
+
+    /// Takes the lock if it is free.
+    pub fn try_lock(&self) -> Option<FutexGuard<'_, T>> {
+        self.word
+            .compare_exchange(UNLOCKED, LOCKED, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| FutexGuard { lock: self })
+    }
+}
+
+impl<T> Deref for FutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the guard exists only while this thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for FutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard exists only while this thread holds the lock.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for FutexGuard<'_, T> {
+    fn drop(&mut self) {
+        if self.lock.word.swap(UNLOCKED, Ordering::Release) == CONTENDED {
+            futex_wake_one(&self.lock.word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_exactly_under_contention() {
+        let lock = FutexLock::new(0_u64);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        *lock.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), 160_000);
+        let held = lock.lock();
+        assert!(lock.try_lock().is_none());
+        drop(held);
+        assert!(lock.try_lock().is_some());
+    }
+}

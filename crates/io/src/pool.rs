@@ -1,0 +1,203 @@
+//! The memory of all windows of a process: one reserved range, a cap that is never exceeded,
+//! handed out in blocks of 64 KiB.
+//!
+//! A window is contiguous and a power of two of blocks, so that a first-fit search over a
+//! bitmap is exact enough and needs no allocator of the application.
+
+use crate::lock::FutexLock;
+use crate::mapping::{OnFork, map_for_life};
+use crate::sys::{Errno, memory};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// The smallest window, and the unit of accounting.
+pub const BLOCK_BYTES: usize = 64 * 1024;
+/// The largest cap.
+pub const CAP_BYTES_MAX: usize = 1 << 30;
+const WORDS: usize = CAP_BYTES_MAX / BLOCK_BYTES / 64;
+
+/// Window memory with a cap. Zeroed memory is a valid pool with a cap of nothing.
+#[repr(C)]
+pub struct WindowPool {
+    base: AtomicPtr<u8>,
+    blocks: AtomicUsize,
+    used_blocks: AtomicUsize,
+    peak_blocks: AtomicUsize,
+    taken: FutexLock<[u64; WORDS]>,
+}
+
+/// A contiguous range of blocks; belongs to whoever holds it until [`WindowPool::give_back`].
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct WindowMemory {
+    first_block: u32,
+    blocks: u32,
+}
+
+impl WindowMemory {
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.blocks as usize * BLOCK_BYTES
+    }
+
+    /// Whether it is no memory at all.
+    pub fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
+}
+
+impl WindowPool {
+    /// Reserves address space for `cap_bytes` (rounded down to blocks). Called once, before the
+    /// pool is shared.
+    pub fn reserve(&self, cap_bytes: usize) -> Result<(), Errno> {
+        let blocks = cap_bytes.min(CAP_BYTES_MAX) / BLOCK_BYTES;
+        // One block more, so that the first can start at a multiple of its size: memory is then
+        // as aligned as any direct I/O that `Alignment` admits.
+        let base = map_for_life((blocks + 1) * BLOCK_BYTES, OnFork::Leave)?;
+        let aligned = base.wrapping_add(base.align_offset(BLOCK_BYTES));
+        self.base.store(aligned, Ordering::Relaxed);
+        self.blocks.store(blocks, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes `bytes` (rounded up to blocks), or `None` if no such range is free under the cap.
+    pub fn take(&self, bytes: usize) -> Option<WindowMemory> {
+        let wanted = bytes.div_ceil(BLOCK_BYTES).max(1);
+        let blocks = self.blocks.load(Ordering::Acquire);
+        let mut taken = self.taken.lock();
+        let mut run = 0;
+        let mut block = 0;
+        while block < blocks {
+            let word = taken.get(block / 64).copied().unwrap_or(u64::MAX);
+            if word == u64::MAX {
+                run = 0;
+                block = (block / 64 + 1) * 64;
+                continue;
+            }
+            run = if word >> (block % 64) & 1 == 0 {
+                run + 1
+            } else {
+                0
+            };
+            block += 1;
+            if run == wanted {
+                let first = block - wanted;
+                mark(&mut taken, first, wanted, true);
+                let used = self.used_blocks.load(Ordering::Relaxed) + wanted;
+                self.used_blocks.store(used, Ordering::Relaxed);
+                self.peak_blocks.fetch_max(used, Ordering::Relaxed);
+                return Some(WindowMemory {
+                    first_block: first as u32,
+                    blocks: wanted as u32,
+                });
+            }
+        }
+        None
+    }
+
+    /// Returns memory to the pool; with `to_system` its pages go back to the system too.
+    pub fn give_back(&self, window: WindowMemory, to_system: bool) {
+        if window.is_empty() {
+            return;
+        }
+        if to_system {
+            // SAFETY: the window is ours alone, and its content is not needed any more.
+            let _ = unsafe {
+                memory::advise(
+                    self.address(&window),
+                    window.bytes(),
+                    memory::ADVICE_DONT_NEED,
+                )
+            };
+        }
+        let mut taken = self.taken.lock();
+        mark(
+            &mut taken,
+            window.first_block as usize,
+            window.blocks as usize,
+            false,
+        );
+        self.used_blocks
+            .fetch_sub(window.blocks as usize, Ordering::Relaxed);
+    }
+
+    /// First byte of a window; aligned to [`BLOCK_BYTES`].
+    pub fn address(&self, window: &WindowMemory) -> *mut u8 {
+        self.base
+            .load(Ordering::Relaxed)
+            .wrapping_add(window.first_block as usize * BLOCK_BYTES)
+    }
+
+    /// The cap in bytes.
+    pub fn cap_bytes(&self) -> usize {
+        self.blocks.load(Ordering::Relaxed) * BLOCK_BYTES
+    }
+
+    /// Bytes taken now.
+    pub fn used_bytes(&self) -> usize {
+        self.used_blocks.load(Ordering::Relaxed) * BLOCK_BYTES
+    }
+
+    /// The most bytes that were ever taken at once; never above the cap.
+    pub fn peak_bytes(&self) -> usize {
+        self.peak_blocks.load(Ordering::Relaxed) * BLOCK_BYTES
+    }
+}
+
+fn mark(taken: &mut [u64; WORDS], first: usize, blocks: usize, value: bool) {
+    for block in first..first + blocks {
+        if let Some(word) = taken.get_mut(block / 64) {
+            if value {
+                *word |= 1 << (block % 64);
+            } else {
+                *word &= !(1 << (block % 64));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn pool(cap_bytes: usize) -> Box<WindowPool> {
+        // SAFETY: zeroed memory is a valid pool.
+        let pool: Box<WindowPool> = unsafe { Box::new_zeroed().assume_init() };
+        pool.reserve(cap_bytes).unwrap();
+        pool
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn never_overlaps_and_never_exceeds_the_cap(
+            operations in proptest::collection::vec((any::<bool>(), 0_usize..6), 1..200)
+        ) {
+            let pool = pool(40 * BLOCK_BYTES);
+            let mut held: Vec<WindowMemory> = Vec::new();
+            for (take, size) in operations {
+                if take {
+                    if let Some(window) = pool.take(BLOCK_BYTES << size) {
+                        for other in &held {
+                            prop_assert!(
+                                window.first_block + window.blocks <= other.first_block
+                                    || other.first_block + other.blocks <= window.first_block
+                            );
+                        }
+                        prop_assert!(window.first_block + window.blocks <= 40);
+                        held.push(window);
+                    }
+                } else if !held.is_empty() {
+                    let window = held.swap_remove(size % held.len());
+                    pool.give_back(window, size % 2 == 0);
+                }
+                let used: usize = held.iter().map(WindowMemory::bytes).sum();
+                prop_assert_eq!(pool.used_bytes(), used);
+                prop_assert!(pool.peak_bytes() <= pool.cap_bytes());
+            }
+            for window in held.drain(..) {
+                pool.give_back(window, false);
+            }
+            prop_assert!(pool.take(40 * BLOCK_BYTES).is_some());
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Which pages of a file are in the page cache.
+//!
+//! `cachestat(2)` (Linux 6.5) answers for a range in one call; before that only `mincore(2)` on
+//! a mapping can. Both need ownership of the file or write permission; `mincore` reports
+//! everything as resident to others (since 5.2), which errs on the side of leaving things alone.
+
+use crate::alignment::PAGE_BYTES;
+use crate::sys::{Errno, file, memory};
+
+/// How much of a range is resident.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Residency {
+    /// Pages of the range that are in the page cache.
+    pub resident_pages: u64,
+    /// Of these, how many are dirty or under writeback; `None` where the kernel cannot say.
+    pub unwritten_pages: Option<u64>,
+    /// Pages in the range.
+    pub pages: u64,
+}
+
+impl Residency {
+    /// Whether a read of the whole range needs nothing from the device.
+    pub fn is_complete(&self) -> bool {
+        self.resident_pages >= self.pages
+    }
+}
+
+/// Pages that `length_bytes` from page-aligned `offset` touch.
+fn pages_of(length_bytes: u64) -> u64 {
+    length_bytes.div_ceil(PAGE_BYTES)
+}
+
+/// Residency of the range; `offset` is rounded down to a page.
+pub fn of_range(descriptor: i32, offset: u64, length_bytes: u64) -> Result<Residency, Errno> {
+    let start = offset & !(PAGE_BYTES - 1);
+    let length_bytes = length_bytes + (offset - start);
+    match file::cache_statistics(descriptor, start, length_bytes) {
+        Ok(statistics) => Ok(Residency {
+            resident_pages: statistics.cached_pages,
+            unwritten_pages: Some(statistics.dirty_pages + statistics.writeback_pages),
+            pages: pages_of(length_bytes),
+        }),
+        Err(Errno(libc::ENOSYS | libc::EPERM)) => {
+            let mut resident_pages = 0;
+            each_page(descriptor, start, length_bytes, |_, resident| {
+                resident_pages += u64::from(resident);
+            })?;
+            Ok(Residency {
+                resident_pages,
+                unwritten_pages: None,
+                pages: pages_of(length_bytes),
+            })
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Calls `visit(page offset in bytes, resident)` for each page of the range, by `mincore`.
+/// `offset` must be page-aligned; the range may end behind the file (such pages are absent).
+pub fn each_page(
+    descriptor: i32,
+    offset: u64,
+    length_bytes: u64,
+    mut visit: impl FnMut(u64, bool),
+) -> Result<(), Errno> {
+    /// Pages asked for at once: bounds the vector on the stack.
+    const CHUNK_PAGES: usize = 1024;
+    let mut done = 0;
+    while done < length_bytes {
+        let chunk_bytes = (length_bytes - done).min(CHUNK_PAGES as u64 * PAGE_BYTES);
+        let pages = pages_of(chunk_bytes) as usize;
+        let mut vector = [0_u8; CHUNK_PAGES];
+        let mapped = memory::map(
+            pages * PAGE_BYTES as usize,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            descriptor,
+            offset + done,
+        )?;
+        // SAFETY: the mapping has `pages` pages, and so many bytes the slice at least.
+        let asked = unsafe { memory::residency(mapped, pages * PAGE_BYTES as usize, &mut vector) };
+        // SAFETY: mapped here, used by nobody else.
+        let _ = unsafe { memory::unmap(mapped, pages * PAGE_BYTES as usize) };
+        asked?;
+        for (page, state) in vector.iter().take(pages).enumerate() {
+            visit(offset + done + page as u64 * PAGE_BYTES, state & 1 != 0);
+        }
+        done += chunk_bytes;
+    }
+    Ok(())
+}

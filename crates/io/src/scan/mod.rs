@@ -1,0 +1,113 @@
+//! The scan reader: serves arbitrary small sequential reads of immutable files out of large
+//! windows that were read around the page cache, ahead of the consumer.
+//!
+//! Its promises:
+//! - a byte is served only if the file's [`FileStamp`](crate::sys::file::FileStamp) is the one
+//!   under which the window was read, and the file had then been unchanged for
+//!   [`SETTLED_NS`]: a change since then would show;
+//! - window memory never exceeds the cap, however many files are merged at once;
+//! - whatever goes wrong ends in [`Outcome::PassThrough`] with its reason: the caller then makes
+//!   the plain call;
+//! - all-zero memory is a valid, empty [`Scanner`] (a forked child finds just that).
+
+mod private;
+mod scanner;
+mod sequence;
+mod stream;
+
+pub use scanner::{FILES_MAX, Request, STREAMS_MAX, Scanner, Settings};
+pub use sequence::WINDOW_BYTES_MIN;
+
+/// How long a file must have been unchanged before its windows can be trusted: two ticks of
+/// the slowest kernel clock (HZ=100) that stamps a change.
+pub const SETTLED_NS: i128 = 20_000_000;
+
+/// The most windows of one stream: the consumer's own and those read ahead of it.
+pub const WINDOWS_MAX: usize = 5;
+
+/// How windows are filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Direct I/O with this alignment; asynchronous, ahead of the consumer.
+    Direct(crate::alignment::Alignment),
+    /// `preadv2` with `RWF_DONTCACHE`.
+    DontCache,
+    /// A buffered read, after which the pages that it brought in are dropped.
+    Window,
+}
+
+/// Why a read is left to the plain call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The file changed less than [`SETTLED_NS`] ago.
+    NotSettled,
+    /// No further descriptor could be opened (`EMFILE`, `ENFILE`, or Coldstream's own limit).
+    DescriptorLimit,
+    /// The private descriptor could not be opened for another reason.
+    OpenFailed,
+    /// The private descriptor is no longer what it was: somebody closed it.
+    Identity,
+    /// The read failed or came back short.
+    ReadFailed,
+    /// The cap of window memory is reached.
+    MemoryCap,
+    /// All streams are busy.
+    StreamLimit,
+    /// The destination is not writable: the kernel shall say so.
+    BadBuffer,
+}
+
+/// What became of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// So many bytes were delivered, as the system call would have; so many of them came from
+    /// the page cache, where they were resident already.
+    Served {
+        /// Bytes delivered.
+        bytes: usize,
+        /// Of these, bytes copied out of the page cache.
+        cached_bytes: usize,
+    },
+    /// Nothing was delivered; the plain call must be made.
+    PassThrough(Reason),
+}
+
+/// What the scan reader counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A window was read: bytes asked of the device.
+    WindowRead(Method),
+    /// The consumer had to wait for a window that was still in flight or not yet asked for.
+    WindowWaited,
+    /// Bytes that were read ahead and dropped unread.
+    Wasted,
+    /// No asynchronous I/O context could be had: windows are read one at a time.
+    AsynchronousUnavailable,
+}
+
+/// Whoever embeds a [`Scanner`]: counts its events and keeps the book of descriptors that the
+/// application did not open.
+pub trait Host {
+    /// Adds `amount` (bytes, or 1) to the counter of `event`.
+    fn count(&self, event: Event, amount: u64);
+    /// A private descriptor of file `slot` was opened.
+    fn opened(&self, descriptor: i32, slot: u32);
+    /// The private descriptor is about to be closed.
+    fn closing(&self, descriptor: i32);
+    /// The lowest number that a private descriptor may have, so that the application's own
+    /// numbers stay what they would be.
+    fn lowest_descriptor(&self) -> i32;
+}
+
+/// A host that counts nothing and hides nothing: for programs that own the process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHost;
+
+impl Host for NoHost {
+    fn count(&self, _: Event, _: u64) {}
+    fn opened(&self, _: i32, _: u32) {}
+    fn closing(&self, _: i32) {}
+    fn lowest_descriptor(&self) -> i32 {
+        0
+    }
+}

@@ -1,0 +1,82 @@
+//! Private descriptors: a second opening of the application's file, kept out of its way.
+
+use super::{Host, Reason};
+use crate::probe::reopen;
+use crate::sys::Errno;
+use crate::sys::file::{self, FileStamp};
+
+/// A mark that tells a private descriptor from one of the application that may have got the
+/// same number after somebody closed ours unseen: `O_NONBLOCK` has no effect on regular files.
+const MARK: i32 = libc::O_NONBLOCK;
+
+/// A descriptor number plus one; zero is none, so that zeroed memory is valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PrivateDescriptor(i32);
+
+impl PrivateDescriptor {
+    /// The descriptor's number, if there is one.
+    pub(super) fn number(self) -> Option<i32> {
+        (self.0 > 0).then_some(self.0 - 1)
+    }
+
+    /// Opens the inode behind `descriptor` once more, read-only, with `extra_flags`.
+    pub(super) fn open<H: Host>(
+        descriptor: i32,
+        extra_flags: i32,
+        stamp: &FileStamp,
+        slot: u32,
+        host: &H,
+    ) -> Result<Self, Reason> {
+        let flags = libc::O_RDONLY | MARK | extra_flags;
+        let low = reopen(descriptor, flags).map_err(reason_of)?;
+        // The application's next open must get the number it would have got without us.
+        let moved = if low < host.lowest_descriptor() {
+            let moved = file::fcntl(
+                low,
+                libc::F_DUPFD_CLOEXEC,
+                host.lowest_descriptor() as usize,
+            );
+            let _ = file::close(low);
+            moved.map_err(|_| Reason::DescriptorLimit)? as i32
+        } else {
+            low
+        };
+        let same = file::stamp(moved).is_ok_and(|now| now.same_inode(stamp));
+        if !same {
+            let _ = file::close(moved);
+            return Err(Reason::Identity);
+        }
+        host.opened(moved, slot);
+        Ok(Self(moved + 1))
+    }
+
+    /// Closes it, unless the number belongs to somebody else by now.
+    pub(super) fn close<H: Host>(&mut self, stamp: &FileStamp, host: &H) {
+        let Some(descriptor) = self.number() else {
+            return;
+        };
+        self.0 = 0;
+        let ours = file::stamp(descriptor).is_ok_and(|now| now.same_inode(stamp))
+            && file::fcntl(descriptor, libc::F_GETFL, 0)
+                .is_ok_and(|flags| flags as i32 & MARK != 0);
+        host.closing(descriptor);
+        if ours {
+            let _ = file::close(descriptor);
+        }
+    }
+
+    /// Forgets the number without closing it.
+    pub(super) fn forget<H: Host>(&mut self, host: &H) {
+        if let Some(descriptor) = self.number() {
+            self.0 = 0;
+            host.closing(descriptor);
+        }
+    }
+}
+
+fn reason_of(errno: Errno) -> Reason {
+    match errno.0 {
+        libc::EMFILE | libc::ENFILE => Reason::DescriptorLimit,
+        _ => Reason::OpenFailed,
+    }
+}

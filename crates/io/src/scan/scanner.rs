@@ -1,0 +1,470 @@
+//! All files and streams of a process: finds the stream that a read continues, or starts one.
+//!
+//! Locks, in this order: a file's, then a stream's. While a stream's lock is held, other
+//! streams' locks are only tried.
+
+use super::private::PrivateDescriptor;
+use super::sequence::{Relation, fair_share, relation};
+use super::stream::{Stream, Surroundings};
+use super::{Host, Method, Outcome, Reason, SETTLED_NS, WINDOWS_MAX};
+use crate::lock::{FutexGuard, FutexLock};
+use crate::mapping::{OnFork, map_for_life};
+use crate::pool::WindowPool;
+use crate::sys::file::{self, FileStamp};
+use crate::sys::{Errno, memory, process};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Files that can be in the books at once. Address space only, until a file is read.
+pub const FILES_MAX: usize = 65_536;
+/// Streams at once: with the smallest windows, two each, they fill the default cap of 64 MiB.
+pub const STREAMS_MAX: usize = 512;
+/// Streams of one file: subcompactions that read it at the same time.
+const STREAMS_PER_FILE: usize = 8;
+/// A stream that has not asked for a window in so many milliseconds may lose its memory.
+const IDLE_MILLISECONDS: u32 = 1000;
+/// Longer reads are left to the kernel: nothing small about them.
+const REQUEST_BYTES_MAX: usize = 1 << 30;
+
+/// How a scanner works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Largest window in bytes: a power of two from 64 KiB to 2 MiB.
+    pub window_bytes: usize,
+    /// Windows that are read ahead of each consumer, from 1 to 4.
+    pub windows_in_flight: usize,
+    /// Cap of the memory of all windows in bytes.
+    pub memory_bytes: usize,
+}
+
+/// One read of one file.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// The file's place in the caller's books, below [`FILES_MAX`].
+    pub slot: u32,
+    /// A descriptor of the file that belongs to the caller.
+    pub descriptor: i32,
+    /// What `fstat` says of that descriptor now.
+    pub stamp: FileStamp,
+    /// How windows are filled.
+    pub method: Method,
+    /// Where in the file.
+    pub offset: u64,
+}
+
+struct ScannedFile {
+    /// Counts how often the slot was given away: part of the streams' owner key.
+    generation: u32,
+    direct: PrivateDescriptor,
+    buffered: PrivateDescriptor,
+    stamp: FileStamp,
+    /// Stream numbers plus one.
+    streams: [u16; STREAMS_PER_FILE],
+}
+
+/// What can be seen of a stream without its lock.
+struct Shown {
+    /// Key of the file that it belongs to; 0 is nobody.
+    owner: AtomicU64,
+    cover_start: AtomicU64,
+    cover_end: AtomicU64,
+    touched_milliseconds: AtomicU32,
+    continued: AtomicBool,
+    active: AtomicBool,
+}
+
+/// The scan reader of a process; see the module's documentation for its promises.
+#[repr(C)]
+pub struct Scanner {
+    window_bytes: AtomicUsize,
+    windows_in_flight: AtomicUsize,
+    active_streams: AtomicUsize,
+    pool: WindowPool,
+    shown: [Shown; STREAMS_MAX],
+    streams: [FutexLock<Stream>; STREAMS_MAX],
+    files: [FutexLock<ScannedFile>; FILES_MAX],
+}
+
+// SAFETY: streams and files are reached through their locks only; the memory that a stream
+// points into belongs to its windows.
+unsafe impl Sync for Scanner {}
+
+fn key_of(slot: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(slot + 1)
+}
+
+impl Scanner {
+    /// A scanner for the life of the process. A forked child finds it empty and unconfigured,
+    /// and passes everything through.
+    pub fn for_process(settings: Settings) -> Result<&'static Scanner, Errno> {
+        let memory = map_for_life(size_of::<Scanner>(), OnFork::Wipe)?;
+        // SAFETY: the mapping is page-aligned, zeroed, of the right size, and never unmapped;
+        // all-zero memory is a valid scanner.
+        let scanner = unsafe { &*memory.cast::<Scanner>() };
+        scanner.configure(settings)?;
+        Ok(scanner)
+    }
+
+    /// Reserves the memory of the windows. Called once, before the scanner is shared.
+    pub fn configure(&self, settings: Settings) -> Result<(), Errno> {
+        self.pool.reserve(settings.memory_bytes)?;
+        self.windows_in_flight.store(
+            settings.windows_in_flight.clamp(1, WINDOWS_MAX - 1),
+            Ordering::Relaxed,
+        );
+        self.window_bytes
+            .store(settings.window_bytes, Ordering::Release);
+        Ok(())
+    }
+
+    /// The windows' memory, for figures.
+    pub fn pool(&self) -> &WindowPool {
+        &self.pool
+    }
+
+    /// Serves a read into `destination`.
+    pub fn read_into<H: Host>(
+        &self,
+        request: &Request,
+        destination: &mut [u8],
+        host: &H,
+    ) -> Outcome {
+        // SAFETY: a mutable slice is writable.
+        unsafe {
+            self.read(
+                request,
+                destination.as_mut_ptr(),
+                destination.len(),
+                false,
+                host,
+            )
+        }
+    }
+
+    /// Serves a read to memory that the application named. With `check_writable` the kernel is
+    /// asked first whether it can be written: a bad pointer must end in the system call's
+    /// `EFAULT`. Bytes behind those delivered are left alone; bytes before may be clobbered when
+    /// the outcome is [`Outcome::PassThrough`].
+    ///
+    /// # Safety
+    /// Without `check_writable`, `destination` must be writable for `length_bytes`. With it, the
+    /// range must not be memory that Rust code relies upon.
+    pub unsafe fn read<H: Host>(
+        &self,
+        request: &Request,
+        destination: *mut u8,
+        length_bytes: usize,
+        check_writable: bool,
+        host: &H,
+    ) -> Outcome {
+        let Some(left) = request.stamp.size_bytes.checked_sub(request.offset) else {
+            return nothing();
+        };
+        let length_bytes = (length_bytes as u64).min(left) as usize;
+        if length_bytes == 0 {
+            return nothing();
+        }
+        if length_bytes > REQUEST_BYTES_MAX
+            || check_writable && !memory::writable(destination, length_bytes)
+        {
+            return Outcome::PassThrough(Reason::BadBuffer);
+        }
+        match self.read_present(request, destination, length_bytes, host) {
+            Ok(cached_bytes) => Outcome::Served {
+                bytes: length_bytes,
+                cached_bytes,
+            },
+            Err(Reason::Identity) => {
+                self.forget(request.slot, host);
+                Outcome::PassThrough(Reason::Identity)
+            }
+            Err(reason) => Outcome::PassThrough(reason),
+        }
+    }
+
+    /// Serves bytes that are all within the file to memory that has been checked.
+    fn read_present<H: Host>(
+        &self,
+        request: &Request,
+        destination: *mut u8,
+        length_bytes: usize,
+        host: &H,
+    ) -> Result<usize, Reason> {
+        let file = self
+            .files
+            .get(request.slot as usize)
+            .ok_or(Reason::StreamLimit)?;
+        let mut file = file.lock();
+        let key = key_of(request.slot, file.generation);
+        if file.stamp != request.stamp {
+            // Seen for the first time, or changed since: trusted only when it has come to rest.
+            if !is_settled(&request.stamp) {
+                return Err(Reason::NotSettled);
+            }
+            file.stamp = request.stamp;
+        }
+        file.ensure_open(request, host)?;
+        let number = self.stream_for(&mut file, key, request.offset, host)?;
+        let (direct, buffered) = (file.direct.number(), file.buffered.number());
+        drop(file);
+
+        let mut stream = self.streams[number].lock();
+        let shown = &self.shown[number];
+        if shown.owner.load(Ordering::Relaxed) != key {
+            return Err(Reason::StreamLimit);
+        }
+        let buffered = buffered.ok_or(Reason::OpenFailed)?;
+        let windows_in_flight = self.windows_in_flight.load(Ordering::Relaxed);
+        let around = Surroundings {
+            host,
+            pool: &self.pool,
+            method: request.method,
+            descriptor: match request.method {
+                Method::Direct(_) => direct.ok_or(Reason::OpenFailed)?,
+                Method::DontCache | Method::Window => buffered,
+            },
+            buffered,
+            stamp: request.stamp,
+            window_bytes: fair_share(
+                self.pool.cap_bytes(),
+                self.active_streams.load(Ordering::Relaxed) + usize::from(!stream.is_active()),
+                1 + windows_in_flight,
+                self.window_bytes.load(Ordering::Relaxed),
+            ),
+            windows_in_flight,
+        };
+        let cover_end = stream.sequence.cover_end;
+        // SAFETY: the destination was checked, or vouched for, by the caller of `read`.
+        let mut result = unsafe { stream.read(&around, destination, length_bytes, request.offset) };
+        if result == Err(Reason::MemoryCap) && self.release_idle(number, host) {
+            // SAFETY: as above.
+            result = unsafe { stream.read(&around, destination, length_bytes, request.offset) };
+        }
+        if stream.sequence.cover_end != cover_end {
+            // Once a window, not once a read: the clock is not free.
+            shown
+                .touched_milliseconds
+                .store(process::coarse_milliseconds(), Ordering::Relaxed);
+        }
+        self.show(number, &stream);
+        result
+    }
+
+    /// Publishes what other threads look for, and keeps the count of active streams.
+    fn show(&self, number: usize, stream: &Stream) {
+        let shown = &self.shown[number];
+        let sequence = &stream.sequence;
+        shown
+            .cover_start
+            .store(sequence.cover_start, Ordering::Relaxed);
+        shown.cover_end.store(sequence.cover_end, Ordering::Relaxed);
+        shown.continued.store(sequence.continued, Ordering::Relaxed);
+        let active = stream.is_active();
+        if shown.active.swap(active, Ordering::Relaxed) != active {
+            if active {
+                self.active_streams.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.active_streams.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The stream that a read at `offset` belongs to.
+    fn stream_for<H: Host>(
+        &self,
+        file: &mut ScannedFile,
+        key: u64,
+        offset: u64,
+        host: &H,
+    ) -> Result<usize, Reason> {
+        let mut skipping = None;
+        let mut reusable: Option<(bool, u32, usize)> = None;
+        for place in &mut file.streams {
+            let Some(number) = usize::from(*place).checked_sub(1) else {
+                continue;
+            };
+            let shown = &self.shown[number];
+            if shown.owner.load(Ordering::Relaxed) != key {
+                *place = 0;
+                continue;
+            }
+            match relation(
+                shown.cover_start.load(Ordering::Relaxed),
+                shown.cover_end.load(Ordering::Relaxed),
+                offset,
+            ) {
+                Relation::Continues => return Ok(number),
+                Relation::SkipsAhead => skipping = Some(number),
+                Relation::Elsewhere => {
+                    // If none is free: one that nothing ever continued, then the oldest.
+                    let continued = shown.continued.load(Ordering::Relaxed);
+                    let touched = shown.touched_milliseconds.load(Ordering::Relaxed);
+                    let candidate = (continued, touched, number);
+                    if reusable.is_none_or(|best| (candidate.0, candidate.1) < (best.0, best.1)) {
+                        reusable = Some(candidate);
+                    }
+                }
+            }
+        }
+        if let Some(number) = skipping {
+            return Ok(number);
+        }
+        let Some(place) = file.streams.iter_mut().find(|place| **place == 0) else {
+            return reusable
+                .map(|(_, _, number)| number)
+                .ok_or(Reason::StreamLimit);
+        };
+        let number = self
+            .acquire(key, process::coarse_milliseconds(), host)
+            .ok_or(Reason::StreamLimit)?;
+        *place = number as u16 + 1;
+        Ok(number)
+    }
+
+    /// A stream that belongs to nobody, or one that its owner has left idle.
+    fn acquire<H: Host>(&self, key: u64, now: u32, host: &H) -> Option<usize> {
+        let free = self.shown.iter().position(|shown| {
+            shown.owner.load(Ordering::Relaxed) == 0
+                && shown
+                    .owner
+                    .compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+        });
+        let number = free.or_else(|| {
+            (0..STREAMS_MAX).find(|&number| {
+                self.take_idle(number, now).is_some_and(|mut stream| {
+                    stream.release(&self.pool, host, true);
+                    self.show(number, &stream);
+                    self.shown[number].owner.store(key, Ordering::Relaxed);
+                    true
+                })
+            })
+        })?;
+        let shown = &self.shown[number];
+        shown.cover_start.store(u64::MAX, Ordering::Relaxed);
+        shown.cover_end.store(u64::MAX, Ordering::Relaxed);
+        shown.continued.store(false, Ordering::Relaxed);
+        shown.touched_milliseconds.store(now, Ordering::Relaxed);
+        Some(number)
+    }
+
+    fn take_idle(&self, number: usize, now: u32) -> Option<FutexGuard<'_, Stream>> {
+        let touched = &self.shown[number].touched_milliseconds;
+        let idle = || now.wrapping_sub(touched.load(Ordering::Relaxed)) > IDLE_MILLISECONDS;
+        if !idle() {
+            return None;
+        }
+        self.streams[number].try_lock().filter(|_| idle())
+    }
+
+    /// Takes the windows of idle streams, except `own`; whether there were any.
+    fn release_idle<H: Host>(&self, own: usize, host: &H) -> bool {
+        let now = process::coarse_milliseconds();
+        let mut released = false;
+        for number in (0..STREAMS_MAX).filter(|&number| number != own) {
+            if !self.shown[number].active.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Some(mut stream) = self.take_idle(number, now) {
+                released |= stream.is_active();
+                stream.release(&self.pool, host, true);
+                self.show(number, &stream);
+            }
+        }
+        released
+    }
+
+    /// The file left the books (its last descriptor is about to be closed): waits for what is
+    /// in flight, gives everything back, and makes the slot ready for another file.
+    pub fn close<H: Host>(&self, slot: u32, host: &H) {
+        self.reset(slot, host, true);
+    }
+
+    /// The application is about to take the number of a private descriptor for itself: gives
+    /// the file's private descriptors up. They are opened anew when needed.
+    pub fn surrender<H: Host>(&self, slot: u32, host: &H) {
+        self.reset(slot, host, true);
+    }
+
+    /// A private descriptor was lost to somebody else: forgets it, without closing.
+    fn forget<H: Host>(&self, slot: u32, host: &H) {
+        self.reset(slot, host, false);
+    }
+
+    fn reset<H: Host>(&self, slot: u32, host: &H, close: bool) {
+        let Some(file) = self.files.get(slot as usize) else {
+            return;
+        };
+        let mut file = file.lock();
+        let key = key_of(slot, file.generation);
+        file.generation = file.generation.wrapping_add(1);
+        for place in std::mem::take(&mut file.streams) {
+            let Some(number) = usize::from(place).checked_sub(1) else {
+                continue;
+            };
+            let mut stream = self.streams[number].lock();
+            if self.shown[number].owner.load(Ordering::Relaxed) == key {
+                stream.release(&self.pool, host, true);
+                self.show(number, &stream);
+                self.shown[number].owner.store(0, Ordering::Release);
+            }
+        }
+        let stamp = file.stamp;
+        for private in [
+            &mut std::mem::take(&mut file.direct),
+            &mut std::mem::take(&mut file.buffered),
+        ] {
+            if close {
+                private.close(&stamp, host);
+            } else {
+                private.forget(host);
+            }
+        }
+        file.stamp = FileStamp {
+            device: 0,
+            inode: 0,
+            mode: 0,
+            size_bytes: 0,
+            changed_ns: 0,
+        };
+    }
+}
+
+impl ScannedFile {
+    fn ensure_open<H: Host>(&mut self, request: &Request, host: &H) -> Result<(), Reason> {
+        if self.buffered.number().is_none() {
+            self.buffered =
+                PrivateDescriptor::open(request.descriptor, 0, &request.stamp, request.slot, host)?;
+            // Background reads bring their own readahead: the kernel's would pull in pages that
+            // nobody asked for.
+            if let Some(descriptor) = self.buffered.number() {
+                let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+            }
+        }
+        if matches!(request.method, Method::Direct(_)) && self.direct.number().is_none() {
+            self.direct = PrivateDescriptor::open(
+                request.descriptor,
+                libc::O_DIRECT,
+                &request.stamp,
+                request.slot,
+                host,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Nothing to deliver: the end of the file, or a read of nothing.
+fn nothing() -> Outcome {
+    Outcome::Served {
+        bytes: 0,
+        cached_bytes: 0,
+    }
+}
+
+/// Whether the file last changed long enough ago for the next change to show in its change time.
+fn is_settled(stamp: &FileStamp) -> bool {
+    let age_ns = process::clock_ns(libc::CLOCK_REALTIME) - stamp.changed_ns;
+    // A change time in the future (a clock that was set back) is as good as an old one, once it
+    // is further away than a tick.
+    !(-SETTLED_NS..SETTLED_NS).contains(&age_ns)
+}

@@ -1,0 +1,512 @@
+//! One sequential consumer of one file: a ring of windows, the next of which are being read
+//! while the consumer is in the first.
+//!
+//! Not thread-safe: the scanner hands it to one thread at a time.
+
+use super::sequence::{Relation, Sequence, WINDOW_BYTES_MIN, relation};
+use super::{Event, Host, Method, Reason, WINDOWS_MAX};
+use crate::alignment::{Alignment, PAGE_BYTES};
+use crate::pool::{WindowMemory, WindowPool};
+use crate::residency;
+use crate::sys::file::{self, FileStamp};
+use crate::sys::{Errno, aio};
+
+/// What a window holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    /// Nothing.
+    Empty = 0,
+    /// The kernel is writing into its memory.
+    InFlight,
+    /// `filled_bytes` of the file.
+    Filled,
+    /// No memory: the range was resident, and is copied out of the page cache.
+    Cached,
+    /// Memory, to be read when the consumer gets there.
+    Pending,
+}
+
+struct Window {
+    memory: WindowMemory,
+    start: u64,
+    length_bytes: usize,
+    filled_bytes: usize,
+    state: State,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.start + self.length_bytes as u64
+    }
+}
+
+/// What a stream needs from around it for one read.
+pub(super) struct Surroundings<'a, H: Host> {
+    pub(super) host: &'a H,
+    pub(super) pool: &'a WindowPool,
+    pub(super) method: Method,
+    /// Direct descriptor; the buffered one where the method is not direct.
+    pub(super) descriptor: i32,
+    /// Buffered descriptor without kernel readahead.
+    pub(super) buffered: i32,
+    /// The file as it is now.
+    pub(super) stamp: FileStamp,
+    /// Largest window, by configuration and by fair share.
+    pub(super) window_bytes: usize,
+    /// Windows to read ahead of the consumer.
+    pub(super) windows_in_flight: usize,
+}
+
+impl<H: Host> Surroundings<'_, H> {
+    fn alignment(&self) -> Alignment {
+        match self.method {
+            Method::Direct(alignment) => alignment,
+            Method::DontCache | Method::Window => {
+                Alignment::covering(1, 1).expect("one page is a valid alignment")
+            }
+        }
+    }
+}
+
+/// A stream; all-zero memory is a valid one at rest.
+pub(super) struct Stream {
+    stamp: FileStamp,
+    pub(super) sequence: Sequence,
+    /// End of the last request: what lies beyond it has not been consumed.
+    consumed_to: u64,
+    windows: [Window; WINDOWS_MAX],
+    /// Places in use of `windows`: the consumer's and those ahead of it.
+    ring: usize,
+    first: usize,
+    count: usize,
+    in_flight: usize,
+    context: aio::Context,
+    context_refused: bool,
+}
+
+impl Stream {
+    /// Whether it holds windows.
+    pub(super) fn is_active(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Serves `length_bytes` at `offset`, all within the file, to `memory`; returns how many of
+    /// them came out of the page cache. After an error nothing is kept.
+    ///
+    /// # Safety
+    /// `memory` must be writable for `length_bytes`.
+    pub(super) unsafe fn read<H: Host>(
+        &mut self,
+        around: &Surroundings<'_, H>,
+        memory: *mut u8,
+        length_bytes: usize,
+        offset: u64,
+    ) -> Result<usize, Reason> {
+        // SAFETY: passed on.
+        let result = unsafe { self.read_windows(around, memory, length_bytes, offset) };
+        if result.is_err() {
+            self.release(around.pool, around.host, false);
+        } else if self.consumed_to >= around.stamp.size_bytes {
+            // At the end of the file there is nothing left to serve.
+            self.release(around.pool, around.host, true);
+        }
+        result
+    }
+
+    /// # Safety
+    /// As for [`Stream::read`].
+    unsafe fn read_windows<H: Host>(
+        &mut self,
+        around: &Surroundings<'_, H>,
+        memory: *mut u8,
+        length_bytes: usize,
+        offset: u64,
+    ) -> Result<usize, Reason> {
+        if self.stamp != around.stamp {
+            self.release(around.pool, around.host, false);
+            self.stamp = around.stamp;
+        }
+        let now = relation(self.sequence.cover_start, self.sequence.cover_end, offset);
+        if now != Relation::Continues {
+            self.release(around.pool, around.host, false);
+            self.sequence.restart(offset, around.alignment(), now);
+        }
+        self.sequence.note_read();
+        if self.count == 0 {
+            self.ring = (1 + around.windows_in_flight).min(WINDOWS_MAX);
+        }
+        let end = offset + length_bytes as u64;
+        let mut position = offset;
+        let mut cached_bytes = 0;
+        while position < end {
+            self.retire(position)?;
+            self.top_up(around)?;
+            let window = self.windows.get(self.first).ok_or(Reason::ReadFailed)?;
+            if self.count == 0 || !(window.start..window.end()).contains(&position) {
+                return Err(Reason::ReadFailed);
+            }
+            self.make_ready(around)?;
+            let destination = memory.wrapping_add((position - offset) as usize);
+            // SAFETY: the destination is the unserved rest of the caller's memory.
+            let (copied, cached) =
+                unsafe { self.copy_out(around, destination, position, end - position)? };
+            position += copied as u64;
+            cached_bytes += if cached { copied } else { 0 };
+            self.consumed_to = position;
+        }
+        // What has been consumed makes room at once, so that the device does not rest until the
+        // consumer comes back. A failure here concerns what nobody has asked for yet.
+        self.retire(position)?;
+        if self.sequence.continued && position < around.stamp.size_bytes {
+            let _ = self.top_up(around);
+        }
+        Ok(cached_bytes)
+    }
+
+    /// Copies from the first window; returns how much, and whether out of the page cache.
+    ///
+    /// # Safety
+    /// `destination` must be writable for `wanted_bytes`.
+    unsafe fn copy_out<H: Host>(
+        &self,
+        around: &Surroundings<'_, H>,
+        destination: *mut u8,
+        position: u64,
+        wanted_bytes: u64,
+    ) -> Result<(usize, bool), Reason> {
+        let window = &self.windows[self.first];
+        let within = (position - window.start) as usize;
+        let length_bytes = (wanted_bytes as usize).min(window.length_bytes - within);
+        if window.state == State::Cached {
+            // SAFETY: passed on.
+            let read = unsafe { file::pread(around.buffered, destination, length_bytes, position) };
+            return match read {
+                Ok(bytes) if bytes == length_bytes => Ok((bytes, true)),
+                Err(Errno(libc::EFAULT)) => Err(Reason::BadBuffer),
+                _ => Err(Reason::ReadFailed),
+            };
+        }
+        if within + length_bytes > window.filled_bytes {
+            return Err(Reason::ReadFailed);
+        }
+        let source = around.pool.address(&window.memory).wrapping_add(within);
+        // SAFETY: the window holds `filled_bytes` bytes that the kernel has finished writing,
+        // the destination is writable, and window memory is never handed to the application.
+        unsafe { std::ptr::copy_nonoverlapping(source, destination, length_bytes) };
+        Ok((length_bytes, false))
+    }
+
+    /// Windows that end at or before `position` have been consumed.
+    fn retire(&mut self, position: u64) -> Result<(), Reason> {
+        while self.count > 0 && self.windows[self.first].end() <= position {
+            if self.windows[self.first].state == State::InFlight {
+                // Skipped over before it arrived: until then its memory is the kernel's.
+                self.take_completions(1)?;
+                continue;
+            }
+            self.windows[self.first].state = State::Empty;
+            self.first = (self.first + 1) % self.ring;
+            self.count -= 1;
+            self.sequence.cover_start = if self.count > 0 {
+                self.windows[self.first].start
+            } else {
+                self.sequence.cover_end
+            };
+        }
+        Ok(())
+    }
+
+    /// Starts windows until there is one for the consumer, and those ahead of it.
+    fn top_up<H: Host>(&mut self, around: &Surroundings<'_, H>) -> Result<(), Reason> {
+        let asynchronous = matches!(around.method, Method::Direct(_)) && !self.context_refused;
+        let ahead = if self.sequence.continued && asynchronous {
+            around.windows_in_flight
+        } else {
+            0
+        };
+        while self.count < (1 + ahead).min(self.ring) {
+            let Some(length_bytes) = self.sequence.next_window(
+                around.stamp.size_bytes,
+                around.window_bytes,
+                around.alignment(),
+            ) else {
+                return Ok(());
+            };
+            match self.start_window(around, length_bytes) {
+                Ok(()) => {}
+                // Reading ahead is a favour; the consumer's own window is not.
+                Err(Reason::MemoryCap) if self.count > 0 => return Ok(()),
+                Err(reason) => return Err(reason),
+            }
+        }
+        Ok(())
+    }
+
+    fn start_window<H: Host>(
+        &mut self,
+        around: &Surroundings<'_, H>,
+        length_bytes: usize,
+    ) -> Result<(), Reason> {
+        let place = (self.first + self.count) % self.ring;
+        let start = self.sequence.cover_end;
+        // Guards against a private descriptor that somebody closed unseen: its number may name
+        // another file by now.
+        let ours = file::stamp(around.descriptor).is_ok_and(|now| now.same_inode(&around.stamp));
+        if !ours {
+            return Err(Reason::Identity);
+        }
+        let in_file_bytes = (around.stamp.size_bytes - start).min(length_bytes as u64);
+        let resident = residency::of_range(around.descriptor, start, in_file_bytes)
+            .is_ok_and(|residency| residency.is_complete());
+        let window = &mut self.windows[place];
+        window.start = start;
+        window.length_bytes = length_bytes;
+        window.filled_bytes = 0;
+        if resident {
+            window.state = State::Cached;
+        } else {
+            window.length_bytes =
+                take_memory(&mut window.memory, length_bytes, self.count == 0, around)?;
+            window.state = State::Pending;
+            if matches!(around.method, Method::Direct(_)) {
+                self.submit(around, place);
+            }
+        }
+        self.count += 1;
+        self.sequence.cover_end = start + self.windows[place].length_bytes as u64;
+        Ok(())
+    }
+
+    /// Asks the device for a pending window; it stays pending if that cannot be done, and is
+    /// then read when the consumer gets there.
+    fn submit<H: Host>(&mut self, around: &Surroundings<'_, H>, place: usize) {
+        if self.context == 0 && !self.context_refused {
+            match aio::create(WINDOWS_MAX as u32) {
+                Ok(context) => self.context = context,
+                Err(_) => {
+                    self.context_refused = true;
+                    around.host.count(Event::AsynchronousUnavailable, 1);
+                }
+            }
+        }
+        if self.context == 0 {
+            return;
+        }
+        let window = &mut self.windows[place];
+        // SAFETY: the memory belongs to this window until the completion has been taken: an
+        // in-flight window is neither retired nor given back.
+        let submitted = unsafe {
+            aio::submit_read(
+                self.context,
+                around.descriptor,
+                around.pool.address(&window.memory),
+                window.length_bytes,
+                window.start,
+                place as u64,
+            )
+        };
+        if submitted.is_ok() {
+            window.state = State::InFlight;
+            self.in_flight += 1;
+            around
+                .host
+                .count(Event::WindowRead(around.method), window.length_bytes as u64);
+        }
+    }
+
+    /// Makes the first window readable.
+    fn make_ready<H: Host>(&mut self, around: &Surroundings<'_, H>) -> Result<(), Reason> {
+        if self.windows[self.first].state == State::InFlight {
+            self.take_completions(0)?;
+        }
+        if self.windows[self.first].state == State::InFlight {
+            around.host.count(Event::WindowWaited, 1);
+            while self.windows[self.first].state == State::InFlight {
+                self.take_completions(1)?;
+            }
+        }
+        if self.windows[self.first].state == State::Pending {
+            around.host.count(Event::WindowWaited, 1);
+            self.fill_now(around)?;
+        }
+        let window = &self.windows[self.first];
+        let expected = (around.stamp.size_bytes - window.start).min(window.length_bytes as u64);
+        if window.state == State::Filled && (window.filled_bytes as u64) < expected {
+            return Err(Reason::ReadFailed);
+        }
+        Ok(())
+    }
+
+    fn take_completions(&mut self, least: usize) -> Result<(), Reason> {
+        let mut completions = [aio::Completion::default(); WINDOWS_MAX];
+        match aio::take(self.context, least, &mut completions) {
+            Ok(count) => {
+                for completion in completions.iter().take(count) {
+                    if let Some(window) = self.windows.get_mut(completion.tag as usize) {
+                        window.state = State::Filled;
+                        window.filled_bytes = completion.result.max(0) as usize;
+                        self.in_flight = self.in_flight.saturating_sub(1);
+                    }
+                }
+                Ok(())
+            }
+            Err(Errno(libc::EINTR)) => Ok(()),
+            Err(_) => Err(Reason::ReadFailed),
+        }
+    }
+
+    /// Reads the first window in the consumer's own time.
+    fn fill_now<H: Host>(&mut self, around: &Surroundings<'_, H>) -> Result<(), Reason> {
+        let window = &mut self.windows[self.first];
+        let memory = around.pool.address(&window.memory);
+        let expected =
+            (around.stamp.size_bytes - window.start).min(window.length_bytes as u64) as usize;
+        let flags = match around.method {
+            Method::DontCache => file::RWF_DONTCACHE,
+            Method::Direct(_) | Method::Window => 0,
+        };
+        let absent_before = match around.method {
+            Method::Window => Some(AbsentPages::of(around.buffered, window.start, expected)),
+            Method::Direct(_) | Method::DontCache => None,
+        };
+        while window.filled_bytes < expected {
+            // SAFETY: the memory belongs to this window, whose length it has at least.
+            let read = unsafe {
+                file::pread_with_flags(
+                    around.descriptor,
+                    memory.wrapping_add(window.filled_bytes),
+                    window.length_bytes - window.filled_bytes,
+                    window.start + window.filled_bytes as u64,
+                    flags,
+                )
+            };
+            match read {
+                Ok(0) => break,
+                Ok(bytes) => window.filled_bytes += bytes,
+                Err(Errno(libc::EINTR)) => {}
+                Err(_) => break,
+            }
+        }
+        if let Some(absent) = absent_before {
+            absent.drop_again(around.buffered, window.start);
+        }
+        window.state = State::Filled;
+        around
+            .host
+            .count(Event::WindowRead(around.method), window.filled_bytes as u64);
+        if window.filled_bytes < expected {
+            return Err(Reason::ReadFailed);
+        }
+        Ok(())
+    }
+
+    /// Waits for what is in flight and gives all windows back; their content is forgotten.
+    pub(super) fn release<H: Host>(&mut self, pool: &WindowPool, host: &H, to_system: bool) {
+        while self.in_flight > 0 {
+            if self.take_completions(1).is_err() {
+                // Destroying the context waits for the device: afterwards nothing is in flight.
+                aio::destroy(self.context);
+                self.context = 0;
+                self.in_flight = 0;
+            }
+        }
+        for step in 0..self.count {
+            let window = &self.windows[(self.first + step) % self.ring];
+            if window.start >= self.consumed_to && window.state == State::Filled {
+                host.count(Event::Wasted, window.length_bytes as u64);
+            }
+        }
+        for window in &mut self.windows {
+            window.state = State::Empty;
+            pool.give_back(std::mem::take(&mut window.memory), to_system);
+        }
+        self.first = 0;
+        self.count = 0;
+        self.sequence.end();
+    }
+}
+
+/// Gets memory for a window, reusing what it has; returns the length that it is good for. A
+/// consumer's own window (`needed`) makes do with less.
+fn take_memory<H: Host>(
+    memory: &mut WindowMemory,
+    length_bytes: usize,
+    needed: bool,
+    around: &Surroundings<'_, H>,
+) -> Result<usize, Reason> {
+    if memory.bytes() >= length_bytes && memory.bytes() <= around.window_bytes {
+        return Ok(length_bytes);
+    }
+    around.pool.give_back(std::mem::take(memory), false);
+    let mut bytes = length_bytes;
+    loop {
+        if let Some(taken) = around.pool.take(bytes) {
+            *memory = taken;
+            return Ok(length_bytes.min(memory.bytes()));
+        }
+        if !needed || bytes <= WINDOW_BYTES_MIN {
+            return Err(Reason::MemoryCap);
+        }
+        bytes = WINDOW_BYTES_MIN
+            .max(bytes / 2)
+            .next_multiple_of(WINDOW_BYTES_MIN);
+    }
+}
+
+/// The pages of a window that were not in the page cache before it was read.
+struct AbsentPages {
+    bits: [u64; Self::WORDS],
+    known: bool,
+}
+
+impl AbsentPages {
+    /// Room for 2 MiB, the largest window.
+    const WORDS: usize = 8;
+
+    fn of(descriptor: i32, start: u64, length_bytes: usize) -> Self {
+        let mut bits = [0_u64; Self::WORDS];
+        let asked = residency::each_page(
+            descriptor,
+            start,
+            length_bytes as u64,
+            |offset, resident| {
+                let page = ((offset - start) / PAGE_BYTES) as usize;
+                if let Some(word) = bits.get_mut(page / 64)
+                    && !resident
+                {
+                    *word |= 1 << (page % 64);
+                }
+            },
+        );
+        Self {
+            bits,
+            known: asked.is_ok(),
+        }
+    }
+
+    /// Drops them again, and only them: what the foreground had brought in stays.
+    fn drop_again(&self, descriptor: i32, start: u64) {
+        if !self.known {
+            return;
+        }
+        let pages = Self::WORDS * 64;
+        let absent = |page: usize| self.bits[page / 64] >> (page % 64) & 1 == 1;
+        let mut page = 0;
+        while page < pages {
+            let first = page;
+            while page < pages && absent(page) {
+                page += 1;
+            }
+            if page > first {
+                let _ = file::advise(
+                    descriptor,
+                    start + first as u64 * PAGE_BYTES,
+                    (page - first) as u64 * PAGE_BYTES,
+                    libc::POSIX_FADV_DONTNEED,
+                );
+            }
+            page += 1;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Calls about the process and its threads: getpid, thread name, clocks, futex.
+
+use super::Errno;
+use super::raw::syscall;
+use std::sync::atomic::AtomicU32;
+
+/// Bytes of a thread name with its terminating NUL (`TASK_COMM_LEN`).
+pub const THREAD_NAME_BYTES: usize = 16;
+
+/// `getpid(2)`: differs from the books' owner in a `vfork` child, which shares the memory.
+#[inline]
+pub fn process_id() -> i32 {
+    // SAFETY: takes no argument and cannot fail.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as i32 }
+}
+
+/// `geteuid(2)`.
+pub fn effective_user() -> u32 {
+    // SAFETY: takes no argument and cannot fail.
+    unsafe { syscall(libc::SYS_geteuid, [0; 6]) as u32 }
+}
+
+/// The calling thread's name, NUL-padded (`prctl(PR_GET_NAME)`).
+pub fn thread_name() -> [u8; THREAD_NAME_BYTES] {
+    let mut name = [0_u8; THREAD_NAME_BYTES];
+    // SAFETY: the kernel writes at most 16 bytes.
+    unsafe {
+        syscall(
+            libc::SYS_prctl,
+            [
+                libc::PR_GET_NAME as usize,
+                name.as_mut_ptr() as usize,
+                0,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    name
+}
+
+/// `clock_gettime(2)` in nanoseconds; 0 if the clock does not exist.
+pub fn clock_ns(clock: i32) -> i128 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one `struct timespec`.
+    unsafe {
+        syscall(
+            libc::SYS_clock_gettime,
+            [clock as usize, &raw mut time as usize, 0, 0, 0, 0],
+        )
+    };
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+/// Milliseconds of the coarse monotonic clock, for ages only; wraps after 49 days.
+pub fn coarse_milliseconds() -> u32 {
+    (clock_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000) as u32
+}
+
+/// Soft limit of open descriptors (`RLIMIT_NOFILE`); 1024 if it cannot be read.
+pub fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 1024,
+        rlim_max: 1024,
+    };
+    // SAFETY: the kernel writes one `struct rlimit` and reads none.
+    unsafe {
+        syscall(
+            libc::SYS_prlimit64,
+            [
+                0,
+                libc::RLIMIT_NOFILE as usize,
+                0,
+                &raw mut limit as usize,
+                0,
+                0,
+            ],
+        )
+    };
+    limit.rlim_cur
+}
+
+/// Sleeps until another thread wakes `word`, if it still holds `expected`.
+pub fn futex_wait(word: &AtomicU32, expected: u32) {
+    // SAFETY: the kernel reads the word only; spurious returns are allowed by the callers.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize,
+                expected as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
+/// Wakes one thread that sleeps on `word`.
+pub fn futex_wake_one(word: &AtomicU32) {
+    // SAFETY: the address serves as a key only.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize,
+                1,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
+/// Whether process `process_id` exists (whoever owns it).
+pub fn process_exists(process_id: i32) -> bool {
+    // SAFETY: signal 0 only checks.
+    let result = unsafe { syscall(libc::SYS_kill, [process_id as usize, 0, 0, 0, 0, 0]) };
+    match Errno::check(result) {
+        Ok(_) => true,
+        Err(errno) => errno.0 == libc::EPERM,
+    }
+}

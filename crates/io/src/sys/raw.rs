@@ -1,0 +1,49 @@
+//! The system-call instruction itself, for the two architectures whose C calling convention
+//! passes variadic arguments like fixed ones (a need of the preload library).
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("Coldstream supports x86_64 and aarch64 Linux");
+
+/// Issues system call `number` with up to six arguments and returns the kernel's raw result
+/// (an error is `-errno`).
+///
+/// # Safety
+/// The arguments must be valid for this system call: pointers that the kernel reads or writes
+/// must be good for that, and the call must not break an invariant of live Rust values.
+#[inline]
+pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller vouches for the call; rcx and r11 are what the instruction clobbers.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the caller vouches for the call; only x0 changes.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") arguments[0] => result,
+            in("x1") arguments[1],
+            in("x2") arguments[2],
+            in("x3") arguments[3],
+            in("x4") arguments[4],
+            in("x5") arguments[5],
+            options(nostack),
+        );
+    }
+    result
+}

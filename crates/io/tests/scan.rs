@@ -1,0 +1,338 @@
+//! The scan reader against plain reads of the same real file.
+
+use coldstream_io::alignment::Alignment;
+use coldstream_io::probe;
+use coldstream_io::residency;
+use coldstream_io::scan::{Method, NoHost, Outcome, Reason, Request, Scanner, Settings};
+use coldstream_io::sys::file;
+use proptest::prelude::*;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const SETTINGS: Settings = Settings {
+    window_bytes: 1 << 20,
+    windows_in_flight: 2,
+    memory_bytes: 64 << 20,
+};
+
+/// Every byte tells its place, so that a wrong one cannot pass for right.
+fn content(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        bytes.extend_from_slice(&(state ^ bytes.len() as u64).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A file whose pages are on the device and not in the page cache, at rest for long enough.
+fn cold_file(directory: &Path, name: &str, bytes: &[u8]) -> File {
+    let path = directory.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    let file = File::open(path).unwrap();
+    file.sync_all().unwrap();
+    drop_cache(&file);
+    wait_until_settled(&file);
+    file
+}
+
+fn drop_cache(file: &File) {
+    file::advise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED).unwrap();
+}
+
+fn wait_until_settled(file: &File) {
+    use std::time::{Duration, SystemTime};
+    let changed = file.metadata().unwrap().modified().unwrap();
+    while SystemTime::now()
+        .duration_since(changed)
+        .unwrap_or_default()
+        < Duration::from_millis(25)
+    {
+        std::thread::yield_now();
+    }
+}
+
+fn scratch() -> tempfile::TempDir {
+    // Beside the build's files: /tmp may be a tmpfs, which has nothing to go around.
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn direct() -> Method {
+    Method::Direct(Alignment::covering(1, 1).unwrap())
+}
+
+/// Reads like `pread`, by the scanner or, if it declines, by the plain call.
+fn read(
+    scanner: &Scanner,
+    slot: u32,
+    file: &File,
+    method: Method,
+    offset: u64,
+    buffer: &mut [u8],
+) -> (usize, Outcome) {
+    let request = Request {
+        slot,
+        descriptor: file.as_raw_fd(),
+        stamp: file::stamp(file.as_raw_fd()).unwrap(),
+        method,
+        offset,
+    };
+    let outcome = scanner.read_into(&request, buffer, &NoHost);
+    match outcome {
+        Outcome::Served { bytes, .. } => (bytes, outcome),
+        Outcome::PassThrough(_) => (file.read_at(buffer, offset).unwrap(), outcome),
+    }
+}
+
+#[test]
+fn a_scan_gives_the_bytes_of_the_file_and_leaves_the_page_cache_alone() {
+    let directory = scratch();
+    let bytes = content(1, (9 << 20) + 1234);
+    let file = cold_file(directory.path(), "1.sst", &bytes);
+    let probe = probe::probe(file.as_raw_fd()).unwrap();
+    if !probe.direct_is_usable() {
+        eprintln!("skipped: no direct I/O on this filesystem: {probe:?}");
+        return;
+    }
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    for chunk in [4096, 4122, 65_536, 3 << 20] {
+        let mut buffer = vec![0; chunk];
+        let mut offset = 0;
+        loop {
+            let (count, outcome) = read(
+                scanner,
+                0,
+                &file,
+                Method::Direct(probe.alignment),
+                offset,
+                &mut buffer,
+            );
+            assert!(
+                matches!(
+                    outcome,
+                    Outcome::Served {
+                        cached_bytes: 0,
+                        ..
+                    }
+                ),
+                "{outcome:?}"
+            );
+            assert!(buffer[..count] == bytes[offset as usize..offset as usize + count]);
+            offset += count as u64;
+            if count < chunk {
+                break;
+            }
+        }
+        assert_eq!(offset, bytes.len() as u64);
+        let after = residency::of_range(file.as_raw_fd(), 0, bytes.len() as u64).unwrap();
+        assert_eq!(after.resident_pages, 0, "chunk {chunk}");
+    }
+    scanner.close(0, &NoHost);
+    assert_eq!(scanner.pool().used_bytes(), 0);
+}
+
+#[test]
+fn what_is_resident_is_served_from_the_page_cache() {
+    let directory = scratch();
+    let bytes = content(2, 2 << 20);
+    let file = cold_file(directory.path(), "1.sst", &bytes);
+    let mut all = vec![0; bytes.len()];
+    file.read_exact_at(&mut all, 0).unwrap();
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mut buffer = vec![0; 8192];
+    for step in 0..bytes.len() / buffer.len() {
+        let offset = (step * buffer.len()) as u64;
+        let (count, outcome) = read(scanner, 0, &file, direct(), offset, &mut buffer);
+        assert_eq!(
+            outcome,
+            Outcome::Served {
+                bytes: 8192,
+                cached_bytes: 8192
+            }
+        );
+        assert!(buffer[..count] == bytes[offset as usize..][..count]);
+    }
+    assert_eq!(scanner.pool().peak_bytes(), 0);
+}
+
+#[test]
+fn window_treatment_drops_only_what_it_brought_in() {
+    let directory = scratch();
+    let bytes = content(3, 4 << 20);
+    let file = cold_file(directory.path(), "1.sst", &bytes);
+    file::advise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM).unwrap();
+    let mut page = [0; 4096];
+    let hot = [0_u64, 77, 300, 301, 900];
+    for page_number in hot {
+        file.read_exact_at(&mut page, page_number * 4096).unwrap();
+    }
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mut buffer = vec![0; 10_000];
+    let mut offset = 0;
+    while offset < bytes.len() as u64 {
+        let (count, outcome) = read(scanner, 0, &file, Method::Window, offset, &mut buffer);
+        assert!(matches!(outcome, Outcome::Served { .. }), "{outcome:?}");
+        assert!(buffer[..count] == bytes[offset as usize..][..count]);
+        offset += count as u64;
+    }
+    let mut resident = Vec::new();
+    residency::each_page(
+        file.as_raw_fd(),
+        0,
+        bytes.len() as u64,
+        |at, is_resident| {
+            if is_resident {
+                resident.push(at / 4096);
+            }
+        },
+    )
+    .unwrap();
+    assert_eq!(resident, hot);
+}
+
+#[test]
+fn a_file_that_just_changed_is_passed_through() {
+    let directory = scratch();
+    let file = cold_file(directory.path(), "1.sst", &content(4, 1 << 20));
+    let writer = File::options()
+        .write(true)
+        .open(directory.path().join("1.sst"))
+        .unwrap();
+    writer.write_all_at(b"new", 0).unwrap();
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mut buffer = [0; 4096];
+    let (_, outcome) = read(scanner, 0, &file, direct(), 0, &mut buffer);
+    assert_eq!(outcome, Outcome::PassThrough(Reason::NotSettled));
+    assert_eq!(&buffer[..3], b"new");
+}
+
+#[test]
+fn a_change_is_seen_by_the_next_read() {
+    let directory = scratch();
+    let bytes = content(5, 1 << 20);
+    let file = cold_file(directory.path(), "1.sst", &bytes);
+    let writer = File::options()
+        .write(true)
+        .open(directory.path().join("1.sst"))
+        .unwrap();
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mut buffer = [0; 4096];
+    for round in 0..20_u8 {
+        wait_until_settled(&file);
+        read(scanner, 0, &file, direct(), 0, &mut buffer);
+        read(scanner, 0, &file, direct(), 4096, &mut buffer);
+        writer.write_all_at(&[round; 100], 8192).unwrap();
+        read(scanner, 0, &file, direct(), 8192, &mut buffer);
+        assert_eq!(buffer[..100], [round; 100]);
+        if round == 10 {
+            writer.set_len(8192 + 50).unwrap();
+        }
+        let (count, _) = read(scanner, 0, &file, direct(), 8192, &mut buffer);
+        assert_eq!(
+            count,
+            if round < 10 {
+                4096
+            } else {
+                file.metadata()
+                    .unwrap()
+                    .len()
+                    .saturating_sub(8192)
+                    .min(4096) as usize
+            }
+        );
+    }
+}
+
+#[test]
+fn two_hundred_files_at_once_keep_the_cap() {
+    let directory = scratch();
+    let bytes = content(6, 600_000);
+    let files: Vec<File> = (0..200)
+        .map(|number| cold_file(directory.path(), &format!("{number}.sst"), &bytes))
+        .collect();
+    for memory_bytes in [64 << 20, 4 << 20] {
+        let scanner = Scanner::for_process(Settings {
+            memory_bytes,
+            ..SETTINGS
+        })
+        .unwrap();
+        let mut buffer = vec![0; 4096];
+        let mut served = 0;
+        for offset in (0..bytes.len() as u64).step_by(4096) {
+            for (slot, file) in files.iter().enumerate() {
+                let (count, outcome) =
+                    read(scanner, slot as u32, file, direct(), offset, &mut buffer);
+                assert!(buffer[..count] == bytes[offset as usize..][..count]);
+                served += u64::from(matches!(outcome, Outcome::Served { .. }));
+                assert!(scanner.pool().used_bytes() <= memory_bytes);
+            }
+        }
+        assert!(scanner.pool().peak_bytes() <= memory_bytes);
+        if memory_bytes == 64 << 20 {
+            assert_eq!(served, 200 * bytes.len().div_ceil(4096) as u64);
+        }
+        for slot in 0..200 {
+            scanner.close(slot, &NoHost);
+        }
+        assert_eq!(scanner.pool().used_bytes(), 0);
+        files.iter().for_each(drop_cache);
+    }
+}
+
+#[test]
+fn several_threads_scan_one_file_at_once() {
+    let directory = scratch();
+    let bytes = content(7, 8 << 20);
+    let file = cold_file(directory.path(), "1.sst", &bytes);
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..6_usize {
+            let (file, bytes) = (&file, &bytes);
+            scope.spawn(move || {
+                let mut buffer = vec![0; 4000 + thread];
+                let part = bytes.len() / 6;
+                let mut offset = part * thread;
+                while offset < part * (thread + 1) {
+                    let (count, _) = read(scanner, 0, file, direct(), offset as u64, &mut buffer);
+                    assert!(buffer[..count] == bytes[offset..offset + count]);
+                    offset += count;
+                }
+            });
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn any_sequence_of_reads_gives_the_bytes_of_the_file(
+        size in 1_usize..3_000_000,
+        reads in proptest::collection::vec((0_u8..8, 0_u64..3_200_000, 1_usize..200_000), 1..120),
+        method in 0_u8..3,
+    ) {
+        let directory = scratch();
+        let bytes = content(size as u64, size);
+        let file = cold_file(directory.path(), "1.sst", &bytes);
+        let scanner = Scanner::for_process(Settings { memory_bytes: 1 << 20, ..SETTINGS }).unwrap();
+        let method = match method { 0 | 1 => direct(), _ => Method::Window };
+        let mut position = 0_u64;
+        for (kind, offset, length) in reads {
+            // Mostly forward, sometimes a small skip, sometimes anywhere.
+            let offset = match kind { 0 => offset, 1 => position + offset % 200_000, _ => position };
+            let mut buffer = vec![0; length];
+            let (count, _) = read(scanner, 3, &file, method, offset, &mut buffer);
+            let expected = &bytes[(offset as usize).min(size)..(offset as usize + length).min(size)];
+            prop_assert!(buffer[..count] == *expected);
+            position = offset + count as u64;
+            if kind == 2 { drop_cache(&file); }
+        }
+        scanner.close(3, &NoHost);
+        prop_assert_eq!(scanner.pool().used_bytes(), 0);
+    }
+}
