@@ -1,1 +1,16 @@
-//! policy
+//! Policy: which thread is background, which file is a table, which treatment a read gets, and
+//! the configuration of all that. Pure logic: no system call, no file access, no environment.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod config;
+mod kind;
+mod role;
+mod treatment;
+
+pub use bytes::{display_bytes, parse_bytes};
+pub use config::{Config, ConfigError, LogTarget, VARIABLES};
+pub use kind::FileKind;
+pub use role::{Profile, Role};
+pub use treatment::{ReadTreatment, Treatment};

@@ -1,1 +1,22 @@
-//! preload
+//! `libcoldstream.so`: what `LD_PRELOAD` brings into an unmodified database.
+//!
+//! Interposed calls keep books of which descriptors are tables; a background thread's reads of
+//! them are served around the page cache. Everything else goes on to the next symbol in line.
+//! The rules (DESIGN.md, section 4) in one breath: never a made-up result, never a lock or an
+//! allocation on the foreground's path, never a byte into the application's output, never an
+//! abort; on any doubt the plain call.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod background;
+mod books;
+mod descriptors;
+mod errno;
+#[cfg(not(test))]
+mod exports;
+mod filesystems;
+mod inodes;
+mod next;
+mod report;
+mod settings;
+mod thread;

@@ -425,6 +425,7 @@ impl Scanner {
             mode: 0,
             size_bytes: 0,
             changed_ns: 0,
+            noticed_changes: 0,
         };
     }
 }

@@ -25,6 +25,8 @@ pub struct FileStamp {
     pub size_bytes: u64,
     /// Change time (ctime) in nanoseconds since the epoch: no program can set it back.
     pub changed_ns: i128,
+    /// Changes that the embedding program noticed itself, on top of what the kernel says.
+    pub noticed_changes: u32,
 }
 
 impl FileStamp {
@@ -103,6 +105,7 @@ pub fn stamp(descriptor: i32) -> Result<FileStamp, Errno> {
         mode: status.st_mode,
         size_bytes: status.st_size as u64,
         changed_ns: i128::from(status.st_ctime) * 1_000_000_000 + i128::from(status.st_ctime_nsec),
+        noticed_changes: 0,
     })
 }
 

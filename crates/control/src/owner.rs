@@ -1,0 +1,39 @@
+//! Process ids are reused: only id and start time together name a process.
+
+/// Field 22 of `/proc/PID/stat`: the start of the process in clock ticks since
+/// boot. The second field is the command in parentheses and may itself hold
+/// spaces and parentheses, so fields are counted from the last one.
+#[must_use]
+pub fn start_time_ticks(stat: &[u8]) -> Option<u64> {
+    let after_command = stat.rsplit(|&byte| byte == b')').next()?;
+    if after_command.len() == stat.len() {
+        return None;
+    }
+    // The first field here is the third of the line.
+    let field = after_command
+        .split(|byte| byte.is_ascii_whitespace())
+        .filter(|field| !field.is_empty())
+        .nth(22 - 3)?;
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_from_the_end_of_the_command() {
+        let fields = "S 1 2 2 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\n";
+        for command in ["(java)", "(a b)", "(:) 1 2 3)", "()"] {
+            let stat = format!("42 {command} {fields}");
+            assert_eq!(start_time_ticks(stat.as_bytes()), Some(987_654));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_none() {
+        for stat in ["", "42 (java) S 1 2", "42 java S", ")", "1 2 3"] {
+            assert_eq!(start_time_ticks(stat.as_bytes()), None, "{stat:?}");
+        }
+    }
+}

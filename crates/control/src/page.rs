@@ -1,0 +1,387 @@
+//! The words of the page and the only way to reach them.
+//!
+//! A reader must expect a page that is stale, of another version or forged: it
+//! gets an error, or wrong figures, and nothing worse.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coldstream_policy::{Profile, ReadTreatment, Treatment};
+
+use crate::counter::Counter;
+use crate::snapshot::Snapshot;
+
+/// Size of the page.
+pub const PAGE_BYTES: usize = 4096;
+/// Size of the page in words.
+pub const PAGE_WORDS: usize = PAGE_BYTES / size_of::<u64>();
+
+/// `"coldstrm"` in memory order on a little-endian machine.
+const MAGIC: u64 = u64::from_le_bytes(*b"coldstrm");
+const VERSION: u64 = 1;
+
+const MAGIC_WORD: usize = 0;
+const VERSION_WORD: usize = 1;
+const PID_WORD: usize = 2;
+const START_TIME_WORD: usize = 3;
+const PROFILE_WORD: usize = 4;
+const CONFIGURED_WORD: usize = 5;
+const IN_FORCE_WORD: usize = 6;
+const WINDOW_BYTES_WORD: usize = 7;
+const WINDOWS_IN_FLIGHT_WORD: usize = 8;
+const MEMORY_BYTES_WORD: usize = 9;
+/// Words 10 to 15 are reserved and zero.
+const FIRST_COUNTER_WORD: usize = 16;
+
+/// The code of [`Header::in_force`] before the first filesystem was probed.
+const UNDECIDED: u64 = 0;
+/// The code of [`Header::configured`] for [`ReadTreatment::Auto`].
+const AUTO: u64 = 0;
+
+const _: () = assert!(FIRST_COUNTER_WORD + Counter::COUNT <= PAGE_WORDS);
+
+/// What the page says about its process, beside the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The process.
+    pub pid: u32,
+    /// Its start, in clock ticks since boot ([`crate::start_time_ticks`]).
+    pub start_time_ticks: u64,
+    /// Engine whose threads and files are recognised.
+    pub profile: Profile,
+    /// Treatment that was asked for.
+    pub configured: ReadTreatment,
+    /// Treatment that the probe of the last filesystem allowed; none before the
+    /// first table was opened.
+    pub in_force: Option<Treatment>,
+    /// Size of one window.
+    pub window_bytes: u64,
+    /// Windows read ahead of the consumer.
+    pub windows_in_flight: u64,
+    /// Cap for all windows of the process.
+    pub memory_bytes: u64,
+}
+
+/// Why words are not a page that can be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    /// Fewer words than a page has.
+    #[error("{words} words, a status page has {PAGE_WORDS}")]
+    Length {
+        /// The words that there are.
+        words: usize,
+    },
+    /// The first word is another one.
+    #[error("not a status page of Coldstream, or one that its process has not filled yet")]
+    Magic,
+    /// Written by another version of the library.
+    #[error("status page of layout version {found}, this program reads version {VERSION}")]
+    Version {
+        /// The version on the page.
+        found: u64,
+    },
+    /// A word of the header has a value that no library writes.
+    #[error("damaged status page: {field} = {value}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The page names another process, or the process id was given out again.
+    #[error("left behind by process {pid}, which has ended")]
+    Stale {
+        /// The process on the page.
+        pid: u32,
+    },
+}
+
+/// A page in shared memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PageView<'a>(&'a [AtomicU64]);
+
+impl<'a> PageView<'a> {
+    /// Looks at `words` as a page. The content is checked by [`PageView::header`].
+    ///
+    /// # Errors
+    ///
+    /// [`PageError::Length`] if there are too few.
+    pub fn new(words: &'a [AtomicU64]) -> Result<Self, PageError> {
+        match words.get(..PAGE_WORDS) {
+            Some(page) => Ok(Self(page)),
+            None => Err(PageError::Length { words: words.len() }),
+        }
+    }
+
+    /// Clears the counters and writes the header. The magic goes last, so that a
+    /// reader sees a whole header or none.
+    pub fn initialise(&self, header: &Header) {
+        self.store(MAGIC_WORD, 0);
+        for word in self.0 {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.store(VERSION_WORD, VERSION);
+        self.store(PID_WORD, u64::from(header.pid));
+        self.store(START_TIME_WORD, header.start_time_ticks);
+        self.store(PROFILE_WORD, u64::from(header.profile as u8));
+        self.store(CONFIGURED_WORD, configured_code(header.configured));
+        let in_force = header.in_force.map_or(UNDECIDED, treatment_code);
+        self.store(IN_FORCE_WORD, in_force);
+        self.store(WINDOW_BYTES_WORD, header.window_bytes);
+        self.store(WINDOWS_IN_FLIGHT_WORD, header.windows_in_flight);
+        self.store(MEMORY_BYTES_WORD, header.memory_bytes);
+        self.store(MAGIC_WORD, MAGIC);
+    }
+
+    /// Says which treatment is in force from now on.
+    pub fn set_in_force(&self, treatment: Treatment) {
+        self.store(IN_FORCE_WORD, treatment_code(treatment));
+    }
+
+    /// Adds to a counter.
+    pub fn add(&self, counter: Counter, amount: u64) {
+        if let Some(word) = self.counter(counter) {
+            word.fetch_add(amount, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes from a counter that measures something held now.
+    pub fn subtract(&self, counter: Counter, amount: u64) {
+        if let Some(word) = self.counter(counter) {
+            word.fetch_sub(amount, Ordering::Relaxed);
+        }
+    }
+
+    /// Raises a counter that keeps a maximum.
+    pub fn raise(&self, counter: Counter, value: u64) {
+        if let Some(word) = self.counter(counter) {
+            word.fetch_max(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets a counter.
+    pub fn set(&self, counter: Counter, value: u64) {
+        if let Some(word) = self.counter(counter) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a counter.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.counter(counter)
+            .map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Reads and checks the header.
+    ///
+    /// # Errors
+    ///
+    /// Whatever does not make sense, see [`PageError`].
+    pub fn header(&self) -> Result<Header, PageError> {
+        if self.load(MAGIC_WORD) != MAGIC {
+            return Err(PageError::Magic);
+        }
+        let version = self.load(VERSION_WORD);
+        if version != VERSION {
+            return Err(PageError::Version { found: version });
+        }
+        let in_force = match self.load(IN_FORCE_WORD) {
+            UNDECIDED => None,
+            code => Some(decoded(code, "treatment in force", Treatment::from_u8)?),
+        };
+        let pid = self.load(PID_WORD);
+        Ok(Header {
+            pid: u32::try_from(pid).map_err(|_| field("pid", pid))?,
+            start_time_ticks: self.load(START_TIME_WORD),
+            profile: decoded(self.load(PROFILE_WORD), "profile", |code| {
+                let profile = Profile::from_u8(code);
+                (profile as u8 == code).then_some(profile)
+            })?,
+            configured: match self.load(CONFIGURED_WORD) {
+                AUTO => ReadTreatment::Auto,
+                code => {
+                    ReadTreatment::Fixed(decoded(code, "configured treatment", Treatment::from_u8)?)
+                }
+            },
+            in_force,
+            window_bytes: self.load(WINDOW_BYTES_WORD),
+            windows_in_flight: self.load(WINDOWS_IN_FLIGHT_WORD),
+            memory_bytes: self.load(MEMORY_BYTES_WORD),
+        })
+    }
+
+    /// Header and counters at about one moment: the counters are read one after
+    /// another while the process goes on.
+    ///
+    /// # Errors
+    ///
+    /// As [`PageView::header`].
+    pub fn snapshot(&self) -> Result<Snapshot, PageError> {
+        let header = self.header()?;
+        let counters = Counter::ALL.map(|counter| self.get(counter));
+        Ok(Snapshot { header, counters })
+    }
+
+    /// As [`PageView::snapshot`], if the page is that of the process `pid` which
+    /// started at `start_time_ticks`.
+    ///
+    /// # Errors
+    ///
+    /// [`PageError::Stale`] for another process, else as [`PageView::header`].
+    pub fn snapshot_of(&self, pid: u32, start_time_ticks: u64) -> Result<Snapshot, PageError> {
+        let snapshot = self.snapshot()?;
+        let header = &snapshot.header;
+        if header.pid == pid && header.start_time_ticks == start_time_ticks {
+            Ok(snapshot)
+        } else {
+            Err(PageError::Stale { pid: header.pid })
+        }
+    }
+
+    fn counter(&self, counter: Counter) -> Option<&AtomicU64> {
+        self.0.get(FIRST_COUNTER_WORD + counter as usize)
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.0
+            .get(word)
+            .map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        if let Some(word) = self.0.get(word) {
+            word.store(value, Ordering::Release);
+        }
+    }
+}
+
+fn treatment_code(treatment: Treatment) -> u64 {
+    u64::from(treatment as u8)
+}
+
+fn configured_code(configured: ReadTreatment) -> u64 {
+    match configured {
+        ReadTreatment::Auto => AUTO,
+        ReadTreatment::Fixed(treatment) => treatment_code(treatment),
+    }
+}
+
+fn field(field: &'static str, value: u64) -> PageError {
+    PageError::Field { field, value }
+}
+
+fn decoded<T>(
+    value: u64,
+    name: &'static str,
+    decode: impl Fn(u8) -> Option<T>,
+) -> Result<T, PageError> {
+    u8::try_from(value)
+        .ok()
+        .and_then(decode)
+        .ok_or_else(|| field(name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(count: usize) -> Vec<AtomicU64> {
+        (0..count).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    fn header() -> Header {
+        Header {
+            pid: 4711,
+            start_time_ticks: 987_654,
+            profile: Profile::Cassandra,
+            configured: ReadTreatment::Fixed(Treatment::Window),
+            in_force: None,
+            window_bytes: 1 << 20,
+            windows_in_flight: 2,
+            memory_bytes: 64 << 20,
+        }
+    }
+
+    #[test]
+    fn the_layout_is_pinned() {
+        let memory = words(PAGE_WORDS);
+        let page = PageView::new(&memory).unwrap();
+        page.initialise(&header());
+        page.set_in_force(Treatment::DontCache);
+        page.set(Counter::TrackedFilesOpened, 77);
+        page.set(Counter::AioUnavailable, 88);
+        let word = |place: usize| memory[place].load(Ordering::Relaxed);
+        assert_eq!(PAGE_BYTES, 4096);
+        assert_eq!(word(0), 0x6d72_7473_646c_6f63);
+        assert_eq!(word(1), 1);
+        assert_eq!(word(2), 4711);
+        assert_eq!(word(3), 987_654);
+        assert_eq!((word(4), word(5), word(6)), (3, 3, 2));
+        assert_eq!((word(7), word(8), word(9)), (1 << 20, 2, 64 << 20));
+        assert!((10..16).all(|place| word(place) == 0));
+        assert_eq!(word(16), 77);
+        assert_eq!(word(16 + Counter::COUNT - 1), 88);
+        assert!((16 + Counter::COUNT..PAGE_WORDS).all(|place| word(place) == 0));
+    }
+
+    #[test]
+    fn counters_add_up() {
+        let memory = words(PAGE_WORDS);
+        let page = PageView::new(&memory).unwrap();
+        page.add(Counter::BytesDirect, 5);
+        page.add(Counter::BytesDirect, 6);
+        page.subtract(Counter::BytesDirect, 1);
+        page.raise(Counter::WindowMemoryPeakBytes, 9);
+        page.raise(Counter::WindowMemoryPeakBytes, 3);
+        assert_eq!(page.get(Counter::BytesDirect), 10);
+        assert_eq!(page.get(Counter::WindowMemoryPeakBytes), 9);
+        page.initialise(&header());
+        assert_eq!(page.get(Counter::BytesDirect), 0);
+    }
+
+    #[test]
+    fn a_header_comes_back() {
+        let memory = words(PAGE_WORDS + 3);
+        let page = PageView::new(&memory).unwrap();
+        page.initialise(&header());
+        assert_eq!(page.header(), Ok(header()));
+        page.set_in_force(Treatment::Direct);
+        let in_force = page.header().unwrap().in_force;
+        assert_eq!(in_force, Some(Treatment::Direct));
+    }
+
+    #[test]
+    fn short_empty_foreign_and_damaged_pages_are_errors() {
+        let short = words(PAGE_WORDS - 1);
+        assert_eq!(
+            PageView::new(&short).unwrap_err(),
+            PageError::Length { words: 511 }
+        );
+        let memory = words(PAGE_WORDS);
+        let page = PageView::new(&memory).unwrap();
+        assert_eq!(page.header(), Err(PageError::Magic));
+        for (word, value, error) in [
+            (MAGIC_WORD, 1, PageError::Magic),
+            (VERSION_WORD, 2, PageError::Version { found: 2 }),
+            (PID_WORD, u64::MAX, field("pid", u64::MAX)),
+            (PROFILE_WORD, 9, field("profile", 9)),
+            (CONFIGURED_WORD, 256, field("configured treatment", 256)),
+            (IN_FORCE_WORD, 5, field("treatment in force", 5)),
+        ] {
+            page.initialise(&header());
+            memory[word].store(value, Ordering::Relaxed);
+            assert_eq!(page.snapshot().unwrap_err(), error);
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_process_is_stale() {
+        let memory = words(PAGE_WORDS);
+        let page = PageView::new(&memory).unwrap();
+        page.initialise(&header());
+        assert!(page.snapshot_of(4711, 987_654).is_ok());
+        let stale = PageError::Stale { pid: 4711 };
+        assert_eq!(page.snapshot_of(4711, 987_655), Err(stale.clone()));
+        assert_eq!(page.snapshot_of(4712, 987_654), Err(stale));
+    }
+}

@@ -1,0 +1,182 @@
+//! Header and counters as plain values, and their two texts: JSON for programs,
+//! one line for people.
+
+use std::fmt;
+
+use coldstream_policy::display_bytes;
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+
+use crate::counter::Counter;
+use crate::page::Header;
+
+/// The page at about one moment. Shown with `{}` it is one line:
+/// `direct 1.2 GiB, page cache 3 MiB, …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What the page says about its process.
+    pub header: Header,
+    pub(crate) counters: [u64; Counter::COUNT],
+}
+
+impl Snapshot {
+    /// The value of a counter.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.counters
+            .get(counter as usize)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// All counters with their values, in the order of the page.
+    pub fn counters(&self) -> impl Iterator<Item = (Counter, u64)> {
+        Counter::ALL.into_iter().zip(self.counters)
+    }
+
+    /// The fallbacks that happened, with their reasons.
+    pub fn fallbacks(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counters()
+            .filter(|&(_, value)| value != 0)
+            .filter_map(|(counter, value)| Some((counter.fallback_reason()?, value)))
+    }
+
+    /// Of the windows read, how many in a hundred the consumer waited for.
+    #[must_use]
+    pub fn windows_waited_percent(&self) -> u64 {
+        let read = u128::from(self.get(Counter::WindowsRead));
+        let waited = u128::from(self.get(Counter::WindowsWaited));
+        let percent = (waited * 100).checked_div(read).unwrap_or_default();
+        u64::try_from(percent).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = |counter| display_bytes(self.get(counter));
+        write!(formatter, "direct {}", bytes(Counter::BytesDirect))?;
+        for (name, counter) in [
+            ("dontcache", Counter::BytesDontcache),
+            ("window", Counter::BytesWindow),
+        ] {
+            if self.get(counter) != 0 {
+                write!(formatter, ", {name} {}", bytes(counter))?;
+            }
+        }
+        write!(
+            formatter,
+            ", page cache {}, buffered {}; waited for {} % of windows; fallbacks: ",
+            bytes(Counter::BytesFromCache),
+            bytes(Counter::BytesBuffered),
+            self.windows_waited_percent(),
+        )?;
+        let mut separator = "";
+        for (reason, count) in self.fallbacks() {
+            write!(formatter, "{separator}{reason}={count}")?;
+            separator = " ";
+        }
+        if separator.is_empty() {
+            formatter.write_str("none")?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Snapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let header = &self.header;
+        let mut page = serializer.serialize_struct("Snapshot", 9)?;
+        page.serialize_field("pid", &header.pid)?;
+        page.serialize_field("start_time_ticks", &header.start_time_ticks)?;
+        page.serialize_field("profile", header.profile.name())?;
+        page.serialize_field("configured_treatment", header.configured.name())?;
+        let in_force = header.in_force.map(|treatment| treatment.name());
+        page.serialize_field("treatment_in_force", &in_force)?;
+        page.serialize_field("window_bytes", &header.window_bytes)?;
+        page.serialize_field("windows_in_flight", &header.windows_in_flight)?;
+        page.serialize_field("memory_bytes", &header.memory_bytes)?;
+        page.serialize_field("counters", &Counters(self))?;
+        page.end()
+    }
+}
+
+struct Counters<'a>(&'a Snapshot);
+
+impl Serialize for Counters<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Counter::COUNT))?;
+        for (counter, value) in self.0.counters() {
+            map.serialize_entry(counter.name(), &value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_policy::{Profile, ReadTreatment, Treatment};
+
+    fn snapshot(values: &[(Counter, u64)]) -> Snapshot {
+        let mut counters = [0; Counter::COUNT];
+        for &(counter, value) in values {
+            counters[counter as usize] = value;
+        }
+        let header = Header {
+            pid: 7,
+            start_time_ticks: 8,
+            profile: Profile::RocksDb,
+            configured: ReadTreatment::Auto,
+            in_force: Some(Treatment::Direct),
+            window_bytes: 1 << 20,
+            windows_in_flight: 1,
+            memory_bytes: 64 << 20,
+        };
+        Snapshot { header, counters }
+    }
+
+    #[test]
+    fn the_line_of_a_quiet_process() {
+        assert_eq!(
+            snapshot(&[]).to_string(),
+            "direct 0 B, page cache 0 B, buffered 0 B; waited for 0 % of windows; fallbacks: none"
+        );
+    }
+
+    #[test]
+    fn the_line_of_a_busy_process() {
+        let busy = snapshot(&[
+            (Counter::BytesDirect, (1 << 30) + (1 << 28)),
+            (Counter::BytesWindow, 4096),
+            (Counter::BytesFromCache, 3 << 20),
+            (Counter::WindowsRead, 200),
+            (Counter::WindowsWaited, 7),
+            (Counter::FallbackFilesystem, 3),
+            (Counter::AioUnavailable, 1),
+        ]);
+        assert_eq!(
+            busy.to_string(),
+            "direct 1.2 GiB, window 4 KiB, page cache 3 MiB, buffered 0 B; waited for 3 % of \
+             windows; fallbacks: filesystem=3 aio_unavailable=1"
+        );
+    }
+
+    #[test]
+    fn forged_counters_do_not_overflow() {
+        let forged = snapshot(&[
+            (Counter::WindowsRead, 1),
+            (Counter::WindowsWaited, u64::MAX),
+        ]);
+        assert_eq!(forged.windows_waited_percent(), u64::MAX);
+    }
+
+    #[test]
+    fn json_has_names() {
+        let json = serde_json::to_value(snapshot(&[(Counter::BytesDirect, 5)])).unwrap();
+        assert_eq!(json["pid"], 7);
+        assert_eq!(json["profile"], "rocksdb");
+        assert_eq!(json["configured_treatment"], "auto");
+        assert_eq!(json["treatment_in_force"], "direct");
+        assert_eq!(json["counters"]["bytes_direct"], 5);
+        assert_eq!(json["counters"].as_object().unwrap().len(), Counter::COUNT);
+    }
+}

@@ -1,0 +1,340 @@
+//! Configuration: environment variables over a TOML text over the defaults. The text and the
+//! environment come from the caller: the preload library must not read files by way of libc.
+
+use crate::{Profile, ReadTreatment, parse_bytes};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
+pub const VARIABLES: [&str; 8] = [
+    "COLDSTREAM",
+    "COLDSTREAM_CONFIG",
+    "COLDSTREAM_PROFILE",
+    "COLDSTREAM_READS",
+    "COLDSTREAM_WINDOW_BYTES",
+    "COLDSTREAM_WINDOWS_IN_FLIGHT",
+    "COLDSTREAM_MEMORY_BYTES",
+    "COLDSTREAM_LOG",
+];
+
+/// Where the library writes what is in force and what it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Nowhere.
+    None,
+    /// Standard error, as long as it is what it was at the start.
+    #[default]
+    Stderr,
+    /// Appended to this file, by its absolute path.
+    File(PathBuf),
+}
+
+/// What the library shall do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Master switch.
+    pub enabled: bool,
+    /// Whose names are meant.
+    pub profile: Profile,
+    /// Where to log.
+    pub log: LogTarget,
+    /// Treatment of background reads.
+    pub reads: ReadTreatment,
+    /// Largest window in bytes: a power of two from 64 KiB to 2 MiB.
+    pub window_bytes: usize,
+    /// Windows read ahead of each consumer, from 1 to 4.
+    pub windows_in_flight: usize,
+    /// Cap of all windows of a process in bytes, from 1 MiB to 1 GiB.
+    pub memory_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            profile: Profile::Auto,
+            log: LogTarget::Stderr,
+            reads: ReadTreatment::Auto,
+            // One large request keeps a device busy; two MiB gain nothing measurable.
+            window_bytes: 1 << 20,
+            windows_in_flight: 1,
+            memory_bytes: 64 << 20,
+        }
+    }
+}
+
+/// A setting that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A value is not allowed for its key.
+    #[error("{key} = \"{value}\": {allowed}")]
+    Value {
+        /// The environment variable or TOML key.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What may be given.
+        allowed: &'static str,
+    },
+    /// The text is not TOML, or has a key that does not exist.
+    #[error("{0}")]
+    Toml(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileText {
+    enabled: Option<bool>,
+    profile: Option<String>,
+    log: Option<String>,
+    #[serde(default)]
+    reads: ReadsText,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadsText {
+    treatment: Option<String>,
+    window_bytes: Option<Number>,
+    windows_in_flight: Option<Number>,
+    memory_bytes: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Integer(u64),
+    Text(String),
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Number::Integer(number) => number.fmt(formatter),
+            Number::Text(text) => text.fmt(formatter),
+        }
+    }
+}
+
+impl Config {
+    /// The configuration that a TOML text and the environment make together; the environment
+    /// wins. `COLDSTREAM_CONFIG` itself is the caller's to follow.
+    pub fn from_sources(
+        toml_text: Option<&str>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Config, ConfigError> {
+        let mut config = Config::default();
+        if let Some(text) = toml_text {
+            let file: FileText = toml::from_str(text)
+                .map_err(|error| ConfigError::Toml(error.to_string().trim().replace('\n', " ")))?;
+            config.enabled = file.enabled.unwrap_or(config.enabled);
+            config.set("profile", Key::Profile, file.profile)?;
+            config.set("log", Key::Log, file.log)?;
+            config.set("reads.treatment", Key::Reads, file.reads.treatment)?;
+            let text = |number: Option<Number>| number.map(|number| number.to_string());
+            config.set(
+                "reads.window_bytes",
+                Key::WindowBytes,
+                text(file.reads.window_bytes),
+            )?;
+            config.set(
+                "reads.windows_in_flight",
+                Key::WindowsInFlight,
+                text(file.reads.windows_in_flight),
+            )?;
+            config.set(
+                "reads.memory_bytes",
+                Key::MemoryBytes,
+                text(file.reads.memory_bytes),
+            )?;
+        }
+        for (variable, key) in [
+            ("COLDSTREAM", Key::Enabled),
+            ("COLDSTREAM_PROFILE", Key::Profile),
+            ("COLDSTREAM_READS", Key::Reads),
+            ("COLDSTREAM_WINDOW_BYTES", Key::WindowBytes),
+            ("COLDSTREAM_WINDOWS_IN_FLIGHT", Key::WindowsInFlight),
+            ("COLDSTREAM_MEMORY_BYTES", Key::MemoryBytes),
+            ("COLDSTREAM_LOG", Key::Log),
+        ] {
+            config.set(variable, key, environment(variable))?;
+        }
+        Ok(config)
+    }
+
+    fn set(
+        &mut self,
+        name: &'static str,
+        key: Key,
+        value: Option<String>,
+    ) -> Result<(), ConfigError> {
+        let Some(value) = value else {
+            return Ok(());
+        };
+        let accepted = match key {
+            Key::Enabled => match value.as_str() {
+                "on" | "1" => Some(self.enabled = true),
+                "off" | "0" => Some(self.enabled = false),
+                _ => None,
+            },
+            Key::Profile => Profile::from_name(&value).map(|profile| self.profile = profile),
+            Key::Reads => ReadTreatment::from_name(&value).map(|reads| self.reads = reads),
+            Key::WindowBytes => parse_bytes(&value)
+                .filter(|bytes| bytes.is_power_of_two() && (1 << 16..=1 << 21).contains(bytes))
+                .map(|bytes| self.window_bytes = bytes as usize),
+            Key::WindowsInFlight => value
+                .parse()
+                .ok()
+                .filter(|number| (1..=4).contains(number))
+                .map(|number| self.windows_in_flight = number),
+            Key::MemoryBytes => parse_bytes(&value)
+                .filter(|bytes| (1 << 20..=1 << 30).contains(bytes))
+                .map(|bytes| self.memory_bytes = bytes as usize),
+            Key::Log => match value.as_str() {
+                "none" => Some(self.log = LogTarget::None),
+                "stderr" => Some(self.log = LogTarget::Stderr),
+                path if path.starts_with('/') => Some(self.log = LogTarget::File(path.into())),
+                _ => None,
+            },
+        };
+        accepted.ok_or(ConfigError::Value {
+            key: name,
+            value,
+            allowed: key.allowed(),
+        })
+    }
+
+    /// The environment variables that make this configuration, whatever a TOML file says.
+    pub fn to_environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("COLDSTREAM", if self.enabled { "on" } else { "off" }.into()),
+            ("COLDSTREAM_PROFILE", self.profile.name().into()),
+            ("COLDSTREAM_READS", self.reads.name().into()),
+            ("COLDSTREAM_WINDOW_BYTES", self.window_bytes.to_string()),
+            (
+                "COLDSTREAM_WINDOWS_IN_FLIGHT",
+                self.windows_in_flight.to_string(),
+            ),
+            ("COLDSTREAM_MEMORY_BYTES", self.memory_bytes.to_string()),
+            (
+                "COLDSTREAM_LOG",
+                match &self.log {
+                    LogTarget::None => "none".into(),
+                    LogTarget::Stderr => "stderr".into(),
+                    LogTarget::File(path) => path.to_string_lossy().into_owned(),
+                },
+            ),
+        ]
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Key {
+    Enabled,
+    Profile,
+    Log,
+    Reads,
+    WindowBytes,
+    WindowsInFlight,
+    MemoryBytes,
+}
+
+impl Key {
+    fn allowed(self) -> &'static str {
+        match self {
+            Key::Enabled => "use on or off",
+            Key::Profile => "use auto, rocksdb, leveldb or cassandra",
+            Key::Log => "use none, stderr or an absolute path",
+            Key::Reads => "use auto, direct, dontcache, window or buffered",
+            Key::WindowBytes => "use a power of two from 64KiB to 2MiB",
+            Key::WindowsInFlight => "use a number from 1 to 4",
+            Key::MemoryBytes => "use a size from 1MiB to 1GiB",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Treatment;
+    use proptest::prelude::*;
+
+    fn none(_: &str) -> Option<String> {
+        None
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_over_the_defaults() {
+        let text = "profile = \"rocksdb\"\nlog = \"none\"\n[reads]\ntreatment = \"window\"\nwindow_bytes = \"2MiB\"\nmemory_bytes = 8388608\n";
+        let config = Config::from_sources(Some(text), |name| {
+            (name == "COLDSTREAM_READS").then(|| "direct".into())
+        })
+        .unwrap();
+        assert_eq!(config.profile, Profile::RocksDb);
+        assert_eq!(config.log, LogTarget::None);
+        assert_eq!(config.reads, ReadTreatment::Fixed(Treatment::Direct));
+        assert_eq!(config.window_bytes, 2 << 20);
+        assert_eq!(config.memory_bytes, 8 << 20);
+        assert_eq!(config.windows_in_flight, 1);
+    }
+
+    #[test]
+    fn an_unknown_key_is_named() {
+        let error = Config::from_sources(Some("profil = \"auto\""), none).unwrap_err();
+        assert!(error.to_string().contains("profil"), "{error}");
+        assert!(!error.to_string().contains('\n'));
+        assert!(Config::from_sources(Some("[reads]\nspeed = 1"), none).is_err());
+        assert!(Config::from_sources(Some("= nonsense"), none).is_err());
+    }
+
+    #[test]
+    fn a_bad_value_says_what_is_allowed() {
+        for (key, value) in [
+            ("COLDSTREAM", "maybe"),
+            ("COLDSTREAM_PROFILE", "RocksDB"),
+            ("COLDSTREAM_READS", "fast"),
+            ("COLDSTREAM_WINDOW_BYTES", "100KiB"),
+            ("COLDSTREAM_WINDOW_BYTES", "4MiB"),
+            ("COLDSTREAM_WINDOWS_IN_FLIGHT", "0"),
+            ("COLDSTREAM_MEMORY_BYTES", "1"),
+            ("COLDSTREAM_LOG", "relative/path"),
+        ] {
+            let error = Config::from_sources(None, |name| (name == key).then(|| value.into()))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(key) && error.contains(value) && error.contains("use "),
+                "{error}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_environment_carries_a_whole_configuration(
+            enabled in any::<bool>(), profile in 0_u8..4, treatment in 0_u8..5,
+            window in 16_u32..=21, in_flight in 1_usize..=4, memory in 1_usize << 20..=1 << 30,
+            log in 0_u8..3,
+        ) {
+            let config = Config {
+                enabled,
+                profile: Profile::from_u8(profile),
+                log: match log {
+                    0 => LogTarget::None,
+                    1 => LogTarget::Stderr,
+                    _ => LogTarget::File("/var/log/coldstream.log".into()),
+                },
+                reads: Treatment::from_u8(treatment)
+                    .map_or(ReadTreatment::Auto, ReadTreatment::Fixed),
+                window_bytes: 1 << window,
+                windows_in_flight: in_flight,
+                memory_bytes: memory,
+            };
+            let environment = config.to_environment();
+            let read = Config::from_sources(None, |name| {
+                environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
+            });
+            prop_assert_eq!(read, Ok(config));
+        }
+    }
+}

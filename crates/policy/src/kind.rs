@@ -1,0 +1,120 @@
+//! What a file is, told from its name.
+
+use crate::Profile;
+
+/// Kinds of files that Coldstream treats. Everything else (write-ahead logs, manifests, commit
+/// logs, indexes, whatever is unknown) is `Untracked` and never touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FileKind {
+    /// Not a table.
+    #[default]
+    Untracked = 0,
+    /// `000123.sst` of RocksDB.
+    RocksDbTable = 1,
+    /// `000123.ldb` of LevelDB; `.sst` in its old databases.
+    LevelDbTable = 2,
+    /// `nb-1-big-Data.db` or `da-3-bti-Data.db` of Cassandra.
+    CassandraData = 3,
+}
+
+impl FileKind {
+    /// The kind with this number; anything unknown is untracked.
+    pub fn from_u8(number: u8) -> Self {
+        match number {
+            1 => FileKind::RocksDbTable,
+            2 => FileKind::LevelDbTable,
+            3 => FileKind::CassandraData,
+            _ => FileKind::Untracked,
+        }
+    }
+
+    /// Whether it is treated at all.
+    pub fn is_table(self) -> bool {
+        self != FileKind::Untracked
+    }
+}
+
+impl Profile {
+    /// The kind of the file at `path` (as given to `open`); only its last component counts.
+    pub fn kind_of_file(self, path: &[u8]) -> FileKind {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let all = self == Profile::Auto;
+        if (all || self == Profile::Cassandra) && is_cassandra_data(name) {
+            return FileKind::CassandraData;
+        }
+        if (all || self == Profile::RocksDb) && is_numbered(name, b".sst") {
+            return FileKind::RocksDbTable;
+        }
+        if (all || self == Profile::LevelDb) && is_numbered(name, b".ldb")
+            || self == Profile::LevelDb && is_numbered(name, b".sst")
+        {
+            return FileKind::LevelDbTable;
+        }
+        FileKind::Untracked
+    }
+}
+
+/// `<digits><suffix>`, as both engines name tables (`db/filename.cc`, `MakeFileName`).
+fn is_numbered(name: &[u8], suffix: &[u8]) -> bool {
+    name.strip_suffix(suffix)
+        .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+}
+
+/// `<version>-<generation>-<format>-Data.db` (`io/sstable/Descriptor.java`).
+fn is_cassandra_data(name: &[u8]) -> bool {
+    name.strip_suffix(b"-Data.db")
+        .is_some_and(|stem| stem.contains(&b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_tables_are_tracked() {
+        let kind = |name: &str| Profile::Auto.kind_of_file(name.as_bytes());
+        assert_eq!(kind("/db/000123.sst"), FileKind::RocksDbTable);
+        assert_eq!(kind("000123.ldb"), FileKind::LevelDbTable);
+        assert_eq!(kind("/d/nb-1-big-Data.db"), FileKind::CassandraData);
+        assert_eq!(
+            kind("/d/da-3g8w_0k2c_1j4sg2o5n6l3d1-bti-Data.db"),
+            FileKind::CassandraData
+        );
+        for other in [
+            "/db/000123.log",
+            "/db/MANIFEST-000001",
+            "/db/CURRENT",
+            "/db/.sst",
+            "/db/a1.sst",
+            "/db/000123.sst/",
+            "/db/000123.sst.trash",
+            "/d/nb-1-big-Index.db",
+            "/d/Data.db",
+            "/d/-Data.db",
+            "/d/CommitLog-7-1.log",
+            "/d/nb-1-big-CompressionInfo.db",
+            "",
+            "/",
+        ] {
+            assert_eq!(kind(other), FileKind::Untracked, "{other}");
+        }
+        assert_eq!(
+            Profile::LevelDb.kind_of_file(b"1.sst"),
+            FileKind::LevelDbTable
+        );
+        assert_eq!(
+            Profile::Cassandra.kind_of_file(b"1.sst"),
+            FileKind::Untracked
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_panics(path in proptest::collection::vec(any::<u8>(), 0..60), profile in 0_u8..4) {
+            let kind = Profile::from_u8(profile).kind_of_file(&path);
+            prop_assert_eq!(FileKind::from_u8(kind as u8), kind);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a thread is, told from its name.
+
+use crate::FileKind;
+
+/// What a thread does for the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Role {
+    /// Requests, and everything that is not known: never touched.
+    Foreground = 0,
+    /// Rewrites tables: compaction, cleanup, scrub, upgrade.
+    Compaction = 1,
+    /// Writes a memtable out: its output is the newest data and stays cached.
+    Flush = 2,
+    /// Reads whole tables to compare replicas.
+    Validation = 3,
+    /// Sends or receives whole tables.
+    Streaming = 4,
+}
+
+impl Role {
+    /// Whether its reads of tables are read-once and need not be in the page cache.
+    pub fn is_background_reader(self) -> bool {
+        match self {
+            Role::Compaction | Role::Validation | Role::Streaming => true,
+            Role::Foreground | Role::Flush => false,
+        }
+    }
+
+    /// The role with this number; anything unknown is foreground.
+    pub fn from_u8(number: u8) -> Self {
+        match number {
+            1 => Role::Compaction,
+            2 => Role::Flush,
+            3 => Role::Validation,
+            4 => Role::Streaming,
+            _ => Role::Foreground,
+        }
+    }
+}
+
+/// Whose thread names and file names are meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Profile {
+    /// All of the others at once.
+    #[default]
+    Auto = 0,
+    /// RocksDB and the servers that embed it.
+    RocksDb = 1,
+    /// LevelDB.
+    LevelDb = 2,
+    /// Apache Cassandra.
+    Cassandra = 3,
+}
+
+/// RocksDB names its pool threads `rocksdb:` plus the lower-case priority
+/// (`util/threadpool_imp.cc`, `StartBGThreads`). `rocksdb:user` runs the application's own
+/// asynchronous reads. Threads of subcompactions inherit the name of the thread that made them.
+const ROCKSDB: [(&[u8], Role); 3] = [
+    (b"rocksdb:low", Role::Compaction),
+    (b"rocksdb:bottom", Role::Compaction),
+    (b"rocksdb:high", Role::Flush),
+];
+
+/// Cassandra's executors (4.1 to 6.0), as they begin. Linux keeps 15 characters; the JVM cuts
+/// the name behind them, newer ones in the middle, so that both ends must be looked at.
+const CASSANDRA: [(&[u8], Role); 6] = [
+    (b"CompactionExecutor", Role::Compaction),
+    (b"ValidationExecutor", Role::Validation),
+    (b"PerDiskMemtableFlushWriter", Role::Flush),
+    (b"MemtableFlushWriter", Role::Flush),
+    (b"Stream-Deserializer", Role::Streaming),
+    (b"Streaming-EventLoop", Role::Streaming),
+];
+
+/// Characters of a thread name that Linux keeps (`TASK_COMM_LEN` less the NUL).
+const NAME_BYTES_MAX: usize = 15;
+
+/// So many characters of an executor's name identify it.
+const CASSANDRA_BYTES_MIN: usize = 7;
+
+impl Profile {
+    /// The profile with this number; anything unknown is `Auto`.
+    pub fn from_u8(number: u8) -> Self {
+        match number {
+            1 => Profile::RocksDb,
+            2 => Profile::LevelDb,
+            3 => Profile::Cassandra,
+            _ => Profile::Auto,
+        }
+    }
+
+    /// As written in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Auto => "auto",
+            Profile::RocksDb => "rocksdb",
+            Profile::LevelDb => "leveldb",
+            Profile::Cassandra => "cassandra",
+        }
+    }
+
+    /// The profile of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [
+            Profile::Auto,
+            Profile::RocksDb,
+            Profile::LevelDb,
+            Profile::Cassandra,
+        ]
+        .into_iter()
+        .find(|profile| profile.name() == name)
+    }
+
+    fn includes(self, other: Profile) -> bool {
+        self == other || self == Profile::Auto
+    }
+
+    /// The role of a thread with this name (up to the first NUL). LevelDB does not name its
+    /// one background thread: see [`Profile::role_of_table_writer`].
+    pub fn role_of_thread(self, name: &[u8]) -> Role {
+        let name = name.split(|byte| *byte == 0).next().unwrap_or(name);
+        if self.includes(Profile::RocksDb) {
+            for (known, role) in ROCKSDB {
+                if name == known {
+                    return role;
+                }
+            }
+        }
+        if self.includes(Profile::Cassandra) {
+            for (known, role) in CASSANDRA {
+                if is_cut_of(name, known) {
+                    return role;
+                }
+            }
+        }
+        Role::Foreground
+    }
+
+    /// The role of a thread while it has a table of `kind` open for writing, whatever its name:
+    /// LevelDB reads the inputs of a compaction in the thread that writes the outputs.
+    pub fn role_of_table_writer(self, kind: FileKind) -> Role {
+        if self.includes(Profile::LevelDb) && kind == FileKind::LevelDbTable {
+            Role::Compaction
+        } else {
+            Role::Foreground
+        }
+    }
+}
+
+/// Whether `name` is what a 15-character limit left of `executor` plus a number: its beginning,
+/// or its beginning and the end of `executor:N` with the middle cut out.
+fn is_cut_of(name: &[u8], executor: &[u8]) -> bool {
+    let common = name
+        .iter()
+        .zip(executor)
+        .take_while(|(left, right)| left == right)
+        .count();
+    if common == executor.len().min(NAME_BYTES_MAX) {
+        return true;
+    }
+    if common < CASSANDRA_BYTES_MIN || name.len() != NAME_BYTES_MAX {
+        return false;
+    }
+    // `Compact..utor:12`: what follows the cut is the executor's end, a separator and digits.
+    let rest = name.get(common..).unwrap_or_default();
+    let tail = rest
+        .iter()
+        .position(|byte| *byte != b'.')
+        .and_then(|start| rest.get(start..))
+        .unwrap_or_default();
+    let letters = tail.split(|byte| *byte == b':' || *byte == b'-').next();
+    letters.is_some_and(|letters| !letters.is_empty() && executor.ends_with(letters))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_as_the_engines_set_them() {
+        for (name, role) in [
+            ("rocksdb:low", Role::Compaction),
+            ("rocksdb:bottom", Role::Compaction),
+            ("rocksdb:high", Role::Flush),
+            ("rocksdb:user", Role::Foreground),
+            ("rocksdb:lowly", Role::Foreground),
+            ("rocksdb", Role::Foreground),
+            ("CompactionExecu", Role::Compaction),
+            ("Compact..utor:1", Role::Compaction),
+            ("ValidationExecu", Role::Validation),
+            ("PerDiskMemtable", Role::Flush),
+            ("MemtableFlushWr", Role::Flush),
+            ("Stream-Deserial", Role::Streaming),
+            ("Streaming-Event", Role::Streaming),
+            ("ReadStage-1", Role::Foreground),
+            ("SharedPool-Work", Role::Foreground),
+            ("NonPeriodicTask", Role::Foreground),
+            ("Compaction", Role::Foreground),
+            ("java", Role::Foreground),
+            ("", Role::Foreground),
+        ] {
+            assert_eq!(
+                Profile::Auto.role_of_thread(name.as_bytes()),
+                role,
+                "{name}"
+            );
+        }
+        assert_eq!(
+            Profile::Cassandra.role_of_thread(b"rocksdb:low"),
+            Role::Foreground
+        );
+        assert_eq!(
+            Profile::RocksDb.role_of_thread(b"CompactionExecu"),
+            Role::Foreground
+        );
+        assert_eq!(
+            Profile::RocksDb.role_of_thread(b"rocksdb:low\0\0\0\0\0"),
+            Role::Compaction
+        );
+    }
+
+    #[test]
+    fn a_leveldb_thread_is_known_by_what_it_writes() {
+        assert_eq!(
+            Profile::Auto.role_of_table_writer(FileKind::LevelDbTable),
+            Role::Compaction
+        );
+        assert_eq!(
+            Profile::Auto.role_of_table_writer(FileKind::RocksDbTable),
+            Role::Foreground
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_panics(name in proptest::collection::vec(any::<u8>(), 0..40)) {
+            for number in 0..4 {
+                Profile::from_u8(number).role_of_thread(&name);
+            }
+        }
+
+        #[test]
+        fn numbers_round_trip(number in any::<u8>()) {
+            let role = Role::from_u8(number);
+            prop_assert_eq!(Role::from_u8(role as u8), role);
+            let profile = Profile::from_u8(number);
+            prop_assert_eq!(Profile::from_name(profile.name()), Some(profile));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A background thread reads a table: serves the bytes around the page cache, or says that the
+//! plain call must be made.
+
+use crate::books::Books;
+use crate::descriptors::Table;
+use crate::errno::ErrnoGuard;
+use crate::filesystems::Choice;
+use crate::settings;
+use crate::thread::Inside;
+use coldstream_control::Counter;
+use coldstream_io::scan::{Method, Outcome, Reason, Request};
+use coldstream_io::sys::file::{self, FileStamp};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set when Coldstream's own code panicked: from then on everything passes through.
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
+/// Makes a background thread's read: out of windows if that can be done, else by `plain`.
+///
+/// # Safety
+/// `destination` and `length_bytes` are what the application gave to `pread`.
+#[cold]
+pub(crate) unsafe fn read(
+    books: &Books,
+    table: Table,
+    descriptor: i32,
+    destination: *mut u8,
+    length_bytes: usize,
+    offset: i64,
+    plain: impl FnOnce() -> isize,
+) -> isize {
+    let served = {
+        let _errno = ErrnoGuard::new();
+        match Inside::enter() {
+            Some(_inside) if !BROKEN.load(Ordering::Relaxed) => {
+                let attempt = AssertUnwindSafe(|| {
+                    // SAFETY: passed on.
+                    unsafe { serve(books, table, descriptor, destination, length_bytes, offset) }
+                });
+                // Nothing may unwind into the database.
+                catch_unwind(attempt).unwrap_or_else(|_| {
+                    BROKEN.store(true, Ordering::Relaxed);
+                    None
+                })
+            }
+            _ => None,
+        }
+    };
+    served.unwrap_or_else(|| {
+        let result = plain();
+        count_plain(books, result);
+        result
+    })
+}
+
+/// Counts a background read that was left to the kernel.
+pub(crate) fn count_plain(books: &Books, result: isize) {
+    books.count(Counter::BackgroundReads, 1);
+    if let Ok(bytes) = u64::try_from(result) {
+        books.count(Counter::BackgroundBytes, bytes);
+        books.count(Counter::BytesBuffered, bytes);
+    }
+}
+
+/// # Safety
+/// As for [`read`].
+unsafe fn serve(
+    books: &Books,
+    table: Table,
+    descriptor: i32,
+    destination: *mut u8,
+    length_bytes: usize,
+    offset: i64,
+) -> Option<isize> {
+    // A negative offset is the kernel's to refuse; a read of nothing its to allow.
+    let offset = u64::try_from(offset).ok()?;
+    if length_bytes == 0 {
+        return None;
+    }
+    let (stamp, choice) = match eligible(books, table, descriptor) {
+        Ok(found) => found,
+        Err(reason) => {
+            if let Some(reason) = reason {
+                books.count(reason, 1);
+            }
+            return None;
+        }
+    };
+    let method = match choice {
+        Choice::Windows(method) => method,
+        Choice::Buffered(reason) => {
+            if let Some(reason) = reason {
+                books.count(reason, 1);
+            }
+            return None;
+        }
+    };
+    let request = Request {
+        slot: table.slot,
+        descriptor,
+        stamp,
+        method,
+        offset,
+    };
+    // SAFETY: the kernel is asked whether the destination is writable; it is the
+    // application's, and nothing in this library relies on its content.
+    let outcome = unsafe {
+        books
+            .scanner
+            .read(&request, destination, length_bytes, true, books)
+    };
+    match outcome {
+        Outcome::Served {
+            bytes,
+            cached_bytes,
+        } => {
+            books.count(Counter::BackgroundReads, 1);
+            books.count(Counter::BackgroundBytes, bytes as u64);
+            books.count(Counter::BytesFromCache, cached_bytes as u64);
+            books.count(bytes_counter(method), (bytes - cached_bytes) as u64);
+            Some(bytes as isize)
+        }
+        Outcome::PassThrough(reason) => {
+            books.count(reason_counter(reason), 1);
+            None
+        }
+    }
+}
+
+/// Whether background reads of a table can be served at all, and how. `Err` holds the reason
+/// to count, if it is not the kernel's to name.
+fn eligible(
+    books: &Books,
+    table: Table,
+    descriptor: i32,
+) -> Result<(FileStamp, Choice), Option<Counter>> {
+    if !table.servable {
+        return Err(Some(if table.writable {
+            Counter::FallbackWritten
+        } else {
+            Counter::FallbackDescriptorFlags
+        }));
+    }
+    let inode = books.inodes.get(table.slot).ok_or(None)?;
+    // A descriptor that is not open any more: the kernel will say so.
+    let mut stamp = file::stamp(descriptor).map_err(|_| None)?;
+    if !inode.is(&stamp) || !stamp.is_regular() {
+        return Err(Some(Counter::FallbackIdentity));
+    }
+    if inode.may_be_written() {
+        return Err(Some(Counter::FallbackWritten));
+    }
+    stamp.noticed_changes = inode.changes();
+    if let Some(choice) = Choice::decode(inode.method()) {
+        return Ok((stamp, choice));
+    }
+    let settings = settings::get().ok_or(None)?;
+    let choice = books.filesystems.choose(settings, descriptor, stamp.device);
+    inode.set_method(choice.encode());
+    if let Some(page) = books.page() {
+        page.set_in_force(choice.treatment());
+    }
+    if books.first_to_say_what_is_in_force() {
+        crate::report::log_in_force(settings, choice.treatment());
+    }
+    Ok((stamp, choice))
+}
+
+/// A background thread advises that it will need a range of a table: it will be served from
+/// windows, so that the advice would only pull pages in that nobody reads. Whether the advice
+/// is done with.
+#[cold]
+pub(crate) fn swallow_advice(books: &Books, table: Table, descriptor: i32) -> bool {
+    let _errno = ErrnoGuard::new();
+    let Some(_inside) = Inside::enter() else {
+        return false;
+    };
+    if BROKEN.load(Ordering::Relaxed) {
+        return false;
+    }
+    let served = matches!(
+        eligible(books, table, descriptor),
+        Ok((_, Choice::Windows(_)))
+    );
+    if served {
+        books.count(Counter::AdviceSwallowed, 1);
+    }
+    served
+}
+
+fn bytes_counter(method: Method) -> Counter {
+    match method {
+        Method::Direct(_) => Counter::BytesDirect,
+        Method::DontCache => Counter::BytesDontcache,
+        Method::Window => Counter::BytesWindow,
+    }
+}
+
+fn reason_counter(reason: Reason) -> Counter {
+    match reason {
+        Reason::NotSettled => Counter::FallbackNotSettled,
+        Reason::DescriptorLimit => Counter::FallbackDescriptorLimit,
+        Reason::OpenFailed => Counter::FallbackOpenFailed,
+        Reason::Identity => Counter::FallbackIdentity,
+        Reason::ReadFailed => Counter::FallbackReadFailed,
+        Reason::MemoryCap => Counter::FallbackMemoryCap,
+        Reason::StreamLimit => Counter::FallbackStreamLimit,
+        Reason::BadBuffer => Counter::FallbackCall,
+    }
+}

@@ -1,0 +1,390 @@
+//! The books of a process: its descriptors, tables, filesystems, windows and counters, in one
+//! region of memory that is all zeros at the start, and again in a forked child
+//! (`MADV_WIPEONFORK`): a child knows nothing, holds no lock, and starts its own books with the
+//! first table that it opens. A `vfork` child shares the memory and must not write into it; it
+//! is told by its process id.
+
+use crate::descriptors::{Descriptors, Entry, Table};
+use crate::filesystems::Filesystems;
+use crate::inodes::Inodes;
+use crate::settings::{self, Settings};
+use crate::thread::{self, Inside};
+use crate::{errno, report};
+use coldstream_control::{Counter, PageView};
+use coldstream_io::lock::FutexLock;
+use coldstream_io::mapping::{OnFork, map_for_life};
+use coldstream_io::scan::{self, Event, Host, Method, Scanner};
+use coldstream_io::sys::{file, process};
+use coldstream_policy::FileKind;
+use std::ffi::{CStr, c_char};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+/// Descriptors of our own start here, or at half of what the process may open.
+const LOWEST_DESCRIPTOR_MAX: u64 = 8192;
+
+/// Everything that Coldstream knows of this process.
+#[repr(C)]
+pub(crate) struct Books {
+    descriptors: Descriptors,
+    opening: FutexLock<()>,
+    state: AtomicU32,
+    process_id: AtomicI32,
+    lowest_descriptor: AtomicI32,
+    /// The status page's words; null before the first table.
+    page: AtomicPtr<PageView<'static>>,
+    page_memory: FutexLock<Option<PageView<'static>>>,
+    in_force_said: AtomicBool,
+    pub(crate) filesystems: Filesystems,
+    pub(crate) inodes: Inodes,
+    pub(crate) scanner: Scanner,
+}
+
+const STATE_EMPTY: u32 = 0;
+const STATE_OPEN: u32 = 1;
+const STATE_FAILED: u32 = 2;
+
+static BOOKS: AtomicPtr<Books> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Makes the books. `Err` on a kernel without `MADV_WIPEONFORK` (before 4.14): nothing is
+/// tracked then.
+pub(crate) fn create() -> Result<(), coldstream_io::Errno> {
+    let memory = map_for_life(size_of::<Books>(), OnFork::Wipe)?;
+    BOOKS.store(memory.cast(), Ordering::Release);
+    Ok(())
+}
+
+/// The books; `None` before the constructor, or if Coldstream is off.
+#[inline]
+pub(crate) fn get() -> Option<&'static Books> {
+    let books = BOOKS.load(Ordering::Acquire);
+    // SAFETY: null, or a zeroed mapping of this type that lives as long as the process;
+    // all-zero memory is a valid, empty set of books.
+    unsafe { books.as_ref() }
+}
+
+/// What the application may do with a descriptor number that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visible {
+    /// It is, or may be, the application's.
+    Yes,
+    /// It is Coldstream's: to the application it is not open.
+    No,
+}
+
+impl Books {
+    /// The table behind a descriptor of the application.
+    #[inline]
+    pub(crate) fn table(&self, descriptor: i32) -> Option<Table> {
+        match self.descriptors.get(descriptor)? {
+            Entry::Table(table) => Some(table),
+            Entry::Private(_) => None,
+        }
+    }
+
+    /// Whether this process may write into the books: a `vfork` child may not.
+    fn are_ours(&self) -> bool {
+        self.process_id.load(Ordering::Relaxed) == process::process_id()
+    }
+
+    /// Opens the books with the first table of this process; whether they are open.
+    fn ensure_open(&self, settings: &Settings) -> bool {
+        match self.state.load(Ordering::Acquire) {
+            STATE_OPEN => return true,
+            STATE_FAILED => return false,
+            _ => {}
+        }
+        let _opening = self.opening.lock();
+        if self.state.load(Ordering::Acquire) != STATE_EMPTY {
+            return self.state.load(Ordering::Acquire) == STATE_OPEN;
+        }
+        self.process_id
+            .store(process::process_id(), Ordering::Relaxed);
+        let lowest = (process::descriptor_limit() / 2).min(LOWEST_DESCRIPTOR_MAX);
+        self.lowest_descriptor
+            .store(lowest as i32, Ordering::Relaxed);
+        let config = &settings.config;
+        let configured = self.scanner.configure(scan::Settings {
+            window_bytes: config.window_bytes,
+            windows_in_flight: config.windows_in_flight,
+            memory_bytes: config.memory_bytes,
+        });
+        let mut page = self.page_memory.lock();
+        *page = report::create_page(settings);
+        if let (Ok(()), Some(page)) = (configured, &*page) {
+            // Stays where it is, and is never changed again: may be read without the lock.
+            self.page
+                .store(std::ptr::from_ref(page).cast_mut(), Ordering::Release);
+            self.state.store(STATE_OPEN, Ordering::Release);
+            true
+        } else {
+            self.state.store(STATE_FAILED, Ordering::Release);
+            false
+        }
+    }
+
+    /// The status page; `None` before the first table.
+    pub(crate) fn page(&self) -> Option<&PageView<'static>> {
+        // SAFETY: null, or a value within these books that does not change any more.
+        unsafe { self.page.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Adds to a counter of the status page.
+    pub(crate) fn count(&self, counter: Counter, amount: u64) {
+        if let Some(page) = self.page() {
+            page.add(counter, amount);
+        }
+    }
+
+    /// Whether this is the first time that somebody asks.
+    pub(crate) fn first_to_say_what_is_in_force(&self) -> bool {
+        !self.in_force_said.swap(true, Ordering::Relaxed)
+    }
+
+    /// Enters a descriptor that `open` returned for `path`.
+    ///
+    /// # Safety
+    /// `path` must be a NUL-terminated string (the kernel has just read it as one).
+    pub(crate) unsafe fn note_open(&self, descriptor: i32, path: *const c_char, flags: i32) {
+        // What the books say of this number is over, whoever closed it.
+        if self.descriptors.get(descriptor).is_some() {
+            self.note_gone(descriptor);
+        }
+        let Some(settings) = settings::get() else {
+            return;
+        };
+        // SAFETY: passed on.
+        let path = unsafe { CStr::from_ptr(path) };
+        let kind = settings.config.profile.kind_of_file(path.to_bytes());
+        if kind == FileKind::Untracked || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
+            return;
+        }
+        let Some(_inside) = Inside::enter() else {
+            return;
+        };
+        if !self.ensure_open(settings) || !self.are_ours() {
+            return;
+        }
+        let Ok(stamp) = file::stamp(descriptor) else {
+            return;
+        };
+        if !stamp.is_regular() {
+            return;
+        }
+        let writable = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        let Some(slot) = self.inodes.attach(&stamp, writable) else {
+            self.count(Counter::FallbackStreamLimit, 1);
+            return;
+        };
+        if flags & libc::O_TRUNC != 0
+            && let Some(inode) = self.inodes.get(slot)
+        {
+            inode.note_change();
+        }
+        let table = Table {
+            slot,
+            kind,
+            writable,
+            servable: !writable && flags & libc::O_DIRECT == 0,
+        };
+        self.enter(descriptor, table);
+        self.count(Counter::TrackedFilesOpened, 1);
+        if writable {
+            thread::note_table_opened_for_writing(kind, descriptor);
+        }
+    }
+
+    /// Puts a table whose descriptor has been counted into the descriptor table.
+    fn enter(&self, descriptor: i32, table: Table) {
+        match self.descriptors.put(descriptor, Entry::Table(table)) {
+            Ok(None) => {}
+            Ok(Some(before)) => self.settle(before),
+            Err(()) => self.settle(Entry::Table(table)),
+        }
+    }
+
+    /// `duplicate` is a new descriptor of what `descriptor` is of; the kernel has closed what
+    /// it was before.
+    pub(crate) fn note_duplicate(&self, descriptor: i32, duplicate: i32) {
+        if descriptor == duplicate {
+            return;
+        }
+        let table = self.table(descriptor);
+        if table.is_none() && self.descriptors.get(duplicate).is_none() {
+            return;
+        }
+        let Some(_inside) = Inside::enter() else {
+            return;
+        };
+        if !self.are_ours() {
+            return;
+        }
+        if let Some(before) = self.descriptors.take(duplicate) {
+            self.settle(before);
+        }
+        if let Some(table) = table {
+            self.inodes.attach_again(table.slot, table.writable);
+            self.enter(duplicate, table);
+        }
+    }
+
+    /// The application is about to close a descriptor. The books come first: the number can be
+    /// another thread's the moment the kernel has closed it.
+    #[inline]
+    pub(crate) fn before_close(&self, descriptor: i32) -> Visible {
+        match self.descriptors.get(descriptor) {
+            None => Visible::Yes,
+            Some(entry) => self.before_close_of(descriptor, entry),
+        }
+    }
+
+    #[cold]
+    fn before_close_of(&self, descriptor: i32, entry: Entry) -> Visible {
+        if !self.are_ours() {
+            return Visible::Yes;
+        }
+        match entry {
+            Entry::Private(_) => Visible::No,
+            Entry::Table(_) => {
+                let _errno = errno::ErrnoGuard::new();
+                thread::note_closed(descriptor);
+                self.note_gone(descriptor);
+                Visible::Yes
+            }
+        }
+    }
+
+    /// Takes a descriptor out of the books.
+    fn note_gone(&self, descriptor: i32) {
+        // Inside a signal handler that interrupted our own work the locks cannot be taken: the
+        // count of the inode then stays too high, which costs a slot and nothing else.
+        let inside = Inside::enter();
+        if self.are_ours()
+            && let Some(entry) = self.descriptors.take(descriptor)
+            && inside.is_some()
+        {
+            self.settle(entry);
+        }
+    }
+
+    /// Counts off an entry that has been taken out.
+    fn settle(&self, entry: Entry) {
+        if let Entry::Table(table) = entry {
+            self.inodes.detach(table.slot, table.writable, || {
+                self.scanner.close(table.slot, self);
+                self.note_memory();
+            });
+        }
+    }
+
+    /// The application is about to take every number from `first` to `last` (by `dup2` or
+    /// `close_range`): gives up what Coldstream has there.
+    pub(crate) fn before_range_is_taken(&self, first: u32, last: u32, close: bool) {
+        if self.state.load(Ordering::Acquire) != STATE_OPEN || !self.are_ours() {
+            return;
+        }
+        self.descriptors.each_in(first, last, |descriptor, entry| {
+            match entry {
+                Entry::Private(slot) => {
+                    if let Some(_inside) = Inside::enter() {
+                        self.scanner.surrender(slot, self);
+                    }
+                }
+                Entry::Table(_) if close => {
+                    thread::note_closed(descriptor);
+                    self.note_gone(descriptor);
+                }
+                Entry::Table(_) => {}
+            };
+        });
+    }
+
+    /// The content of the file behind a descriptor changed, or is about to.
+    #[inline]
+    pub(crate) fn note_change(&self, descriptor: i32) {
+        if let Some(table) = self.table(descriptor)
+            && let Some(inode) = self.inodes.get(table.slot)
+        {
+            inode.note_change();
+        }
+    }
+
+    /// The status flags of a descriptor were set: one that became `O_DIRECT` has alignment rules
+    /// of its own, which are the kernel's to enforce.
+    pub(crate) fn note_flags(&self, descriptor: i32, flags: i32) {
+        if let Some(table) = self.table(descriptor)
+            && self.are_ours()
+        {
+            let servable = !table.writable && flags & libc::O_DIRECT == 0;
+            // Only over an entry that is there: the number of descriptors does not change.
+            let _ = self
+                .descriptors
+                .put(descriptor, Entry::Table(Table { servable, ..table }));
+        }
+    }
+
+    /// A descriptor has been mapped.
+    pub(crate) fn note_mapping(&self, descriptor: i32, protection: i32, flags: i32) {
+        // A mapping of a descriptor that can write may be made writable later, by mprotect.
+        if flags & libc::MAP_TYPE != libc::MAP_PRIVATE
+            && let Some(table) = self.table(descriptor)
+            && (table.writable || protection & libc::PROT_WRITE != 0)
+            && let Some(inode) = self.inodes.get(table.slot)
+        {
+            inode.note_writable_mapping();
+        }
+    }
+
+    /// Brings the windows' memory to the status page.
+    pub(crate) fn note_memory(&self) {
+        if let Some(page) = self.page() {
+            let pool = self.scanner.pool();
+            page.set(Counter::WindowMemoryBytes, pool.used_bytes() as u64);
+            page.set(Counter::WindowMemoryPeakBytes, pool.peak_bytes() as u64);
+        }
+    }
+
+    /// The process ends: says what was done.
+    pub(crate) fn conclude(&self, settings: &Settings) {
+        if let Some(page) = self.page()
+            && self.are_ours()
+        {
+            if self.in_force_said.load(Ordering::Relaxed) {
+                self.note_memory();
+                report::log_summary(settings, page);
+            }
+            report::remove_page();
+        }
+    }
+}
+
+impl Host for Books {
+    fn count(&self, event: Event, amount: u64) {
+        match event {
+            Event::WindowRead(method) => {
+                self.count(Counter::WindowsRead, 1);
+                if matches!(method, Method::Direct(_)) {
+                    self.count(Counter::DeviceBytesDirect, amount);
+                }
+                self.note_memory();
+            }
+            Event::WindowWaited => self.count(Counter::WindowsWaited, amount),
+            Event::Wasted => self.count(Counter::ReadAheadWastedBytes, amount),
+            Event::AsynchronousUnavailable => self.count(Counter::AioUnavailable, amount),
+        }
+    }
+
+    fn opened(&self, descriptor: i32, slot: u32) {
+        // If there is no room for it in the table it is simply not hidden.
+        let _ = self.descriptors.put(descriptor, Entry::Private(slot));
+    }
+
+    fn closing(&self, descriptor: i32) {
+        if let Some(Entry::Private(_)) = self.descriptors.get(descriptor) {
+            self.descriptors.take(descriptor);
+        }
+    }
+
+    fn lowest_descriptor(&self) -> i32 {
+        self.lowest_descriptor.load(Ordering::Relaxed)
+    }
+}

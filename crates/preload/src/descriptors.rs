@@ -1,0 +1,210 @@
+//! The table of descriptors: number → what Coldstream knows of it. Lock-free; a look-up is two
+//! loads. Grown by leaves as numbers are used, never by what `RLIMIT_NOFILE` would allow.
+
+use coldstream_io::mapping::{OnFork, map_for_life};
+use coldstream_policy::FileKind;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Entries of a leaf: one page of memory.
+const LEAF_ENTRIES: usize = 512;
+/// Leaves: numbers up to a million. Higher ones are simply not tracked.
+const LEAVES: usize = 2048;
+
+/// What is known of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// The application's descriptor of a table.
+    Table(Table),
+    /// Coldstream's own descriptor of the table in this slot of the inode table.
+    Private(u32),
+}
+
+/// The application's descriptor of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// Place in the inode table.
+    pub(crate) slot: u32,
+    pub(crate) kind: FileKind,
+    /// Opened for writing.
+    pub(crate) writable: bool,
+    /// Opened in a way that background reads can be served: read-only, not `O_DIRECT`.
+    pub(crate) servable: bool,
+}
+
+const PRIVATE: u64 = 1 << 40;
+const WRITABLE: u64 = 1 << 41;
+const SERVABLE: u64 = 1 << 42;
+
+impl Entry {
+    /// Never 0: that is "nothing known".
+    fn pack(self) -> u64 {
+        match self {
+            Entry::Private(slot) => PRIVATE | u64::from(slot + 1),
+            Entry::Table(table) => {
+                u64::from(table.slot + 1)
+                    | u64::from(table.kind as u8) << 32
+                    | if table.writable { WRITABLE } else { 0 }
+                    | if table.servable { SERVABLE } else { 0 }
+            }
+        }
+    }
+
+    fn unpack(word: u64) -> Option<Self> {
+        let slot = (word as u32).checked_sub(1)?;
+        Some(if word & PRIVATE != 0 {
+            Entry::Private(slot)
+        } else {
+            Entry::Table(Table {
+                slot,
+                kind: FileKind::from_u8((word >> 32) as u8),
+                writable: word & WRITABLE != 0,
+                servable: word & SERVABLE != 0,
+            })
+        })
+    }
+}
+
+/// The table; all-zero memory is an empty one.
+#[repr(C)]
+pub(crate) struct Descriptors {
+    leaves: [AtomicPtr<[AtomicU64; LEAF_ENTRIES]>; LEAVES],
+}
+
+impl Descriptors {
+    #[inline]
+    fn word(&self, descriptor: i32) -> Option<&AtomicU64> {
+        let number = descriptor as u32 as usize;
+        let leaf = self
+            .leaves
+            .get(number / LEAF_ENTRIES)?
+            .load(Ordering::Acquire);
+        if leaf.is_null() {
+            return None;
+        }
+        // SAFETY: a leaf is a zeroed mapping of this type that lives as long as the process.
+        unsafe { &*leaf }.get(number % LEAF_ENTRIES)
+    }
+
+    /// What is known of a descriptor.
+    #[inline]
+    pub(crate) fn get(&self, descriptor: i32) -> Option<Entry> {
+        match self.word(descriptor)?.load(Ordering::Acquire) {
+            0 => None,
+            word => Entry::unpack(word),
+        }
+    }
+
+    /// Takes the entry out.
+    pub(crate) fn take(&self, descriptor: i32) -> Option<Entry> {
+        let word = self.word(descriptor)?;
+        if word.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Entry::unpack(word.swap(0, Ordering::AcqRel))
+    }
+
+    /// Enters a descriptor and returns what was there. `Err` if there is no room for it.
+    pub(crate) fn put(&self, descriptor: i32, entry: Entry) -> Result<Option<Entry>, ()> {
+        let number = usize::try_from(descriptor).map_err(|_| ())?;
+        let place = self.leaves.get(number / LEAF_ENTRIES).ok_or(())?;
+        if place.load(Ordering::Acquire).is_null() {
+            let leaf = map_for_life(size_of::<[AtomicU64; LEAF_ENTRIES]>(), OnFork::Wipe)
+                .map_err(|_| ())?;
+            // A thread that loses this race leaves its page unused, once in a process's life.
+            let _ = place.compare_exchange(
+                std::ptr::null_mut(),
+                leaf.cast(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+        }
+        let word = self.word(descriptor).ok_or(())?;
+        Ok(Entry::unpack(word.swap(entry.pack(), Ordering::AcqRel)))
+    }
+
+    /// Calls `visit` for each descriptor from `first` to `last` that something is known of.
+    pub(crate) fn each_in(&self, first: u32, last: u32, mut visit: impl FnMut(i32, Entry)) {
+        let first = first as usize;
+        let last = (last as usize).min(LEAVES * LEAF_ENTRIES - 1);
+        let mut number = first;
+        while number <= last {
+            let leaf = self.leaves.get(number / LEAF_ENTRIES);
+            if leaf.is_none_or(|leaf| leaf.load(Ordering::Acquire).is_null()) {
+                number = (number / LEAF_ENTRIES + 1) * LEAF_ENTRIES;
+                continue;
+            }
+            if let Some(entry) = self.get(number as i32) {
+                visit(number as i32, entry);
+            }
+            number += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Box<Descriptors> {
+        // SAFETY: all-zero memory is an empty table.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    fn entry(slot: u32) -> Entry {
+        Entry::Table(Table {
+            slot,
+            kind: FileKind::CassandraData,
+            writable: slot % 2 == 0,
+            servable: slot % 3 == 0,
+        })
+    }
+
+    #[test]
+    fn entries_come_back_as_they_were_put() {
+        let descriptors = table();
+        for slot in [0, 1, 6, 65_535] {
+            assert_eq!(descriptors.put(700, entry(slot)).map(|_| ()), Ok(()));
+            assert_eq!(descriptors.get(700), Some(entry(slot)));
+        }
+        assert_eq!(
+            descriptors.put(700, Entry::Private(3)),
+            Ok(Some(entry(65_535)))
+        );
+        assert_eq!(descriptors.take(700), Some(Entry::Private(3)));
+        assert_eq!(descriptors.take(700), None);
+    }
+
+    #[test]
+    fn no_number_is_out_of_bounds() {
+        let descriptors = table();
+        for number in [i32::MIN, -1, 1 << 20, i32::MAX] {
+            assert_eq!(descriptors.get(number), None);
+            assert_eq!(descriptors.take(number), None);
+            assert_eq!(descriptors.put(number, entry(1)), Err(()));
+        }
+        let last = (LEAVES * LEAF_ENTRIES - 1) as i32;
+        assert_eq!(descriptors.put(last, entry(1)), Ok(None));
+        descriptors.put(5, entry(2)).unwrap();
+        let mut seen = Vec::new();
+        descriptors.each_in(3, u32::MAX, |number, _| seen.push(number));
+        assert_eq!(seen, [5, last]);
+        descriptors.each_in(6, 4, |_, _| panic!("an empty range has no entries"));
+    }
+
+    #[test]
+    fn concurrent_use_never_loses_an_entry() {
+        let descriptors = table();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let descriptors = &descriptors;
+                scope.spawn(move || {
+                    for round in 0..2000 {
+                        let number = thread + 4 * (round % 1000);
+                        descriptors.put(number, entry(round as u32)).unwrap();
+                        assert_eq!(descriptors.take(number), Some(entry(round as u32)));
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,62 @@
+//! The interposed symbols, a file a topic. Each is thin: look into the books, then either call
+//! the next definition in line or hand over to the module that knows.
+//!
+//! C's variadic functions are declared with the arguments that the kernel can see: on both
+//! supported architectures these travel in the same registers.
+//!
+//! Not interposed, and why: `fork` (the kernel wipes the books in the child), `vfork` (cannot be
+//! wrapped; its child is told by its process id), `exec*` (every private descriptor is
+//! `O_CLOEXEC`), `fclose` and whatever else closes by way of libc's internals or of `syscall(2)`
+//! (each served read checks which file its descriptor is of).
+
+mod change;
+mod descriptor;
+mod metadata;
+mod name;
+mod open;
+mod read;
+
+use crate::{books, report, settings};
+
+/// Runs before the application's `main`, and before most other constructors.
+extern "C" fn construct() {
+    change::resolve();
+    descriptor::resolve();
+    metadata::resolve();
+    name::resolve();
+    open::resolve();
+    read::resolve();
+    let prepared = std::panic::catch_unwind(|| {
+        // What this library's own code could panic with is nobody's business but a counter's.
+        std::panic::set_hook(Box::new(|_| {}));
+        settings::load()
+    });
+    match prepared {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => report::log_refusal(&why),
+        Err(_) => {}
+    }
+    if settings::get().is_some()
+        && let Err(errno) = books::create()
+        && errno.0 == libc::EINVAL
+    {
+        report::log_refusal("needs Linux 4.14 (MADV_WIPEONFORK)");
+    }
+}
+
+/// Runs when the process ends by `exit` or by returning from `main`.
+extern "C" fn conclude() {
+    if let (Some(settings), Some(books)) = (settings::get(), books::get()) {
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            books.conclude(settings);
+        }));
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCT: extern "C" fn() = construct;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static CONCLUDE: extern "C" fn() = conclude;

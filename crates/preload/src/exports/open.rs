@@ -1,0 +1,65 @@
+//! Opening: what is opened under a table's name enters the books.
+
+use crate::books;
+use crate::errno::ErrnoGuard;
+use crate::next::interpose;
+use libc::{c_char, c_int, mode_t};
+
+/// # Safety
+/// `path` must be what the successful `open` was given.
+#[inline]
+unsafe fn note(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int {
+    if descriptor >= 0
+        && let Some(books) = books::get()
+    {
+        let _errno = ErrnoGuard::new();
+        // SAFETY: the kernel has just read the path as a NUL-terminated string.
+        unsafe { books.note_open(descriptor, path, flags) };
+    }
+    descriptor
+}
+
+const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+
+interpose! {
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, flags) }
+    }
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, flags) }
+    }
+    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, flags) }
+    }
+    fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, flags) }
+    }
+    fn creat(path: *const c_char, mode: mode_t) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, CREATE) }
+    }
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, CREATE) }
+    }
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, flags) }
+    }
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, flags) }
+    }
+    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, flags) }
+    }
+    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { note(next(), path, flags) }
+    }
+}

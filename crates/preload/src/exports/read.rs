@@ -1,0 +1,185 @@
+//! Reading: where background threads part from the foreground.
+
+use crate::background;
+use crate::books::{self, Books};
+use crate::descriptors::Table;
+use crate::errno::ErrnoGuard;
+use crate::next::interpose;
+use crate::thread;
+use coldstream_control::Counter;
+use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
+
+/// The books and the table, if the calling thread's reads of the descriptor are background
+/// reads. Two loads for a descriptor that is not a table's.
+#[inline]
+fn background(descriptor: c_int) -> Option<(&'static Books, Table)> {
+    let books = books::get()?;
+    let table = books.table(descriptor)?;
+    thread::is_background_reader().then_some((books, table))
+}
+
+/// # Safety
+/// The arguments are the application's.
+#[inline]
+unsafe fn read_at(
+    descriptor: c_int,
+    buffer: *mut c_void,
+    length_bytes: size_t,
+    offset: off64_t,
+    next: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    match background(descriptor) {
+        None => next(),
+        // SAFETY: passed on.
+        Some((books, table)) => unsafe {
+            background::read(
+                books,
+                table,
+                descriptor,
+                buffer.cast(),
+                length_bytes,
+                offset,
+                next,
+            )
+        },
+    }
+}
+
+/// A read that is never served (it moves a position, or scatters): counted.
+#[inline]
+fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    match background(descriptor) {
+        None => next(),
+        Some((books, _)) => {
+            let result = next();
+            let _errno = ErrnoGuard::new();
+            books.count(Counter::FallbackCall, 1);
+            background::count_plain(books, result);
+            result
+        }
+    }
+}
+
+/// Advice that a range will be needed, from a background thread whose reads are served.
+fn advice_is_done_with(descriptor: c_int) -> bool {
+    background(descriptor)
+        .is_some_and(|(books, table)| background::swallow_advice(books, table, descriptor))
+}
+
+fn advise(
+    descriptor: c_int,
+    offset: off64_t,
+    length_bytes: off64_t,
+    advice: c_int,
+    next: impl FnOnce() -> c_int,
+) -> c_int {
+    let wanted = advice == libc::POSIX_FADV_WILLNEED && offset >= 0 && length_bytes >= 0;
+    if wanted && advice_is_done_with(descriptor) {
+        return 0;
+    }
+    next()
+}
+
+fn map(
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    next: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    let mapped = next();
+    if descriptor >= 0
+        && mapped != libc::MAP_FAILED
+        && let Some(books) = books::get()
+    {
+        books.note_mapping(descriptor, protection, flags);
+    }
+    mapped
+}
+
+/// Bytes moved from one descriptor to another.
+#[inline]
+fn moved(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    let result = read_otherwise(from, next);
+    if result > 0
+        && let Some(books) = books::get()
+    {
+        books.note_change(to);
+    }
+    result
+}
+
+interpose! {
+    fn pread(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off_t) -> ssize_t |next| {
+        // SAFETY: the application's arguments.
+        unsafe { read_at(descriptor, buffer, length, offset, next) }
+    }
+    fn pread64(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
+        // SAFETY: the application's arguments.
+        unsafe { read_at(descriptor, buffer, length, offset, next) }
+    }
+    fn __pread_chk(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off_t, room: size_t) -> ssize_t |next| {
+        if length > room {
+            return next();
+        }
+        // SAFETY: the application's arguments.
+        unsafe { read_at(descriptor, buffer, length, offset, next) }
+    }
+    fn __pread64_chk(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off64_t, room: size_t) -> ssize_t |next| {
+        if length > room {
+            return next();
+        }
+        // SAFETY: the application's arguments.
+        unsafe { read_at(descriptor, buffer, length, offset, next) }
+    }
+    fn read(descriptor: c_int, buffer: *mut c_void, length: size_t) -> ssize_t |next| {
+        read_otherwise(descriptor, next)
+    }
+    fn __read_chk(descriptor: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t |next| {
+        read_otherwise(descriptor, next)
+    }
+    fn readv(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t |next| {
+        read_otherwise(descriptor, next)
+    }
+    fn preadv(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t |next| {
+        read_otherwise(descriptor, next)
+    }
+    fn preadv64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
+        read_otherwise(descriptor, next)
+    }
+    fn preadv2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t |next| {
+        read_otherwise(descriptor, next)
+    }
+    fn preadv64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
+        read_otherwise(descriptor, next)
+    }
+    fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
+        if offset >= 0 && advice_is_done_with(descriptor) {
+            return 0;
+        }
+        next()
+    }
+    fn posix_fadvise(descriptor: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int |next| {
+        advise(descriptor, offset, length, advice, next)
+    }
+    fn posix_fadvise64(descriptor: c_int, offset: off64_t, length: off64_t, advice: c_int) -> c_int |next| {
+        advise(descriptor, offset, length, advice, next)
+    }
+    fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off_t) -> *mut c_void |next| {
+        map(protection, flags, descriptor, next)
+    }
+    fn mmap64(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off64_t) -> *mut c_void |next| {
+        map(protection, flags, descriptor, next)
+    }
+    fn sendfile(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t |next| {
+        moved(to, from, next)
+    }
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t |next| {
+        moved(to, from, next)
+    }
+    fn copy_file_range(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t |next| {
+        moved(to, from, next)
+    }
+    fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t |next| {
+        moved(to, from, next)
+    }
+}

@@ -1,0 +1,155 @@
+//! What the probe found, filesystem by filesystem: each is probed with the first table of it
+//! that a background thread reads, and again while the effect is unproven.
+
+use crate::settings::Settings;
+use coldstream_control::Counter;
+use coldstream_io::alignment::Alignment;
+use coldstream_io::lock::FutexLock;
+use coldstream_io::probe::{self, DirectEffect, Probe};
+use coldstream_io::scan::Method;
+use coldstream_policy::Treatment;
+
+/// Filesystems remembered; with more than this, some are probed for every table.
+const FILESYSTEMS_MAX: usize = 32;
+/// An unproven effect is looked at again for so many tables: then it is taken as it is.
+const PROBES_MAX: u32 = 16;
+
+#[derive(Clone, Copy)]
+struct Known {
+    device: u64,
+    /// A [`Choice`], encoded; 0 is none.
+    choice: u32,
+    probes_left: u32,
+}
+
+/// The list; all-zero memory is an empty one.
+#[repr(C)]
+pub(crate) struct Filesystems {
+    known: FutexLock<[Known; FILESYSTEMS_MAX]>,
+}
+
+/// How background reads of a filesystem's tables are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// In windows.
+    Windows(Method),
+    /// Not at all, for this reason; `None` if that was the wish.
+    Buffered(Option<Counter>),
+}
+
+impl Choice {
+    /// Encodes a choice in a word that is never 0.
+    pub(crate) fn encode(self) -> u32 {
+        match self {
+            Choice::Buffered(None) => 1,
+            Choice::Buffered(Some(Counter::FallbackNoEffect)) => 2,
+            Choice::Buffered(Some(_)) => 3,
+            Choice::Windows(Method::DontCache) => 4,
+            Choice::Windows(Method::Window) => 5,
+            Choice::Windows(Method::Direct(alignment)) => 6 | (alignment.bytes() as u32) << 8,
+        }
+    }
+
+    /// The choice in a word; `None` if none was made.
+    pub(crate) fn decode(word: u32) -> Option<Self> {
+        match word & 0xFF {
+            1 => Some(Choice::Buffered(None)),
+            2 => Some(Choice::Buffered(Some(Counter::FallbackNoEffect))),
+            3 => Some(Choice::Buffered(Some(Counter::FallbackFilesystem))),
+            4 => Some(Choice::Windows(Method::DontCache)),
+            5 => Some(Choice::Windows(Method::Window)),
+            6 => Alignment::covering(1, word >> 8)
+                .map(|alignment| Choice::Windows(Method::Direct(alignment))),
+            _ => None,
+        }
+    }
+
+    /// The treatment's name for figures.
+    pub(crate) fn treatment(self) -> Treatment {
+        match self {
+            Choice::Windows(Method::Direct(_)) => Treatment::Direct,
+            Choice::Windows(Method::DontCache) => Treatment::DontCache,
+            Choice::Windows(Method::Window) => Treatment::Window,
+            Choice::Buffered(_) => Treatment::Buffered,
+        }
+    }
+
+    /// What the settings make of a probe's result.
+    fn of(probe: &Probe, settings: &Settings) -> Self {
+        let reads = settings.config.reads;
+        match reads.choose(probe.direct_is_usable(), probe.dont_cache, probe.trusted) {
+            Treatment::Direct => Choice::Windows(Method::Direct(probe.alignment)),
+            Treatment::DontCache => Choice::Windows(Method::DontCache),
+            Treatment::Window => Choice::Windows(Method::Window),
+            Treatment::Buffered if reads.name() == Treatment::Buffered.name() => {
+                Choice::Buffered(None)
+            }
+            Treatment::Buffered if probe.trusted && probe.direct == DirectEffect::None => {
+                Choice::Buffered(Some(Counter::FallbackNoEffect))
+            }
+            Treatment::Buffered => Choice::Buffered(Some(Counter::FallbackFilesystem)),
+        }
+    }
+}
+
+impl Filesystems {
+    /// The choice for the table behind `descriptor`, on `device`.
+    pub(crate) fn choose(&self, settings: &Settings, descriptor: i32, device: u64) -> Choice {
+        let mut known = self.known.lock();
+        let place = known
+            .iter()
+            .position(|entry| entry.choice != 0 && entry.device == device)
+            .or_else(|| known.iter().position(|entry| entry.choice == 0));
+        let entry = place.and_then(|place| known.get_mut(place));
+        if let Some(entry) = &entry
+            && entry.probes_left == 0
+            && let Some(choice) = Choice::decode(entry.choice)
+        {
+            return choice;
+        }
+        let Ok(probe) = probe::probe(descriptor) else {
+            return Choice::Buffered(Some(Counter::FallbackFilesystem));
+        };
+        let choice = Choice::of(&probe, settings);
+        if let Some(entry) = entry {
+            let probes_left = if entry.choice == 0 {
+                PROBES_MAX
+            } else {
+                entry.probes_left
+            };
+            *entry = Known {
+                device,
+                choice: choice.encode(),
+                probes_left: if probe.direct == DirectEffect::Unproven {
+                    probes_left - 1
+                } else {
+                    0
+                },
+            };
+        }
+        choice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_survive_encoding() {
+        let alignment = |bytes| Alignment::covering(1, bytes).unwrap();
+        for choice in [
+            Choice::Buffered(None),
+            Choice::Buffered(Some(Counter::FallbackNoEffect)),
+            Choice::Buffered(Some(Counter::FallbackFilesystem)),
+            Choice::Windows(Method::DontCache),
+            Choice::Windows(Method::Window),
+            Choice::Windows(Method::Direct(alignment(4096))),
+            Choice::Windows(Method::Direct(alignment(65_536))),
+        ] {
+            assert_ne!(choice.encode(), 0);
+            assert_eq!(Choice::decode(choice.encode()), Some(choice));
+        }
+        assert_eq!(Choice::decode(0), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! The table of inodes: which tables are open, by how many descriptors, and whether anybody
+//! could be writing to them.
+
+use coldstream_io::lock::FutexLock;
+use coldstream_io::scan::FILES_MAX;
+use coldstream_io::sys::file::FileStamp;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// A slot is looked for at so many places behind the inode's hash: bounds the search; a table
+/// that finds none is simply not tracked.
+const PROBES: usize = 64;
+
+/// One inode. What other threads read without the table's lock is atomic.
+#[repr(C)]
+pub(crate) struct Inode {
+    device: AtomicU64,
+    number: AtomicU64,
+    descriptors: AtomicU32,
+    writers: AtomicU32,
+    changes: AtomicU32,
+    /// Has a shared writable mapping: content can change without a call.
+    mapped_writable: AtomicBool,
+    /// How background reads are served, as [`crate::filesystems`] encodes it; 0 is undecided.
+    method: AtomicU32,
+}
+
+impl Inode {
+    /// Whether this is the inode that the stamp was taken of.
+    pub(crate) fn is(&self, stamp: &FileStamp) -> bool {
+        self.number.load(Ordering::Relaxed) == stamp.inode
+            && self.device.load(Ordering::Relaxed) == stamp.device
+    }
+
+    /// Whether its content may change without the change time telling in time.
+    pub(crate) fn may_be_written(&self) -> bool {
+        self.writers.load(Ordering::Relaxed) > 0 || self.mapped_writable.load(Ordering::Relaxed)
+    }
+
+    /// Counts a change that was made through an interposed call.
+    pub(crate) fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes counted so far.
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// It has been mapped shared and writable; mappings outlive descriptors.
+    pub(crate) fn note_writable_mapping(&self) {
+        self.mapped_writable.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn method(&self) -> u32 {
+        self.method.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_method(&self, method: u32) {
+        self.method.store(method, Ordering::Relaxed);
+    }
+}
+
+/// The table; all-zero memory is an empty one.
+#[repr(C)]
+pub(crate) struct Inodes {
+    lock: FutexLock<()>,
+    slots: [Inode; FILES_MAX],
+}
+
+impl Inodes {
+    /// The inode in a slot.
+    pub(crate) fn get(&self, slot: u32) -> Option<&Inode> {
+        self.slots.get(slot as usize)
+    }
+
+    /// Counts a new descriptor of the stamped inode and returns its slot; `None` if there is no
+    /// room.
+    pub(crate) fn attach(&self, stamp: &FileStamp, writable: bool) -> Option<u32> {
+        let _lock = self.lock.lock();
+        let hash =
+            (stamp.inode ^ stamp.device.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let mut free = None;
+        let mut found = None;
+        for probe in 0..PROBES {
+            let slot = (hash as usize + probe) % FILES_MAX;
+            let inode = self.slots.get(slot)?;
+            if inode.descriptors.load(Ordering::Relaxed) == 0 {
+                free = free.or(Some(slot));
+            } else if inode.is(stamp) {
+                found = Some(slot);
+                break;
+            }
+        }
+        let slot = match found {
+            Some(slot) => slot,
+            None => {
+                let slot = free?;
+                let inode = self.slots.get(slot)?;
+                inode.device.store(stamp.device, Ordering::Relaxed);
+                inode.number.store(stamp.inode, Ordering::Relaxed);
+                inode.writers.store(0, Ordering::Relaxed);
+                inode.mapped_writable.store(false, Ordering::Relaxed);
+                inode.method.store(0, Ordering::Relaxed);
+                slot
+            }
+        };
+        let inode = self.slots.get(slot)?;
+        inode.descriptors.fetch_add(1, Ordering::Relaxed);
+        if writable {
+            inode.writers.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(slot as u32)
+    }
+
+    /// Counts one more descriptor of an inode that has one.
+    pub(crate) fn attach_again(&self, slot: u32, writable: bool) {
+        let _lock = self.lock.lock();
+        if let Some(inode) = self.get(slot) {
+            inode.descriptors.fetch_add(1, Ordering::Relaxed);
+            if writable {
+                inode.writers.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Counts a descriptor away. If it is the last one, `last` runs while nobody can attach.
+    pub(crate) fn detach(&self, slot: u32, writable: bool, last: impl FnOnce()) {
+        let _lock = self.lock.lock();
+        let Some(inode) = self.get(slot) else {
+            return;
+        };
+        if writable {
+            inode.writers.fetch_sub(1, Ordering::Relaxed);
+        }
+        if inode.descriptors.load(Ordering::Relaxed) == 1 {
+            last();
+        }
+        inode.descriptors.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(inode: u64) -> FileStamp {
+        FileStamp {
+            device: 7,
+            inode,
+            mode: 0,
+            size_bytes: 0,
+            changed_ns: 0,
+            noticed_changes: 0,
+        }
+    }
+
+    #[test]
+    fn an_inode_keeps_its_slot_until_its_last_descriptor_goes() {
+        // SAFETY: all-zero memory is an empty table.
+        let inodes: Box<Inodes> = unsafe { Box::new_zeroed().assume_init() };
+        let slot = inodes.attach(&stamp(1), false).unwrap();
+        assert_eq!(inodes.attach(&stamp(1), true), Some(slot));
+        assert!(inodes.get(slot).unwrap().may_be_written());
+        inodes.detach(slot, true, || panic!("there is another descriptor"));
+        assert!(!inodes.get(slot).unwrap().may_be_written());
+        inodes.attach_again(slot, false);
+        inodes.detach(slot, false, || panic!("there is another descriptor"));
+        let mut last = false;
+        inodes.detach(slot, false, || last = true);
+        assert!(last);
+    }
+
+    #[test]
+    fn a_full_neighbourhood_is_refused_not_overrun() {
+        // SAFETY: all-zero memory is an empty table.
+        let inodes: Box<Inodes> = unsafe { Box::new_zeroed().assume_init() };
+        let mut slots = std::collections::HashSet::new();
+        let mut refused = 0;
+        for inode in 0..FILES_MAX as u64 + 100 {
+            match inodes.attach(&stamp(inode), false) {
+                Some(slot) => assert!(slots.insert(slot), "two inodes in one slot"),
+                None => refused += 1,
+            }
+        }
+        assert!(refused >= 100);
+        assert!(slots.len() > FILES_MAX / 2);
+    }
+}

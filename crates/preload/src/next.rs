@@ -1,0 +1,96 @@
+//! The next definition of each interposed symbol: libc's, or that of another preload library in
+//! line. Looked up once, in the constructor, or at the first call if that comes earlier.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// One symbol and what it resolves to.
+pub(crate) struct Next {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Next {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            address: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// The address, null if no library in line defines the symbol.
+    #[inline]
+    pub(crate) fn address(&self) -> *mut c_void {
+        let address = self.address.load(Ordering::Relaxed);
+        if address.is_null() {
+            self.resolve()
+        } else {
+            address
+        }
+    }
+
+    /// Looks the symbol up. glibc's `dlsym` neither allocates nor calls an interposed symbol
+    /// when it succeeds, so that this may happen inside an allocator's own initialisation.
+    #[cold]
+    pub(crate) fn resolve(&self) -> *mut c_void {
+        // SAFETY: the name is NUL-terminated; RTLD_NEXT starts behind this library.
+        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.address.store(address, Ordering::Relaxed);
+        address
+    }
+}
+
+/// Declares interposed functions. Each body sees its arguments, and `next!(...)` calls on to the
+/// next definition; a symbol that no other library defines fails with `ENOSYS`.
+#[cfg(not(test))]
+macro_rules! interpose {
+    ($(
+        fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty |$next:ident| $body:block
+    )*) => {
+        $(
+            #[doc(hidden)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+                let $next = || {
+                    let address = symbols::$name.address();
+                    if address.is_null() {
+                        $crate::errno::set(libc::ENOSYS);
+                        return -1_isize as $result;
+                    }
+                    // SAFETY: the address is the symbol's next definition, which has the same
+                    // signature; the application vouches for the arguments.
+                    unsafe {
+                        std::mem::transmute::<
+                            *mut std::ffi::c_void,
+                            unsafe extern "C" fn($($type),*) -> $result,
+                        >(address)($($argument),*)
+                    }
+                };
+                $body
+            }
+        )*
+
+        #[allow(non_upper_case_globals)]
+        mod symbols {
+            use $crate::next::Next;
+            $(
+                pub(super) static $name: Next = Next::new(
+                    match std::ffi::CStr::from_bytes_with_nul(
+                        concat!(stringify!($name), "\0").as_bytes(),
+                    ) {
+                        Ok(name) => name,
+                        Err(_) => panic!("a symbol's name has no NUL inside"),
+                    },
+                );
+            )*
+        }
+
+        /// Resolves every symbol of this module.
+        pub(super) fn resolve() {
+            $( symbols::$name.resolve(); )*
+        }
+    };
+}
+
+#[cfg(not(test))]
+pub(crate) use interpose;

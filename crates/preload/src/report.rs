@@ -1,0 +1,260 @@
+//! What the library says: the status page that other processes of the user read, and two lines
+//! of log. A process that never reads a table as a background thread says nothing at all.
+
+use crate::settings::Settings;
+use coldstream_control::{Counter, Header, PageView, start_time_ticks};
+use coldstream_io::shared::SharedPage;
+use coldstream_io::sys::{file, process};
+use coldstream_policy::Treatment;
+use std::ffi::CStr;
+use std::io::Write;
+
+/// A line or a path, built without allocating; what does not fit is cut off.
+struct Text<const BYTES: usize> {
+    bytes: [u8; BYTES],
+    length: usize,
+}
+
+impl<const BYTES: usize> Text<BYTES> {
+    fn new() -> Self {
+        Self {
+            bytes: [0; BYTES],
+            length: 0,
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    fn as_c_str(&self) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(&self.bytes).ok()
+    }
+}
+
+impl<const BYTES: usize> Write for Text<BYTES> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let room = self.bytes.get_mut(self.length..).unwrap_or_default();
+        let count = bytes.len().min(room.len());
+        for (place, byte) in room.iter_mut().zip(bytes) {
+            *place = *byte;
+        }
+        self.length += count;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Longest path of a status page.
+type PagePath = Text<64>;
+
+/// As `coldstream_control::page_path`, without allocating.
+fn page_path(user: u32, process_id: i32) -> (PagePath, PagePath) {
+    let mut directory = PagePath::new();
+    let mut path = PagePath::new();
+    let _ = write!(directory, "/dev/shm/coldstream-{user}\0");
+    let _ = write!(path, "/dev/shm/coldstream-{user}/{process_id}\0");
+    (directory, path)
+}
+
+/// Makes this process's status page; a private one if it cannot be shared.
+pub(crate) fn create_page(settings: &Settings) -> Option<PageView<'static>> {
+    let process_id = process::process_id();
+    let (directory, path) = page_path(process::effective_user(), process_id);
+    let page = match (directory.as_c_str(), path.as_c_str()) {
+        (Some(directory), Some(path)) => SharedPage::create(directory, path).ok(),
+        _ => None,
+    };
+    let page = page.or_else(|| SharedPage::anonymous().ok())?;
+    let view = PageView::new(page.words()).ok()?;
+    let config = &settings.config;
+    view.initialise(&Header {
+        pid: process_id as u32,
+        start_time_ticks: own_start_time().unwrap_or(0),
+        profile: config.profile,
+        configured: config.reads,
+        in_force: None,
+        window_bytes: config.window_bytes as u64,
+        windows_in_flight: config.windows_in_flight as u64,
+        memory_bytes: config.memory_bytes as u64,
+    });
+    Some(view)
+}
+
+/// Removes this process's status page.
+pub(crate) fn remove_page() {
+    let (_, path) = page_path(process::effective_user(), process::process_id());
+    if let Some(path) = path.as_c_str() {
+        let _ = file::unlink(path);
+    }
+}
+
+fn own_start_time() -> Option<u64> {
+    let descriptor = file::open(c"/proc/self/stat", libc::O_RDONLY, 0).ok()?;
+    let mut bytes = [0_u8; 1024];
+    // SAFETY: the array is writable for its length.
+    let read = unsafe { file::pread(descriptor, bytes.as_mut_ptr(), bytes.len(), 0) };
+    let _ = file::close(descriptor);
+    start_time_ticks(bytes.get(..read.ok()?)?)
+}
+
+/// A size with one decimal, without allocating.
+struct Size(u64);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = self.0;
+        let (shift, unit) = match bytes {
+            0..=0x3FF => return write!(formatter, "{bytes} B"),
+            0x400..=0xF_FFFF => (10, "KiB"),
+            0x10_0000..=0x3FFF_FFFF => (20, "MiB"),
+            _ => (30, "GiB"),
+        };
+        let tenths = (bytes >> (shift - 10)) * 10 >> 10;
+        if tenths % 10 == 0 {
+            write!(formatter, "{} {unit}", tenths / 10)
+        } else {
+            write!(formatter, "{}.{} {unit}", tenths / 10, tenths % 10)
+        }
+    }
+}
+
+/// Says what is in force, once a process.
+pub(crate) fn log_in_force(settings: &Settings, treatment: Treatment) {
+    let config = &settings.config;
+    let mut line = start_line();
+    let _ = write!(
+        line,
+        "background reads of {} tables: {}",
+        config.profile.name(),
+        treatment.name()
+    );
+    if treatment != Treatment::Buffered {
+        let _ = write!(
+            line,
+            " (window {}, {} in flight, at most {})",
+            Size(config.window_bytes as u64),
+            config.windows_in_flight,
+            Size(config.memory_bytes as u64)
+        );
+    }
+    finish_line(settings, line);
+}
+
+/// Says what was done, at the end.
+pub(crate) fn log_summary(settings: &Settings, page: &PageView<'_>) {
+    let mut line = start_line();
+    for (name, counter) in [
+        ("direct", Counter::BytesDirect),
+        (", dontcache", Counter::BytesDontcache),
+        (", window", Counter::BytesWindow),
+        (", page cache", Counter::BytesFromCache),
+        (", buffered", Counter::BytesBuffered),
+    ] {
+        let bytes = page.get(counter);
+        let always = matches!(
+            counter,
+            Counter::BytesDirect | Counter::BytesFromCache | Counter::BytesBuffered
+        );
+        if always || bytes > 0 {
+            let _ = write!(line, "{name} {}", Size(bytes));
+        }
+    }
+    let windows = page.get(Counter::WindowsRead).max(1);
+    let _ = write!(
+        line,
+        "; waited for {} % of {} windows, window memory at most {}; fallbacks:",
+        page.get(Counter::WindowsWaited) * 100 / windows,
+        page.get(Counter::WindowsRead),
+        Size(page.get(Counter::WindowMemoryPeakBytes)),
+    );
+    let mut any = false;
+    for counter in Counter::ALL {
+        if let Some(reason) = counter.fallback_reason()
+            && page.get(counter) > 0
+        {
+            any = true;
+            let _ = write!(line, " {reason}={}", page.get(counter));
+        }
+    }
+    if !any {
+        let _ = write!(line, " none");
+    }
+    finish_line(settings, line);
+}
+
+/// Says why nothing is done, with a configuration that is not understood. Only for the
+/// constructor: the application has not opened anything yet.
+pub(crate) fn log_refusal(why: &str) {
+    let mut line = start_line();
+    let _ = write!(line, "off: {why}\n");
+    let _ = file::write(libc::STDERR_FILENO, line.as_bytes());
+}
+
+fn start_line() -> Text<768> {
+    let mut line = Text::new();
+    let _ = write!(line, "coldstream[{}]: ", process::process_id());
+    line
+}
+
+fn finish_line(settings: &Settings, mut line: Text<768>) {
+    line.length = line.length.min(line.bytes.len() - 1);
+    let _ = writeln!(line);
+    if let Some(path) = &settings.log_path {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOCTTY;
+        if let Ok(descriptor) = file::open(path, flags, 0o644) {
+            let _ = file::write(descriptor, line.as_bytes());
+            let _ = file::close(descriptor);
+        }
+        return;
+    }
+    // Standard error may have been closed and its number given to a file of the database:
+    // written to only while it is the very file that it was at the start.
+    if settings.config.log == coldstream_policy::LogTarget::Stderr
+        && let Some(then) = settings.stderr
+        && file::stamp(libc::STDERR_FILENO).is_ok_and(|now| now.same_inode(&then))
+    {
+        let _ = file::write(libc::STDERR_FILENO, line.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_where_the_command_looks_for_it() {
+        let (directory, path) = page_path(1000, 4711);
+        let text = |path: &PagePath| path.as_c_str().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(
+            text(&path),
+            coldstream_control::page_path(1000, 4711).to_str().unwrap()
+        );
+        assert_eq!(
+            text(&directory),
+            coldstream_control::directory_path(1000).to_str().unwrap()
+        );
+    }
+
+    #[test]
+    fn sizes_read_well() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (64 << 20, "64 MiB"),
+            ((1 << 30) + (1 << 28), "1.2 GiB"),
+        ] {
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_not_overrun() {
+        let mut text = Text::<8>::new();
+        let _ = write!(text, "{}", "0123456789");
+        assert_eq!(text.as_bytes(), b"01234567");
+    }
+}

@@ -1,0 +1,102 @@
+//! The configuration, read once in the constructor, from the environment and a TOML file.
+
+use coldstream_io::sys::{Errno, file};
+use coldstream_policy::{Config, LogTarget};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+/// The configuration and what has been derived from it.
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    /// The log file's path, ready for a system call.
+    pub(crate) log_path: Option<CString>,
+    /// What standard error was at the start: later it may be another file.
+    pub(crate) stderr: Option<file::FileStamp>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// The settings; `None` before the constructor, or if Coldstream is off.
+#[inline]
+pub(crate) fn get() -> Option<&'static Settings> {
+    SETTINGS.get()
+}
+
+/// Reads the configuration. Off, or wrong, means that nothing is ever tracked; what is wrong is
+/// returned for the log.
+pub(crate) fn load() -> Result<(), String> {
+    let text = match variable("COLDSTREAM_CONFIG") {
+        Some(path) => {
+            Some(read_file(&path).map_err(|why| format!("COLDSTREAM_CONFIG = {path}: {why}"))?)
+        }
+        None => None,
+    };
+    let config =
+        Config::from_sources(text.as_deref(), variable).map_err(|error| error.to_string())?;
+    if !config.enabled {
+        return Ok(());
+    }
+    let log_path = match &config.log {
+        LogTarget::File(path) => CString::new(path.as_os_str().as_bytes()).ok(),
+        LogTarget::None | LogTarget::Stderr => None,
+    };
+    let settings = Settings {
+        config,
+        log_path,
+        stderr: file::stamp(libc::STDERR_FILENO).ok(),
+    };
+    // Only the constructor gets here, once.
+    let _ = SETTINGS.set(settings);
+    Ok(())
+}
+
+fn variable(name: &str) -> Option<String> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name is NUL-terminated; nobody changes the environment before main.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: getenv returns a NUL-terminated string.
+    let value = unsafe { CStr::from_ptr(value) };
+    Some(
+        OsStr::from_bytes(value.to_bytes())
+            .to_string_lossy()
+            .into_owned(),
+    )
+}
+
+/// A configuration of more than this is none.
+const FILE_BYTES_MAX: usize = 64 * 1024;
+
+fn read_file(path: &str) -> Result<String, String> {
+    let path = CString::new(path).map_err(|_| "a NUL in the path".to_string())?;
+    let descriptor = file::open(&path, libc::O_RDONLY, 0).map_err(|errno| errno.to_string())?;
+    let mut bytes = vec![0; FILE_BYTES_MAX];
+    let mut length = 0;
+    let read = loop {
+        // SAFETY: the rest of the vector is writable.
+        let read = unsafe {
+            file::pread(
+                descriptor,
+                bytes.as_mut_ptr().wrapping_add(length),
+                bytes.len() - length,
+                length as u64,
+            )
+        };
+        match read {
+            Ok(0) => break Ok(()),
+            Ok(count) => length += count,
+            Err(Errno(libc::EINTR)) => {}
+            Err(errno) => break Err(errno.to_string()),
+        }
+    };
+    let _ = file::close(descriptor);
+    read?;
+    if length == FILE_BYTES_MAX {
+        return Err("larger than 64 KiB".into());
+    }
+    bytes.truncate(length);
+    String::from_utf8(bytes).map_err(|_| "not UTF-8".into())
+}

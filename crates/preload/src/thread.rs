@@ -1,0 +1,106 @@
+//! What the calling thread is. Names are followed through the naming calls; a thread that was
+//! named by another one finds out at its next read of a table.
+
+use crate::settings;
+use coldstream_io::sys::process;
+use coldstream_policy::{FileKind, Role};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Moves on whenever a thread named another one: every thread then looks its own name up again.
+/// Starts above the zero of a thread that has never looked.
+static NAMES_EPOCH: AtomicU32 = AtomicU32::new(1);
+
+struct State {
+    /// Epoch of the names at which `role` was looked up; 0 is never.
+    epoch: Cell<u32>,
+    role: Cell<u8>,
+    /// Descriptor of the table that makes this thread a writer of tables; -1 is none.
+    written_table: Cell<i32>,
+    inside: Cell<bool>,
+}
+
+// Without a destructor and with a constant initialiser: neither registers with libc nor
+// allocates, and may be used at any time of a thread's life.
+thread_local! {
+    static STATE: State = const {
+        State {
+            epoch: Cell::new(0),
+            role: Cell::new(Role::Foreground as u8),
+            written_table: Cell::new(-1),
+            inside: Cell::new(false),
+        }
+    };
+}
+
+/// Whether reads of tables by the calling thread are background reads.
+#[inline]
+pub(crate) fn is_background_reader() -> bool {
+    STATE.with(|state| {
+        if state.epoch.get() != NAMES_EPOCH.load(Ordering::Relaxed) {
+            look_up(state);
+        }
+        Role::from_u8(state.role.get()).is_background_reader() || state.written_table.get() >= 0
+    })
+}
+
+#[cold]
+fn look_up(state: &State) {
+    // Epoch first: a name that is set meanwhile makes this look-up stale, not lost.
+    state.epoch.set(NAMES_EPOCH.load(Ordering::Relaxed));
+    let role = match settings::get() {
+        Some(settings) => settings
+            .config
+            .profile
+            .role_of_thread(&process::thread_name()),
+        None => Role::Foreground,
+    };
+    state.role.set(role as u8);
+}
+
+/// The calling thread got a name.
+pub(crate) fn note_own_name() {
+    STATE.with(|state| state.epoch.set(0));
+}
+
+/// Another thread got a name.
+pub(crate) fn note_other_name() {
+    if NAMES_EPOCH.fetch_add(1, Ordering::Relaxed) == u32::MAX {
+        // Zero means "never looked up".
+        NAMES_EPOCH.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The calling thread opened a table for writing: with some engines that makes it background.
+pub(crate) fn note_table_opened_for_writing(kind: FileKind, descriptor: i32) {
+    let role = settings::get().map(|settings| settings.config.profile.role_of_table_writer(kind));
+    if role.is_some_and(Role::is_background_reader) {
+        STATE.with(|state| state.written_table.set(descriptor));
+    }
+}
+
+/// A descriptor is being closed by the calling thread.
+pub(crate) fn note_closed(descriptor: i32) {
+    STATE.with(|state| {
+        if state.written_table.get() == descriptor {
+            state.written_table.set(-1);
+        }
+    });
+}
+
+/// Marks the calling thread as inside Coldstream's own work, so that a signal handler that
+/// reads a table in the middle of it finds no lock to wait for but passes through.
+pub(crate) struct Inside(());
+
+impl Inside {
+    /// `None` if the thread is inside already.
+    pub(crate) fn enter() -> Option<Self> {
+        STATE.with(|state| (!state.inside.replace(true)).then_some(Self(())))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        STATE.with(|state| state.inside.set(false));
+    }
+}
