@@ -25,7 +25,7 @@ pub fn display_bytes(bytes: u64) -> String {
         0x10_0000..=0x3FFF_FFFF => (1 << 20, "MiB"),
         _ => (1 << 30, "GiB"),
     };
-    if bytes % unit_bytes == 0 || bytes >= 100 * unit_bytes {
+    if bytes.is_multiple_of(unit_bytes) || bytes >= 100 * unit_bytes {
         format!("{} {unit}", bytes / unit_bytes)
     } else {
         format!("{:.1} {unit}", bytes as f64 / unit_bytes as f64)

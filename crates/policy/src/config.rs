@@ -173,10 +173,11 @@ impl Config {
         };
         let accepted = match key {
             Key::Enabled => match value.as_str() {
-                "on" | "1" => Some(self.enabled = true),
-                "off" | "0" => Some(self.enabled = false),
+                "on" | "1" => Some(true),
+                "off" | "0" => Some(false),
                 _ => None,
-            },
+            }
+            .map(|enabled| self.enabled = enabled),
             Key::Profile => Profile::from_name(&value).map(|profile| self.profile = profile),
             Key::Reads => ReadTreatment::from_name(&value).map(|reads| self.reads = reads),
             Key::WindowBytes => parse_bytes(&value)
@@ -191,11 +192,12 @@ impl Config {
                 .filter(|bytes| (1 << 20..=1 << 30).contains(bytes))
                 .map(|bytes| self.memory_bytes = bytes as usize),
             Key::Log => match value.as_str() {
-                "none" => Some(self.log = LogTarget::None),
-                "stderr" => Some(self.log = LogTarget::Stderr),
-                path if path.starts_with('/') => Some(self.log = LogTarget::File(path.into())),
+                "none" => Some(LogTarget::None),
+                "stderr" => Some(LogTarget::Stderr),
+                path if path.starts_with('/') => Some(LogTarget::File(path.into())),
                 _ => None,
-            },
+            }
+            .map(|log| self.log = log),
         };
         accepted.ok_or(ConfigError::Value {
             key: name,

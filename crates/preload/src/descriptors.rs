@@ -154,8 +154,8 @@ mod tests {
         Entry::Table(Table {
             slot,
             kind: FileKind::CassandraData,
-            writable: slot % 2 == 0,
-            servable: slot % 3 == 0,
+            writable: slot.is_multiple_of(2),
+            servable: slot.is_multiple_of(3),
         })
     }
 

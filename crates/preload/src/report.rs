@@ -113,8 +113,8 @@ impl std::fmt::Display for Size {
             0x10_0000..=0x3FFF_FFFF => (20, "MiB"),
             _ => (30, "GiB"),
         };
-        let tenths = (bytes >> (shift - 10)) * 10 >> 10;
-        if tenths % 10 == 0 {
+        let tenths = ((bytes >> (shift - 10)) * 10) >> 10;
+        if tenths.is_multiple_of(10) {
             write!(formatter, "{} {unit}", tenths / 10)
         } else {
             write!(formatter, "{}.{} {unit}", tenths / 10, tenths % 10)
@@ -190,7 +190,7 @@ pub(crate) fn log_summary(settings: &Settings, page: &PageView<'_>) {
 /// constructor: the application has not opened anything yet.
 pub(crate) fn log_refusal(why: &str) {
     let mut line = start_line();
-    let _ = write!(line, "off: {why}\n");
+    let _ = writeln!(line, "off: {why}");
     let _ = file::write(libc::STDERR_FILENO, line.as_bytes());
 }
 
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_text_is_cut_not_overrun() {
         let mut text = Text::<8>::new();
-        let _ = write!(text, "{}", "0123456789");
+        let _ = write!(text, "0123456789");
         assert_eq!(text.as_bytes(), b"01234567");
     }
 }
