@@ -1,0 +1,152 @@
+//! What holds for the whole machine.
+
+use std::fs;
+use std::path::PathBuf;
+
+use coldstream_io::scan;
+use serde::Serialize;
+
+use super::cgroup::{self, MemoryLimit};
+use super::mounts;
+use crate::library;
+
+/// Facts of the machine that bear on background I/O.
+#[derive(Serialize)]
+pub struct Machine {
+    /// The preload library that `coldstream run` would use.
+    pub library: Option<PathBuf>,
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// Whether this kernel has the ext4 bug of direct, extending writes.
+    pub ext4_direct_write_bug: bool,
+    /// Whether the multi-generational LRU is on; `None` where the kernel lacks it.
+    pub multi_generational_lru: Option<bool>,
+    /// Asynchronous I/O contexts in use by all processes.
+    pub aio_in_use: Option<u64>,
+    /// The most that there may be.
+    pub aio_max: Option<u64>,
+    /// Memory of the machine.
+    pub memory_bytes: Option<u64>,
+    /// The tightest limit of the caller's memory cgroup.
+    pub memory_limit: Option<MemoryLimit>,
+    /// Open files that a process may have (soft limit).
+    pub descriptor_limit: u64,
+}
+
+/// Asynchronous requests that one process under Coldstream holds at most.
+const AIO_NEEDED: u64 = (scan::STREAMS_MAX * scan::WINDOWS_MAX) as u64;
+
+/// Gathers the facts. What cannot be read is absent, not an error.
+pub fn examine() -> Machine {
+    let name = rustix::system::uname();
+    let kernel_release = name.release().to_string_lossy().into_owned();
+    let build = name.version().to_string_lossy();
+    Machine {
+        library: library::find(None).ok(),
+        ext4_direct_write_bug: has_ext4_direct_write_bug(&kernel_release, &build),
+        kernel_release,
+        multi_generational_lru: multi_generational_lru(),
+        aio_in_use: number("/proc/sys/fs/aio-nr"),
+        aio_max: number("/proc/sys/fs/aio-max-nr"),
+        memory_bytes: memory_bytes(),
+        memory_limit: cgroup::memory_limit("self", &mounts::read()),
+        descriptor_limit: coldstream_io::sys::process::descriptor_limit(),
+    }
+}
+
+impl Machine {
+    /// What to change, in plain words.
+    pub fn advice(&self) -> Vec<String> {
+        let mut advice = Vec::new();
+        if self.library.is_none() {
+            advice.push(format!(
+                "build the library with `make build`, or name it with --library or {}",
+                library::VARIABLE
+            ));
+        }
+        if let (Some(in_use), Some(max)) = (self.aio_in_use, self.aio_max)
+            && max.saturating_sub(in_use) < AIO_NEEDED
+        {
+            advice.push(format!(
+                "asynchronous I/O is used up ({in_use} of {max}): windows cannot be read ahead; \
+                 raise it with `sysctl fs.aio-max-nr=1048576`"
+            ));
+        }
+        if self.descriptor_limit <= 1024 {
+            advice.push(format!(
+                "a process may open {} files only: each table in use takes one descriptor more \
+                 under Coldstream; raise it with `ulimit -n`",
+                self.descriptor_limit
+            ));
+        }
+        advice
+    }
+}
+
+/// Debian #1057843: stable kernels 6.1.64 and 6.1.65 do not advance the file
+/// position after a direct, synchronous, extending write. Debian's release name
+/// (`6.1.0-14-amd64`) hides the number; the build line has it.
+fn has_ext4_direct_write_bug(release: &str, build: &str) -> bool {
+    let numbered = |text: &str| {
+        ["6.1.64", "6.1.65"].iter().any(|version| {
+            text.strip_prefix(version)
+                .is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+        })
+    };
+    numbered(release) || build.split_whitespace().any(numbered)
+}
+
+fn multi_generational_lru() -> Option<bool> {
+    let mask = fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").ok()?;
+    let mask = u32::from_str_radix(mask.trim().trim_start_matches("0x"), 16).ok()?;
+    Some(mask & 1 != 0)
+}
+
+fn memory_bytes() -> Option<u64> {
+    let table = fs::read_to_string("/proc/meminfo").ok()?;
+    let row = table
+        .lines()
+        .find_map(|row| row.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = row.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// The number that a file of `/proc` or `/sys` holds.
+pub fn number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_with_the_bug_are_known() {
+        let debian = "#1 SMP PREEMPT_DYNAMIC Debian";
+        for (release, build, bug) in [
+            ("6.1.64", "#1 SMP", true),
+            ("6.1.65-custom", "#1 SMP", true),
+            (
+                "6.1.0-14-amd64",
+                &format!("{debian} 6.1.64-1 (2023-11-30)"),
+                true,
+            ),
+            (
+                "6.1.0-15-amd64",
+                &format!("{debian} 6.1.66-1 (2023-12-09)"),
+                false,
+            ),
+            ("6.1.640", "#1 SMP", false),
+            ("6.6.64", "#1 SMP", false),
+        ] {
+            assert_eq!(has_ext4_direct_write_bug(release, build), bug, "{release}");
+        }
+    }
+
+    #[test]
+    fn this_machine_can_be_examined() {
+        let machine = examine();
+        assert!(!machine.kernel_release.is_empty());
+        assert!(machine.memory_bytes.is_some());
+    }
+}

@@ -1,0 +1,225 @@
+//! What one process does with Coldstream: whether the library is in it, what it
+//! says, and which of its tables the library cannot see being read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use coldstream_control::Snapshot;
+use coldstream_policy::{Profile, Role};
+use serde::Serialize;
+
+use super::cgroup::{self, MemoryLimit};
+use super::mounts;
+use crate::exit::{self, Exit, failure};
+use crate::library;
+use crate::processes::{self, Status};
+
+/// The report about a process.
+#[derive(Serialize)]
+pub struct Process {
+    /// The process.
+    pub pid: u32,
+    /// Its command line.
+    pub command: String,
+    /// The library that is loaded into it.
+    pub library: Option<PathBuf>,
+    /// Whether its environment asked for the library.
+    pub library_asked_for: bool,
+    /// What it says about itself.
+    pub status: Option<Snapshot>,
+    /// Why there is no status, where that needs a word.
+    pub status_missing: Option<String>,
+    /// Tables that it has open.
+    pub open_tables: BTreeSet<PathBuf>,
+    /// Tables that it has mapped: such reads are not seen.
+    pub mapped_tables: BTreeSet<PathBuf>,
+    /// Whether it has an io_uring: such reads are not seen.
+    pub io_uring: bool,
+    /// Threads whose names prove a background role, by role.
+    pub background_threads: BTreeMap<&'static str, usize>,
+    /// The tightest limit of its memory cgroup.
+    pub memory_limit: Option<MemoryLimit>,
+    /// What to change.
+    pub advice: Vec<String>,
+}
+
+/// Examines a process of this user, or any as root.
+pub fn examine(pid: u32) -> anyhow::Result<Process> {
+    if processes::started(pid).is_none() {
+        return Err(processes::no_such_process(pid));
+    }
+    let maps =
+        fs::read(processes::proc_path(pid, "maps")).map_err(|error| unreadable(pid, &error))?;
+    let mapped = mapped_files(&maps);
+    let (open_tables, io_uring) = open_files(pid).map_err(|error| unreadable(pid, &error))?;
+    let (status, status_missing) = match processes::status(pid) {
+        Status::Running(snapshot) => (Some(*snapshot), None),
+        Status::Absent => (None, None),
+        Status::Removed { pid } => {
+            let text = format!("removed the page that ended process {pid} left behind");
+            (None, Some(text))
+        }
+        Status::Unreadable(reason) => (None, Some(reason)),
+    };
+    let mut process = Process {
+        pid,
+        command: processes::command_line(pid),
+        library: mapped
+            .iter()
+            .find(|path| {
+                path.file_name()
+                    .is_some_and(|name| name == library::FILE_NAME)
+            })
+            .cloned(),
+        library_asked_for: library_asked_for(pid),
+        status,
+        status_missing,
+        open_tables,
+        mapped_tables: mapped.into_iter().filter(|path| is_table(path)).collect(),
+        io_uring,
+        background_threads: background_threads(pid),
+        memory_limit: cgroup::memory_limit(&pid.to_string(), &mounts::read()),
+        advice: Vec::new(),
+    };
+    process.advice = advice(&process);
+    Ok(process)
+}
+
+fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
+    match processes::user(pid) {
+        None => processes::no_such_process(pid),
+        Some(owner) if exit::of_io(error) == Exit::Permission => processes::foreign(pid, owner),
+        Some(_) => failure(
+            exit::of_io(error),
+            format!("cannot examine process {pid}: {error}"),
+        ),
+    }
+}
+
+/// The files of `/proc/PID/maps`: from the first slash to the end of the line.
+fn mapped_files(maps: &[u8]) -> BTreeSet<PathBuf> {
+    maps.split(|&byte| byte == b'\n')
+        .filter_map(|line| {
+            line.iter()
+                .position(|&byte| byte == b'/')
+                .map(|at| &line[at..])
+        })
+        .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
+        .collect()
+}
+
+fn is_table(path: &Path) -> bool {
+    Profile::Auto
+        .kind_of_file(path.as_os_str().as_bytes())
+        .is_table()
+}
+
+/// Tables among the open files, and whether one of the files is an io_uring.
+fn open_files(pid: u32) -> std::io::Result<(BTreeSet<PathBuf>, bool)> {
+    let mut tables = BTreeSet::new();
+    let mut io_uring = false;
+    for entry in fs::read_dir(processes::proc_path(pid, "fd"))?.flatten() {
+        // A descriptor that was closed meanwhile is no error.
+        let Ok(target) = fs::read_link(entry.path()) else {
+            continue;
+        };
+        io_uring |= target.as_os_str() == "anon_inode:[io_uring]";
+        if is_table(&target) {
+            tables.insert(target);
+        }
+    }
+    Ok((tables, io_uring))
+}
+
+fn library_asked_for(pid: u32) -> bool {
+    let environment = fs::read(processes::proc_path(pid, "environ")).unwrap_or_default();
+    environment
+        .split(|&byte| byte == 0)
+        .filter(|variable| variable.starts_with(b"LD_PRELOAD="))
+        .any(|variable| String::from_utf8_lossy(variable).contains(library::FILE_NAME))
+}
+
+fn background_threads(pid: u32) -> BTreeMap<&'static str, usize> {
+    let mut threads = BTreeMap::new();
+    let tasks = fs::read_dir(processes::proc_path(pid, "task"));
+    for task in tasks.into_iter().flatten().flatten() {
+        let name = fs::read(task.path().join("comm")).unwrap_or_default();
+        let name = name.strip_suffix(b"\n").unwrap_or(&name);
+        let role = match Profile::Auto.role_of_thread(name) {
+            Role::Foreground => continue,
+            Role::Compaction => "compaction",
+            Role::Flush => "flush",
+            Role::Validation => "validation",
+            Role::Streaming => "streaming",
+        };
+        *threads.entry(role).or_default() += 1;
+    }
+    threads
+}
+
+fn advice(process: &Process) -> Vec<String> {
+    let mut advice = Vec::new();
+    match (&process.library, process.library_asked_for) {
+        (Some(_), _) => {}
+        (None, true) => advice.push(
+            "LD_PRELOAD names the library, but the loader did not load it: the program is static, \
+             setuid or for another C library, or the file is gone; see the program's first lines \
+             on standard error"
+                .to_owned(),
+        ),
+        (None, false) => advice.push(
+            "the library is not loaded: start the program with `coldstream run -- …`".to_owned(),
+        ),
+    }
+    if !process.mapped_tables.is_empty() {
+        advice.push(
+            "tables are read through mmap, which no library sees: for Cassandra set \
+             `disk_access_mode: mmap_index_only` (4.1) or `standard`, for RocksDB \
+             `allow_mmap_reads=false`"
+                .to_owned(),
+        );
+    }
+    if process.io_uring {
+        advice.push(
+            "the program has an io_uring: reads through it are not seen, and stay as they are"
+                .to_owned(),
+        );
+    }
+    if process.library.is_some() && process.status.is_none() && !process.open_tables.is_empty() {
+        advice.push(
+            "tables are open but there is no status page of this user: run this as the program's \
+             own user, and see its log for COLDSTREAM=off or a refused configuration"
+                .to_owned(),
+        );
+    }
+    advice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_map() {
+        let maps = b"7f00-7f01 r--p 00000000 08:01 42   /opt/lib coldstream/libcoldstream.so\n\
+            7f02-7f03 rw-p 00000000 00:00 0\n\
+            7f04-7f05 rw-p 00000000 00:00 0   [stack]\n\
+            7f06-7f07 r--s 00000000 08:01 43   /d/nb-1-big-Data.db\n";
+        let files: Vec<_> = mapped_files(maps).into_iter().collect();
+        assert_eq!(files.len(), 2);
+        assert_eq!(
+            files[1],
+            PathBuf::from("/opt/lib coldstream/libcoldstream.so")
+        );
+        assert!(is_table(&files[0]));
+    }
+
+    #[test]
+    fn this_process_can_be_examined() {
+        let process = examine(std::process::id()).unwrap();
+        assert!(process.library.is_none());
+        assert!(process.advice[0].contains("coldstream run"));
+    }
+}

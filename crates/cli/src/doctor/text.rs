@@ -1,0 +1,200 @@
+//! The report for people.
+
+use std::path::PathBuf;
+
+use coldstream_policy::display_bytes;
+
+use super::Report;
+use super::cgroup::MemoryLimit;
+use super::machine::Machine;
+use super::place::Place;
+use super::process::Process;
+use crate::output::Colours;
+
+/// Tables named one by one; the rest is counted.
+const TABLES_SHOWN: usize = 5;
+
+/// The whole report.
+pub fn render(report: &Report, colours: Colours) -> String {
+    let mut lines = machine(&report.machine, colours);
+    for subject in &report.paths {
+        lines.push(String::new());
+        lines.extend(place(subject, colours));
+    }
+    for subject in &report.processes {
+        lines.push(String::new());
+        lines.extend(process(subject, colours));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn row(name: &str, value: impl std::fmt::Display) -> String {
+    format!("  {name:<20} {value}")
+}
+
+fn advice(all: &[String], colours: Colours) -> impl Iterator<Item = String> {
+    all.iter()
+        .map(move |text| format!("  {} {text}", colours.yellow("change:")))
+}
+
+fn machine(machine: &Machine, colours: Colours) -> Vec<String> {
+    let lru = match machine.multi_generational_lru {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "not in this kernel",
+    };
+    let aio = match (machine.aio_in_use, machine.aio_max) {
+        (Some(in_use), Some(max)) => format!("{in_use} of {max} in use"),
+        _ => "unknown".to_owned(),
+    };
+    let library = machine
+        .library
+        .as_ref()
+        .map_or("not found".to_owned(), |path| path.display().to_string());
+    let mut lines = vec![
+        colours.bold("machine"),
+        row("library", library),
+        row("kernel", &machine.kernel_release),
+        row("multi-gen LRU", lru),
+        row("asynchronous I/O", aio),
+        row(
+            "memory",
+            machine
+                .memory_bytes
+                .map_or("unknown".to_owned(), display_bytes),
+        ),
+        row("memory limit", limit(machine.memory_limit.as_ref())),
+        row("open files", machine.descriptor_limit),
+    ];
+    lines.extend(advice(&machine.advice(), colours));
+    lines
+}
+
+fn limit(limit: Option<&MemoryLimit>) -> String {
+    match limit {
+        Some(limit) => format!(
+            "{} (cgroup v{}, {} used, {})",
+            display_bytes(limit.limit_bytes),
+            limit.cgroup_version,
+            limit.used_bytes.map_or("?".to_owned(), display_bytes),
+            limit.cgroup.display()
+        ),
+        None => "none".to_owned(),
+    }
+}
+
+fn place(place: &Place, colours: Colours) -> Vec<String> {
+    let device = match &place.device {
+        Some(device) => {
+            let ahead = device
+                .read_ahead_kib
+                .map_or("unknown".to_owned(), |kib| format!("{kib} KiB"));
+            format!("{}, kernel reads ahead {ahead}", device.name)
+        }
+        None => "none".to_owned(),
+    };
+    let alignment = match place.reported_alignment_bytes {
+        Some((memory, offset)) => format!(
+            "memory {memory} B, offset {offset} B (used: {})",
+            display_bytes(place.alignment_bytes)
+        ),
+        None => format!(
+            "not reported (used: {})",
+            display_bytes(place.alignment_bytes)
+        ),
+    };
+    let probed = place
+        .probed_file
+        .as_ref()
+        .map_or("a temporary file".to_owned(), |path| {
+            path.display().to_string()
+        });
+    let treatment = match place.treatment {
+        "buffered" => colours.yellow("buffered"),
+        better => colours.green(better),
+    };
+    let mut lines = vec![
+        colours.bold(place.path.display()),
+        row(
+            "filesystem",
+            format!(
+                "{} on {}, mounted at {}",
+                place.filesystem,
+                place.source,
+                place.mount_point.display()
+            ),
+        ),
+        row("device", device),
+        row("direct alignment", alignment),
+        row(
+            "direct read",
+            format!("{} (probed with {probed})", place.direct_effect),
+        ),
+        row(
+            "RWF_DONTCACHE",
+            if place.dont_cache {
+                "accepted"
+            } else {
+                "not accepted"
+            },
+        ),
+        row(
+            "cachestat",
+            if place.cache_statistics {
+                "answers"
+            } else {
+                "does not answer"
+            },
+        ),
+        row("background reads", format!("{treatment}: {}", place.reason)),
+    ];
+    lines.extend(advice(&place.advice, colours));
+    lines
+}
+
+fn process(process: &Process, colours: Colours) -> Vec<String> {
+    let library = process
+        .library
+        .as_ref()
+        .map_or("not loaded".to_owned(), |path| path.display().to_string());
+    let status = match (&process.status, &process.status_missing) {
+        (Some(snapshot), _) => snapshot.to_string(),
+        (None, Some(reason)) => reason.clone(),
+        (None, None) => "none".to_owned(),
+    };
+    let threads: Vec<_> = process
+        .background_threads
+        .iter()
+        .map(|(role, count)| format!("{count} {role}"))
+        .collect();
+    let threads = if threads.is_empty() {
+        "none recognised".to_owned()
+    } else {
+        threads.join(", ")
+    };
+    let mut lines = vec![
+        colours.bold(format!("process {}: {}", process.pid, process.command)),
+        row("library", library),
+        row("status", status),
+        row("background threads", threads),
+        row("open tables", process.open_tables.len()),
+    ];
+    lines.extend(tables(process.open_tables.iter()));
+    lines.push(row("mapped tables", process.mapped_tables.len()));
+    lines.extend(tables(process.mapped_tables.iter()));
+    lines.push(row("memory limit", limit(process.memory_limit.as_ref())));
+    lines.extend(advice(&process.advice, colours));
+    lines
+}
+
+fn tables<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> Vec<String> {
+    let more = paths.len().saturating_sub(TABLES_SHOWN);
+    let mut lines: Vec<_> = paths
+        .take(TABLES_SHOWN)
+        .map(|path| row("", path.display()))
+        .collect();
+    if more > 0 {
+        lines.push(row("", format!("… and {more} more")));
+    }
+    lines
+}

@@ -1,0 +1,147 @@
+//! Where the preload library is, and how it gets into `LD_PRELOAD`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::exit::{Exit, failure};
+
+/// File name of the library.
+pub const FILE_NAME: &str = "libcoldstream.so";
+/// Names the library where it is not found by itself.
+pub const VARIABLE: &str = "COLDSTREAM_LIBRARY";
+
+/// Finds the library: the one that is asked for by option or variable, else beside
+/// this program (a build directory), else in `../lib/coldstream` (an installation).
+pub fn find(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+    if let Some(path) = asked.or(named.as_ref().map(Path::new)) {
+        return absolute(path).filter(|path| path.is_file()).ok_or_else(|| {
+            let message = format!(
+                "no library at {}: build it with `make build`",
+                path.display()
+            );
+            failure(Exit::NotFound, message)
+        });
+    }
+    let candidates = candidates(FILE_NAME);
+    if let Some(path) = candidates.iter().find(|path| path.is_file()) {
+        return Ok(path.clone());
+    }
+    let places: Vec<_> = candidates
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    Err(failure(
+        Exit::NotFound,
+        format!(
+            "{FILE_NAME} found neither at {}: build it with `make build`, or name it with \
+             --library or {VARIABLE}",
+            places.join(" nor at ")
+        ),
+    ))
+}
+
+fn absolute(path: &Path) -> Option<PathBuf> {
+    // The loader takes a path without a slash for a name to search.
+    std::path::absolute(path).ok()
+}
+
+/// A file that belongs to this program, where the library would be looked for.
+pub fn companion(file_name: &str) -> Option<PathBuf> {
+    let candidates = candidates(file_name);
+    candidates.into_iter().find(|path| path.is_file())
+}
+
+fn candidates(file_name: &str) -> Vec<PathBuf> {
+    let Ok(program) = std::env::current_exe() else {
+        return Vec::new();
+    };
+    let directory = program.parent().unwrap_or(Path::new("/"));
+    let mut candidates = vec![directory.join(file_name)];
+    if let Some(prefix) = directory.parent() {
+        candidates.push(prefix.join("lib/coldstream").join(file_name));
+    }
+    candidates
+}
+
+/// The value of `LD_PRELOAD` with `library` in it: first, so that the others
+/// stay behind it in the chain, and once: another copy of the same name is
+/// replaced. An entry that is there already keeps its place.
+pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> anyhow::Result<OsString> {
+    let bytes = library.as_os_str().as_bytes();
+    // ld.so splits at spaces and colons and expands $ORIGIN and the like; there is no escape.
+    if let Some(&byte) = bytes.iter().find(|byte| separates(byte) || **byte == b'$') {
+        return Err(failure(
+            Exit::Failure,
+            format!(
+                "the dynamic loader cannot preload {}: its path has a {:?}; put a link to it \
+                 elsewhere and name that with --library",
+                library.display(),
+                char::from(byte)
+            ),
+        ));
+    }
+    let entries: Vec<&[u8]> = existing
+        .map(OsStrExt::as_bytes)
+        .unwrap_or_default()
+        .split(separates)
+        .filter(|entry| !entry.is_empty())
+        .collect();
+    if entries.contains(&bytes) {
+        return Ok(OsString::from_vec(entries.join(&b':')));
+    }
+    let others = entries
+        .into_iter()
+        .filter(|entry| Path::new(OsStr::from_bytes(entry)).file_name() != library.file_name());
+    let all: Vec<&[u8]> = std::iter::once(bytes).chain(others).collect();
+    Ok(OsString::from_vec(all.join(&b':')))
+}
+
+/// Where `ld.so` splits `LD_PRELOAD`.
+fn separates(byte: &u8) -> bool {
+    *byte == b' ' || *byte == b':'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(library: &str, existing: Option<&str>) -> String {
+        let existing = existing.map(OsStr::new);
+        let value = preload_value(Path::new(library), existing).unwrap();
+        value.into_string().unwrap()
+    }
+
+    #[test]
+    fn ours_goes_first_and_others_stay() {
+        let library = "/opt/libcoldstream.so";
+        assert_eq!(value(library, None), library);
+        assert_eq!(value(library, Some("")), library);
+        assert_eq!(
+            value(library, Some("/a/libjemalloc.so.2 libx.so")),
+            "/opt/libcoldstream.so:/a/libjemalloc.so.2:libx.so"
+        );
+    }
+
+    #[test]
+    fn ours_is_there_once() {
+        let library = "/opt/libcoldstream.so";
+        assert_eq!(
+            value(library, Some("/a.so:/opt/libcoldstream.so")),
+            "/a.so:/opt/libcoldstream.so"
+        );
+        assert_eq!(
+            value(library, Some("/old/libcoldstream.so:/a.so")),
+            "/opt/libcoldstream.so:/a.so"
+        );
+    }
+
+    #[test]
+    fn a_path_that_the_loader_would_split_is_refused() {
+        for path in ["/a b/libcoldstream.so", "/a:b/l.so", "/$ORIGIN/l.so"] {
+            let error = preload_value(Path::new(path), None).unwrap_err();
+            assert!(error.to_string().contains("--library"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What `/proc` says about a process. Processes end at any moment: nothing here
+//! assumes that two reads see the same one.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use coldstream_control::{PageError, PageView, Snapshot, start_time_ticks};
+use coldstream_io::Errno;
+use coldstream_io::shared::{SharedPage, SharedPageError};
+
+use crate::exit::{Exit, failure};
+
+/// A file of a process in `/proc`.
+pub fn proc_path(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
+}
+
+/// Start of the process in clock ticks since boot; `None` if there is no such process.
+pub fn started(pid: u32) -> Option<u64> {
+    start_time_ticks(&fs::read(proc_path(pid, "stat")).ok()?)
+}
+
+/// The user that the process runs as.
+pub fn user(pid: u32) -> Option<u32> {
+    // The owner of the directory would be root for a process that is not dumpable.
+    let status = fs::read_to_string(proc_path(pid, "status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The command line, or the short name in brackets where there is none.
+pub fn command_line(pid: u32) -> String {
+    let arguments = fs::read(proc_path(pid, "cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&arguments).replace('\0', " ");
+    if text.trim().is_empty() {
+        let name = fs::read_to_string(proc_path(pid, "comm")).unwrap_or_default();
+        return format!("[{}]", name.trim());
+    }
+    text.trim().to_owned()
+}
+
+/// The error for a process that is not there.
+pub fn no_such_process(pid: u32) -> anyhow::Error {
+    failure(Exit::NotFound, format!("there is no process {pid}"))
+}
+
+/// The error for a process of somebody else.
+pub fn foreign(pid: u32, owner: u32) -> anyhow::Error {
+    failure(
+        Exit::Permission,
+        format!(
+            "process {pid} belongs to user {owner}: only that user can look into it; use \
+             `sudo -u '#{owner}' coldstream …`"
+        ),
+    )
+}
+
+/// What became of the look at a status page.
+pub enum Status {
+    /// The process lives and this is what it says.
+    Running(Box<Snapshot>),
+    /// There is no page: the process does not run under Coldstream, or has not
+    /// opened a table yet.
+    Absent,
+    /// The page was left by a process that has ended, and is removed now.
+    Removed {
+        /// That process.
+        pid: u32,
+    },
+    /// The page cannot be read.
+    Unreadable(String),
+}
+
+/// Reads the status page of `pid`, a process of this user.
+pub fn status(pid: u32) -> Status {
+    let user = rustix::process::geteuid().as_raw();
+    status_at(&coldstream_control::page_path(user, pid), pid)
+}
+
+fn status_at(path: &Path, pid: u32) -> Status {
+    let Ok(c_path) = CString::new(path.as_os_str().as_bytes()) else {
+        return Status::Absent;
+    };
+    let page = match SharedPage::open(&c_path) {
+        Ok(page) => page,
+        Err(SharedPageError::Call { errno, .. }) if is_not_found(errno) => return Status::Absent,
+        Err(error) => return Status::Unreadable(format!("{}: {error}", path.display())),
+    };
+    let snapshot = PageView::new(page.words()).and_then(|view| match started(pid) {
+        Some(started) => view.snapshot_of(pid, started),
+        None => Err(PageError::Stale { pid }),
+    });
+    match snapshot {
+        Ok(snapshot) => Status::Running(Box::new(snapshot)),
+        // The directory is this user's alone, and so is what lies in it.
+        Err(PageError::Stale { pid }) => match fs::remove_file(path) {
+            Ok(()) => Status::Removed { pid },
+            Err(error) => Status::Unreadable(format!("{}: {error}", path.display())),
+        },
+        Err(error) => Status::Unreadable(format!("{}: {error}", path.display())),
+    }
+}
+
+fn is_not_found(errno: Errno) -> bool {
+    io::Error::from_raw_os_error(errno.0).kind() == io::ErrorKind::NotFound
+}
+
+/// Processes of this user that have a status page, by process id.
+pub fn with_pages() -> anyhow::Result<Vec<u32>> {
+    let user = rustix::process::geteuid().as_raw();
+    let directory = coldstream_control::directory_path(user);
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            let message = format!("cannot list {}: {error}", directory.display());
+            return Err(failure(crate::exit::of_io(&error), message));
+        }
+    };
+    let owner = fs::metadata(&directory)?.uid();
+    if owner != user {
+        let message = format!(
+            "{} belongs to user {owner}, not to you: somebody else made it; remove it as root",
+            directory.display()
+        );
+        return Err(failure(Exit::Permission, message));
+    }
+    let mut pids: Vec<u32> = entries
+        .flatten()
+        .filter_map(|entry| coldstream_control::pid_of_file_name(&entry.file_name()))
+        .collect();
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_control::Header;
+    use coldstream_policy::{Profile, ReadTreatment};
+
+    fn c_string(path: &Path) -> CString {
+        CString::new(path.as_os_str().as_bytes()).unwrap()
+    }
+
+    fn page_of(path: &Path, pid: u32, start_time_ticks: u64) {
+        let directory = path.parent().unwrap();
+        let page = SharedPage::create(&c_string(directory), &c_string(path)).unwrap();
+        PageView::new(page.words()).unwrap().initialise(&Header {
+            pid,
+            start_time_ticks,
+            profile: Profile::Auto,
+            configured: ReadTreatment::Auto,
+            in_force: None,
+            window_bytes: 1 << 20,
+            windows_in_flight: 1,
+            memory_bytes: 64 << 20,
+        });
+    }
+
+    #[test]
+    fn pages_are_running_stale_absent_or_forged() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("pages/1");
+        let pid = std::process::id();
+        assert!(matches!(status_at(&path, pid), Status::Absent));
+        page_of(&path, pid, started(pid).unwrap());
+        assert!(matches!(status_at(&path, pid), Status::Running(_)));
+        page_of(&path, pid, 1);
+        assert!(matches!(status_at(&path, pid), Status::Removed { .. }));
+        assert!(!path.exists());
+        page_of(&path, pid, 1);
+        fs::write(&path, vec![7; 4096]).unwrap();
+        assert!(matches!(status_at(&path, pid), Status::Unreadable(_)));
+        fs::write(&path, "short").unwrap();
+        assert!(matches!(status_at(&path, pid), Status::Unreadable(_)));
+    }
+
+    #[test]
+    fn this_process_is_known() {
+        let pid = std::process::id();
+        assert!(started(pid).is_some());
+        assert_eq!(user(pid), Some(rustix::process::geteuid().as_raw()));
+        assert!(!command_line(pid).is_empty());
+        assert_eq!(started(u32::MAX), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! `coldstream run`: checks that the library can work in the program, says what
+//! is in force, and becomes the program.
+
+mod command;
+mod elf;
+mod log_file;
+mod settings;
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use coldstream_policy::{Config, display_bytes};
+
+use crate::exit::{Exit, failure};
+use crate::{library, output};
+
+const EXAMPLES: &str = "\
+Examples:
+  coldstream run -- db_bench --benchmarks=fillrandom,compact --db=/var/lib/bench
+  coldstream run --profile cassandra -- cassandra -f
+  coldstream run --reads window --memory 32MiB --log /var/log/coldstream.log -- ./server
+  coldstream run --config /etc/coldstream.toml -- ./server
+
+A script is checked by its interpreter; the programs that it starts inherit the library, except
+statically linked and setuid ones.";
+
+/// Run a program with its background reads around the page cache
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArguments {
+    #[command(flatten)]
+    settings: settings::SettingsArguments,
+    /// The preload library [default: COLDSTREAM_LIBRARY, beside this program, ../lib/coldstream]
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Becomes the program, or says why not.
+pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
+    let config = settings::effective(&arguments.settings)?;
+    let [name, rest @ ..] = arguments.command.as_slice() else {
+        return Err(failure(Exit::Usage, "no command given"));
+    };
+    let program = command::find(name)?;
+    let interpreters = command::check_can_preload(&program)?;
+    let library = library::find(arguments.library.as_deref())?;
+    elf::check_library(&library)?;
+    let preload = library::preload_value(&library, std::env::var_os("LD_PRELOAD").as_deref())?;
+
+    let in_force = in_force(&config);
+    log_file::begin(&config.log, &in_force)?;
+    if config.log != coldstream_policy::LogTarget::None {
+        output::say(&in_force);
+        if let Some(interpreter) = interpreters.first() {
+            output::say(&format!(
+                "{} is a script for {}: the programs that it starts inherit the library, \
+                 statically linked and setuid ones do not",
+                program.display(),
+                interpreter.display()
+            ));
+        }
+    }
+
+    let error = Command::new(&program)
+        .arg0(name)
+        .args(rest)
+        .env("LD_PRELOAD", preload)
+        .env_remove("COLDSTREAM_CONFIG")
+        .envs(config.to_environment())
+        .exec();
+    Err(failure(
+        Exit::NotExecutable,
+        format!("cannot execute {}: {error}", program.display()),
+    ))
+}
+
+fn in_force(config: &Config) -> String {
+    if !config.enabled {
+        return "off: the program runs as without Coldstream (COLDSTREAM=off)".to_owned();
+    }
+    format!(
+        "background reads of {} tables: {} (window {}, {} in flight, at most {})",
+        config.profile.name(),
+        config.reads.name(),
+        display_bytes(config.window_bytes as u64),
+        config.windows_in_flight,
+        display_bytes(config.memory_bytes as u64),
+    )
+}

@@ -1,0 +1,142 @@
+//! Options over environment over file over defaults, each error with its source.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use coldstream_policy::{Config, ConfigError, VARIABLES};
+
+use crate::exit::{Exit, failure};
+use crate::{library, output};
+
+/// The settings as options.
+#[derive(clap::Args)]
+pub struct SettingsArguments {
+    /// Engine whose threads and files are recognised [default: auto]
+    #[arg(long, value_parser = ["auto", "rocksdb", "leveldb", "cassandra"])]
+    profile: Option<String>,
+    /// Treatment of background reads [default: auto]
+    #[arg(long, value_parser = ["auto", "direct", "dontcache", "window", "buffered"])]
+    reads: Option<String>,
+    /// Size of one window, a power of two from 64KiB to 2MiB [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    window: Option<String>,
+    /// Windows read ahead of each consumer, 1 to 4 [default: 1]
+    #[arg(long, value_name = "N")]
+    windows_in_flight: Option<String>,
+    /// Cap for all windows of the program, 1MiB to 1GiB [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Where the library's lines go: none, stderr or a file [default: stderr]
+    #[arg(long, value_name = "none|stderr|PATH")]
+    log: Option<String>,
+    /// TOML file with the same settings; COLDSTREAM_… variables and options win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Option and variable of each setting.
+const OPTIONS: [(&str, &str); 6] = [
+    ("--profile", "COLDSTREAM_PROFILE"),
+    ("--reads", "COLDSTREAM_READS"),
+    ("--window", "COLDSTREAM_WINDOW_BYTES"),
+    ("--windows-in-flight", "COLDSTREAM_WINDOWS_IN_FLIGHT"),
+    ("--memory", "COLDSTREAM_MEMORY_BYTES"),
+    ("--log", "COLDSTREAM_LOG"),
+];
+
+impl SettingsArguments {
+    /// The options that were given, under the names of their variables.
+    fn as_variables(&self) -> anyhow::Result<HashMap<&'static str, String>> {
+        let log = self.log.as_deref().map(absolute_log).transpose()?;
+        let values = [
+            self.profile.clone(),
+            self.reads.clone(),
+            self.window.clone(),
+            self.windows_in_flight.clone(),
+            self.memory.clone(),
+            log,
+        ];
+        let variables = OPTIONS.iter().zip(values);
+        Ok(variables
+            .filter_map(|((_, variable), value)| Some((*variable, value?)))
+            .collect())
+    }
+}
+
+/// The program may change its directory; the file stays where the user meant it.
+fn absolute_log(log: &str) -> anyhow::Result<String> {
+    if matches!(log, "none" | "stderr") {
+        return Ok(log.to_owned());
+    }
+    let path = std::path::absolute(log)?;
+    path.into_os_string()
+        .into_string()
+        .map_err(|_| failure(Exit::Usage, format!("--log {log}: the path must be UTF-8")))
+}
+
+/// The configuration that options, environment and file make together.
+pub fn effective(arguments: &SettingsArguments) -> anyhow::Result<Config> {
+    let options = arguments.as_variables()?;
+    // Each source is checked alone first, so that the error can name it.
+    Config::from_sources(None, |name| options.get(name).cloned()).map_err(option_error)?;
+    Config::from_sources(None, from_environment)
+        .map_err(|error| failure(Exit::Configuration, format!("environment: {error}")))?;
+    warn_of_unknown_variables();
+
+    let file = arguments
+        .config
+        .clone()
+        .or_else(|| from_environment("COLDSTREAM_CONFIG").map(PathBuf::from))
+        .filter(|path| !path.as_os_str().is_empty());
+    let text = file.as_deref().map(read_file).transpose()?;
+    if let (Some(path), Some(text)) = (&file, &text) {
+        Config::from_sources(Some(text), |_| None).map_err(|error| {
+            let message = format!("configuration file {}: {error}", path.display());
+            failure(Exit::Configuration, message)
+        })?;
+    }
+    let merged = |name: &str| {
+        options
+            .get(name)
+            .cloned()
+            .or_else(|| from_environment(name))
+    };
+    Config::from_sources(text.as_deref(), merged)
+        .map_err(|error| failure(Exit::Configuration, error.to_string()))
+}
+
+fn from_environment(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?;
+    Some(value.to_string_lossy().into_owned())
+}
+
+/// A misspelt variable would otherwise be silently without effect.
+fn warn_of_unknown_variables() {
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        let known = VARIABLES.contains(&&*name) || name == library::VARIABLE;
+        if name.starts_with("COLDSTREAM_") && !known {
+            output::say(&format!("{name} is not a variable of Coldstream: ignored"));
+        }
+    }
+}
+
+fn read_file(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let message = format!("cannot read configuration file {}: {error}", path.display());
+        failure(Exit::Configuration, message)
+    })
+}
+
+fn option_error(error: ConfigError) -> anyhow::Error {
+    let message = error.to_string();
+    // The user wrote an option, not the variable that stands for it here.
+    let option = OPTIONS
+        .iter()
+        .find_map(|(option, variable)| Some((option, message.strip_prefix(variable)?)));
+    let message = match option {
+        Some((option, rest)) => format!("{option}{rest}"),
+        None => message,
+    };
+    failure(Exit::Usage, message)
+}

@@ -1,0 +1,410 @@
+//! Bad input: one clear error and its own exit code each.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+
+use common::{Scene, assert_error, is_root, outcome, set_mode};
+
+const PROGRAM: &str = "int main(void) { return 0; }";
+
+#[test]
+fn a_static_binary() {
+    let scene = Scene::new();
+    let program = scene.path("static");
+    if !scene.compile(PROGRAM, &program, &["-static"]) {
+        eprintln!("skipped: no static C library");
+        return;
+    }
+    let words = ["static", "statically linked", "dynamically linked build"];
+    assert_error(
+        scene.coldstream().arg("run").arg("--").arg(&program),
+        4,
+        &words,
+    );
+}
+
+#[test]
+fn setuid_and_setgid_binaries() {
+    let scene = Scene::new();
+    let program = scene.path("privileged");
+    assert!(scene.compile(PROGRAM, &program, &[]));
+    for (mode, word) in [(0o4755, "setuid"), (0o2755, "setgid")] {
+        set_mode(&program, mode);
+        assert_error(
+            scene.coldstream().arg("run").arg(&program),
+            4,
+            &[word, "chmod"],
+        );
+    }
+}
+
+#[test]
+fn a_binary_with_file_capabilities() {
+    let scene = Scene::new();
+    let program = scene.path("capable");
+    assert!(scene.compile(PROGRAM, &program, &[]));
+    let set = Command::new("setcap")
+        .arg("cap_net_bind_service+ep")
+        .arg(&program)
+        .output();
+    if !set.is_ok_and(|set| set.status.success()) {
+        eprintln!("skipped: setcap is missing or not permitted");
+        return;
+    }
+    let words = ["file capabilities", "setcap -r"];
+    assert_error(scene.coldstream().arg("run").arg(&program), 4, &words);
+}
+
+#[test]
+fn programs_that_are_no_programs_of_this_machine() {
+    let scene = Scene::new();
+    let text = scene.file(
+        "text",
+        "no program at all, but long enough to hold an ELF header\n",
+        0o755,
+    );
+    assert_error(
+        scene.coldstream().arg("run").arg(&text),
+        4,
+        &["neither an ELF program nor"],
+    );
+
+    let program = scene.path("foreign");
+    assert!(scene.compile(PROGRAM, &program, &[]));
+    let mut bytes = fs::read(&program).unwrap();
+    bytes[18..20].copy_from_slice(&243_u16.to_le_bytes());
+    fs::write(&program, bytes).unwrap();
+    let words = ["another architecture", "243"];
+    assert_error(scene.coldstream().arg("run").arg(&program), 4, &words);
+}
+
+#[test]
+fn a_missing_command() {
+    let scene = Scene::new();
+    let mut by_name = scene.coldstream();
+    assert_error(
+        by_name.args(["run", "--", "no-such-command"]),
+        127,
+        &["not found", "PATH"],
+    );
+    let mut by_path = scene.coldstream();
+    assert_error(
+        by_path.args(["run", "--", "./missing"]),
+        127,
+        &["./missing", "no such file"],
+    );
+    let script = scene.file("script", "#!/no/such/interpreter\n", 0o755);
+    let words = ["interpreter of", "/no/such/interpreter"];
+    assert_error(scene.coldstream().arg("run").arg(script), 127, &words);
+}
+
+#[test]
+fn a_command_that_cannot_be_executed() {
+    let scene = Scene::new();
+    let file = scene.file("plain", PROGRAM, 0o644);
+    assert_error(scene.coldstream().arg("run").arg(file), 126, &["chmod +x"]);
+    assert_error(
+        scene.coldstream().args(["run", "/"]),
+        126,
+        &["not a regular file"],
+    );
+}
+
+#[test]
+fn a_wrong_option() {
+    let scene = Scene::new();
+    for arguments in [
+        &["run", "--fast", "true"][..],
+        &["run", "--reads", "fast", "true"],
+        &["run"],
+        &["doctor", "--fast"],
+        &["ctl", "twelve"],
+        &["ctl", "1", "explode"],
+        &["nonsense"],
+        &[],
+    ] {
+        let (code, stdout, stderr) = outcome(scene.coldstream().args(arguments));
+        assert_eq!((code, stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(
+            stderr.contains("Usage") || stderr.contains("--help"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_value_names_the_option() {
+    let scene = Scene::new();
+    for (option, value) in [
+        ("--window", "3MiB"),
+        ("--windows-in-flight", "9"),
+        ("--memory", "1"),
+    ] {
+        let mut command = scene.coldstream();
+        assert_error(
+            command.args(["run", option, value, "true"]),
+            2,
+            &[option, value, "use "],
+        );
+    }
+}
+
+#[test]
+fn a_wrong_configuration_file() {
+    let scene = Scene::new();
+    let run = |content: &str, words: &[&str]| {
+        let file = scene.file("config.toml", content, 0o644);
+        let mut by_option = scene.coldstream();
+        assert_error(
+            by_option.arg("run").arg("--config").arg(&file).arg("true"),
+            3,
+            words,
+        );
+        let mut by_variable = scene.coldstream();
+        assert_error(
+            by_variable
+                .env("COLDSTREAM_CONFIG", &file)
+                .args(["run", "true"]),
+            3,
+            words,
+        );
+    };
+    run(
+        "profile = \"auto\"\ncolour = 3\n",
+        &["config.toml", "colour"],
+    );
+    run("[reads]\nwindow = 3\n", &["config.toml", "window"]);
+    run(
+        "profile = \"mysql\"\n",
+        &["config.toml", "mysql", "cassandra"],
+    );
+    run("profile = = 3\n", &["config.toml"]);
+    let mut missing = scene.coldstream();
+    let words = ["missing.toml", "No such file"];
+    assert_error(
+        missing.args(["run", "--config", "missing.toml", "true"]),
+        3,
+        &words,
+    );
+}
+
+#[test]
+fn a_wrong_variable() {
+    let scene = Scene::new();
+    let mut command = scene.coldstream();
+    let words = ["environment", "COLDSTREAM_READS", "fast"];
+    assert_error(
+        command
+            .env("COLDSTREAM_READS", "fast")
+            .args(["run", "true"]),
+        3,
+        &words,
+    );
+}
+
+#[test]
+fn a_missing_or_wrong_library() {
+    let scene = Scene::new();
+    let mut missing = scene.coldstream();
+    let words = ["/no/such.so", "make build"];
+    assert_error(
+        missing.args(["run", "--library", "/no/such.so", "true"]),
+        7,
+        &words,
+    );
+    let text = scene.file("text.so", "not a library\n", 0o755);
+    let mut wrong = scene.coldstream();
+    assert_error(
+        wrong.arg("run").arg("--library").arg(text).arg("true"),
+        1,
+        &["not a shared library"],
+    );
+    fs::create_dir(scene.path("a b")).unwrap();
+    let spaced = scene.path("a b/libcoldstream.so");
+    fs::copy(scene.path("libcoldstream.so"), &spaced).unwrap();
+    let mut split = scene.coldstream();
+    assert_error(
+        split.arg("run").arg("--library").arg(spaced).arg("true"),
+        1,
+        &["' '", "link"],
+    );
+}
+
+#[test]
+fn a_full_disk() {
+    let scene = Scene::new();
+    let mut log = scene.coldstream();
+    let words = ["/dev/full", "No space left", "--log"];
+    assert_error(log.args(["run", "--log", "/dev/full", "true"]), 6, &words);
+
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = scene
+        .coldstream()
+        .args(["doctor", "--json", "."])
+        .stdout(full)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(6), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+fn a_full_filesystem() {
+    if !is_root() {
+        eprintln!("skipped: needs root to mount a small tmpfs");
+        return;
+    }
+    let scene = Scene::new();
+    fs::create_dir(scene.path("small")).unwrap();
+    // In a mount namespace of its own, so that nothing stays mounted.
+    let script = "mount -t tmpfs -o size=64k coldstream-test small || exit 99
+        dd if=/dev/zero of=small/fill bs=4k 2>/dev/null
+        \"$@\"";
+    let in_small = |arguments: &[&str]| {
+        let mut command = scene.coldstream();
+        let program = command.get_program().to_owned();
+        let mut shell = Command::new("unshare");
+        shell
+            .args(["-m", "sh", "-c", script, "sh"])
+            .arg(program)
+            .args(arguments);
+        shell.envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        shell.current_dir(
+            command
+                .current_dir(scene.path(""))
+                .get_current_dir()
+                .unwrap(),
+        );
+        shell
+    };
+    let mut probe = in_small(&["--version"]);
+    if outcome(&mut probe).0 != 0 {
+        eprintln!("skipped: no mount namespaces here");
+        return;
+    }
+    let words = ["small/log", "No space left"];
+    assert_error(
+        &mut in_small(&["run", "--log", "small/log", "true"]),
+        6,
+        &words,
+    );
+    assert_error(
+        &mut in_small(&["doctor", "small"]),
+        6,
+        &["small", "free some space"],
+    );
+}
+
+#[test]
+fn a_log_that_cannot_be() {
+    let scene = Scene::new();
+    let mut command = scene.coldstream();
+    let words = ["no/log", "create the directory"];
+    assert_error(command.args(["run", "--log", "no/log", "true"]), 1, &words);
+}
+
+/// `coldstream` as a user who owns nothing; none if that cannot be had.
+fn as_nobody(scene: &Scene) -> Option<Command> {
+    let copy = scene.copy_of_coldstream();
+    if !is_root() {
+        return Some(Command::new(copy));
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    command.arg(copy);
+    let can = Command::new("setpriv")
+        .args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--",
+            "true",
+        ])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    can.then_some(command)
+}
+
+#[test]
+fn a_path_without_permission() {
+    let scene = Scene::new();
+    let closed = scene.path("closed");
+    fs::create_dir(&closed).unwrap();
+    set_mode(&closed, 0o000);
+    let Some(mut command) = as_nobody(&scene) else {
+        eprintln!("skipped: cannot become another user");
+        return;
+    };
+    let words = ["closed", "Permission denied", "run this as"];
+    assert_error(command.arg("doctor").arg(&closed), 5, &words);
+    let mut run = as_nobody(&scene).unwrap();
+    run.args(["run", "--log"])
+        .arg(closed.join("log"))
+        .arg("true");
+    run.env("COLDSTREAM_LIBRARY", scene.path("libcoldstream.so"));
+    assert_error(&mut run, 5, &["closed/log", "Permission denied", "--log"]);
+    set_mode(&closed, 0o755);
+}
+
+#[test]
+fn a_process_of_somebody_else() {
+    let scene = Scene::new();
+    // The first process is root's, unless the tests run in a user's own namespace.
+    if fs::read_to_string("/proc/1/status").is_ok_and(|status| !status.contains("\nUid:\t0\t")) {
+        eprintln!("skipped: process 1 is not root's");
+        return;
+    }
+    for arguments in [&["ctl", "1", "status"][..], &["doctor", "1"]] {
+        let Some(mut command) = as_nobody(&scene) else {
+            eprintln!("skipped: cannot become another user");
+            return;
+        };
+        assert_error(
+            command.args(arguments),
+            5,
+            &["process 1 belongs to user 0", "sudo -u"],
+        );
+    }
+}
+
+#[test]
+fn a_pipe_is_no_place_for_data() {
+    let scene = Scene::new();
+    let pipe = scene.path("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut command = scene.coldstream();
+    assert_error(
+        command.arg("doctor").arg(&pipe),
+        1,
+        &["pipe", "neither a directory"],
+    );
+}
+
+#[test]
+fn paths_and_processes_that_are_not_there() {
+    let scene = Scene::new();
+    for (arguments, words) in [
+        (&["doctor", "/no/such/path"][..], &["/no/such/path"][..]),
+        (&["doctor", "4194305"], &["no process 4194305"]),
+        (&["ctl", "4194305", "status"], &["no process 4194305"]),
+        (&["ctl", "1", "status"], &["process 1"]),
+    ] {
+        if arguments == ["ctl", "1", "status"] && !is_root() {
+            continue;
+        }
+        assert_error(scene.coldstream().args(arguments), 7, words);
+    }
+}

@@ -1,0 +1,103 @@
+//! What the tests of the command share. They start the real program; nothing of
+//! it is called directly.
+
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory with an empty preload library and room for programs.
+pub struct Scene {
+    directory: tempfile::TempDir,
+}
+
+impl Scene {
+    /// Makes it; other users may enter it.
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        set_mode(directory.path(), 0o755);
+        let scene = Self { directory };
+        // What the real library does is tested with the real library; here an
+        // empty one shows what the command does.
+        let library = scene.path("libcoldstream.so");
+        assert!(scene.compile("", &library, &["-shared", "-fPIC"]));
+        scene
+    }
+
+    /// A path in the directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file with permissions.
+    pub fn file(&self, name: &str, content: &str, mode: u32) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).expect("write");
+        set_mode(&path, mode);
+        path
+    }
+
+    /// Compiles C; false if the compiler or what it links with is missing.
+    pub fn compile(&self, source: &str, output: &Path, options: &[&str]) -> bool {
+        let input = self.file("source.c", source, 0o644);
+        let compiled = Command::new("cc")
+            .args(options)
+            .arg("-o")
+            .args([output, &input])
+            .output();
+        compiled.is_ok_and(|compiled| compiled.status.success())
+    }
+
+    /// A copy of the program itself, where every user may execute it.
+    pub fn copy_of_coldstream(&self) -> PathBuf {
+        let copy = self.path("coldstream");
+        fs::copy(env!("CARGO_BIN_EXE_coldstream"), &copy).expect("copy");
+        copy
+    }
+
+    /// `coldstream` in a clean environment, with the empty library.
+    pub fn coldstream(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coldstream"));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("COLDSTREAM_LIBRARY", self.path("libcoldstream.so"))
+            .current_dir(self.directory.path());
+        command
+    }
+}
+
+/// Sets permissions.
+pub fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+}
+
+/// Whether the tests run as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Standard output and error as text, and the exit code.
+pub fn outcome(command: &mut Command) -> (i32, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("coldstream starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+/// Asserts one error line with these words and this exit code, and no output.
+pub fn assert_error(command: &mut Command, code: i32, words: &[&str]) {
+    let (found, stdout, stderr) = outcome(command);
+    assert_eq!(found, code, "{stderr}");
+    assert_eq!(stdout, "");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("coldstream: error: "), "{stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "{word:?} is not in {stderr:?}");
+    }
+}

@@ -1,0 +1,182 @@
+//! `doctor` and `ctl` look at paths and processes, and leave them as they are.
+
+mod common;
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use coldstream_control::{Counter, Header, PageView, start_time_ticks};
+use coldstream_io::shared::SharedPage;
+use coldstream_policy::{Profile, ReadTreatment, Treatment};
+use common::{Scene, assert_error, outcome};
+
+/// A process with a status page, as the library would make it.
+struct Process {
+    child: Child,
+    page: std::path::PathBuf,
+}
+
+impl Process {
+    fn new(started_later_ticks: u64) -> Self {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        let user = rustix::process::geteuid().as_raw();
+        let page = coldstream_control::page_path(user, pid);
+        let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
+        let shared = SharedPage::create(
+            &c_string(&coldstream_control::directory_path(user)),
+            &c_string(&page),
+        )
+        .unwrap();
+        let stat = fs::read(format!("/proc/{pid}/stat")).unwrap();
+        let view = PageView::new(shared.words()).unwrap();
+        view.initialise(&Header {
+            pid,
+            start_time_ticks: start_time_ticks(&stat).unwrap() + started_later_ticks,
+            profile: Profile::RocksDb,
+            configured: ReadTreatment::Auto,
+            in_force: Some(Treatment::Direct),
+            window_bytes: 1 << 20,
+            windows_in_flight: 1,
+            memory_bytes: 64 << 20,
+        });
+        view.add(Counter::BytesDirect, 3 << 20);
+        Self { child, page }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_file(&self.page);
+    }
+}
+
+#[test]
+fn status_of_a_process() {
+    let scene = Scene::new();
+    let process = Process::new(0);
+    let pid = process.pid();
+    let (code, stdout, stderr) = outcome(scene.coldstream().args(["ctl", &pid, "status"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for words in [
+        "sleep 60",
+        "direct (configured: auto)",
+        "direct 3 MiB",
+        "bytes_direct",
+    ] {
+        assert!(stdout.contains(words), "{words} is not in {stdout}");
+    }
+    let (code, stdout, _) = outcome(scene.coldstream().args(["ctl", &pid, "status", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(code, 0);
+    assert_eq!(json["counters"]["bytes_direct"], 3 << 20);
+    let (code, stdout, _) = outcome(scene.coldstream().args(["ctl", "list", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(code, 0);
+    let pids = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|page| page["pid"].to_string());
+    assert!(pids.into_iter().any(|found| found == pid));
+}
+
+#[test]
+fn a_stale_page_is_removed() {
+    let scene = Scene::new();
+    let process = Process::new(1);
+    let mut command = scene.coldstream();
+    let words = ["left behind", "removed"];
+    assert_error(command.args(["ctl", &process.pid(), "status"]), 7, &words);
+    assert!(!process.page.exists());
+    let mut again = scene.coldstream();
+    assert_error(
+        again.args(["ctl", &process.pid(), "status"]),
+        7,
+        &["no status page"],
+    );
+}
+
+#[test]
+fn a_forged_page_is_an_error() {
+    let scene = Scene::new();
+    let process = Process::new(0);
+    fs::write(&process.page, vec![1; 4096]).unwrap();
+    let mut command = scene.coldstream();
+    assert_error(
+        command.args(["ctl", &process.pid(), "status"]),
+        1,
+        &["not a status page"],
+    );
+}
+
+#[test]
+fn doctor_of_a_path() {
+    let scene = Scene::new();
+    let data = scene.path("data");
+    fs::create_dir(&data).unwrap();
+    let (code, stdout, stderr) = outcome(scene.coldstream().arg("doctor").arg(&data));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for words in [
+        "kernel",
+        "filesystem",
+        "direct read",
+        "background reads",
+        "RWF_DONTCACHE",
+    ] {
+        assert!(stdout.contains(words), "{words} is not in {stdout}");
+    }
+    assert!(!stdout.contains('\x1b'), "colours without a terminal");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+
+    let (code, stdout, _) = outcome(scene.coldstream().args(["doctor", "--json"]).arg(&data));
+    let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(code, 0);
+    assert_eq!(
+        json["paths"][0]["path"],
+        data.canonicalize().unwrap().to_str().unwrap()
+    );
+    assert!(json["machine"]["kernel_release"].is_string());
+}
+
+#[test]
+fn doctor_reports_what_it_can_and_then_the_error() {
+    let scene = Scene::new();
+    let (code, stdout, stderr) = outcome(scene.coldstream().args(["doctor", "/no/such", "."]));
+    assert_eq!(code, 7);
+    assert!(stdout.contains("background reads"), "{stdout}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+fn doctor_of_a_process() {
+    let scene = Scene::new();
+    let process = Process::new(0);
+    let (code, stdout, _) = outcome(scene.coldstream().args(["doctor", &process.pid()]));
+    assert_eq!(code, 0);
+    for words in ["sleep 60", "not loaded", "coldstream run"] {
+        assert!(stdout.contains(words), "{words} is not in {stdout}");
+    }
+}
+
+#[test]
+fn every_command_explains_itself() {
+    let scene = Scene::new();
+    let (code, stdout, _) = outcome(scene.coldstream().arg("--help"));
+    assert_eq!(code, 0);
+    assert!(stdout.contains("Exit codes:"), "{stdout}");
+    for command in [&["run"][..], &["doctor"], &["ctl"], &["lab", "rocksdb"]] {
+        let (code, stdout, _) = outcome(scene.coldstream().args(command).arg("--help"));
+        assert_eq!(code, 0);
+        assert!(stdout.contains("Examples:"), "{stdout}");
+    }
+}

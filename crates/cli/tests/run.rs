@@ -1,0 +1,124 @@
+//! `coldstream run` becomes the program and changes nothing but its environment.
+
+mod common;
+
+use std::fs;
+
+use common::{Scene, outcome};
+
+#[test]
+fn the_exit_code_is_the_programs_own() {
+    let scene = Scene::new();
+    let mut command = scene.coldstream();
+    let (code, stdout, stderr) =
+        outcome(command.args(["run", "--", "sh", "-c", "echo out; exit 42"]));
+    assert_eq!((code, stdout.as_str()), (42, "out\n"));
+    assert_eq!(
+        stderr,
+        "coldstream: background reads of auto tables: auto (window 1 MiB, 1 in flight, at most \
+         64 MiB)\n"
+    );
+}
+
+#[test]
+fn a_signal_ends_the_program_itself() {
+    use std::os::unix::process::ExitStatusExt;
+    let scene = Scene::new();
+    let mut command = scene.coldstream();
+    let output = command
+        .args(["run", "sh", "-c", "kill -TERM $$"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.signal(), Some(15));
+}
+
+#[test]
+fn settings_reach_the_program_and_the_file_does_not() {
+    let scene = Scene::new();
+    let text = "profile = \"cassandra\"\nlog = \"none\"\n[reads]\ntreatment = \"window\"\n";
+    let file = scene.file("config.toml", text, 0o644);
+    let mut command = scene.coldstream();
+    command
+        .env("COLDSTREAM_CONFIG", file)
+        .env("COLDSTREAM_READS", "dontcache");
+    let (code, stdout, stderr) = outcome(command.args(["run", "--memory", "32MiB", "env"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for line in [
+        "COLDSTREAM=on",
+        "COLDSTREAM_PROFILE=cassandra",
+        "COLDSTREAM_READS=dontcache",
+        "COLDSTREAM_MEMORY_BYTES=33554432",
+        "COLDSTREAM_LOG=none",
+    ] {
+        assert!(
+            stdout.lines().any(|found| found == line),
+            "{line} is not in {stdout}"
+        );
+    }
+    assert!(!stdout.contains("COLDSTREAM_CONFIG"));
+}
+
+#[test]
+fn the_library_goes_before_other_preloads() {
+    let scene = Scene::new();
+    let other = scene.path("other.so");
+    assert!(scene.compile("", &other, &["-shared", "-fPIC"]));
+    let mut command = scene.coldstream();
+    command.env("LD_PRELOAD", &other);
+    let (_, stdout, _) = outcome(command.args(["run", "env"]));
+    let ours = scene.path("libcoldstream.so");
+    let expected = format!("LD_PRELOAD={}:{}", ours.display(), other.display());
+    assert!(stdout.lines().any(|line| line == expected), "{stdout}");
+}
+
+#[test]
+fn the_program_is_what_a_shell_would_find() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("bin")).unwrap();
+    scene.file(
+        "bin/hello",
+        "#!/usr/bin/env sh\necho \"$0\" \"$@\"\n",
+        0o755,
+    );
+    let mut command = scene.coldstream();
+    let search = std::env::var("PATH").unwrap();
+    command.env(
+        "PATH",
+        format!("/no/such:{}:{search}", scene.path("bin").display()),
+    );
+    let (code, stdout, stderr) = outcome(command.args(["run", "hello", "--fast", "-x", "a b"]));
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(
+        stdout,
+        format!("{} --fast -x a b\n", scene.path("bin/hello").display())
+    );
+    assert!(stderr.contains("inherit the library"), "{stderr}");
+}
+
+#[test]
+fn the_log_begins_with_what_is_in_force() {
+    let scene = Scene::new();
+    let mut command = scene.coldstream();
+    let (code, _, _) =
+        outcome(command.args(["run", "--log", "the.log", "--reads", "direct", "true"]));
+    assert_eq!(code, 0);
+    let log = fs::read_to_string(scene.path("the.log")).unwrap();
+    assert!(log.starts_with("coldstream["), "{log}");
+    assert!(
+        log.contains("background reads of auto tables: direct"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_misspelt_variable_is_mentioned() {
+    let scene = Scene::new();
+    let mut command = scene.coldstream();
+    command.env("COLDSTREAM_READ", "direct");
+    let (code, _, stderr) = outcome(command.args(["run", "true"]));
+    assert_eq!(code, 0);
+    assert!(
+        stderr.contains("COLDSTREAM_READ is not a variable"),
+        "{stderr}"
+    );
+}

@@ -1,0 +1,259 @@
+//! What `coldstream lab rocksdb` can be asked.
+
+use crate::mode::Mode;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Where the hot keys lie in the key space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HotLayout {
+    /// Evenly over it: every hot key has pages of its own.
+    Scattered,
+    /// Side by side: hot keys share pages.
+    Contiguous,
+}
+
+/// Size of the hot set against the page cache that the limit leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Case {
+    /// A twentieth of the cache.
+    Small,
+    /// A third of the cache.
+    Third,
+    /// Three times the cache.
+    Large,
+    /// The whole data set fits in memory: nothing can be gained, nothing may be lost.
+    InMemory,
+}
+
+impl Case {
+    /// As written on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Case::Small => "small",
+            Case::Third => "third",
+            Case::Large => "large",
+            Case::InMemory => "in-memory",
+        }
+    }
+}
+
+/// Runs RocksDB under load while it compacts, mode by mode, and compares.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  coldstream lab rocksdb
+      buffered, the engine's own direct writes and Coldstream, hot set a third of the cache
+  coldstream lab rocksdb --cases small,third,large,in-memory --runs 5 --html report.html
+  coldstream lab rocksdb --modes buffered,coldstream:window,preload:/usr/lib/other.so
+  coldstream lab rocksdb --engine-library ./librocksdbjni-linux64.so \\
+      --modes buffered,direct-reads-writes,coldstream
+      another build, for modes that Debian's RocksDB 7.8 does not have. The Java artifact of
+      RocksDB 11.8 is one that exports the C API:
+        mvn dependency:copy -Dartifact=org.rocksdb:rocksdbjni:11.8.1 -DoutputDirectory=.
+        unzip rocksdbjni-11.8.1.jar librocksdbjni-linux64.so
+
+Modes:
+  buffered              the engine as it is
+  direct-writes         use_direct_io_for_flush_and_compaction
+  direct-reads          use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
+  direct-reads-writes   both
+  coldstream            libcoldstream.so, treatment auto
+  coldstream:TREATMENT  direct, dontcache, window or buffered
+  preload:PATH          any other preload library")]
+pub struct RocksDbArgs {
+    /// Modes, in the order in which each turn runs them; the first is what others are compared to
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "buffered,direct-writes,coldstream"
+    )]
+    pub modes: Vec<Mode>,
+    /// Sizes of the hot set
+    #[arg(long, value_delimiter = ',', default_value = "third", value_enum)]
+    pub cases: Vec<Case>,
+    /// Where the hot keys lie
+    #[arg(long, default_value = "scattered", value_enum)]
+    pub hot_layout: HotLayout,
+    /// Turns: each runs every mode once
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub runs: u32,
+    /// A quarter of the data and short phases: for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Keys of the data set
+    #[arg(long, value_name = "N")]
+    pub keys: Option<u64>,
+    /// Size of a value in bytes
+    #[arg(long, default_value_t = 4096, value_name = "BYTES")]
+    pub value_bytes: u64,
+    /// Memory limit of the database's cgroup, in MiB
+    #[arg(long, value_name = "MIB")]
+    pub memory_mib: Option<u64>,
+    /// Hot keys, instead of a case's share of the cache
+    #[arg(long, value_name = "N")]
+    pub hot_keys: Option<u64>,
+    /// Reads a second, whatever the database makes of them
+    #[arg(long, default_value_t = 3000, value_name = "N")]
+    pub reads_per_second: u64,
+    /// Threads that read
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub readers: u64,
+    /// Rate limit of the compaction's writes in MiB/s; 0 is none
+    #[arg(long, default_value_t = 30, value_name = "MIB")]
+    pub compaction_mib_per_second: u64,
+    /// Update uniformly chosen keys at this rate in MiB/s, so that compaction never ends, in
+    /// place of one manual compaction of everything
+    #[arg(long, default_value_t = 0, value_name = "MIB")]
+    pub update_mib_per_second: u64,
+    /// Seconds that are not counted, after a cold start
+    #[arg(long, value_name = "SECONDS")]
+    pub warm_up_seconds: Option<u64>,
+    /// Seconds of the phase without compaction
+    #[arg(long, value_name = "SECONDS")]
+    pub idle_seconds: Option<u64>,
+    /// Seconds of the compaction phase with --update-mib-per-second
+    #[arg(long, default_value_t = 20, value_name = "SECONDS")]
+    pub compaction_seconds: u64,
+    /// Seconds of the phase after the output was published
+    #[arg(long, value_name = "SECONDS")]
+    pub after_seconds: Option<u64>,
+    /// Further RocksDB options for every mode, as `name=value;…`
+    #[arg(long, default_value = "", value_name = "OPTIONS")]
+    pub engine_options: String,
+    /// RocksDB to load
+    #[arg(long, default_value = "librocksdb.so", value_name = "PATH")]
+    pub engine_library: String,
+    /// Coldstream's library, if it is not beside this program
+    #[arg(long, value_name = "PATH")]
+    pub coldstream_library: Option<PathBuf>,
+    /// The load driver, if it is not beside this program
+    #[arg(long, value_name = "PATH")]
+    pub driver: Option<PathBuf>,
+    /// Where the database lives while it is measured; on the filesystem and device in question
+    #[arg(long, default_value = "lab-results/work", value_name = "DIR")]
+    pub work_dir: PathBuf,
+    /// Set the device's readahead for the time of the measurement
+    #[arg(long, value_name = "KIB")]
+    pub read_ahead_kb: Option<u64>,
+    /// Compare the whole database with what was written, after every run
+    #[arg(long)]
+    pub verify: bool,
+    /// Keep the data set for the next time
+    #[arg(long)]
+    pub keep: bool,
+    /// Print the report as JSON on standard output instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the report as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json_file: Option<PathBuf>,
+    /// Also write the report as one HTML page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// The figures that the presets leave open, settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Sizes {
+    /// Keys of the data set.
+    pub keys: u64,
+    /// Memory limit of the cgroup in bytes, for cases that do not fit in memory.
+    pub memory_bytes: u64,
+    /// Seconds of the phases.
+    pub warm_up_seconds: u64,
+    /// Seconds without compaction.
+    pub idle_seconds: u64,
+    /// Seconds after publication.
+    pub after_seconds: u64,
+}
+
+/// What the database itself needs of the limit: heap, block cache, indexes, filters (measured
+/// with the default sizes); the rest is page cache.
+pub const ENGINE_BYTES: u64 = 64 << 20;
+
+/// Pages of the page cache that one hot value keeps busy: a block of 4 KiB and its header lie
+/// across two.
+const PAGES_PER_VALUE: u64 = 2;
+
+impl RocksDbArgs {
+    /// Presets and explicit figures together.
+    pub fn sizes(&self) -> Sizes {
+        let (keys, memory_mib, warm_up, idle, after) = if self.quick {
+            (50_000, 160, 4, 5, 5)
+        } else {
+            (100_000, 256, 6, 8, 8)
+        };
+        Sizes {
+            keys: self.keys.unwrap_or(keys),
+            memory_bytes: self.memory_mib.unwrap_or(memory_mib) << 20,
+            warm_up_seconds: self.warm_up_seconds.unwrap_or(warm_up),
+            idle_seconds: self.idle_seconds.unwrap_or(idle),
+            after_seconds: self.after_seconds.unwrap_or(after),
+        }
+    }
+
+    /// Memory limit and hot keys of a case.
+    pub fn limit_and_hot_keys(&self, case: Case) -> (u64, u64) {
+        let sizes = self.sizes();
+        let value_bytes = self.value_bytes.next_multiple_of(4096);
+        let bytes_per_hot_key = match self.hot_layout {
+            HotLayout::Scattered => value_bytes - 4096 + PAGES_PER_VALUE * 4096,
+            HotLayout::Contiguous => self.value_bytes,
+        };
+        let cache_bytes = sizes.memory_bytes.saturating_sub(ENGINE_BYTES).max(8 << 20);
+        let keys_in = |bytes: u64| (bytes / bytes_per_hot_key).clamp(1, sizes.keys);
+        let (limit, hot_keys) = match case {
+            Case::Small => (sizes.memory_bytes, keys_in(cache_bytes / 20)),
+            Case::Third => (sizes.memory_bytes, keys_in(cache_bytes / 3)),
+            Case::Large => (sizes.memory_bytes, keys_in(cache_bytes * 3)),
+            // Two sorted runs, their successor, and room.
+            Case::InMemory => (
+                4 * sizes.keys * value_bytes + 4 * ENGINE_BYTES,
+                sizes.keys / 3,
+            ),
+        };
+        (
+            limit,
+            self.hot_keys.unwrap_or(hot_keys).clamp(1, sizes.keys),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: RocksDbArgs,
+    }
+
+    fn parse(words: &[&str]) -> RocksDbArgs {
+        Command::try_parse_from(std::iter::once(&"lab").chain(words))
+            .map(|command| command.arguments)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn hot_sets_are_shares_of_the_cache() {
+        let arguments = parse(&["--memory-mib", "264", "--keys", "1000000"]);
+        let keys = |case| arguments.limit_and_hot_keys(case).1;
+        assert_eq!(keys(Case::Third), 200 * 1024 * 1024 / 3 / 8192);
+        assert!(keys(Case::Small) * 6 < keys(Case::Third));
+        assert!(keys(Case::Large) > 8 * keys(Case::Third));
+        let (limit, _) = arguments.limit_and_hot_keys(Case::InMemory);
+        assert!(limit > 3 * 1_000_000 * 4096);
+    }
+
+    #[test]
+    fn an_explicit_figure_wins_over_a_preset() {
+        let arguments = parse(&["--quick", "--keys", "7", "--hot-keys", "3"]);
+        assert_eq!(arguments.sizes().keys, 7);
+        assert_eq!(arguments.limit_and_hot_keys(Case::Large).1, 3);
+    }
+}

@@ -1,0 +1,132 @@
+//! A memory-limited cgroup, version 1 or 2, removed when dropped.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Which of the two interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum Version {
+    /// A `memory` hierarchy of its own.
+    V1,
+    /// The unified hierarchy.
+    V2,
+}
+
+/// A cgroup of our own.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+    version: Version,
+}
+
+/// Where a memory cgroup can be made: `(directory, version)`.
+fn hierarchy(mounts: &str) -> Option<(PathBuf, Version)> {
+    let mut unified = None;
+    for line in mounts.lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [_, path, kind, options, ..] = fields[..] else {
+            continue;
+        };
+        match kind {
+            "cgroup" if options.split(',').any(|option| option == "memory") => {
+                return Some((path.into(), Version::V1));
+            }
+            "cgroup2" => unified = Some((PathBuf::from(path), Version::V2)),
+            _ => {}
+        }
+    }
+    unified
+}
+
+impl Cgroup {
+    /// Makes a cgroup with a limit. The error says what is missing.
+    pub fn create(limit_bytes: u64) -> Result<Self, String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
+        let (parent, version) =
+            hierarchy(&mounts).ok_or("no memory cgroup is mounted".to_string())?;
+        if version == Version::V2 {
+            let controllers =
+                fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
+            if !controllers.split_whitespace().any(|name| name == "memory") {
+                return Err("the unified hierarchy has no memory controller".into());
+            }
+            // Fails harmlessly where it is enabled already or belongs to the service manager.
+            let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
+        }
+        let path = parent.join(format!("coldstream-lab-{}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let cgroup = Self { path, version };
+        let file = match version {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        };
+        let limit = cgroup.path.join(file);
+        fs::write(&limit, limit_bytes.to_string())
+            .map_err(|error| format!("{}: {error}", limit.display()))?;
+        Ok(cgroup)
+    }
+
+    /// The file that takes process ids.
+    pub fn processes_file(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
+    /// The interface's version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// `memory.stat`.
+    pub fn memory_statistics(&self) -> io::Result<String> {
+        fs::read_to_string(self.path.join("memory.stat"))
+    }
+
+    /// The file with the cgroup's own memory pressure; only version 2 has one.
+    pub fn pressure_file(&self) -> Option<PathBuf> {
+        let path = self.path.join("memory.pressure");
+        (self.version == Version::V2 && path.exists()).then_some(path)
+    }
+
+    fn remove(path: &Path) -> io::Result<()> {
+        // Pages that belong to it may keep it busy for a moment after its last process.
+        for _ in 0..50 {
+            match fs::remove_dir(path) {
+                Err(error) if error.raw_os_error() == Some(16) => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                other => return other,
+            }
+        }
+        fs::remove_dir(path)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        if let Err(error) = Self::remove(&self.path) {
+            eprintln!("lab: cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_hierarchy_of_its_own_wins() {
+        let mounts = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
+                      cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                      cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n";
+        assert_eq!(
+            hierarchy(mounts),
+            Some(("/sys/fs/cgroup/memory".into(), Version::V1))
+        );
+        assert_eq!(
+            hierarchy("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
+            Some(("/sys/fs/cgroup".into(), Version::V2))
+        );
+        assert_eq!(hierarchy("proc /proc proc rw 0 0\nshort"), None);
+    }
+}

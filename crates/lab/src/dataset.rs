@@ -1,0 +1,95 @@
+//! The data set: loaded once, copied for every run by hard links. Tables never change after
+//! they were written; what the engine does change is copied.
+
+use crate::arguments::RocksDbArgs;
+use crate::driver::{Driver, base_options};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Overlapping sorted runs: a compaction of everything reads two bytes for each that it writes.
+pub const SORTED_RUNS: u64 = 2;
+
+/// A loaded data set on disk.
+#[derive(Debug)]
+pub struct Dataset {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Dataset {
+    /// Takes the data set for these parameters, loading it if it is not there.
+    pub fn prepare(
+        arguments: &RocksDbArgs,
+        driver: &Driver,
+        work_dir: &Path,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self> {
+        let keys = arguments.sizes().keys;
+        let path = work_dir.join(format!("dataset-{keys}x{}", arguments.value_bytes));
+        let complete = path.join("COMPLETE");
+        if !complete.exists() {
+            if path.exists() {
+                fs::remove_dir_all(&path)
+                    .with_context(|| format!("remove the unfinished {}", path.display()))?;
+            }
+            progress(&format!(
+                "loading {keys} keys of {} bytes, {SORTED_RUNS} times",
+                arguments.value_bytes
+            ));
+            driver.load(arguments, &path, &base_options(arguments))?;
+            fs::write(&complete, "").with_context(|| complete.display().to_string())?;
+        }
+        Ok(Self {
+            path,
+            keep: arguments.keep,
+        })
+    }
+
+    /// A copy that the engine may change, removed when dropped.
+    pub fn copy(&self, work_dir: &Path) -> Result<DatabaseCopy> {
+        let copy = DatabaseCopy {
+            path: work_dir.join("run"),
+        };
+        let _ = fs::remove_dir_all(&copy.path);
+        fs::create_dir_all(&copy.path).with_context(|| copy.path.display().to_string())?;
+        for entry in fs::read_dir(&self.path).with_context(|| self.path.display().to_string())? {
+            let entry = entry?;
+            let (from, to) = (entry.path(), copy.path.join(entry.file_name()));
+            if from.extension().is_some_and(|extension| extension == "sst") {
+                fs::hard_link(&from, &to)
+            } else {
+                fs::copy(&from, &to).map(|_| ())
+            }
+            .with_context(|| format!("{} to {}", from.display(), to.display()))?;
+        }
+        Ok(copy)
+    }
+}
+
+impl Drop for Dataset {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// A run's own copy of the database.
+#[derive(Debug)]
+pub struct DatabaseCopy {
+    path: PathBuf,
+}
+
+impl DatabaseCopy {
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for DatabaseCopy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

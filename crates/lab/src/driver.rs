@@ -1,0 +1,452 @@
+//! The load driver as a child process: started in its cgroup, with its preload library, and
+//! read record by record.
+
+use crate::arguments::{HotLayout, RocksDbArgs};
+use crate::cgroup::Cgroup;
+use crate::dataset::SORTED_RUNS;
+use crate::interrupt;
+use crate::mode::Mode;
+use anyhow::{Context, Result, anyhow, bail};
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// Exit code with which the driver says that a value was wrong.
+const WRONG_VALUE: i32 = 4;
+
+/// Bytes of a record on the driver's standard output (`struct Record` in `driver.cc`).
+const RECORD_BYTES: usize = 32;
+
+/// A phase of a run, as the driver numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// After a cold start; not counted.
+    WarmUp,
+    /// No compaction.
+    Idle,
+    /// From its start to the publication of its output.
+    Compaction,
+    /// The output has taken the place of the inputs.
+    After,
+    /// Over.
+    End,
+}
+
+impl Phase {
+    /// The phases that are counted.
+    pub const COUNTED: [Phase; 3] = [Phase::Idle, Phase::Compaction, Phase::After];
+
+    fn from_number(number: u32) -> Self {
+        match number {
+            0 => Phase::WarmUp,
+            1 => Phase::Idle,
+            2 => Phase::Compaction,
+            3 => Phase::After,
+            _ => Phase::End,
+        }
+    }
+
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::WarmUp => "warm-up",
+            Phase::Idle => "idle",
+            Phase::Compaction => "compaction",
+            Phase::After => "after publication",
+            Phase::End => "end",
+        }
+    }
+}
+
+/// What the driver says. Times are of the monotonic clock, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// One read, in the phase in which it started.
+    Read {
+        /// Its phase.
+        phase: Phase,
+        /// When it was due.
+        intended_ns: u64,
+        /// When it started.
+        start_ns: u64,
+        /// When it had ended.
+        end_ns: u64,
+    },
+    /// A phase begins.
+    Phase {
+        /// Which.
+        phase: Phase,
+        /// When.
+        at_ns: u64,
+    },
+    /// What the compaction has read and written, by the engine's own count.
+    Compacted {
+        /// Bytes read.
+        read_bytes: u64,
+        /// Bytes written.
+        written_bytes: u64,
+    },
+    /// All is said.
+    End,
+}
+
+fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
+    let word = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&record[at..at + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let (kind, phase) = (word(0) as u32, Phase::from_number((word(0) >> 32) as u32));
+    Ok(match kind {
+        0 => Event::Read {
+            phase,
+            intended_ns: word(8),
+            start_ns: word(16),
+            end_ns: word(24),
+        },
+        1 => Event::Phase {
+            phase,
+            at_ns: word(16),
+        },
+        2 => Event::Compacted {
+            read_bytes: word(8),
+            written_bytes: word(16),
+        },
+        3 => Event::End,
+        other => bail!("the load driver sent a record of unknown kind {other}"),
+    })
+}
+
+/// RocksDB options of every mode: incompressible values, small blocks, and next to no block
+/// cache, so that the page cache is what matters.
+pub fn base_options(arguments: &RocksDbArgs) -> String {
+    let mut options = String::from(
+        "compression=kNoCompression;write_buffer_size=67108864;target_file_size_base=67108864;\
+         max_open_files=-1;max_background_jobs=4;block_based_table_factory={block_size=4096;\
+         block_cache={capacity=8388608};filter_policy=bloomfilter:10:false}",
+    );
+    if !arguments.engine_options.is_empty() {
+        options.push(';');
+        options.push_str(arguments.engine_options.trim_matches(';'));
+    }
+    options
+}
+
+/// Finds `name` beside this executable.
+fn beside_us(name: &str) -> Option<PathBuf> {
+    let executable = std::env::current_exe().ok()?;
+    executable
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join(name))
+        .find(|path| path.exists())
+}
+
+/// The driver's executable and the libraries that it may be given.
+#[derive(Debug)]
+pub struct Driver {
+    executable: PathBuf,
+    engine_library: String,
+    coldstream_library: Option<PathBuf>,
+}
+
+/// What a run needs to know beside the arguments.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// Mode of this run.
+    pub mode: &'a Mode,
+    /// Directory of the database.
+    pub database: &'a Path,
+    /// Hot keys.
+    pub hot_keys: u64,
+    /// Number of the turn: varies the order of reads.
+    pub seed: u32,
+    /// Where Coldstream logs.
+    pub log: &'a Path,
+}
+
+impl Driver {
+    /// Finds the driver.
+    pub fn find(arguments: &RocksDbArgs) -> Result<Self> {
+        let executable = arguments
+            .driver
+            .clone()
+            .or_else(|| beside_us("coldstream-rocksdb-driver"))
+            .filter(|path| path.exists())
+            .ok_or_else(|| {
+                anyhow!(
+                    "the load driver coldstream-rocksdb-driver is not beside this program: build \
+                     it with `make build`, or name it with --driver"
+                )
+            })?;
+        let coldstream_library = arguments
+            .coldstream_library
+            .clone()
+            .or_else(|| beside_us("libcoldstream.so"));
+        let needed = arguments
+            .modes
+            .iter()
+            .any(|mode| matches!(mode, Mode::Coldstream(_)));
+        if needed
+            && !coldstream_library
+                .as_ref()
+                .is_some_and(|path| path.exists())
+        {
+            bail!(
+                "libcoldstream.so is not beside this program: build it with `make build`, or name \
+                 it with --coldstream-library"
+            );
+        }
+        for mode in &arguments.modes {
+            if let Mode::Preload(path) = mode
+                && !path.exists()
+            {
+                bail!("mode {mode}: {} does not exist", path.display());
+            }
+        }
+        Ok(Self {
+            executable,
+            engine_library: arguments.engine_library.clone(),
+            coldstream_library,
+        })
+    }
+
+    /// Loads a data set into `path`.
+    pub fn load(&self, arguments: &RocksDbArgs, path: &Path, options: &str) -> Result<()> {
+        fs::create_dir_all(path).with_context(|| path.display().to_string())?;
+        let child = Command::new(&self.executable)
+            .arg("load")
+            .args(["--library", &self.engine_library])
+            .arg("--db")
+            .arg(path)
+            .args(["--options", options])
+            .args(["--keys", &arguments.sizes().keys.to_string()])
+            .args(["--value-bytes", &arguments.value_bytes.to_string()])
+            .args(["--sorted-runs", &SORTED_RUNS.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("start {}", self.executable.display()))?;
+        Running { child }.finish()
+    }
+
+    /// Starts a run.
+    pub fn start(
+        &self,
+        arguments: &RocksDbArgs,
+        setup: &Setup<'_>,
+        cgroup: Option<&Cgroup>,
+    ) -> Result<(Running, Receiver<Result<Event>>)> {
+        let sizes = arguments.sizes();
+        let options = base_options(arguments) + &setup.mode.engine_options();
+        // A shell puts itself into the cgroup and becomes the driver: nothing of the run is
+        // charged elsewhere.
+        let mut command = Command::new("/bin/sh");
+        command
+            .arg("-c")
+            .arg("if [ -n \"$0\" ]; then echo $$ > \"$0\" || exit 3; fi; exec \"$@\"")
+            .arg(cgroup.map(Cgroup::processes_file).unwrap_or_default());
+        // Only the driver gets the library, not the shell.
+        let library = match setup.mode {
+            Mode::Coldstream(_) => self.coldstream_library.as_deref(),
+            Mode::Preload(path) => Some(path.as_path()),
+            Mode::Buffered | Mode::OwnDirect { .. } => None,
+        };
+        if let Some(library) = library {
+            let library =
+                fs::canonicalize(library).with_context(|| format!("{}", library.display()))?;
+            command
+                .arg("env")
+                .arg(format!("LD_PRELOAD={}", library.display()));
+        }
+        if let Mode::Coldstream(treatment) = setup.mode {
+            command
+                .arg("COLDSTREAM_PROFILE=rocksdb")
+                .arg(format!("COLDSTREAM_READS={}", treatment.name()))
+                .arg(format!("COLDSTREAM_LOG={}", setup.log.display()));
+        }
+        let numbers: [(&str, f64); 13] = [
+            ("--keys", sizes.keys as f64),
+            ("--value-bytes", arguments.value_bytes as f64),
+            ("--hot-keys", setup.hot_keys as f64),
+            ("--readers", arguments.readers as f64),
+            ("--reads-per-second", arguments.reads_per_second as f64),
+            ("--seed", f64::from(setup.seed)),
+            ("--warm-up-seconds", sizes.warm_up_seconds as f64),
+            ("--idle-seconds", sizes.idle_seconds as f64),
+            ("--compaction-seconds", arguments.compaction_seconds as f64),
+            ("--after-seconds", sizes.after_seconds as f64),
+            (
+                "--compaction-bytes-per-second",
+                (arguments.compaction_mib_per_second << 20) as f64,
+            ),
+            (
+                "--update-bytes-per-second",
+                (arguments.update_mib_per_second << 20) as f64,
+            ),
+            ("--verify", f64::from(u8::from(arguments.verify))),
+        ];
+        command
+            .arg(&self.executable)
+            .arg("run")
+            .args(["--library", &self.engine_library])
+            .arg("--db")
+            .arg(setup.database)
+            .args(["--options", &options])
+            .args([
+                "--hot-layout",
+                match arguments.hot_layout {
+                    HotLayout::Scattered => "scattered",
+                    HotLayout::Contiguous => "contiguous",
+                },
+            ]);
+        for (name, value) in numbers {
+            command.args([name, &value.to_string()]);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .context("start the load driver")?;
+        let output = child.stdout.take().context("the load driver's output")?;
+        // Bounded: a laboratory that falls behind shows as a driver that waits, not as memory.
+        let (send, receive) = sync_channel(1 << 16);
+        std::thread::spawn(move || {
+            let mut output = std::io::BufReader::with_capacity(1 << 18, output);
+            let mut record = [0; RECORD_BYTES];
+            while output.read_exact(&mut record).is_ok() {
+                if send.send(decode(&record)).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok((Running { child }, receive))
+    }
+}
+
+/// A driver that runs; killed when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+}
+
+/// Why a driver ended badly.
+#[derive(Debug)]
+pub struct WrongValue(pub String);
+
+impl std::fmt::Display for WrongValue {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongValue {}
+
+/// Somebody interrupted.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+impl Running {
+    /// Waits for its end; an interrupt ends it at once.
+    pub fn finish(mut self) -> Result<()> {
+        let status = loop {
+            if interrupt::is_requested() {
+                return Err(Interrupted.into());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        if status.success() {
+            return Ok(());
+        }
+        let mut said = String::new();
+        if let Some(mut errors) = self.child.stderr.take() {
+            let _ = errors.read_to_string(&mut said);
+        }
+        let said = said
+            .lines()
+            .filter(|line| !line.starts_with("loading:"))
+            .collect::<Vec<_>>()
+            .join("; ");
+        if status.code() == Some(WRONG_VALUE) {
+            return Err(WrongValue(said).into());
+        }
+        bail!("the load driver ended with {status}: {said}")
+    }
+
+    /// The next event; `None` when the output has ended.
+    pub fn next(&self, events: &Receiver<Result<Event>>, wait: Duration) -> Result<Next> {
+        if interrupt::is_requested() {
+            return Err(Interrupted.into());
+        }
+        match events.recv_timeout(wait) {
+            Ok(event) => Ok(Next::Event(event?)),
+            Err(RecvTimeoutError::Timeout) => Ok(Next::Nothing),
+            Err(RecvTimeoutError::Disconnected) => Ok(Next::Over),
+        }
+    }
+}
+
+/// What came of waiting for an event.
+#[derive(Debug)]
+pub enum Next {
+    /// An event.
+    Event(Event),
+    /// None within the time.
+    Nothing,
+    /// There will be no more.
+    Over,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_decoded_as_the_driver_writes_them() {
+        let mut record = [0; RECORD_BYTES];
+        record[0] = 0;
+        record[4] = 2;
+        record[8] = 10;
+        record[16] = 20;
+        record[24] = 30;
+        assert_eq!(
+            decode(&record).unwrap(),
+            Event::Read {
+                phase: Phase::Compaction,
+                intended_ns: 10,
+                start_ns: 20,
+                end_ns: 30
+            }
+        );
+        record[0] = 9;
+        assert!(decode(&record).is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! What the machine is: everything that bears on the figures and differs between machines.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The machine as the report records it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Machine {
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Processors.
+    pub cores: usize,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Filesystem of the work directory.
+    pub filesystem: String,
+    /// Its block device.
+    pub device: Option<Device>,
+    /// Multi-generational LRU: contents of `lru_gen/enabled`, or "not built in".
+    pub multi_generational_lru: String,
+    /// Reclaimers beside the kernel's own that were found.
+    pub reclaimers: Vec<String>,
+}
+
+/// A block device.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Device {
+    /// `major:minor`.
+    pub number: String,
+    /// Name under `/sys/block`.
+    pub name: String,
+    /// Its readahead in KiB.
+    pub read_ahead_kb: u64,
+    /// Its I/O scheduler.
+    pub scheduler: String,
+    /// Whether it says that it is rotational.
+    pub rotational: bool,
+}
+
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_string())
+}
+
+impl Machine {
+    /// Looks at this machine, from the work directory.
+    pub fn observe(work_dir: &Path) -> Self {
+        let memory_kib = read("/proc/meminfo")
+            .and_then(|text| {
+                let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+                line.split_whitespace().nth(1)?.parse::<u64>().ok()
+            })
+            .unwrap_or(0);
+        Self {
+            kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: memory_kib * 1024,
+            filesystem: filesystem(work_dir),
+            device: Device::of(work_dir),
+            multi_generational_lru: read("/sys/kernel/mm/lru_gen/enabled")
+                .unwrap_or_else(|| "not built in".into()),
+            reclaimers: reclaimers(),
+        }
+    }
+}
+
+impl Device {
+    fn of(path: &Path) -> Option<Self> {
+        let number = fs::metadata(path).ok()?.dev();
+        let number = format!(
+            "{}:{}",
+            rustix::fs::major(number),
+            rustix::fs::minor(number)
+        );
+        let mut directory = fs::canonicalize(format!("/sys/dev/block/{number}")).ok()?;
+        if !directory.join("queue").exists() {
+            directory = directory.parent()?.to_path_buf();
+        }
+        let queue = directory.join("queue");
+        Some(Self {
+            number,
+            name: directory.file_name()?.to_string_lossy().into_owned(),
+            read_ahead_kb: read(queue.join("read_ahead_kb"))?.parse().ok()?,
+            scheduler: read(queue.join("scheduler")).unwrap_or_default(),
+            rotational: read(queue.join("rotational")).is_some_and(|text| text == "1"),
+        })
+    }
+
+    fn read_ahead_path(&self) -> String {
+        format!("/sys/block/{}/queue/read_ahead_kb", self.name)
+    }
+}
+
+fn filesystem(path: &Path) -> String {
+    let Ok(status) = rustix::fs::statfs(path) else {
+        return "unknown".into();
+    };
+    match status.f_type as u64 {
+        0xEF53 => "ext4".into(),
+        0x5846_5342 => "xfs".into(),
+        0x9123_683E => "btrfs".into(),
+        0xF2F5_2010 => "f2fs".into(),
+        0x0102_1994 => "tmpfs".into(),
+        0x794C_7630 => "overlayfs".into(),
+        other => format!("{other:#x}"),
+    }
+}
+
+/// Things that take pages away without being asked by the kernel's own watermarks.
+fn reclaimers() -> Vec<String> {
+    let mut found = Vec::new();
+    if read("/sys/module/damon_reclaim/parameters/enabled").is_some_and(|text| text == "Y") {
+        found.push("DAMON reclaim".into());
+    }
+    if fs::read_dir("/sys/bus/virtio/drivers/virtio_balloon").is_ok_and(|entries| {
+        entries
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with("virtio"))
+    }) {
+        found.push("virtio balloon: the host may reclaim memory".into());
+    }
+    found
+}
+
+/// A device's readahead, changed for a while.
+#[derive(Debug)]
+pub struct ReadAhead {
+    path: String,
+    before_kb: u64,
+}
+
+impl ReadAhead {
+    /// Sets it; it goes back to what it was when this is dropped.
+    pub fn set(device: &Device, read_ahead_kb: u64) -> std::io::Result<Self> {
+        let path = device.read_ahead_path();
+        fs::write(&path, read_ahead_kb.to_string())?;
+        Ok(Self {
+            path,
+            before_kb: device.read_ahead_kb,
+        })
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(&self.path, self.before_kb.to_string()) {
+            eprintln!(
+                "lab: cannot set {} back to {}: {error}",
+                self.path, self.before_kb
+            );
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! One run: latencies by phase and by second, and the kernel's figures beside them.
+
+use crate::driver::{Event, Phase};
+use crate::sampler::{Rates, Sample};
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
+/// Latencies from 1 ns to 60 s with three digits.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("constant bounds are valid")
+}
+
+/// Reads that are answered in less than this came from memory: the device of no machine is as
+/// fast, and no copy out of the page cache as slow.
+const HIT_NS_MAX: u64 = 40_000;
+
+/// Percentiles of one distribution, µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p99_9: f64,
+    /// 99.99 %.
+    pub p99_99: f64,
+    /// Largest.
+    pub max: f64,
+    /// Mean.
+    pub mean: f64,
+}
+
+impl Percentiles {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: histogram.max() as f64 / 1000.0,
+            mean: histogram.mean() / 1000.0,
+        }
+    }
+}
+
+/// A phase of a run.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PhaseReport {
+    /// Which.
+    pub phase: Phase,
+    /// How long it took.
+    pub seconds: f64,
+    /// Reads that started in it.
+    pub reads: u64,
+    /// Reads a second.
+    pub reads_per_second: f64,
+    /// From the start of a read to its end, µs.
+    pub service_us: Percentiles,
+    /// From the time at which it was due, µs: what a client of a steady load sees.
+    pub response_us: Percentiles,
+    /// Reads answered in under 40 µs, %: out of memory.
+    pub fast_reads_percent: f64,
+    /// The kernel and the device.
+    pub rates: Rates,
+    /// Service time at rising quantiles, `(quantile, µs)`, for the curve.
+    pub curve: Vec<(f64, f64)>,
+}
+
+/// A second of a run.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Second {
+    /// Since the start of the run.
+    pub second: f64,
+    /// Median of the service times of reads that started in it, µs.
+    pub p50_us: f64,
+    /// 99 %.
+    pub p99_us: f64,
+    /// The kernel and the device.
+    pub rates: Rates,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct RunReport {
+    /// The counted phases.
+    pub phases: Vec<PhaseReport>,
+    /// When each phase began, in seconds since the start.
+    pub boundaries: Vec<(Phase, f64)>,
+    /// Bytes that the compaction read and wrote, by the engine's count.
+    pub compacted_read_bytes: u64,
+    /// Bytes written by it.
+    pub compacted_written_bytes: u64,
+    /// Bytes read and written by it a second, MiB.
+    pub compaction_mib_per_second: f64,
+    /// p99 during compaction ÷ p99 before, service time.
+    pub compaction_tax_p99: f64,
+    /// p99.9 during compaction ÷ p99.9 before, service time.
+    pub compaction_tax_p99_9: f64,
+    /// Second by second.
+    pub timeline: Vec<Second>,
+    /// What Coldstream's library logged.
+    pub library_log: Vec<String>,
+}
+
+impl RunReport {
+    /// A phase's report.
+    pub fn phase(&self, phase: Phase) -> Option<&PhaseReport> {
+        self.phases.iter().find(|report| report.phase == phase)
+    }
+}
+
+struct Latencies {
+    service: Histogram<u64>,
+    response: Histogram<u64>,
+    fast: u64,
+}
+
+/// Collects a run's events and samples.
+pub struct Measurement {
+    phases: BTreeMap<Phase, Latencies>,
+    boundaries: Vec<(Phase, u64)>,
+    seconds: BTreeMap<u64, Histogram<u64>>,
+    samples: Vec<Sample>,
+    compacted: (u64, u64),
+}
+
+impl Measurement {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            phases: BTreeMap::new(),
+            boundaries: Vec::new(),
+            seconds: BTreeMap::new(),
+            samples: Vec::new(),
+            compacted: (0, 0),
+        }
+    }
+
+    /// Takes an event; the phase that begins with it, if one does.
+    pub fn take(&mut self, event: Event) -> Option<Phase> {
+        match event {
+            Event::Read {
+                phase,
+                intended_ns,
+                start_ns,
+                end_ns,
+            } => {
+                let latencies = self.phases.entry(phase).or_insert_with(|| Latencies {
+                    service: histogram(),
+                    response: histogram(),
+                    fast: 0,
+                });
+                let service_ns = end_ns.saturating_sub(start_ns);
+                latencies.service.saturating_record(service_ns);
+                latencies
+                    .response
+                    .saturating_record(end_ns.saturating_sub(intended_ns));
+                latencies.fast += u64::from(service_ns < HIT_NS_MAX);
+                let since_start = start_ns.saturating_sub(self.start_ns());
+                self.seconds
+                    .entry(since_start / 1_000_000_000)
+                    .or_insert_with(histogram)
+                    .saturating_record(service_ns);
+                None
+            }
+            Event::Phase { phase, at_ns } => {
+                self.boundaries.push((phase, at_ns));
+                Some(phase)
+            }
+            Event::Compacted {
+                read_bytes,
+                written_bytes,
+            } => {
+                self.compacted = (read_bytes, written_bytes);
+                None
+            }
+            Event::End => None,
+        }
+    }
+
+    /// Takes a sample of the kernel's counters.
+    pub fn sample(&mut self, sample: Sample) {
+        self.samples.push(sample);
+    }
+
+    fn start_ns(&self) -> u64 {
+        self.boundaries.first().map_or(0, |(_, at_ns)| *at_ns)
+    }
+
+    /// The last sample at or before a time.
+    fn sample_at(&self, at_ns: u64) -> Option<&Sample> {
+        self.samples
+            .iter()
+            .min_by_key(|sample| sample.at_ns.abs_diff(at_ns))
+    }
+
+    /// Everything together; `None` if a counted phase is missing.
+    pub fn report(&self, library_log: Vec<String>) -> Option<RunReport> {
+        let mut phases = Vec::new();
+        for phase in Phase::COUNTED {
+            let place = self
+                .boundaries
+                .iter()
+                .position(|(this, _)| *this == phase)?;
+            let (begin_ns, end_ns) = (self.boundaries[place].1, self.boundaries.get(place + 1)?.1);
+            let latencies = self.phases.get(&phase)?;
+            let seconds = end_ns.saturating_sub(begin_ns) as f64 / 1e9;
+            let reads = latencies.service.len();
+            phases.push(PhaseReport {
+                phase,
+                seconds,
+                reads,
+                reads_per_second: reads as f64 / seconds,
+                service_us: Percentiles::of(&latencies.service),
+                response_us: Percentiles::of(&latencies.response),
+                fast_reads_percent: latencies.fast as f64 * 100.0 / reads as f64,
+                rates: Rates::between(self.sample_at(begin_ns)?, self.sample_at(end_ns)?),
+                curve: curve(&latencies.service),
+            });
+        }
+        let compaction_seconds = phases.get(1)?.seconds;
+        let tax = |of: fn(&Percentiles) -> f64| {
+            of(&phases[1].service_us) / of(&phases[0].service_us).max(0.001)
+        };
+        let (compaction_tax_p99, compaction_tax_p99_9) = (tax(|p| p.p99), tax(|p| p.p99_9));
+        let (read_bytes, written_bytes) = self.compacted;
+        Some(RunReport {
+            phases,
+            boundaries: self
+                .boundaries
+                .iter()
+                .map(|(phase, at_ns)| (*phase, (at_ns - self.start_ns()) as f64 / 1e9))
+                .collect(),
+            compacted_read_bytes: read_bytes,
+            compacted_written_bytes: written_bytes,
+            compaction_mib_per_second: (read_bytes + written_bytes) as f64
+                / (1 << 20) as f64
+                / compaction_seconds,
+            compaction_tax_p99,
+            compaction_tax_p99_9,
+            timeline: self.timeline(),
+            library_log,
+        })
+    }
+
+    fn timeline(&self) -> Vec<Second> {
+        self.seconds
+            .iter()
+            .map(|(second, histogram)| {
+                let at_ns = self.start_ns() + second * 1_000_000_000;
+                let rates = match (self.sample_at(at_ns), self.sample_at(at_ns + 1_000_000_000)) {
+                    (Some(before), Some(after)) => Rates::between(before, after),
+                    _ => Rates::default(),
+                };
+                Second {
+                    second: *second as f64,
+                    p50_us: histogram.value_at_quantile(0.5) as f64 / 1000.0,
+                    p99_us: histogram.value_at_quantile(0.99) as f64 / 1000.0,
+                    rates,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Quantiles from 0 to 99.99 %, closer together towards the tail.
+fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+    (0..=40)
+        .map(|step| {
+            let quantile = 1.0 - 10_f64.powf(-f64::from(step) / 10.0);
+            (
+                quantile,
+                histogram.value_at_quantile(quantile) as f64 / 1000.0,
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(phase: Phase, start_ns: u64, service_ns: u64) -> Event {
+        Event::Read {
+            phase,
+            intended_ns: start_ns - 500,
+            start_ns,
+            end_ns: start_ns + service_ns,
+        }
+    }
+
+    #[test]
+    fn tax_and_percentiles_come_from_their_phases() {
+        let mut measurement = Measurement::new();
+        for (phase, at) in [
+            (Phase::WarmUp, 1),
+            (Phase::Idle, 2),
+            (Phase::Compaction, 4),
+            (Phase::After, 8),
+            (Phase::End, 10),
+        ] {
+            let at_ns = at * 1_000_000_000;
+            measurement.take(Event::Phase { phase, at_ns });
+            measurement.sample(Sample {
+                at_ns,
+                refaults: at * 10,
+                ..Sample::default()
+            });
+        }
+        for step in 0..100 {
+            let at = 1_000_000 * step;
+            measurement.take(read(Phase::WarmUp, 1_000_000_000 + at, 900_000));
+            measurement.take(read(Phase::Idle, 2_000_000_000 + at, 10_000));
+            measurement.take(read(Phase::Compaction, 4_000_000_000 + at, 50_000));
+            measurement.take(read(Phase::After, 8_000_000_000 + at, 20_000));
+        }
+        measurement.take(Event::Compacted {
+            read_bytes: 3 << 20,
+            written_bytes: 1 << 20,
+        });
+        let report = measurement.report(Vec::new()).unwrap();
+        assert!((report.compaction_tax_p99 - 5.0).abs() < 0.01);
+        assert_eq!(report.compaction_mib_per_second, 1.0);
+        let idle = report.phase(Phase::Idle).unwrap();
+        assert_eq!((idle.reads, idle.fast_reads_percent), (100, 100.0));
+        assert!((idle.response_us.p50 - 10.5).abs() < 0.02);
+        assert_eq!(idle.rates.refaults_per_second, 10.0);
+        assert_eq!(report.timeline.len(), 4);
+    }
+
+    #[test]
+    fn a_run_that_was_cut_short_has_no_report() {
+        let mut measurement = Measurement::new();
+        measurement.take(Event::Phase {
+            phase: Phase::Idle,
+            at_ns: 1,
+        });
+        assert!(measurement.report(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,132 @@
+//! The report as a table in the terminal.
+
+use super::{figure, losses, row_name, spread};
+use crate::experiment::{CaseReport, Report};
+use crate::summary::Verdict;
+use std::fmt::Write;
+
+const GREEN: &str = "\x1b[32m";
+const RED: &str = "\x1b[31m";
+const YELLOW: &str = "\x1b[33m";
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+/// The whole report.
+pub fn table(report: &Report, coloured: bool) -> String {
+    let mut text = String::new();
+    let machine = &report.machine;
+    let device = machine.device.as_ref().map_or_else(
+        || "no block device".to_string(),
+        |device| format!("{}, read_ahead_kb {}", device.name, device.read_ahead_kb),
+    );
+    let _ = writeln!(
+        text,
+        "{} on Linux {}, {} cores, {} on {device}; MGLRU {}",
+        report.engine,
+        machine.kernel,
+        machine.cores,
+        machine.filesystem,
+        machine.multi_generational_lru
+    );
+    let load = match report.update_mib_per_second {
+        0 => format!(
+            "one compaction of everything at {} MiB/s",
+            report.compaction_mib_per_second
+        ),
+        rate => format!("continuous compaction by {rate} MiB/s of updates"),
+    };
+    let _ = writeln!(
+        text,
+        "{} keys of {} bytes twice, {} reads/s, {load}; {} runs in turn: median (min–max)",
+        report.sizes.keys, report.value_bytes, report.reads_per_second, report.runs
+    );
+    for case in &report.cases {
+        case_table(&mut text, report, case, coloured);
+    }
+    for limitation in &report.limitations {
+        let _ = writeln!(text, "note: {limitation}");
+    }
+    for reclaimer in &machine.reclaimers {
+        let _ = writeln!(text, "note: reclaimer found: {reclaimer}");
+    }
+    text
+}
+
+fn case_table(text: &mut String, report: &Report, case: &CaseReport, coloured: bool) {
+    let paint = |text: &str, colour: &str| {
+        if coloured {
+            format!("{colour}{text}{PLAIN}")
+        } else {
+            text.to_string()
+        }
+    };
+    let title = format!(
+        "{}: {} hot keys, limit {} MiB",
+        case.case.name(),
+        case.hot_keys,
+        case.limit_bytes >> 20
+    );
+    let _ = writeln!(text, "\n{}", paint(&title, BOLD));
+    let names: Vec<String> = case.rows.iter().map(row_name).collect();
+    let cells: Vec<Vec<String>> = case
+        .rows
+        .iter()
+        .map(|row| row.modes.iter().map(spread).collect())
+        .collect();
+    let first_width = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let widths: Vec<usize> = (0..report.modes.len())
+        .map(|mode| {
+            let widest = cells.iter().map(|row| row[mode].chars().count()).max();
+            widest.unwrap_or(0).max(report.modes[mode].chars().count())
+        })
+        .collect();
+    let _ = write!(text, "{:first_width$}", "");
+    for (mode, width) in report.modes.iter().zip(&widths) {
+        let _ = write!(text, "  {mode:>width$}");
+    }
+    text.push('\n');
+    for ((row, name), cells) in case.rows.iter().zip(&names).zip(&cells) {
+        let _ = write!(text, "{name:first_width$}");
+        for (mode, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            let padded = format!("{cell:>width$}");
+            let padded = match row.verdict(mode) {
+                _ if mode == 0 => padded,
+                Verdict::Wins => paint(&padded, GREEN),
+                Verdict::Loses => paint(&padded, RED),
+                Verdict::LosesWithinNoise => paint(&padded, YELLOW),
+                Verdict::Even => padded,
+            };
+            let _ = write!(text, "  {padded}");
+        }
+        text.push('\n');
+    }
+    let losses = losses(&case.rows, &report.modes);
+    if losses.is_empty() && report.modes.len() > 1 {
+        let _ = writeln!(
+            text,
+            "no mode is worse than {} by more than 2 %",
+            report.modes[0]
+        );
+    }
+    for loss in losses {
+        let _ = writeln!(text, "! {loss}");
+    }
+    for (mode, runs) in report.modes.iter().zip(&case.runs) {
+        if let Some(line) = runs.last().and_then(|run| run.library_log.last()) {
+            let _ = writeln!(text, "{mode}, last run: {line}");
+        }
+    }
+    let reads: Vec<String> = case
+        .runs
+        .iter()
+        .map(|runs| {
+            let bytes = runs.last().map_or(0, |run| run.compacted_read_bytes);
+            figure(bytes as f64 / f64::from(1 << 20))
+        })
+        .collect();
+    let _ = writeln!(text, "MiB read by a compaction: {}", reads.join(", "));
+}

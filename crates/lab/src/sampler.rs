@@ -1,0 +1,270 @@
+//! The kernel's and the device's counters, read about once a second.
+
+use crate::cgroup::Cgroup;
+use std::fs;
+use std::path::PathBuf;
+
+/// Absolute counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Sample {
+    /// Monotonic clock, ns.
+    pub at_ns: u64,
+    /// Pages that had to be read again soon after they were evicted.
+    pub refaults: u64,
+    /// Major page faults.
+    pub major_faults: u64,
+    /// Bytes on the active list of file pages.
+    pub active_file_bytes: u64,
+    /// Bytes on the inactive list of file pages.
+    pub inactive_file_bytes: u64,
+    /// Time in which some task was stalled for memory, µs.
+    pub memory_stall_us: u64,
+    /// Pages that became dirty, in the whole system.
+    pub dirtied_pages: u64,
+    /// The device.
+    pub device: DeviceSample,
+}
+
+/// A line of `/proc/diskstats`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct DeviceSample {
+    /// Reads completed.
+    pub reads: u64,
+    /// Sectors of 512 bytes read.
+    pub sectors_read: u64,
+    /// Time of reads, ms.
+    pub read_ms: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Sectors of 512 bytes written.
+    pub sectors_written: u64,
+    /// Time of writes, ms.
+    pub write_ms: u64,
+    /// Time in which requests were in flight, ms.
+    pub busy_ms: u64,
+    /// Time of all requests in flight, summed, ms.
+    pub weighted_ms: u64,
+}
+
+/// Where the counters come from.
+#[derive(Debug)]
+pub struct Sampler {
+    device_number: Option<String>,
+    pressure: Option<PathBuf>,
+    /// What cannot be sampled here, in plain words.
+    pub missing: Vec<String>,
+}
+
+impl Sampler {
+    /// Looks which sources there are.
+    pub fn new(device_number: Option<String>, cgroup: Option<&Cgroup>) -> Self {
+        let mut missing = Vec::new();
+        let pressure = cgroup
+            .and_then(Cgroup::pressure_file)
+            .unwrap_or_else(|| PathBuf::from("/proc/pressure/memory"));
+        let pressure = if pressure.exists() {
+            if pressure.starts_with("/proc") {
+                missing.push(
+                    "memory stalls are the whole system's: this cgroup has none of its own".into(),
+                );
+            }
+            Some(pressure)
+        } else {
+            missing.push("memory stalls: the kernel has no pressure stall information".into());
+            None
+        };
+        if cgroup.is_none() {
+            missing.push("refaults and lists are the whole system's: there is no cgroup".into());
+        }
+        if device_number.is_none() {
+            missing.push("device figures: the work directory is on no block device".into());
+        }
+        Self {
+            device_number,
+            pressure,
+            missing,
+        }
+    }
+
+    /// Reads everything once. What cannot be read stays 0.
+    pub fn sample(&self, cgroup: Option<&Cgroup>) -> Sample {
+        let statistics = cgroup.and_then(|cgroup| cgroup.memory_statistics().ok());
+        let system = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        let of_cgroup = |name: &str| statistics.as_ref().and_then(|text| value_of(text, name));
+        let of_system = |name: &str| value_of(&system, name).unwrap_or(0);
+        let pages = |name: &str| of_system(name) * 4096;
+        Sample {
+            at_ns: now_ns(),
+            refaults: of_cgroup("workingset_refault_file")
+                .unwrap_or_else(|| of_system("workingset_refault_file")),
+            major_faults: of_cgroup("pgmajfault").unwrap_or_else(|| of_system("pgmajfault")),
+            active_file_bytes: of_cgroup("active_file").unwrap_or_else(|| pages("nr_active_file")),
+            inactive_file_bytes: of_cgroup("inactive_file")
+                .unwrap_or_else(|| pages("nr_inactive_file")),
+            memory_stall_us: self
+                .pressure
+                .as_ref()
+                .and_then(|path| fs::read_to_string(path).ok())
+                .and_then(|text| stall_us(&text))
+                .unwrap_or(0),
+            dirtied_pages: of_system("nr_dirtied"),
+            device: self
+                .device_number
+                .as_ref()
+                .and_then(|number| device_of(&fs::read_to_string("/proc/diskstats").ok()?, number))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// The monotonic clock, as the driver reads it.
+pub fn now_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// `name value` lines, as in `memory.stat` of both versions and in `/proc/vmstat`.
+fn value_of(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(' ')?;
+        (key == name).then(|| value.trim().parse().ok())?
+    })
+}
+
+/// Total of the line `some …` of a pressure file, µs.
+fn stall_us(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    line.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+/// The line of a device given as `major:minor` (`Documentation/admin-guide/iostats.rst`).
+fn device_of(text: &str, number: &str) -> Option<DeviceSample> {
+    let (major, minor) = number.split_once(':')?;
+    text.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        if fields.len() < 14 || fields[0] != major || fields[1] != minor {
+            return None;
+        }
+        let field = |place: usize| fields[place].parse().unwrap_or(0);
+        Some(DeviceSample {
+            reads: field(3),
+            sectors_read: field(5),
+            read_ms: field(6),
+            writes: field(7),
+            sectors_written: field(9),
+            write_ms: field(10),
+            busy_ms: field(12),
+            weighted_ms: field(13),
+        })
+    })
+}
+
+/// Rates between two samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Rates {
+    /// Refaults a second.
+    pub refaults_per_second: f64,
+    /// Major faults a second.
+    pub major_faults_per_second: f64,
+    /// Memory stall, µs a second.
+    pub memory_stall_us_per_second: f64,
+    /// Pages dirtied a second.
+    pub dirty_pages_per_second: f64,
+    /// Reads of the device a second.
+    pub device_reads_per_second: f64,
+    /// MiB a second read from the device.
+    pub device_read_mib_per_second: f64,
+    /// MiB a second written to the device.
+    pub device_written_mib_per_second: f64,
+    /// Mean time of a read at the device, ms.
+    pub read_await_ms: f64,
+    /// Mean time of a write at the device, ms.
+    pub write_await_ms: f64,
+    /// Mean number of requests in flight.
+    pub queue_depth: f64,
+    /// Share of the time in which the device was busy, %.
+    pub utilisation_percent: f64,
+    /// Active list of file pages at the end, MiB.
+    pub active_file_mib: f64,
+}
+
+impl Rates {
+    /// From `before` to `after`.
+    pub fn between(before: &Sample, after: &Sample) -> Self {
+        let seconds = (after.at_ns.saturating_sub(before.at_ns)) as f64 / 1e9;
+        if seconds <= 0.0 {
+            return Self::default();
+        }
+        let delta = |before: u64, after: u64| after.saturating_sub(before) as f64;
+        let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let (from, to) = (&before.device, &after.device);
+        let (reads, writes) = (delta(from.reads, to.reads), delta(from.writes, to.writes));
+        let mib = |sectors: f64| sectors / 2048.0 / seconds;
+        Self {
+            refaults_per_second: delta(before.refaults, after.refaults) / seconds,
+            major_faults_per_second: delta(before.major_faults, after.major_faults) / seconds,
+            memory_stall_us_per_second: delta(before.memory_stall_us, after.memory_stall_us)
+                / seconds,
+            dirty_pages_per_second: delta(before.dirtied_pages, after.dirtied_pages) / seconds,
+            device_reads_per_second: reads / seconds,
+            device_read_mib_per_second: mib(delta(from.sectors_read, to.sectors_read)),
+            device_written_mib_per_second: mib(delta(from.sectors_written, to.sectors_written)),
+            read_await_ms: ratio(delta(from.read_ms, to.read_ms), reads),
+            write_await_ms: ratio(delta(from.write_ms, to.write_ms), writes),
+            queue_depth: delta(from.weighted_ms, to.weighted_ms) / 1000.0 / seconds,
+            utilisation_percent: delta(from.busy_ms, to.busy_ms) / 10.0 / seconds,
+            active_file_mib: after.active_file_bytes as f64 / (1 << 20) as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_of_memory_stat_are_read() {
+        let text = "cache 12\nworkingset_refault_file 7\nactive_file 4096\ntotal_active_file 1\n";
+        assert_eq!(value_of(text, "workingset_refault_file"), Some(7));
+        assert_eq!(value_of(text, "active_file"), Some(4096));
+        assert_eq!(value_of(text, "missing"), None);
+    }
+
+    #[test]
+    fn pressure_and_disk_lines_are_read() {
+        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull avg10=0.00 total=9\n";
+        assert_eq!(stall_us(text), Some(123));
+        let disks = " 254 0 vda 10 1 80 5 20 2 160 8 0 30 13 0 0 0 0\n 254 1 vda1 1 2\n";
+        let device = device_of(disks, "254:0").unwrap();
+        assert_eq!(
+            (device.reads, device.sectors_read, device.read_ms),
+            (10, 80, 5)
+        );
+        assert_eq!(
+            (device.writes, device.busy_ms, device.weighted_ms),
+            (20, 30, 13)
+        );
+        assert_eq!(device_of(disks, "254:1"), None);
+    }
+
+    #[test]
+    fn rates_are_per_second() {
+        let before = Sample::default();
+        let after = Sample {
+            at_ns: 2_000_000_000,
+            refaults: 10,
+            device: DeviceSample {
+                reads: 4,
+                read_ms: 8,
+                busy_ms: 1000,
+                ..DeviceSample::default()
+            },
+            ..Sample::default()
+        };
+        let rates = Rates::between(&before, &after);
+        assert_eq!(rates.refaults_per_second, 5.0);
+        assert_eq!(rates.read_await_ms, 2.0);
+        assert_eq!(rates.utilisation_percent, 50.0);
+        assert_eq!(Rates::between(&after, &before), Rates::default());
+    }
+}

@@ -1,0 +1,246 @@
+//! Several runs of one mode together: the median of each row and its spread. Percentiles of
+//! different runs are never averaged or merged.
+
+use crate::driver::Phase;
+use crate::measurement::{Percentiles, RunReport};
+use crate::sampler::Rates;
+
+/// Median, smallest and largest of a figure over the runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Spread {
+    /// Median; of an even number, the mean of the middle two.
+    pub median: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of these values.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (Some(min), Some(max)) = (values.first(), values.last()) else {
+            return Self::default();
+        };
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 {
+            values[middle]
+        } else {
+            (values[middle - 1] + values[middle]) / 2.0
+        };
+        Self {
+            median,
+            min: *min,
+            max: *max,
+        }
+    }
+}
+
+/// Whether less or more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Latencies, stalls.
+    Less,
+    /// Throughput.
+    More,
+    /// Neither: context.
+    Neither,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Row {
+    /// Phase, or none for figures of the whole run.
+    pub phase: Option<Phase>,
+    /// What it is, with its unit.
+    pub name: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// One spread a mode.
+    pub modes: Vec<Spread>,
+}
+
+type OfPercentiles = fn(&Percentiles) -> f64;
+type OfRates = fn(&Rates) -> f64;
+
+const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
+    ("service p50 µs", "response p50 µs", |p| p.p50),
+    ("service p90 µs", "response p90 µs", |p| p.p90),
+    ("service p99 µs", "response p99 µs", |p| p.p99),
+    ("service p99.9 µs", "response p99.9 µs", |p| p.p99_9),
+    ("service p99.99 µs", "response p99.99 µs", |p| p.p99_99),
+    ("service max µs", "response max µs", |p| p.max),
+    ("service mean µs", "response mean µs", |p| p.mean),
+];
+
+const RATES: [(&str, Better, OfRates); 11] = [
+    ("refaults/s", Better::Less, |r| r.refaults_per_second),
+    ("memory stall µs/s", Better::Less, |r| {
+        r.memory_stall_us_per_second
+    }),
+    ("dirty pages/s", Better::Neither, |r| {
+        r.dirty_pages_per_second
+    }),
+    ("active file MiB", Better::Neither, |r| r.active_file_mib),
+    ("device reads/s", Better::Neither, |r| {
+        r.device_reads_per_second
+    }),
+    ("device read MiB/s", Better::Neither, |r| {
+        r.device_read_mib_per_second
+    }),
+    ("device written MiB/s", Better::Neither, |r| {
+        r.device_written_mib_per_second
+    }),
+    ("device r_await ms", Better::Neither, |r| r.read_await_ms),
+    ("device w_await ms", Better::Neither, |r| r.write_await_ms),
+    ("device queue depth", Better::Neither, |r| r.queue_depth),
+    ("device utilisation %", Better::Neither, |r| {
+        r.utilisation_percent
+    }),
+];
+
+/// All rows, for the runs of each mode.
+pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut row = |phase, name, better, of: &dyn Fn(&RunReport) -> f64| {
+        rows.push(Row {
+            phase,
+            name,
+            better,
+            modes: modes
+                .iter()
+                .map(|runs| Spread::of(runs.iter().map(of)))
+                .collect(),
+        });
+    };
+    row(None, "compaction tax p99", Better::Less, &|run| {
+        run.compaction_tax_p99
+    });
+    row(None, "compaction tax p99.9", Better::Less, &|run| {
+        run.compaction_tax_p99_9
+    });
+    row(None, "compaction MiB/s", Better::More, &|run| {
+        run.compaction_mib_per_second
+    });
+    for phase in Phase::COUNTED {
+        let phase_of =
+            move |run: &RunReport, of: &dyn Fn(&crate::measurement::PhaseReport) -> f64| {
+                run.phase(phase).map_or(0.0, of)
+            };
+        for (name, _, of) in PERCENTILES {
+            row(Some(phase), name, Better::Less, &move |run| {
+                phase_of(run, &|report| of(&report.service_us))
+            });
+        }
+        for (_, name, of) in PERCENTILES {
+            row(Some(phase), name, Better::Less, &move |run| {
+                phase_of(run, &|report| of(&report.response_us))
+            });
+        }
+        row(Some(phase), "reads/s", Better::More, &move |run| {
+            phase_of(run, &|report| report.reads_per_second)
+        });
+        row(
+            Some(phase),
+            "reads under 40 µs %",
+            Better::More,
+            &move |run| phase_of(run, &|report| report.fast_reads_percent),
+        );
+        for (name, better, of) in RATES {
+            row(Some(phase), name, better, &move |run| {
+                phase_of(run, &|report| of(&report.rates))
+            });
+        }
+    }
+    rows
+}
+
+/// A figure may be so much worse before it counts as a loss.
+pub const TOLERANCE: f64 = 0.02;
+
+/// How a mode's median compares with the first mode's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Better by more than the tolerance, and the spreads do not overlap.
+    Wins,
+    /// Worse by more than the tolerance, and the spreads do not overlap.
+    Loses,
+    /// Worse by more than the tolerance, but the spreads overlap: within the noise.
+    LosesWithinNoise,
+    /// None of these.
+    Even,
+}
+
+impl Row {
+    /// The verdict on a mode.
+    pub fn verdict(&self, mode: usize) -> Verdict {
+        let (Some(first), Some(this)) = (self.modes.first(), self.modes.get(mode)) else {
+            return Verdict::Even;
+        };
+        let (worse, better, apart) = match self.better {
+            Better::Neither => return Verdict::Even,
+            Better::Less => (
+                this.median > first.median * (1.0 + TOLERANCE),
+                this.median < first.median * (1.0 - TOLERANCE),
+                this.min > first.max || this.max < first.min,
+            ),
+            Better::More => (
+                this.median < first.median * (1.0 - TOLERANCE),
+                this.median > first.median * (1.0 + TOLERANCE),
+                this.min > first.max || this.max < first.min,
+            ),
+        };
+        match (worse, better, apart) {
+            (true, _, true) => Verdict::Loses,
+            (true, _, false) => Verdict::LosesWithinNoise,
+            (_, true, true) => Verdict::Wins,
+            _ => Verdict::Even,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_is_between() {
+        assert_eq!(Spread::of([4.0, 1.0, 3.0, 2.0]).median, 2.5);
+        assert_eq!(
+            Spread::of([3.0, 1.0, 2.0]),
+            Spread {
+                median: 2.0,
+                min: 1.0,
+                max: 3.0
+            }
+        );
+        assert_eq!(Spread::of([]), Spread::default());
+    }
+
+    #[test]
+    fn a_loss_is_one_even_when_it_is_small() {
+        let row = |better, first: [f64; 3], second: [f64; 3]| Row {
+            phase: None,
+            name: "x",
+            better,
+            modes: vec![Spread::of(first), Spread::of(second)],
+        };
+        let first = [100.0, 101.0, 102.0];
+        let less = |second| row(Better::Less, first, second).verdict(1);
+        assert_eq!(less([104.0, 105.0, 106.0]), Verdict::Loses);
+        assert_eq!(less([99.0, 105.0, 106.0]), Verdict::LosesWithinNoise);
+        assert_eq!(less([101.0, 102.0, 103.0]), Verdict::Even);
+        assert_eq!(less([50.0, 51.0, 52.0]), Verdict::Wins);
+        assert_eq!(
+            row(Better::More, first, [50.0, 51.0, 52.0]).verdict(1),
+            Verdict::Loses
+        );
+        assert_eq!(
+            row(Better::Neither, first, [1.0, 1.0, 1.0]).verdict(1),
+            Verdict::Even
+        );
+    }
+}
