@@ -46,7 +46,7 @@ demo: build ## RocksDB under load and compaction, without and with Coldstream (u
 	    --html demo-report/report.html --json-file demo-report/report.json
 
 lab: build ## The full laboratory on RocksDB; options in LAB_ARGS (takes long)
-	$(COLDSTREAM) lab rocksdb --cases small,third,large,in-memory --runs 5 \
+	$(COLDSTREAM) lab rocksdb --cases small,third,most,large,in-memory --runs 5 \
 	    --html lab-results/report.html --json-file lab-results/report.json $(LAB_ARGS)
 
 bench: setup ## Measure the scan reader and the library's overhead

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use coldstream_policy::display_bytes;
+use coldstream_policy::DisplayBytes;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use crate::counter::Counter;
@@ -52,7 +52,7 @@ impl Snapshot {
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = |counter| display_bytes(self.get(counter));
+        let bytes = |counter| DisplayBytes(self.get(counter));
         write!(formatter, "direct {}", bytes(Counter::BytesDirect))?;
         for (name, counter) in [
             ("dontcache", Counter::BytesDontcache),
@@ -64,10 +64,13 @@ impl fmt::Display for Snapshot {
         }
         write!(
             formatter,
-            ", page cache {}, buffered {}; waited for {} % of windows; fallbacks: ",
+            ", page cache {}, buffered {}; waited for {} % of {} windows, window memory at most {}; \
+             fallbacks: ",
             bytes(Counter::BytesFromCache),
             bytes(Counter::BytesBuffered),
             self.windows_waited_percent(),
+            self.get(Counter::WindowsRead),
+            bytes(Counter::WindowMemoryPeakBytes),
         )?;
         let mut separator = "";
         for (reason, count) in self.fallbacks() {
@@ -138,7 +141,7 @@ mod tests {
     fn the_line_of_a_quiet_process() {
         assert_eq!(
             snapshot(&[]).to_string(),
-            "direct 0 B, page cache 0 B, buffered 0 B; waited for 0 % of windows; fallbacks: none"
+            "direct 0 B, page cache 0 B, buffered 0 B; waited for 0 % of 0 windows, window memory at most 0 B; fallbacks: none"
         );
     }
 

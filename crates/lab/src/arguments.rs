@@ -22,6 +22,8 @@ pub enum Case {
     Small,
     /// A third of the cache.
     Third,
+    /// Three quarters of the cache: about as much as it can hold beside a compaction.
+    Most,
     /// Three times the cache.
     Large,
     /// The whole data set fits in memory: nothing can be gained, nothing may be lost.
@@ -34,6 +36,7 @@ impl Case {
         match self {
             Case::Small => "small",
             Case::Third => "third",
+            Case::Most => "most",
             Case::Large => "large",
             Case::InMemory => "in-memory",
         }
@@ -45,8 +48,8 @@ impl Case {
 #[command(after_long_help = "\
 Examples:
   coldstream lab rocksdb
-      buffered, the engine's own direct writes and Coldstream, hot set a third of the cache
-  coldstream lab rocksdb --cases small,third,large,in-memory --runs 5 --html report.html
+      buffered, the engine's own direct writes and Coldstream, hot set three quarters of the cache
+  coldstream lab rocksdb --cases small,third,most,large,in-memory --html report.html
   coldstream lab rocksdb --modes buffered,coldstream:window,preload:/usr/lib/other.so
   coldstream lab rocksdb --engine-library ./librocksdbjni-linux64.so \\
       --modes buffered,direct-reads-writes,coldstream
@@ -72,7 +75,7 @@ pub struct RocksDbArgs {
     )]
     pub modes: Vec<Mode>,
     /// Sizes of the hot set
-    #[arg(long, value_delimiter = ',', default_value = "third", value_enum)]
+    #[arg(long, value_delimiter = ',', default_value = "most", value_enum)]
     pub cases: Vec<Case>,
     /// Where the hot keys lie
     #[arg(long, default_value = "scattered", value_enum)]
@@ -208,6 +211,7 @@ impl RocksDbArgs {
         let (limit, hot_keys) = match case {
             Case::Small => (sizes.memory_bytes, keys_in(cache_bytes / 20)),
             Case::Third => (sizes.memory_bytes, keys_in(cache_bytes / 3)),
+            Case::Most => (sizes.memory_bytes, keys_in(cache_bytes / 4 * 3)),
             Case::Large => (sizes.memory_bytes, keys_in(cache_bytes * 3)),
             // Two sorted runs, their successor, and room.
             Case::InMemory => (

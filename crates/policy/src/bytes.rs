@@ -17,19 +17,31 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// The size with the largest unit of which there is at least one: `1.2 GiB`, `3 MiB`, `0 B`.
-pub fn display_bytes(bytes: u64) -> String {
-    let (unit_bytes, unit) = match bytes {
-        0..=0x3FF => return format!("{bytes} B"),
-        0x400..=0xF_FFFF => (1_u64 << 10, "KiB"),
-        0x10_0000..=0x3FFF_FFFF => (1 << 20, "MiB"),
-        _ => (1 << 30, "GiB"),
-    };
-    if bytes.is_multiple_of(unit_bytes) || bytes >= 100 * unit_bytes {
-        format!("{} {unit}", bytes / unit_bytes)
-    } else {
-        format!("{:.1} {unit}", bytes as f64 / unit_bytes as f64)
+/// A size for people: the largest unit of which there is at least one, with one decimal (`1.2
+/// GiB`, `3 MiB`, `0 B`). Displaying it allocates nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DisplayBytes(pub u64);
+
+impl std::fmt::Display for DisplayBytes {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (shift, unit) = match self.0 {
+            0..=0x3FF => return write!(formatter, "{} B", self.0),
+            0x400..=0xF_FFFF => (10, "KiB"),
+            0x10_0000..=0x3FFF_FFFF => (20, "MiB"),
+            _ => (30, "GiB"),
+        };
+        let tenths = ((self.0 >> (shift - 10)) * 10) >> 10;
+        if tenths.is_multiple_of(10) || tenths >= 1000 {
+            write!(formatter, "{} {unit}", tenths / 10)
+        } else {
+            write!(formatter, "{}.{} {unit}", tenths / 10, tenths % 10)
+        }
     }
+}
+
+/// [`DisplayBytes`] as a text.
+pub fn display_bytes(bytes: u64) -> String {
+    DisplayBytes(bytes).to_string()
 }
 
 #[cfg(test)]
@@ -47,5 +59,7 @@ mod tests {
         assert_eq!(display_bytes(0), "0 B");
         assert_eq!(display_bytes(1 << 20), "1 MiB");
         assert_eq!(display_bytes((1 << 30) + (1 << 28)), "1.2 GiB");
+        assert_eq!(display_bytes(1023), "1023 B");
+        assert_eq!(display_bytes((500 << 20) + (1 << 19)), "500 MiB");
     }
 }

@@ -157,7 +157,8 @@ impl Config {
             ("COLDSTREAM_MEMORY_BYTES", Key::MemoryBytes),
             ("COLDSTREAM_LOG", Key::Log),
         ] {
-            config.set(variable, key, environment(variable))?;
+            let value = environment(variable).filter(|value| !value.is_empty());
+            config.set(variable, key, value)?;
         }
         Ok(config)
     }

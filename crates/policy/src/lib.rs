@@ -9,7 +9,7 @@ mod kind;
 mod role;
 mod treatment;
 
-pub use bytes::{display_bytes, parse_bytes};
+pub use bytes::{DisplayBytes, display_bytes, parse_bytes};
 pub use config::{Config, ConfigError, LogTarget, VARIABLES};
 pub use kind::FileKind;
 pub use role::{Profile, Role};

@@ -56,7 +56,8 @@ pub enum Profile {
 
 /// RocksDB names its pool threads `rocksdb:` plus the lower-case priority
 /// (`util/threadpool_imp.cc`, `StartBGThreads`). `rocksdb:user` runs the application's own
-/// asynchronous reads. Threads of subcompactions inherit the name of the thread that made them.
+/// asynchronous reads. Before 6.0 a number follows. Threads of subcompactions inherit the name of
+/// the thread that made them.
 const ROCKSDB: [(&[u8], Role); 3] = [
     (b"rocksdb:low", Role::Compaction),
     (b"rocksdb:bottom", Role::Compaction),
@@ -65,13 +66,14 @@ const ROCKSDB: [(&[u8], Role); 3] = [
 
 /// Cassandra's executors (4.1 to 6.0), as they begin. Linux keeps 15 characters; the JVM cuts
 /// the name behind them, newer ones in the middle, so that both ends must be looked at.
-const CASSANDRA: [(&[u8], Role); 6] = [
+const CASSANDRA: [(&[u8], Role); 7] = [
     (b"CompactionExecutor", Role::Compaction),
     (b"ValidationExecutor", Role::Validation),
     (b"PerDiskMemtableFlushWriter", Role::Flush),
     (b"MemtableFlushWriter", Role::Flush),
     (b"Stream-Deserializer", Role::Streaming),
     (b"Streaming-EventLoop", Role::Streaming),
+    (b"NettyStreaming-Outbound", Role::Streaming),
 ];
 
 /// Characters of a thread name that Linux keeps (`TASK_COMM_LEN` less the NUL).
@@ -123,7 +125,8 @@ impl Profile {
         let name = name.split(|byte| *byte == 0).next().unwrap_or(name);
         if self.includes(Profile::RocksDb) {
             for (known, role) in ROCKSDB {
-                if name == known {
+                let number = name.strip_prefix(known);
+                if number.is_some_and(|number| number.iter().all(u8::is_ascii_digit)) {
                     return role;
                 }
             }
@@ -186,6 +189,7 @@ mod tests {
             ("rocksdb:bottom", Role::Compaction),
             ("rocksdb:high", Role::Flush),
             ("rocksdb:user", Role::Foreground),
+            ("rocksdb:low12", Role::Compaction),
             ("rocksdb:lowly", Role::Foreground),
             ("rocksdb", Role::Foreground),
             ("CompactionExecu", Role::Compaction),
@@ -195,6 +199,7 @@ mod tests {
             ("MemtableFlushWr", Role::Flush),
             ("Stream-Deserial", Role::Streaming),
             ("Streaming-Event", Role::Streaming),
+            ("NettyStreaming-", Role::Streaming),
             ("ReadStage-1", Role::Foreground),
             ("SharedPool-Work", Role::Foreground),
             ("NonPeriodicTask", Role::Foreground),

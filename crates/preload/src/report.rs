@@ -2,10 +2,10 @@
 //! of log. A process that never reads a table as a background thread says nothing at all.
 
 use crate::settings::Settings;
-use coldstream_control::{Counter, Header, PageView, start_time_ticks};
+use coldstream_control::{Header, PageView, start_time_ticks};
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::{file, process};
-use coldstream_policy::Treatment;
+use coldstream_policy::{DisplayBytes, LogTarget, Treatment};
 use std::ffi::CStr;
 use std::io::Write;
 
@@ -101,27 +101,6 @@ fn own_start_time() -> Option<u64> {
     start_time_ticks(bytes.get(..read.ok()?)?)
 }
 
-/// A size with one decimal, without allocating.
-struct Size(u64);
-
-impl std::fmt::Display for Size {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let bytes = self.0;
-        let (shift, unit) = match bytes {
-            0..=0x3FF => return write!(formatter, "{bytes} B"),
-            0x400..=0xF_FFFF => (10, "KiB"),
-            0x10_0000..=0x3FFF_FFFF => (20, "MiB"),
-            _ => (30, "GiB"),
-        };
-        let tenths = ((bytes >> (shift - 10)) * 10) >> 10;
-        if tenths.is_multiple_of(10) {
-            write!(formatter, "{} {unit}", tenths / 10)
-        } else {
-            write!(formatter, "{}.{} {unit}", tenths / 10, tenths % 10)
-        }
-    }
-}
-
 /// Says what is in force, once a process.
 pub(crate) fn log_in_force(settings: &Settings, treatment: Treatment) {
     let config = &settings.config;
@@ -136,9 +115,9 @@ pub(crate) fn log_in_force(settings: &Settings, treatment: Treatment) {
         let _ = write!(
             line,
             " (window {}, {} in flight, at most {})",
-            Size(config.window_bytes as u64),
+            DisplayBytes(config.window_bytes as u64),
             config.windows_in_flight,
-            Size(config.memory_bytes as u64)
+            DisplayBytes(config.memory_bytes as u64)
         );
     }
     finish_line(settings, line);
@@ -147,43 +126,10 @@ pub(crate) fn log_in_force(settings: &Settings, treatment: Treatment) {
 /// Says what was done, at the end.
 pub(crate) fn log_summary(settings: &Settings, page: &PageView<'_>) {
     let mut line = start_line();
-    for (name, counter) in [
-        ("direct", Counter::BytesDirect),
-        (", dontcache", Counter::BytesDontcache),
-        (", window", Counter::BytesWindow),
-        (", page cache", Counter::BytesFromCache),
-        (", buffered", Counter::BytesBuffered),
-    ] {
-        let bytes = page.get(counter);
-        let always = matches!(
-            counter,
-            Counter::BytesDirect | Counter::BytesFromCache | Counter::BytesBuffered
-        );
-        if always || bytes > 0 {
-            let _ = write!(line, "{name} {}", Size(bytes));
-        }
+    if let Ok(snapshot) = page.snapshot() {
+        let _ = write!(line, "{snapshot}");
+        finish_line(settings, line);
     }
-    let windows = page.get(Counter::WindowsRead).max(1);
-    let _ = write!(
-        line,
-        "; waited for {} % of {} windows, window memory at most {}; fallbacks:",
-        page.get(Counter::WindowsWaited) * 100 / windows,
-        page.get(Counter::WindowsRead),
-        Size(page.get(Counter::WindowMemoryPeakBytes)),
-    );
-    let mut any = false;
-    for counter in Counter::ALL {
-        if let Some(reason) = counter.fallback_reason()
-            && page.get(counter) > 0
-        {
-            any = true;
-            let _ = write!(line, " {reason}={}", page.get(counter));
-        }
-    }
-    if !any {
-        let _ = write!(line, " none");
-    }
-    finish_line(settings, line);
 }
 
 /// Says why nothing is done, with a configuration that is not understood. Only for the
@@ -213,7 +159,7 @@ fn finish_line(settings: &Settings, mut line: Text<768>) {
     }
     // Standard error may have been closed and its number given to a file of the database:
     // written to only while it is the very file that it was at the start.
-    if settings.config.log == coldstream_policy::LogTarget::Stderr
+    if settings.config.log == LogTarget::Stderr
         && let Some(then) = settings.stderr
         && file::stamp(libc::STDERR_FILENO).is_ok_and(|now| now.same_inode(&then))
     {
@@ -237,18 +183,6 @@ mod tests {
             text(&directory),
             coldstream_control::directory_path(1000).to_str().unwrap()
         );
-    }
-
-    #[test]
-    fn sizes_read_well() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (64 << 20, "64 MiB"),
-            ((1 << 30) + (1 << 28), "1.2 GiB"),
-        ] {
-            assert_eq!(Size(bytes).to_string(), text);
-        }
     }
 
     #[test]
