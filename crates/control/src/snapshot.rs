@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(
             busy.to_string(),
             "direct 1.2 GiB, window 4 KiB, page cache 3 MiB, buffered 0 B; waited for 3 % of \
-             windows; fallbacks: filesystem=3 aio_unavailable=1"
+             200 windows, window memory at most 0 B; fallbacks: filesystem=3 aio_unavailable=1"
         );
     }
 
