@@ -21,6 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 /// Descriptors of our own start here, or at half of what the process may open.
 const LOWEST_DESCRIPTOR_MAX: u64 = 8192;
+/// Of the descriptors that a process may open, Coldstream takes one in so many at most.
+const DESCRIPTORS_SHARE: u64 = 8;
+/// A process that may open fewer gets no descriptors of ours at all.
+const DESCRIPTORS_MIN: u64 = 64;
 
 /// Everything that Coldstream knows of this process.
 #[repr(C)]
@@ -30,10 +34,12 @@ pub(crate) struct Books {
     state: AtomicU32,
     process_id: AtomicI32,
     lowest_descriptor: AtomicI32,
+    /// Descriptors of our own, now and at most.
+    private_descriptors: AtomicU32,
+    private_descriptors_max: AtomicU32,
     /// The status page's words; null before the first table.
     page: AtomicPtr<PageView<'static>>,
     page_memory: FutexLock<Option<PageView<'static>>>,
-    in_force_said: AtomicBool,
     pub(crate) filesystems: Filesystems,
     pub(crate) inodes: Inodes,
     pub(crate) scanner: Scanner,
@@ -42,6 +48,10 @@ pub(crate) struct Books {
 const STATE_EMPTY: u32 = 0;
 const STATE_OPEN: u32 = 1;
 const STATE_FAILED: u32 = 2;
+
+/// Whether the process, or the one that it was forked from, has said what is in force: outside
+/// the books on purpose, so that a forked child does not say it again.
+static IN_FORCE_SAID: AtomicBool = AtomicBool::new(false);
 
 static BOOKS: AtomicPtr<Books> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -99,9 +109,16 @@ impl Books {
         }
         self.process_id
             .store(process::process_id(), Ordering::Relaxed);
-        let lowest = (process::descriptor_limit() / 2).min(LOWEST_DESCRIPTOR_MAX);
-        self.lowest_descriptor
-            .store(lowest as i32, Ordering::Relaxed);
+        let limit = process::descriptor_limit();
+        self.lowest_descriptor.store(
+            (limit / 2).min(LOWEST_DESCRIPTOR_MAX) as i32,
+            Ordering::Relaxed,
+        );
+        if limit >= DESCRIPTORS_MIN {
+            let most = (limit / DESCRIPTORS_SHARE).min(LOWEST_DESCRIPTOR_MAX);
+            self.private_descriptors_max
+                .store(most as u32, Ordering::Relaxed);
+        }
         let config = &settings.config;
         let configured = self.scanner.configure(scan::Settings {
             window_bytes: config.window_bytes,
@@ -137,7 +154,7 @@ impl Books {
 
     /// Whether this is the first time that somebody asks.
     pub(crate) fn first_to_say_what_is_in_force(&self) -> bool {
-        !self.in_force_said.swap(true, Ordering::Relaxed)
+        !IN_FORCE_SAID.swap(true, Ordering::Relaxed)
     }
 
     /// Enters a descriptor that `open` returned for `path`.
@@ -298,6 +315,17 @@ impl Books {
         });
     }
 
+    /// The application has run out of descriptors (`EMFILE`): gives all of Coldstream's own up,
+    /// and says whether there were any, so that the call is worth another try.
+    #[cold]
+    pub(crate) fn make_room(&self) -> bool {
+        let any = self.private_descriptors.load(Ordering::Relaxed) > 0;
+        if any {
+            self.before_range_is_taken(0, u32::MAX, false);
+        }
+        any
+    }
+
     /// The content of the file behind a descriptor changed, or is about to.
     #[inline]
     pub(crate) fn note_change(&self, descriptor: i32) {
@@ -348,7 +376,7 @@ impl Books {
         if let Some(page) = self.page()
             && self.are_ours()
         {
-            if self.in_force_said.load(Ordering::Relaxed) {
+            if page.get(Counter::BackgroundReads) > 0 {
                 self.note_memory();
                 report::log_summary(settings, page);
             }
@@ -373,12 +401,19 @@ impl Host for Books {
         }
     }
 
+    fn may_open(&self) -> bool {
+        self.private_descriptors.load(Ordering::Relaxed)
+            < self.private_descriptors_max.load(Ordering::Relaxed)
+    }
+
     fn opened(&self, descriptor: i32, slot: u32) {
+        self.private_descriptors.fetch_add(1, Ordering::Relaxed);
         // If there is no room for it in the table it is simply not hidden.
         let _ = self.descriptors.put(descriptor, Entry::Private(slot));
     }
 
     fn closing(&self, descriptor: i32) {
+        self.private_descriptors.fetch_sub(1, Ordering::Relaxed);
         if let Some(Entry::Private(_)) = self.descriptors.get(descriptor) {
             self.descriptors.take(descriptor);
         }

@@ -17,7 +17,7 @@ impl Drop for ErrnoGuard {
     }
 }
 
-fn get() -> c_int {
+pub(crate) fn get() -> c_int {
     // SAFETY: libc returns the address of this thread's errno.
     unsafe { *libc::__errno_location() }
 }

@@ -27,6 +27,9 @@ impl PrivateDescriptor {
         slot: u32,
         host: &H,
     ) -> Result<Self, Reason> {
+        if !host.may_open() {
+            return Err(Reason::DescriptorLimit);
+        }
         let flags = libc::O_RDONLY | MARK | extra_flags;
         let low = reopen(descriptor, flags).map_err(reason_of)?;
         // The application's next open must get the number it would have got without us.

@@ -406,9 +406,12 @@ impl Stream {
         while self.in_flight > 0 {
             if self.take_completions(1).is_err() {
                 // Destroying the context waits for the device: afterwards nothing is in flight.
+                // A context that failed once is not tried again: making one takes milliseconds.
                 aio::destroy(self.context);
                 self.context = 0;
+                self.context_refused = true;
                 self.in_flight = 0;
+                host.count(Event::AsynchronousUnavailable, 1);
             }
         }
         for step in 0..self.count {

@@ -1,5 +1,6 @@
 //! Closing and duplicating: the books follow descriptors, and hide Coldstream's own.
 
+use super::with_room;
 use crate::books::{self, Visible};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
@@ -66,7 +67,7 @@ interpose! {
         next()
     }
     fn dup(descriptor: c_int) -> c_int |next| {
-        note_duplicate(descriptor, next())
+        note_duplicate(descriptor, with_room(next))
     }
     fn dup2(descriptor: c_int, target: c_int) -> c_int |next| {
         before_target_is_taken(descriptor, target);
@@ -77,10 +78,10 @@ interpose! {
         note_duplicate(descriptor, next())
     }
     fn fcntl(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
-        after_fcntl(descriptor, command, argument, next())
+        after_fcntl(descriptor, command, argument, with_room(next))
     }
     fn fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
-        after_fcntl(descriptor, command, argument, next())
+        after_fcntl(descriptor, command, argument, with_room(next))
     }
 }
 

@@ -16,7 +16,22 @@ mod name;
 mod open;
 mod read;
 
-use crate::{books, report, settings};
+use crate::{books, errno, report, settings};
+use libc::c_int;
+
+/// Makes a call that opens a descriptor; once more if it failed for want of one that
+/// Coldstream has.
+#[inline]
+fn with_room(call: impl Fn() -> c_int) -> c_int {
+    let result = call();
+    if result < 0
+        && errno::get() == libc::EMFILE
+        && books::get().is_some_and(books::Books::make_room)
+    {
+        return call();
+    }
+    result
+}
 
 /// Runs before the application's `main`, and before most other constructors.
 extern "C" fn construct() {

@@ -1,5 +1,6 @@
 //! Opening: what is opened under a table's name enters the books.
 
+use super::with_room;
 use crate::books;
 use crate::errno::ErrnoGuard;
 use crate::next::interpose;
@@ -24,42 +25,42 @@ const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 interpose! {
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, flags) }
+        unsafe { note(with_room(next), path, flags) }
     }
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, flags) }
+        unsafe { note(with_room(next), path, flags) }
     }
     fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, flags) }
+        unsafe { note(with_room(next), path, flags) }
     }
     fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, flags) }
+        unsafe { note(with_room(next), path, flags) }
     }
     fn creat(path: *const c_char, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, CREATE) }
+        unsafe { note(with_room(next), path, CREATE) }
     }
     fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, CREATE) }
+        unsafe { note(with_room(next), path, CREATE) }
     }
     fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, flags) }
+        unsafe { note(with_room(next), path, flags) }
     }
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, flags) }
+        unsafe { note(with_room(next), path, flags) }
     }
     fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, flags) }
+        unsafe { note(with_room(next), path, flags) }
     }
     fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(next(), path, flags) }
+        unsafe { note(with_room(next), path, flags) }
     }
 }

@@ -1,0 +1,95 @@
+//! What a process decides with the first background read holds for its life: it must not depend
+//! on what the foreground happens to do to the file at that moment.
+
+use crate::subject::{self, calls, raw};
+use crate::support::files::{self, SETTLE};
+use crate::support::library::Preload;
+use crate::support::places::{self, Filesystem};
+use crate::support::random::Random;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const TABLE: &std::ffi::CStr = c"000001.sst";
+const SIZE_BYTES: u64 = 4 << 20;
+
+/// What the subject does: the foreground reads pages here and there, which come and go, while
+/// a background thread makes its first reads.
+pub fn run() {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let over = &over;
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                let mut bytes = [0_u8; 4096];
+                let file = std::fs::File::open("000001.sst").unwrap();
+                // SAFETY: no memory is passed; then a page of room.
+                unsafe { calls::posix_fadvise64(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
+                while !over.load(Ordering::Relaxed) {
+                    let offset = random.below(SIZE_BYTES / 4096) * 4096;
+                    // SAFETY: as above.
+                    unsafe {
+                        calls::pread64(
+                            file.as_raw_fd(),
+                            bytes.as_mut_ptr().cast(),
+                            4096,
+                            offset as i64,
+                        )
+                    };
+                    if random.once_in(100) {
+                        raw::drop_clean_pages(TABLE);
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            let mut bytes = [0_u8; 4096];
+            // SAFETY: NUL-terminated strings; a page of room.
+            unsafe {
+                calls::prctl(libc::PR_SET_NAME, c"rocksdb:low".as_ptr());
+                let file = calls::open64(TABLE.as_ptr(), libc::O_RDONLY, 0);
+                for offset in (0..1 << 20).step_by(4096) {
+                    calls::pread64(file, bytes.as_mut_ptr().cast(), 4096, offset);
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+fn busy(filesystem: Filesystem) {
+    let Some(place) = places::on(filesystem) else {
+        return;
+    };
+    let records = places::on_disk();
+    let (journal, log) = (records.path().join("journal"), records.path().join("log"));
+    files::create(&place.path().join("000001.sst"), 1, SIZE_BYTES);
+    std::thread::sleep(SETTLE);
+    const RUNS: usize = 20;
+    for _ in 0..RUNS {
+        subject::program("busy", place.path(), &journal)
+            .run_with(&Preload::logging_to(&log))
+            .well();
+    }
+    let text = std::fs::read_to_string(&log).unwrap();
+    let direct = text
+        .lines()
+        .filter(|line| line.contains("tables: direct"))
+        .count();
+    assert_eq!(
+        direct, RUNS,
+        "the others gave direct reads up for good:\n{text}"
+    );
+}
+
+#[test]
+fn a_busy_file_is_read_directly_all_the_same() {
+    busy(Filesystem::Ext4);
+}
+
+#[test]
+fn a_busy_file_is_read_directly_all_the_same_on_xfs() {
+    busy(Filesystem::Xfs);
+}

@@ -1,0 +1,35 @@
+//! The list of interposed symbols, kept in one place, against what the library exports.
+
+use crate::subject::calls;
+use crate::support::process::Program;
+use crate::support::{library, tools};
+use std::collections::BTreeSet;
+
+#[test]
+fn the_library_exports_what_the_tests_exercise_and_nothing_else() {
+    let Some(nm) = tools::find("nm") else { return };
+    let listing = Program::new(nm)
+        .arguments(["-D", "--defined-only"])
+        .argument(library::path())
+        .run()
+        .well()
+        .text();
+    let exported: BTreeSet<&str> = listing
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .map(|symbol| symbol.split('@').next().unwrap_or(symbol))
+        .collect();
+    let interposed: BTreeSet<&str> = calls::INTERPOSED.iter().copied().collect();
+    let missing: Vec<_> = interposed.difference(&exported).collect();
+    assert!(missing.is_empty(), "not exported: {missing:?}");
+    let unknown: Vec<_> = exported.difference(&interposed).collect();
+    assert!(
+        unknown.is_empty(),
+        "exported, but no test makes these calls (tests/subject/calls.rs): {unknown:?}"
+    );
+    let plain: Vec<_> = calls::PLAIN
+        .iter()
+        .filter(|symbol| exported.contains(*symbol))
+        .collect();
+    assert!(plain.is_empty(), "not to be interposed: {plain:?}");
+}

@@ -1,0 +1,119 @@
+//! Calls that always fail, as under a container's filter or on an old kernel, and resources
+//! that are used up.
+
+use crate::support::library::Preload;
+use crate::support::{places, skip, tools};
+use crate::{check, expected, scan};
+
+/// `cachestat(2)`, the same number on every architecture.
+const SYS_CACHESTAT: i64 = 451;
+
+/// Scans while calls of that number (with these bits in their third argument) fail.
+fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) {
+    let directory = places::on_disk();
+    let deny = tools::compile("deny.c", directory.path(), "deny", &[]);
+    let mut launcher = Vec::new();
+    for (number, errno, mask) in calls {
+        launcher.push(deny.to_str().unwrap().to_owned());
+        launcher.push(number.to_string());
+        launcher.push(errno.to_string());
+        launcher.extend(mask.map(|mask| mask.to_string()));
+        launcher.push("--".into());
+    }
+    // 101: the filter cannot be installed.
+    let tried = crate::support::process::Program::new(&launcher[0])
+        .arguments(&launcher[1..])
+        .argument("/bin/true")
+        .run();
+    if !tried.status.success() {
+        skip(&format!(
+            "no filter of system calls can be made here: {tried:?}"
+        ));
+        return;
+    }
+    check(
+        &format!("{calls:?} {preload:?}"),
+        "scans",
+        &launcher,
+        preload,
+    );
+}
+
+#[test]
+fn residency_cannot_be_asked() {
+    for reads in ["auto", "window"] {
+        let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
+        for errno in [libc::ENOSYS, libc::EPERM, libc::EINVAL] {
+            deny(&[(SYS_CACHESTAT, errno, None)], &preload);
+            deny(
+                &[
+                    (SYS_CACHESTAT, errno, None),
+                    (libc::SYS_mincore, libc::ENOSYS, None),
+                ],
+                &preload,
+            );
+        }
+    }
+}
+
+#[test]
+fn direct_opens_are_refused() {
+    for errno in [libc::EINVAL, libc::EPERM, libc::EMFILE] {
+        deny(
+            &[(libc::SYS_openat, errno, Some(libc::O_DIRECT))],
+            &Preload::quiet(),
+        );
+        // The library's mark on the descriptors of its own, which scans never use.
+        deny(
+            &[(libc::SYS_openat, errno, Some(libc::O_NONBLOCK))],
+            &Preload::quiet(),
+        );
+    }
+}
+
+#[test]
+fn asynchronous_reads_do_not_exist() {
+    let all = |errno| {
+        [
+            (libc::SYS_io_setup, errno, None),
+            (libc::SYS_io_submit, errno, None),
+        ]
+    };
+    deny(&all(libc::ENOSYS), &Preload::quiet());
+    deny(&all(libc::EPERM), &Preload::quiet());
+}
+
+#[test]
+fn the_kernel_is_an_old_one() {
+    // No statx, no cachestat, no preadv2 flags, no MADV_WIPEONFORK.
+    let calls = [
+        (libc::SYS_statx, libc::ENOSYS, None),
+        (SYS_CACHESTAT, libc::ENOSYS, None),
+        (libc::SYS_preadv2, libc::ENOSYS, None),
+    ];
+    deny(&calls, &Preload::quiet());
+    let advice = libc::MADV_WIPEONFORK & libc::MADV_DONTDUMP;
+    deny(
+        &[(libc::SYS_madvise, libc::EINVAL, Some(advice))],
+        &Preload::quiet(),
+    );
+}
+
+#[track_caller]
+fn short_of(role: &str) {
+    for reads in ["auto", "window", "dontcache"] {
+        let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
+        let (lines, ended) = scan(role, |program| program.run_with(&preload));
+        assert_eq!(lines, expected(), "reads = {reads}: {ended:?}");
+    }
+}
+
+#[test]
+fn there_are_no_descriptors_left() {
+    short_of("scans with few descriptors");
+}
+
+#[test]
+fn there_is_no_address_space_left() {
+    short_of("scans with little address space");
+}

@@ -1,0 +1,92 @@
+//! A device that cannot read some of its blocks: what can be read is right, and whatever the
+//! kernel could read for the application it still gets.
+
+use crate::subject::journal::Journal;
+use crate::subject::{self, calls, raw};
+use crate::support::files::{self, SETTLE};
+use crate::support::library::Preload;
+use crate::support::places::{self, Filesystem};
+use std::collections::BTreeSet;
+
+const TABLE: &std::ffi::CStr = c"000001.sst";
+const CHUNK_BYTES: usize = 4096;
+
+/// Reads every chunk, three times over, and writes down which could be read.
+pub fn run() {
+    let mut journal = subject::own_journal();
+    // SAFETY: NUL-terminated strings.
+    let file = unsafe {
+        calls::prctl(libc::PR_SET_NAME, c"rocksdb:low".as_ptr());
+        calls::open64(TABLE.as_ptr(), libc::O_RDONLY, 0)
+    };
+    let size_bytes = raw::size_bytes(file);
+    let mut bytes = vec![0; CHUNK_BYTES];
+    for round in 0..3 {
+        raw::drop_pages(TABLE);
+        std::thread::sleep(SETTLE);
+        for offset in (0..size_bytes).step_by(CHUNK_BYTES) {
+            // SAFETY: the buffer has room for a chunk.
+            let read = unsafe {
+                calls::pread64(file, bytes.as_mut_ptr().cast(), CHUNK_BYTES, offset as i64)
+            };
+            let error = std::io::Error::last_os_error().raw_os_error();
+            if read == CHUNK_BYTES as isize {
+                let wrong = files::first_difference(5, offset, &bytes);
+                assert_eq!(wrong, None, "round {round}, read at {offset}");
+                journal.line(&format!("read {round} {offset}"));
+            } else {
+                assert_eq!(
+                    (read, error),
+                    (-1, Some(libc::EIO)),
+                    "round {round}, {offset}"
+                );
+            }
+        }
+    }
+    journal.line("end");
+}
+
+#[test]
+fn what_a_failing_device_can_read_is_read() {
+    let Some(place) = places::on(Filesystem::Ext4) else {
+        return;
+    };
+    let Some(image) = place.image() else { return };
+    let work = place.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    files::create(&work.join("000001.sst"), 5, 48 << 20);
+    let records = places::on_disk();
+    let journal = records.path().join("journal");
+    let run = |preload: Option<&Preload>| -> BTreeSet<String> {
+        let _ = std::fs::remove_file(&journal);
+        let program = subject::program("damaged", &work, &journal);
+        match preload {
+            Some(preload) => program.run_with(preload).well(),
+            None => program.run().well(),
+        };
+        Journal::read(&journal).into_iter().collect()
+    };
+    let all = run(None).len();
+    // The blocks behind this place of the device are gone.
+    let image_bytes = std::fs::metadata(&image).unwrap().len();
+    let damaged = std::fs::File::options().write(true).open(&image).unwrap();
+    let mut cut = image_bytes;
+    let plain = loop {
+        cut = cut * 3 / 4;
+        damaged.set_len(cut).unwrap();
+        let plain = run(None);
+        if plain.len() < all {
+            break plain;
+        }
+        assert!(cut > 1 << 20, "no block of the table is anywhere");
+    };
+    println!("{} of {all} reads of a damaged device succeed", plain.len());
+    for reads in ["direct", "window", "dontcache"] {
+        let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
+        let with = run(Some(&preload));
+        let missing: Vec<_> = plain.difference(&with).take(5).collect();
+        assert!(missing.is_empty(), "reads = {reads}: not read: {missing:?}");
+    }
+    // Lets the filesystem be unmounted without errors of its own.
+    damaged.set_len(image_bytes).unwrap();
+}

@@ -1,0 +1,68 @@
+//! Faults in the library's own calls: whatever fails there, the application sees what it would
+//! have seen. Every fault is made from outside, in calls that only the library makes.
+
+#[path = "../subject/mod.rs"]
+mod subject;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod denied;
+mod device;
+mod scans;
+mod traced;
+
+use crate::subject::journal::Journal;
+use crate::support::library::Preload;
+use crate::support::places;
+use crate::support::process::Ended;
+use std::sync::OnceLock;
+
+/// Not a test: what this executable does when another test has started it as a subject.
+#[test]
+#[ignore = "started by the other tests, in a process of its own"]
+fn subject_entry() {
+    match subject::role().as_deref() {
+        Some("scans") => scans::run(scans::Limits::None),
+        Some("scans with few descriptors") => scans::run(scans::Limits::Descriptors),
+        Some("scans with little address space") => scans::run(scans::Limits::AddressSpace),
+        Some("damaged") => device::run(),
+        Some(role) => panic!("no subject is called {role}"),
+        None => {}
+    }
+}
+
+/// What the scans see without the library.
+fn expected() -> &'static [String] {
+    static LINES: OnceLock<Vec<String>> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let (lines, ended) = scan("scans", |program| program.run());
+        assert_eq!(lines.last().map(String::as_str), Some("end"), "{ended:?}");
+        lines
+    })
+}
+
+/// Runs scans in a directory of their own; what they saw, and how they ended.
+fn scan(role: &str, run: impl FnOnce(&support::process::Program) -> Ended) -> (Vec<String>, Ended) {
+    let directory = places::on_disk();
+    let work = directory.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let journal = directory.path().join("journal");
+    let ended = run(&subject::program(role, &work, &journal));
+    (Journal::read(&journal), ended)
+}
+
+/// Fails if the scans under this launcher see anything else than without the library.
+#[track_caller]
+fn check(what: &str, role: &str, launcher: &[String], preload: &Preload) {
+    let expected = expected();
+    let (lines, ended) = scan(role, |program| program.run_under(launcher, preload));
+    let place =
+        (0..expected.len().max(lines.len())).find(|&line| expected.get(line) != lines.get(line));
+    if let Some(place) = place {
+        panic!(
+            "{what}, line {place}\nwithout: {:?}\nwith:    {:?}\n{ended:?}",
+            expected.get(place),
+            lines.get(place)
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! The subject: background threads scan tables in several ways, at the same time, then a child
+//! does. What they see is written down in a fixed order. After the start it makes no call that
+//! faults are injected into.
+
+use crate::subject::execute::reads;
+use crate::subject::{self, calls, raw};
+use crate::support::files::{Hash, SETTLE, fill};
+use std::ffi::CStr;
+use std::fmt::Write;
+
+/// What the process is short of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Limits {
+    None,
+    Descriptors,
+    AddressSpace,
+}
+
+const TABLES: [(&CStr, usize); 4] = [
+    (c"000001.sst", (1 << 20) + 77),
+    (c"000002.ldb", 3 << 18),
+    (c"nb-1-big-Data.db", (2 << 20) + 4096),
+    (c"000003.sst", 5000),
+];
+
+/// A way to scan: name of the thread, table, first offset, chunk.
+const SCANS: [(&CStr, usize, u64, usize); 6] = [
+    (c"rocksdb:low", 0, 0, 4096),
+    (c"rocksdb:low", 0, 300_000, 16_384),
+    (c"CompactionExecu", 1, 0, 4122),
+    (c"CompactionExecu", 2, 0, 65_536),
+    (c"ValidationExecu", 2, 1 << 20, 262_144),
+    (c"rocksdb:bottom", 3, 0, 1000),
+];
+
+fn limit(resource: libc::__rlimit_resource_t, value: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: value,
+        rlim_max: value,
+    };
+    // SAFETY: reads one structure.
+    assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
+}
+
+/// Bytes of address space that are in use.
+fn address_space_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
+    pages * 4096
+}
+
+pub fn run(limits: Limits) {
+    let mut journal = subject::own_journal();
+    for (identity, (path, size_bytes)) in TABLES.iter().enumerate() {
+        let file = raw::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC);
+        let mut bytes = vec![0; *size_bytes];
+        fill(identity as u64, 0, &mut bytes);
+        assert!(raw::write_at(file, &bytes, 0));
+        raw::close(file);
+        raw::drop_pages(path);
+    }
+    std::thread::sleep(SETTLE);
+    match limits {
+        Limits::None => {}
+        // The tables, and the pipe to a child.
+        Limits::Descriptors => limit(libc::RLIMIT_NOFILE, 3 + TABLES.len() as u64 + 2),
+        Limits::AddressSpace => limit(libc::RLIMIT_AS, address_space_bytes() + (48 << 20)),
+    }
+    // SAFETY: NUL-terminated paths.
+    let files = TABLES.map(|(path, _)| unsafe { calls::open64(path.as_ptr(), libc::O_RDONLY, 0) });
+    for _ in 0..3 {
+        let texts: Vec<String> = std::thread::scope(|scope| {
+            let threads: Vec<_> = SCANS
+                .iter()
+                .map(|scan| scope.spawn(move || scan_all(files[scan.1], *scan)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        for text in texts {
+            journal.line(&text);
+        }
+        for (path, _) in TABLES {
+            raw::drop_pages(path);
+        }
+    }
+    journal.line(&child(files));
+    journal.line("end");
+}
+
+fn scan_all(file: i32, (name, table, first, chunk): (&CStr, usize, u64, usize)) -> String {
+    // SAFETY: the name is NUL-terminated.
+    unsafe { calls::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    let mut bytes = vec![0_u8; chunk];
+    let mut hash = Hash::new();
+    let mut offset = first;
+    let last = loop {
+        let buffer = bytes.as_mut_ptr();
+        let read = reads::positional("pread64", file, buffer, chunk, offset as i64, 0);
+        if read <= 0 {
+            break read;
+        }
+        hash.add(&bytes[..read as usize]);
+        offset += read as u64;
+    };
+    let errno = std::io::Error::last_os_error()
+        .raw_os_error()
+        .filter(|_| last < 0);
+    format!("{name:?} table {table} by {chunk}: {first} to {offset}, {errno:?} {hash}")
+}
+
+/// A forked child scans through the descriptors that it inherited, and one of its own.
+fn child(files: [i32; TABLES.len()]) -> String {
+    let [out, into] = raw::pipe();
+    // SAFETY: the child reads and ends by a system call.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let mut text = String::new();
+        let _ = write!(text, "{} ", scan_all(files[0], SCANS[0]));
+        // SAFETY: NUL-terminated path, no memory.
+        let again = unsafe {
+            calls::close(files[2]);
+            calls::open64(TABLES[2].0.as_ptr(), libc::O_RDONLY, 0)
+        };
+        let _ = write!(text, "{again} {}", scan_all(again, SCANS[3]));
+        raw::write(into, text.as_bytes());
+        raw::exit(0);
+    }
+    raw::close(into);
+    let mut text = vec![0; 4096];
+    let length = raw::read_all(out, &mut text);
+    raw::close(out);
+    let mut status = 0;
+    // SAFETY: waits for the child.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    format!("{status:x} {}", String::from_utf8_lossy(&text[..length]))
+}

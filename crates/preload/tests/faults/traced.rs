@@ -1,0 +1,218 @@
+//! Faults made by `strace`: in the first, the n-th, or every call.
+
+use crate::check;
+use crate::support::library::Preload;
+use crate::support::process::Program;
+use crate::support::{long, places, skip, tools};
+use std::path::Path;
+
+/// A tracer that can trace here, if there is one.
+fn tracer() -> Option<String> {
+    let strace = tools::find("strace")?;
+    let tried = Program::new(&strace)
+        .arguments(["-f", "-qq", "-o", "/dev/null", "/bin/true"])
+        .run();
+    if !tried.status.success() {
+        skip(&format!("strace may not trace here: {tried:?}"));
+        return None;
+    }
+    Some(strace.to_str()?.to_owned())
+}
+
+/// Scans with faults in `call`, and tells how many were made.
+fn inject(strace: &str, call: &str, options: &[&str], fault: &str, preload: &Preload) -> usize {
+    let directory = places::on_disk();
+    let trace = directory.path().join("trace");
+    let launcher = launcher(strace, call, options, fault, &trace);
+    let what = format!("{call}:{fault} {options:?} {preload:?}");
+    check(&what, "scans", &launcher, preload);
+    let traced = std::fs::read_to_string(&trace).unwrap_or_default();
+    traced
+        .lines()
+        .filter(|line| line.contains("(INJECTED)"))
+        .count()
+}
+
+fn launcher(strace: &str, call: &str, options: &[&str], fault: &str, trace: &Path) -> Vec<String> {
+    let mut words: Vec<String> = [strace, "-f", "-qq", "-o", trace.to_str().unwrap()]
+        .map(str::to_owned)
+        .to_vec();
+    if options.is_empty() {
+        words.push("--seccomp-bpf".into());
+    }
+    words.extend(options.iter().map(|option| option.to_string()));
+    words.push("-e".into());
+    words.push(format!("trace={call}"));
+    words.push("-e".into());
+    words.push(format!("inject={call}:{fault}"));
+    words
+}
+
+const WHEN: [&str; 4] = ["when=1", "when=3", "when=2+3", "when=1+1"];
+
+/// Makes each fault at each time; there must have been some.
+fn each(call: &str, options: &[&str], errors: &[&str], preload: &Preload) {
+    let Some(strace) = tracer() else { return };
+    let mut injected = 0;
+    for (number, error) in errors.iter().enumerate() {
+        for (place, when) in WHEN.iter().enumerate() {
+            // An interrupted wait is made again: interrupted for ever it would never end.
+            if (*error == "EINTR" && *when == "when=1+1")
+                // The short form makes each fault, and makes faults at each time, but not both.
+                || (!long() && number % 2 != place % 2)
+            {
+                continue;
+            }
+            injected += inject(
+                &strace,
+                call,
+                options,
+                &format!("error={error}:{when}"),
+                preload,
+            );
+        }
+    }
+    assert!(
+        injected > 0,
+        "{call} was never called: nothing has been tested"
+    );
+}
+
+#[test]
+fn asynchronous_contexts_cannot_be_made() {
+    each(
+        "io_setup",
+        &[],
+        &["EAGAIN", "ENOSYS", "ENOMEM", "EPERM"],
+        &Preload::quiet(),
+    );
+}
+
+#[test]
+fn reads_cannot_be_submitted() {
+    each(
+        "io_submit",
+        &[],
+        &["EAGAIN", "EINVAL", "ENOMEM", "EIO", "EBADF"],
+        &Preload::quiet(),
+    );
+}
+
+#[test]
+fn completions_cannot_be_taken() {
+    each(
+        "io_getevents",
+        &[],
+        &["EINTR", "EINVAL", "EIO", "ENOSYS"],
+        &Preload::quiet(),
+    );
+}
+
+#[test]
+fn files_cannot_be_looked_at() {
+    each(
+        "fstat",
+        &[],
+        &["EIO", "ENOMEM", "EBADF", "EOVERFLOW"],
+        &Preload::quiet(),
+    );
+    each(
+        "statx",
+        &[],
+        &["ENOSYS", "EINVAL", "EPERM"],
+        &Preload::quiet(),
+    );
+    each("fstatfs", &[], &["ENOSYS", "EIO"], &Preload::quiet());
+}
+
+#[test]
+fn descriptors_cannot_be_moved_or_marked() {
+    each(
+        "fcntl",
+        &[],
+        &["EMFILE", "EINVAL", "EBADF", "EPERM"],
+        &Preload::quiet(),
+    );
+}
+
+#[test]
+fn files_cannot_be_opened_once_more() {
+    // Tables have the first free numbers; paths are compared as they are given.
+    let paths = [
+        "-P",
+        "/proc/self/fd/3",
+        "-P",
+        "/proc/self/fd/4",
+        "-P",
+        "/proc/self/fd/5",
+        "-P",
+        "/proc/self/fd/6",
+    ];
+    each(
+        "openat",
+        &paths,
+        &["EMFILE", "ENFILE", "EACCES", "ENOENT", "EINVAL", "ENOMEM"],
+        &Preload::quiet(),
+    );
+}
+
+#[test]
+fn windows_cannot_be_read() {
+    for reads in ["window", "dontcache"] {
+        let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
+        each(
+            "preadv2",
+            &[],
+            &["EIO", "EINTR", "EOPNOTSUPP", "EAGAIN"],
+            &preload,
+        );
+    }
+    each("preadv2", &[], &["EINVAL", "EIO"], &Preload::quiet());
+}
+
+#[test]
+fn memory_and_pages_cannot_be_advised_on() {
+    each("madvise", &[], &["EINVAL", "ENOMEM"], &Preload::quiet());
+    let preload = Preload::quiet().with("COLDSTREAM_READS", "window");
+    each("mincore", &[], &["EAGAIN", "ENOMEM", "ENOSYS"], &preload);
+}
+
+#[test]
+fn buffers_cannot_be_checked() {
+    each(
+        "rt_sigprocmask",
+        &[],
+        &["EFAULT", "EPERM"],
+        &Preload::quiet(),
+    );
+}
+
+#[test]
+fn the_status_page_cannot_be_made() {
+    each(
+        "mkdirat",
+        &[],
+        &["ENOSPC", "EACCES", "EROFS"],
+        &Preload::quiet(),
+    );
+    // SAFETY: takes no argument and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let directory = format!("/dev/shm/coldstream-{user}");
+    each(
+        "openat",
+        &["-P", &directory],
+        &["EACCES", "EMFILE", "ENOTDIR"],
+        &Preload::quiet(),
+    );
+}
+
+#[test]
+fn the_log_cannot_be_written() {
+    let directory = places::on_disk();
+    let log = directory.path().join("log");
+    std::fs::write(&log, "").unwrap();
+    let preload = Preload::logging_to(&log);
+    let path = log.to_str().unwrap();
+    each("write", &["-P", path], &["ENOSPC", "EIO"], &preload);
+    each("openat", &["-P", path], &["EACCES", "EMFILE"], &preload);
+}

@@ -1,0 +1,194 @@
+//! Real RocksDB, by Debian's own `db_bench` and `ldb`: same content with and without the
+//! library, and compaction inputs that stay out of the page cache.
+
+mod support;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use support::exit_log::ExitLog;
+use support::library::Preload;
+use support::process::Program;
+use support::{files, residency, tools};
+
+/// Keys of the data sets here, of 16 bytes with values of 1,000.
+const KEYS: &str = "60000";
+
+fn db_bench(database: &Path, benchmarks: &str, more: &[&str]) -> Option<Program> {
+    Some(
+        Program::new(tools::find("db_bench")?)
+            .argument(format!("--db={}", database.display()))
+            .argument(format!("--benchmarks={benchmarks}"))
+            .arguments([
+                &format!("--num={KEYS}") as &str,
+                "--value_size=1000",
+                "--compression_type=none",
+                "--seed=42",
+                "--write_buffer_size=4194304",
+                "--target_file_size_base=4194304",
+                "--max_bytes_for_level_base=16777216",
+                "--stats_interval=1000000",
+            ])
+            .arguments(more),
+    )
+}
+
+/// A hash of every key and value, by `ldb scan`.
+fn content(database: &Path) -> String {
+    let line = format!("ldb --db=\"{}\" scan --hex | md5sum", database.display());
+    Program::shell(&line).run().well().text()
+}
+
+fn tables(database: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(database)
+        .expect("read the database's directory")
+        .map(|entry| entry.expect("entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
+        .collect()
+}
+
+fn make_cold(paths: &[PathBuf]) {
+    for path in paths {
+        residency::drop_pages(&File::open(path).expect("open"));
+    }
+    std::thread::sleep(files::SETTLE);
+}
+
+#[test]
+fn db_bench_leaves_the_same_content() {
+    if tools::find("ldb").is_none() {
+        return;
+    }
+    let directory = support::places::on_disk();
+    let log = directory.path().join("log");
+    let mut contents = Vec::new();
+    for (name, preload) in [("plain", None), ("with", Some(Preload::logging_to(&log)))] {
+        let database = directory.path().join(name);
+        let run = |benchmarks: &str, more: &[&str]| {
+            let program = db_bench(&database, benchmarks, more)?;
+            let ended = match &preload {
+                Some(preload) => program.run_with(preload),
+                None => program.run(),
+            };
+            Some(ended.well())
+        };
+        // One thread and a fixed seed: what is written is the same each time.
+        if run("fillrandom,overwrite,compact", &["--threads=1"]).is_none() {
+            return;
+        }
+        let before = content(&database);
+        // What `readwhilewriting` writes depends on how long its readers take; that everything
+        // reads back is checked by the engine's own checksums, of blocks and of files.
+        make_cold(&tables(&database));
+        run(
+            "readwhilewriting,compact,verifychecksum",
+            &[
+                "--threads=2",
+                "--reads=10000",
+                "--use_existing_db=1",
+                "--verify_checksum=1",
+            ],
+        );
+        let line = format!("ldb --db=\"{}\" checkconsistency", database.display());
+        assert!(Program::shell(&line).run().well().text().contains("OK"));
+        contents.push(before);
+    }
+    assert_eq!(contents[0], contents[1]);
+    let log = ExitLog::read(&log);
+    assert!(log.direct_bytes + log.window_bytes > 0, "{}", log.text);
+}
+
+/// What opening a table may read ahead of its end, in the foreground: 512 KiB as long as the
+/// engine has no idea of the size of indexes and filters
+/// (`table/block_based/block_based_table_reader.cc`, `PrefetchTail`), and the footer.
+const TAIL_PAGES: usize = (512 << 10) / 4096 + 1;
+
+/// The inputs of a compaction afterwards.
+#[derive(Debug, Default)]
+struct Inputs {
+    pages: usize,
+    /// Resident pages that opening the tables may have read.
+    resident_in_tails: usize,
+    /// Resident pages that only the compaction itself can have brought in.
+    resident_elsewhere: usize,
+}
+
+/// Compacts a copy of the prepared database, and looks at its inputs: they outlive their
+/// deletion by a second link.
+fn compact(prepared: &Path, scratch: &Path, preload: Option<&Preload>) -> Inputs {
+    let database = scratch.join("copy");
+    let kept = scratch.join("kept");
+    for path in [&database, &kept] {
+        let _ = std::fs::remove_dir_all(path);
+        std::fs::create_dir(path).expect("mkdir");
+    }
+    for entry in std::fs::read_dir(prepared).expect("read") {
+        let path = entry.expect("entry").path();
+        let name = path.file_name().expect("name");
+        std::fs::copy(&path, database.join(name)).expect("copy");
+        if path.extension().is_some_and(|extension| extension == "sst") {
+            std::fs::hard_link(database.join(name), kept.join(name)).expect("link");
+        }
+    }
+    let paths = tables(&kept);
+    make_cold(&paths);
+    for path in &paths {
+        let file = File::open(path).expect("open");
+        assert_eq!(residency::cached_pages(&file), 0, "the inputs are cold");
+    }
+    let program = db_bench(
+        &database,
+        "compact",
+        &["--use_existing_db=1", "--disable_auto_compactions=1"],
+    )
+    .expect("db_bench was there before");
+    match preload {
+        Some(preload) => program.run_with(preload),
+        None => program.run(),
+    }
+    .well();
+    let mut inputs = Inputs::default();
+    for path in &paths {
+        let resident = residency::resident_pages(&File::open(path).expect("open"));
+        let tail = resident.len().saturating_sub(TAIL_PAGES);
+        let count = |pages: &[bool]| pages.iter().filter(|page| **page).count();
+        inputs.pages += resident.len();
+        inputs.resident_elsewhere += count(&resident[..tail]);
+        inputs.resident_in_tails += count(&resident[tail..]);
+    }
+    inputs
+}
+
+#[test]
+fn no_page_of_an_input_enters_the_page_cache() {
+    let directory = support::places::on_disk();
+    let prepared = directory.path().join("prepared");
+    let Some(fill) = db_bench(&prepared, "fillrandom", &["--disable_auto_compactions=1"]) else {
+        return;
+    };
+    fill.run().well();
+    let log = directory.path().join("log");
+    let plain = compact(&prepared, directory.path(), None);
+    let with = compact(
+        &prepared,
+        directory.path(),
+        Some(&Preload::logging_to(&log)),
+    );
+    eprintln!("plain {plain:?}, with the library {with:?}");
+    assert!(
+        plain.resident_elsewhere > plain.pages / 2,
+        "a plain compaction brings its inputs in, else this test shows nothing: {plain:?}"
+    );
+    assert_eq!(with.resident_elsewhere, 0, "{with:?}");
+    // What it read directly are the inputs, but for the tails that were resident already.
+    let log = ExitLog::read(&log);
+    let (least, most) = (
+        (with.pages - with.resident_in_tails) as u64 * 4096 * 9 / 10,
+        with.pages as u64 * 4096,
+    );
+    assert!(
+        (least..=most).contains(&log.direct_bytes),
+        "read directly {}, expected {least} to {most}: {}",
+        log.direct_bytes,
+        log.text
+    );
+}

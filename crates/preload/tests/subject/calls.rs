@@ -1,0 +1,142 @@
+//! libc's file calls by symbol. Each is looked up by name, so that all the variants that glibc
+//! has of a call are really made, whatever names the compiler would choose.
+//!
+//! This is the one table of interposed symbols: what is declared here the library must export
+//! (and nothing else), except for what is declared as [`PLAIN`].
+
+use libc::{
+    c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, off64_t, pthread_t, size_t,
+    ssize_t,
+};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+macro_rules! calls {
+    ($list:ident: $(fn $name:ident($($argument:ident: $type:ty),* $(; ...$more:ident: $more_type:ty)?) -> $result:ty;)*) => {
+        /// Names of the symbols declared here.
+        pub const $list: &[&str] = &[$(stringify!($name)),*];
+        $(
+            /// # Safety
+            /// As the libc function of that name.
+            #[allow(clippy::too_many_arguments, reason = "libc's signature")]
+            pub unsafe fn $name($($argument: $type,)* $($more: $more_type)?) -> $result {
+                static ADDRESS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+                let address = resolve(&ADDRESS, stringify!($name));
+                // SAFETY: the symbol of that name has this signature.
+                unsafe {
+                    let function: calls!(@type ($($type),*) $($more_type)? => $result) =
+                        std::mem::transmute(address);
+                    function($($argument,)* $($more)?)
+                }
+            }
+        )*
+    };
+    (@type ($($type:ty),*) $more:ty => $result:ty) => {
+        unsafe extern "C" fn($($type,)* ...) -> $result
+    };
+    (@type ($($type:ty),*) => $result:ty) => { unsafe extern "C" fn($($type),*) -> $result };
+}
+
+fn resolve(cache: &AtomicPtr<c_void>, name: &str) -> *mut c_void {
+    let known = cache.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    let symbol = CString::new(name).expect("no NUL in a symbol's name");
+    // SAFETY: the name is NUL-terminated.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr()) };
+    assert!(!address.is_null(), "libc has no {name}");
+    cache.store(address, Ordering::Relaxed);
+    address
+}
+
+calls! { INTERPOSED:
+    fn open(path: *const c_char, flags: c_int; ...mode: c_uint) -> c_int;
+    fn open64(path: *const c_char, flags: c_int; ...mode: c_uint) -> c_int;
+    fn openat(at: c_int, path: *const c_char, flags: c_int; ...mode: c_uint) -> c_int;
+    fn openat64(at: c_int, path: *const c_char, flags: c_int; ...mode: c_uint) -> c_int;
+    fn creat(path: *const c_char, mode: mode_t) -> c_int;
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int;
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int;
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int;
+    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int;
+    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    fn closefrom(first: c_int) -> ();
+    fn dup(fd: c_int) -> c_int;
+    fn dup2(fd: c_int, target: c_int) -> c_int;
+    fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int;
+    fn fcntl(fd: c_int, command: c_int; ...argument: c_long) -> c_int;
+    fn fcntl64(fd: c_int, command: c_int; ...argument: c_long) -> c_int;
+    fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t;
+    fn __read_chk(fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t;
+    fn pread(fd: c_int, buffer: *mut c_void, length: size_t, offset: off_t) -> ssize_t;
+    fn pread64(fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t;
+    fn __pread_chk(fd: c_int, buffer: *mut c_void, length: size_t, offset: off_t, room: size_t) -> ssize_t;
+    fn __pread64_chk(fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t, room: size_t) -> ssize_t;
+    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t;
+    fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+    fn preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t;
+    fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t;
+    fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t;
+    fn pwrite(fd: c_int, buffer: *const c_void, length: size_t, offset: off_t) -> ssize_t;
+    fn pwrite64(fd: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t;
+    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t;
+    fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+    fn pwritev64(fd: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t;
+    fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t;
+    fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t;
+    fn lseek64(fd: c_int, offset: off64_t, whence: c_int) -> off64_t;
+    fn ftruncate(fd: c_int, length: off_t) -> c_int;
+    fn ftruncate64(fd: c_int, length: off64_t) -> c_int;
+    fn truncate(path: *const c_char, length: off_t) -> c_int;
+    fn truncate64(path: *const c_char, length: off64_t) -> c_int;
+    fn fallocate(fd: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int;
+    fn fallocate64(fd: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int;
+    fn posix_fallocate(fd: c_int, offset: off_t, length: off_t) -> c_int;
+    fn posix_fallocate64(fd: c_int, offset: off64_t, length: off64_t) -> c_int;
+    fn fsync(fd: c_int) -> c_int;
+    fn fdatasync(fd: c_int) -> c_int;
+    fn sync_file_range(fd: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int;
+    fn posix_fadvise(fd: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int;
+    fn posix_fadvise64(fd: c_int, offset: off64_t, length: off64_t, advice: c_int) -> c_int;
+    fn readahead(fd: c_int, offset: off64_t, length: size_t) -> ssize_t;
+    fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
+    fn mmap64(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off64_t) -> *mut c_void;
+    fn sendfile(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t;
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t;
+    fn copy_file_range(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t;
+    fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t;
+    fn link(from: *const c_char, to: *const c_char) -> c_int;
+    fn linkat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_int) -> c_int;
+    fn rename(from: *const c_char, to: *const c_char) -> c_int;
+    fn renameat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char) -> c_int;
+    fn renameat2(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int;
+    fn unlink(path: *const c_char) -> c_int;
+    fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int;
+    fn fstat(fd: c_int, status: *mut libc::stat) -> c_int;
+    fn fstat64(fd: c_int, status: *mut libc::stat) -> c_int;
+    fn __fxstat(version: c_int, fd: c_int, status: *mut libc::stat) -> c_int;
+    fn __fxstat64(version: c_int, fd: c_int, status: *mut libc::stat) -> c_int;
+    fn stat(path: *const c_char, status: *mut libc::stat) -> c_int;
+    fn stat64(path: *const c_char, status: *mut libc::stat) -> c_int;
+    fn lstat(path: *const c_char, status: *mut libc::stat) -> c_int;
+    fn lstat64(path: *const c_char, status: *mut libc::stat) -> c_int;
+    fn fstatat(at: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int;
+    fn fstatat64(at: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int;
+    fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, status: *mut libc::statx) -> c_int;
+    fn prctl(option: c_int; ...argument: *const c_char) -> c_int;
+    fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int;
+}
+
+// Calls that change descriptors or content behind the library's back: it must not depend on
+// seeing them.
+calls! { PLAIN:
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void;
+    fn fclose(stream: *mut c_void) -> c_int;
+    fn munmap(address: *mut c_void, length: size_t) -> c_int;
+    fn msync(address: *mut c_void, length: size_t, flags: c_int) -> c_int;
+}

@@ -1,0 +1,111 @@
+//! The library under test, and how a program is told to load it.
+
+use super::process::Program;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Path of `libcoldstream.so`. `COLDSTREAM_LIBRARY` names another one; otherwise it is built
+/// here: cargo does not build a `cdylib` for the sake of its package's integration tests.
+pub fn path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        if let Some(path) = std::env::var_os("COLDSTREAM_LIBRARY") {
+            return PathBuf::from(path);
+        }
+        // .../<target directory>/<profile>/deps/<test>
+        let test = std::env::current_exe().expect("own path");
+        let profile_directory = test
+            .parent()
+            .and_then(Path::parent)
+            .expect("profile directory");
+        let profile = match profile_directory.file_name().and_then(|name| name.to_str()) {
+            Some("debug") => "dev",
+            Some(name) => name,
+            None => panic!("{} has no name", profile_directory.display()),
+        };
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--lib", "--profile", profile])
+            .arg("--manifest-path")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(profile_directory.parent().expect("target directory"))
+            .output()
+            .expect("cargo");
+        assert!(
+            built.status.success(),
+            "building the library: {}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        let path = profile_directory.join("libcoldstream.so");
+        assert!(path.exists(), "{} was not built", path.display());
+        path
+    })
+}
+
+/// Settings of the library for one run.
+#[derive(Clone, Debug)]
+pub struct Preload {
+    variables: Vec<(&'static str, String)>,
+    before: Vec<PathBuf>,
+    after: Vec<PathBuf>,
+}
+
+impl Preload {
+    /// Defaults, and not a word of log.
+    pub fn quiet() -> Self {
+        Self {
+            variables: vec![("COLDSTREAM_LOG", "none".into())],
+            before: Vec::new(),
+            after: Vec::new(),
+        }
+    }
+
+    /// Defaults, with the log on standard error as users have it.
+    pub fn talking() -> Self {
+        Self {
+            variables: Vec::new(),
+            before: Vec::new(),
+            after: Vec::new(),
+        }
+    }
+
+    /// Defaults, with the log in a file.
+    pub fn logging_to(path: &Path) -> Self {
+        Self::talking().with("COLDSTREAM_LOG", path.to_str().expect("UTF-8 path"))
+    }
+
+    pub fn with(mut self, variable: &'static str, value: impl ToString) -> Self {
+        self.variables.retain(|(name, _)| *name != variable);
+        self.variables.push((variable, value.to_string()));
+        self
+    }
+
+    /// Another preload library in front of Coldstream.
+    pub fn behind(mut self, other: &Path) -> Self {
+        self.before.push(other.into());
+        self
+    }
+
+    /// Another preload library that Coldstream is in front of.
+    pub fn in_front_of(mut self, other: &Path) -> Self {
+        self.after.push(other.into());
+        self
+    }
+
+    /// What `LD_PRELOAD` has to say.
+    pub fn ld_preload(&self) -> String {
+        let mut libraries: Vec<&str> = Vec::new();
+        libraries.extend(self.before.iter().map(|path| path.to_str().unwrap()));
+        libraries.push(path().to_str().expect("UTF-8 path"));
+        libraries.extend(self.after.iter().map(|path| path.to_str().unwrap()));
+        libraries.join(":")
+    }
+
+    pub fn apply(&self, program: &mut Program) {
+        for (name, value) in &self.variables {
+            program.variable(name, value);
+        }
+        program.variable("LD_PRELOAD", &self.ld_preload());
+    }
+}

@@ -1,0 +1,36 @@
+//! What the suites share: finding the library, running programs with and without it, places on
+//! several filesystems. Each suite uses its part of it.
+#![allow(
+    dead_code,
+    reason = "every suite is a crate of its own and uses a part"
+)]
+
+pub mod exit_log;
+pub mod files;
+pub mod library;
+pub mod places;
+pub mod process;
+pub mod random;
+pub mod residency;
+pub mod tools;
+
+/// Says on standard error, whatever the harness captures, why a test is not made.
+pub fn skip(why: &str) {
+    let line = format!("skipped: {why}\n");
+    // SAFETY: writes from a live buffer; the harness captures only what goes through std.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+}
+
+/// Whether the long form was asked for.
+pub fn long() -> bool {
+    std::env::var_os("COLDSTREAM_LONG").is_some_and(|value| value != "0")
+}
+
+/// A number from the environment, to repeat or to lengthen a run.
+pub fn number_from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+    )
+}

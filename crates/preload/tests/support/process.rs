@@ -1,0 +1,230 @@
+//! Running a program in a clean environment, with a limit on its time: a deadlock is a failed
+//! test, not a hanging one.
+
+use super::library::Preload;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program to be run.
+#[derive(Clone)]
+pub struct Program {
+    words: Vec<OsString>,
+    variables: Vec<(String, String)>,
+    directory: Option<PathBuf>,
+    input: Option<Vec<u8>>,
+    limit: Duration,
+}
+
+/// How it ended, and what it wrote.
+#[derive(PartialEq, Eq)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+impl std::fmt::Debug for Ended {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{}\n--- stdout\n{}--- stderr\n{}---",
+            self.status,
+            String::from_utf8_lossy(&self.stdout),
+            String::from_utf8_lossy(&self.stderr)
+        )
+    }
+}
+
+impl Ended {
+    /// Panics with everything that the program said unless it ended well.
+    #[track_caller]
+    pub fn well(self) -> Self {
+        assert!(self.status.success(), "{self:?}");
+        self
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+}
+
+impl Program {
+    pub fn new(executable: impl AsRef<OsStr>) -> Self {
+        Self {
+            words: vec![executable.as_ref().into()],
+            variables: Vec::new(),
+            directory: None,
+            input: None,
+            limit: Duration::from_secs(120),
+        }
+    }
+
+    /// A line for the shell.
+    pub fn shell(line: &str) -> Self {
+        Self::new("/bin/sh").arguments(["-c", line])
+    }
+
+    pub fn argument(mut self, word: impl AsRef<OsStr>) -> Self {
+        self.words.push(word.as_ref().into());
+        self
+    }
+
+    pub fn arguments<W: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
+        for word in words {
+            self.words.push(word.as_ref().into());
+        }
+        self
+    }
+
+    pub fn variable(&mut self, name: &str, value: &str) {
+        self.variables.push((name.into(), value.into()));
+    }
+
+    pub fn with_variable(mut self, name: &str, value: impl ToString) -> Self {
+        self.variable(name, &value.to_string());
+        self
+    }
+
+    pub fn within(mut self, directory: &Path) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Runs it as it is.
+    pub fn run(&self) -> Ended {
+        self.run_with_words(&self.words, &self.variables)
+    }
+
+    /// Runs it with the library.
+    pub fn run_with(&self, preload: &Preload) -> Ended {
+        let mut program = self.clone();
+        preload.apply(&mut program);
+        program.run()
+    }
+
+    /// Runs it with the library under a tracer or the like: `launcher` comes before the program,
+    /// and is not itself given the library.
+    pub fn run_under(&self, launcher: &[String], preload: &Preload) -> Ended {
+        let mut inner = self.clone();
+        preload.apply(&mut inner);
+        let mut words: Vec<OsString> = launcher.iter().map(OsString::from).collect();
+        words.push("/usr/bin/env".into());
+        for (name, value) in &inner.variables {
+            words.push(format!("{name}={value}").into());
+        }
+        words.extend(inner.words);
+        self.run_with_words(&words, &[])
+    }
+
+    fn run_with_words(&self, words: &[OsString], variables: &[(String, String)]) -> Ended {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        for name in std::env::vars_os().map(|(name, _)| name) {
+            // Of the surroundings nothing that steers the loader or the library.
+            let steers = |prefix: &str| name.as_encoded_bytes().starts_with(prefix.as_bytes());
+            if steers("LD_") || steers("COLDSTREAM") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .env("LC_ALL", "C.UTF-8")
+            .envs(variables.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        // Files, not pipes: nobody has to empty them while the program runs, and a child that
+        // outlives it does not keep the test waiting.
+        let (mut stdout, mut stderr) = (scratch(), scratch());
+        let stdin = match &self.input {
+            Some(bytes) => {
+                let mut file = scratch();
+                std::io::Write::write_all(&mut file, bytes).unwrap();
+                file.rewind().unwrap();
+                Stdio::from(file)
+            }
+            None => Stdio::null(),
+        };
+        let mut child = command
+            .stdin(stdin)
+            .stdout(stdout.try_clone().unwrap())
+            .stderr(stderr.try_clone().unwrap())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", words[0].display()));
+        let started = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        let status = loop {
+            match child.try_wait().expect("wait") {
+                Some(status) => break status,
+                None if started.elapsed() > self.limit => {
+                    let stacks = stacks_of(child.id());
+                    // SAFETY: the group was made for this child.
+                    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+                    let _ = child.wait();
+                    panic!(
+                        "{words:?} had not ended after {:?}\n{stacks}{}",
+                        self.limit,
+                        String::from_utf8_lossy(&content(&mut stderr))
+                    );
+                }
+                None => std::thread::sleep(pause),
+            }
+            pause = (pause * 2).min(Duration::from_millis(20));
+        };
+        Ended {
+            status,
+            stdout: content(&mut stdout),
+            stderr: content(&mut stderr),
+        }
+    }
+}
+
+/// Where each thread of a hanging program is: enough to see a deadlock in the report.
+fn stacks_of(process: u32) -> String {
+    let mut text = String::new();
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        text.push_str(&format!(
+            "thread {}: in {} ({})\n",
+            read("comm").trim(),
+            read("wchan").trim(),
+            read("syscall").trim()
+        ));
+    }
+    text
+}
+
+fn scratch() -> File {
+    tempfile::tempfile().expect("scratch file")
+}
+
+fn content(file: &mut File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// The signal that ended a program, if one did.
+pub fn signal(ended: &Ended) -> Option<i32> {
+    ended.status.signal()
+}
