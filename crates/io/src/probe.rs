@@ -53,6 +53,17 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// Whether direct I/O was refused for want of something that may be there the next time: no
+    /// reason to judge the filesystem.
+    pub fn is_inconclusive(&self) -> bool {
+        matches!(
+            self.direct,
+            DirectEffect::Refused(Errno(
+                libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN | libc::EINTR
+            ))
+        )
+    }
+
     /// Whether direct reads may be used: they transfer, and do not demonstrably go through the
     /// page cache.
     pub fn direct_is_usable(&self) -> bool {
@@ -101,8 +112,7 @@ pub fn probe(descriptor: i32) -> Result<Probe, Errno> {
     let filesystem_type = file::filesystem_type(descriptor)?;
     let size_bytes = file::stamp(descriptor)?.size_bytes;
     let reported_alignment = file::direct_alignment(descriptor).unwrap_or(None);
-    let place = absent_page(descriptor, size_bytes);
-    let (alignment, direct) = probe_direct(descriptor, reported_alignment, place);
+    let (alignment, direct) = probe_direct(descriptor, size_bytes, reported_alignment);
     Ok(Probe {
         filesystem_type,
         trusted: TRUSTED_FILESYSTEMS
@@ -133,10 +143,14 @@ fn absent_page(descriptor: i32, size_bytes: u64) -> (u64, bool) {
     (0, false)
 }
 
+/// A page that appears during a direct read may be the foreground's doing: only when it happens
+/// every time has the direct read no effect.
+const ATTEMPTS: usize = 5;
+
 fn probe_direct(
     descriptor: i32,
+    size_bytes: u64,
     reported: Option<(u32, u32)>,
-    (offset, absent): (u64, bool),
 ) -> (Alignment, DirectEffect) {
     let fallback = Alignment::covering(1, 1).expect("one page is a valid alignment");
     let alignment = match reported {
@@ -150,21 +164,30 @@ fn probe_direct(
         // Not reported (before Linux 6.1): 4096 suits every block device in use; tried below.
         None => fallback,
     };
-    let direct = match reopen(descriptor, libc::O_RDONLY | libc::O_DIRECT) {
+    // A reader that leaves the access time alone shall have it left alone.
+    let kept_flags =
+        file::fcntl(descriptor, libc::F_GETFL, 0).map_or(0, |flags| flags as i32 & libc::O_NOATIME);
+    let direct = match reopen(descriptor, libc::O_RDONLY | libc::O_DIRECT | kept_flags) {
         Ok(direct) => direct,
         Err(errno) => return (alignment, DirectEffect::Refused(errno)),
     };
-    let transferred = read_once(direct, offset, alignment.bytes() as usize, 0);
+    let mut effect = DirectEffect::None;
+    for _ in 0..ATTEMPTS {
+        let (offset, absent) = absent_page(descriptor, size_bytes);
+        effect = match read_once(direct, offset, alignment.bytes() as usize, 0) {
+            Err(errno) => DirectEffect::Refused(errno),
+            Ok(_) if !absent => DirectEffect::Unproven,
+            Ok(_) => match residency::of_range(descriptor, offset, alignment.bytes()) {
+                Ok(after) if after.resident_pages == 0 => DirectEffect::Proven,
+                Ok(_) => DirectEffect::None,
+                Err(_) => DirectEffect::Unproven,
+            },
+        };
+        if effect != DirectEffect::None {
+            break;
+        }
+    }
     let _ = file::close(direct);
-    let effect = match transferred {
-        Err(errno) => DirectEffect::Refused(errno),
-        Ok(_) if !absent => DirectEffect::Unproven,
-        Ok(_) => match residency::of_range(descriptor, offset, alignment.bytes()) {
-            Ok(after) if after.resident_pages == 0 => DirectEffect::Proven,
-            Ok(_) => DirectEffect::None,
-            Err(_) => DirectEffect::Unproven,
-        },
-    };
     (alignment, effect)
 }
 

@@ -151,12 +151,18 @@ fn eligible(
     if inode.may_be_written() {
         return Err(Some(Counter::FallbackWritten));
     }
+    if inode.is_locked() || !reads_plainly(descriptor) {
+        return Err(Some(Counter::FallbackDescriptorFlags));
+    }
     stamp.noticed_changes = inode.changes();
     if let Some(choice) = Choice::decode(inode.method()) {
         return Ok((stamp, choice));
     }
     let settings = settings::get().ok_or(None)?;
-    let choice = books.filesystems.choose(settings, descriptor, stamp.device);
+    let choice = books
+        .filesystems
+        .choose(settings, descriptor, stamp.device)
+        .ok_or(Some(Counter::FallbackOpenFailed))?;
     inode.set_method(choice.encode());
     if let Some(page) = books.page() {
         page.set_in_force(choice.treatment());
@@ -165,6 +171,16 @@ fn eligible(
         crate::report::log_in_force(settings, choice.treatment());
     }
     Ok((stamp, choice))
+}
+
+/// Whether a descriptor may be read, and through the page cache. Its flags are shared with its
+/// duplicates in other processes too, and its number may have been given to another opening of
+/// the same file, both unseen: only the kernel knows.
+fn reads_plainly(descriptor: i32) -> bool {
+    file::fcntl(descriptor, libc::F_GETFL, 0).is_ok_and(|flags| {
+        let flags = flags as i32;
+        flags & libc::O_ACCMODE != libc::O_WRONLY && flags & (libc::O_DIRECT | libc::O_PATH) == 0
+    })
 }
 
 /// A background thread advises that it will need a range of a table: it will be served from

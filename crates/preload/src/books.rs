@@ -19,12 +19,12 @@ use coldstream_policy::FileKind;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-/// Descriptors of our own start here, or at half of what the process may open.
+/// Descriptors of our own start here, or where the last eighth of what the process may open does.
 const LOWEST_DESCRIPTOR_MAX: u64 = 8192;
 /// Of the descriptors that a process may open, Coldstream takes one in so many at most.
 const DESCRIPTORS_SHARE: u64 = 8;
 /// A process that may open fewer gets no descriptors of ours at all.
-const DESCRIPTORS_MIN: u64 = 64;
+const DESCRIPTORS_MIN: u64 = 256;
 
 /// Everything that Coldstream knows of this process.
 #[repr(C)]
@@ -110,12 +110,11 @@ impl Books {
         self.process_id
             .store(process::process_id(), Ordering::Relaxed);
         let limit = process::descriptor_limit();
-        self.lowest_descriptor.store(
-            (limit / 2).min(LOWEST_DESCRIPTOR_MAX) as i32,
-            Ordering::Relaxed,
-        );
+        let most = (limit / DESCRIPTORS_SHARE).min(LOWEST_DESCRIPTOR_MAX);
+        let lowest = (limit - most).min(LOWEST_DESCRIPTOR_MAX);
+        self.lowest_descriptor
+            .store(lowest as i32, Ordering::Relaxed);
         if limit >= DESCRIPTORS_MIN {
-            let most = (limit / DESCRIPTORS_SHARE).min(LOWEST_DESCRIPTOR_MAX);
             self.private_descriptors_max
                 .store(most as u32, Ordering::Relaxed);
         }
@@ -336,18 +335,25 @@ impl Books {
         }
     }
 
-    /// The status flags of a descriptor were set: one that became `O_DIRECT` has alignment rules
-    /// of its own, which are the kernel's to enforce.
-    pub(crate) fn note_flags(&self, descriptor: i32, flags: i32) {
+    /// A record lock is about to be taken through a descriptor. POSIX drops a process's locks on
+    /// a file when it closes any descriptor of it: Coldstream's are closed before, and none is
+    /// opened as long as the file is in the books.
+    pub(crate) fn before_lock(&self, descriptor: i32) {
         if let Some(table) = self.table(descriptor)
             && self.are_ours()
+            && let Some(inode) = self.inodes.get(table.slot)
         {
-            let servable = !table.writable && flags & libc::O_DIRECT == 0;
-            // Only over an entry that is there: the number of descriptors does not change.
-            let _ = self
-                .descriptors
-                .put(descriptor, Entry::Table(Table { servable, ..table }));
+            inode.note_locked();
+            if let Some(_inside) = Inside::enter() {
+                self.scanner.surrender(table.slot, self);
+            }
         }
+    }
+
+    /// Whether a descriptor is Coldstream's own: to the application it is not open.
+    #[inline]
+    pub(crate) fn is_private(&self, descriptor: i32) -> bool {
+        matches!(self.descriptors.get(descriptor), Some(Entry::Private(_)))
     }
 
     /// A descriptor has been mapped.

@@ -93,8 +93,14 @@ impl Choice {
 }
 
 impl Filesystems {
-    /// The choice for the table behind `descriptor`, on `device`.
-    pub(crate) fn choose(&self, settings: &Settings, descriptor: i32, device: u64) -> Choice {
+    /// The choice for the table behind `descriptor`, on `device`; `None` if the probe could not
+    /// tell this time.
+    pub(crate) fn choose(
+        &self,
+        settings: &Settings,
+        descriptor: i32,
+        device: u64,
+    ) -> Option<Choice> {
         let mut known = self.known.lock();
         let place = known
             .iter()
@@ -105,11 +111,12 @@ impl Filesystems {
             && entry.probes_left == 0
             && let Some(choice) = Choice::decode(entry.choice)
         {
-            return choice;
+            return Some(choice);
         }
-        let Ok(probe) = probe::probe(descriptor) else {
-            return Choice::Buffered(Some(Counter::FallbackFilesystem));
-        };
+        let probe = probe::probe(descriptor).ok()?;
+        if probe.is_inconclusive() {
+            return None;
+        }
         let choice = Choice::of(&probe, settings);
         if let Some(entry) = entry {
             let probes_left = if entry.choice == 0 {
@@ -127,7 +134,7 @@ impl Filesystems {
                 },
             };
         }
-        choice
+        Some(choice)
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Inode {
     changes: AtomicU32,
     /// Has a shared writable mapping: content can change without a call.
     mapped_writable: AtomicBool,
+    /// Has record locks, which closing any descriptor of the inode would drop.
+    locked: AtomicBool,
     /// How background reads are served, as [`crate::filesystems`] encodes it; 0 is undecided.
     method: AtomicU32,
 }
@@ -49,6 +51,16 @@ impl Inode {
     /// It has been mapped shared and writable; mappings outlive descriptors.
     pub(crate) fn note_writable_mapping(&self) {
         self.mapped_writable.store(true, Ordering::Relaxed);
+    }
+
+    /// The process has taken a record lock (`F_SETLK`) on it.
+    pub(crate) fn note_locked(&self) {
+        self.locked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether private descriptors must stay away from it.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked.load(Ordering::Relaxed)
     }
 
     pub(crate) fn method(&self) -> u32 {
@@ -100,6 +112,7 @@ impl Inodes {
                 inode.number.store(stamp.inode, Ordering::Relaxed);
                 inode.writers.store(0, Ordering::Relaxed);
                 inode.mapped_writable.store(false, Ordering::Relaxed);
+                inode.locked.store(false, Ordering::Relaxed);
                 inode.method.store(0, Ordering::Relaxed);
                 slot
             }

@@ -5,13 +5,13 @@
 
 use super::private::PrivateDescriptor;
 use super::sequence::{Relation, fair_share, relation};
-use super::stream::{Stream, Surroundings};
+use super::stream::{Destination, Stream, Surroundings};
 use super::{Host, Method, Outcome, Reason, SETTLED_NS, WINDOWS_MAX};
 use crate::lock::{FutexGuard, FutexLock};
 use crate::mapping::{OnFork, map_for_life};
 use crate::pool::WindowPool;
 use crate::sys::file::{self, FileStamp};
-use crate::sys::{Errno, memory, process};
+use crate::sys::{Errno, process};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Files that can be in the books at once. Address space only, until a file is read.
@@ -156,6 +156,14 @@ impl Scanner {
         check_writable: bool,
         host: &H,
     ) -> Outcome {
+        // What makes no sense is the kernel's to refuse, in its own order of checks.
+        let end = request.offset.checked_add(length_bytes as u64);
+        if length_bytes > REQUEST_BYTES_MAX
+            || end.is_none_or(|end| i64::try_from(end).is_err())
+            || !within_user_space(destination, length_bytes)
+        {
+            return Outcome::PassThrough(Reason::BadBuffer);
+        }
         let Some(left) = request.stamp.size_bytes.checked_sub(request.offset) else {
             return nothing();
         };
@@ -163,12 +171,12 @@ impl Scanner {
         if length_bytes == 0 {
             return nothing();
         }
-        if length_bytes > REQUEST_BYTES_MAX
-            || check_writable && !memory::writable(destination, length_bytes)
-        {
-            return Outcome::PassThrough(Reason::BadBuffer);
-        }
-        match self.read_present(request, destination, length_bytes, host) {
+        let destination = Destination {
+            memory: destination,
+            length_bytes,
+            check_writable,
+        };
+        match self.read_present(request, &destination, host) {
             Ok(cached_bytes) => Outcome::Served {
                 bytes: length_bytes,
                 cached_bytes,
@@ -181,12 +189,11 @@ impl Scanner {
         }
     }
 
-    /// Serves bytes that are all within the file to memory that has been checked.
+    /// Serves bytes that are all within the file.
     fn read_present<H: Host>(
         &self,
         request: &Request,
-        destination: *mut u8,
-        length_bytes: usize,
+        destination: &Destination,
         host: &H,
     ) -> Result<usize, Reason> {
         let file = self
@@ -233,11 +240,11 @@ impl Scanner {
             windows_in_flight,
         };
         let cover_end = stream.sequence.cover_end;
-        // SAFETY: the destination was checked, or vouched for, by the caller of `read`.
-        let mut result = unsafe { stream.read(&around, destination, length_bytes, request.offset) };
+        // SAFETY: the destination is checked, or vouched for by the caller of `read`.
+        let mut result = unsafe { stream.read(&around, destination, request.offset) };
         if result == Err(Reason::MemoryCap) && self.release_idle(number, host) {
             // SAFETY: as above.
-            result = unsafe { stream.read(&around, destination, length_bytes, request.offset) };
+            result = unsafe { stream.read(&around, destination, request.offset) };
         }
         if stream.sequence.cover_end != cover_end {
             // Once a window, not once a read: the clock is not free.
@@ -432,9 +439,22 @@ impl Scanner {
 
 impl ScannedFile {
     fn ensure_open<H: Host>(&mut self, request: &Request, host: &H) -> Result<(), Reason> {
+        // A reader that leaves the access time alone shall have it left alone.
+        let kept_flags = || {
+            let flags = file::fcntl(request.descriptor, libc::F_GETFL, 0).unwrap_or(0);
+            flags as i32 & libc::O_NOATIME
+        };
+        let open = |flags| {
+            PrivateDescriptor::open(
+                request.descriptor,
+                flags,
+                &request.stamp,
+                request.slot,
+                host,
+            )
+        };
         if self.buffered.number().is_none() {
-            self.buffered =
-                PrivateDescriptor::open(request.descriptor, 0, &request.stamp, request.slot, host)?;
+            self.buffered = open(kept_flags())?;
             // Background reads bring their own readahead: the kernel's would pull in pages that
             // nobody asked for.
             if let Some(descriptor) = self.buffered.number() {
@@ -442,16 +462,25 @@ impl ScannedFile {
             }
         }
         if matches!(request.method, Method::Direct(_)) && self.direct.number().is_none() {
-            self.direct = PrivateDescriptor::open(
-                request.descriptor,
-                libc::O_DIRECT,
-                &request.stamp,
-                request.slot,
-                host,
-            )?;
+            self.direct = open(libc::O_DIRECT | kept_flags())?;
         }
         Ok(())
     }
+}
+
+/// Whether the kernel's `access_ok` would take the whole range, of which only the part within
+/// the file is written.
+fn within_user_space(memory: *const u8, length_bytes: usize) -> bool {
+    /// `TASK_SIZE_MAX` of x86-64 with four levels of page tables; other machines are only
+    /// checked for an overflow.
+    const END: usize = if cfg!(target_arch = "x86_64") {
+        (1 << 47) - 4096
+    } else {
+        usize::MAX
+    };
+    (memory as usize)
+        .checked_add(length_bytes)
+        .is_some_and(|end| end <= END)
 }
 
 /// Nothing to deliver: the end of the file, or a read of nothing.

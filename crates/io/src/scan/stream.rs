@@ -9,7 +9,7 @@ use crate::alignment::{Alignment, PAGE_BYTES};
 use crate::pool::{WindowMemory, WindowPool};
 use crate::residency;
 use crate::sys::file::{self, FileStamp};
-use crate::sys::{Errno, aio};
+use crate::sys::{Errno, aio, memory};
 
 /// What a window holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,15 @@ impl Window {
     fn end(&self) -> u64 {
         self.start + self.length_bytes as u64
     }
+}
+
+/// Where the bytes of one read go.
+pub(super) struct Destination {
+    pub(super) memory: *mut u8,
+    pub(super) length_bytes: usize,
+    /// Whether to ask the kernel first if it can be written: at the last moment, since asking
+    /// leaves marks in it that only the bytes themselves cover.
+    pub(super) check_writable: bool,
 }
 
 /// What a stream needs from around it for one read.
@@ -91,20 +100,19 @@ impl Stream {
         self.count > 0
     }
 
-    /// Serves `length_bytes` at `offset`, all within the file, to `memory`; returns how many of
-    /// them came out of the page cache. After an error nothing is kept.
+    /// Serves the bytes at `offset`, all within the file, to the destination; returns how many
+    /// of them came out of the page cache. After an error nothing is kept.
     ///
     /// # Safety
-    /// `memory` must be writable for `length_bytes`.
+    /// The destination must be writable, or be one to be checked that no Rust code relies upon.
     pub(super) unsafe fn read<H: Host>(
         &mut self,
         around: &Surroundings<'_, H>,
-        memory: *mut u8,
-        length_bytes: usize,
+        destination: &Destination,
         offset: u64,
     ) -> Result<usize, Reason> {
         // SAFETY: passed on.
-        let result = unsafe { self.read_windows(around, memory, length_bytes, offset) };
+        let result = unsafe { self.read_windows(around, destination, offset) };
         if result.is_err() {
             self.release(around.pool, around.host, false);
         } else if self.consumed_to >= around.stamp.size_bytes {
@@ -119,8 +127,7 @@ impl Stream {
     unsafe fn read_windows<H: Host>(
         &mut self,
         around: &Surroundings<'_, H>,
-        memory: *mut u8,
-        length_bytes: usize,
+        destination: &Destination,
         offset: u64,
     ) -> Result<usize, Reason> {
         if self.stamp != around.stamp {
@@ -136,9 +143,10 @@ impl Stream {
         if self.count == 0 {
             self.ring = (1 + around.windows_in_flight).min(WINDOWS_MAX);
         }
-        let end = offset + length_bytes as u64;
+        let end = offset + destination.length_bytes as u64;
         let mut position = offset;
         let mut cached_bytes = 0;
+        let mut unchecked = destination.check_writable;
         while position < end {
             self.retire(position)?;
             self.top_up(around)?;
@@ -147,10 +155,17 @@ impl Stream {
                 return Err(Reason::ReadFailed);
             }
             self.make_ready(around)?;
-            let destination = memory.wrapping_add((position - offset) as usize);
-            // SAFETY: the destination is the unserved rest of the caller's memory.
+            if std::mem::take(&mut unchecked)
+                && !memory::writable(destination.memory, destination.length_bytes)
+            {
+                return Err(Reason::BadBuffer);
+            }
+            let rest = destination
+                .memory
+                .wrapping_add((position - offset) as usize);
+            // SAFETY: the unserved rest of the destination, which is writable.
             let (copied, cached) =
-                unsafe { self.copy_out(around, destination, position, end - position)? };
+                unsafe { self.copy_out(around, rest, position, end - position)? };
             position += copied as u64;
             cached_bytes += if cached { copied } else { 0 };
             self.consumed_to = position;
@@ -179,6 +194,9 @@ impl Stream {
         let within = (position - window.start) as usize;
         let length_bytes = (wanted_bytes as usize).min(window.length_bytes - within);
         if window.state == State::Cached {
+            if !file::stamp(around.buffered).is_ok_and(|now| now.same_inode(&around.stamp)) {
+                return Err(Reason::Identity);
+            }
             // SAFETY: passed on.
             let read = unsafe { file::pread(around.buffered, destination, length_bytes, position) };
             return match read {
@@ -257,8 +275,16 @@ impl Stream {
             return Err(Reason::Identity);
         }
         let in_file_bytes = (around.stamp.size_bytes - start).min(length_bytes as u64);
-        let resident = residency::of_range(around.descriptor, start, in_file_bytes)
-            .is_ok_and(|residency| residency.is_complete());
+        let residency = residency::of_range(around.descriptor, start, in_file_bytes);
+        let resident = residency.is_ok_and(|residency| residency.is_complete());
+        let direct = matches!(around.method, Method::Direct(_));
+        let clean = residency.is_ok_and(|residency| residency.unwritten_pages == Some(0));
+        if !direct && !resident && !clean {
+            // A store through a mapping to a page that is dirty already leaves no trace. Direct
+            // reads write such pages back by themselves; the others must be made to.
+            file::write_back(around.descriptor, start, in_file_bytes)
+                .map_err(|_| Reason::ReadFailed)?;
+        }
         let window = &mut self.windows[place];
         window.start = start;
         window.length_bytes = length_bytes;
@@ -269,7 +295,7 @@ impl Stream {
             window.length_bytes =
                 take_memory(&mut window.memory, length_bytes, self.count == 0, around)?;
             window.state = State::Pending;
-            if matches!(around.method, Method::Direct(_)) {
+            if direct {
                 self.submit(around, place);
             }
         }

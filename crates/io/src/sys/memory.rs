@@ -105,7 +105,8 @@ pub unsafe fn residency(
 pub fn writable(memory: *mut u8, length_bytes: usize) -> bool {
     const MASK_BYTES: usize = 8;
     const PAGE_BYTES: usize = 4096;
-    if length_bytes < MASK_BYTES {
+    // A null pointer would mean that nothing is to be written.
+    if length_bytes < MASK_BYTES || memory.is_null() {
         return false;
     }
     let start = memory as usize;
@@ -179,6 +180,7 @@ mod tests {
         }
         assert!(!writable(base, 7));
         assert!(!writable(std::ptr::null_mut(), 4096));
+        assert!(!writable(std::ptr::null_mut(), 8));
         assert!(!writable(usize::MAX as *mut u8, 4096));
         // SAFETY: nothing uses the mapping any more.
         unsafe { unmap(base, PAGES * 4096) }.unwrap();

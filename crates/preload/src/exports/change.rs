@@ -1,5 +1,6 @@
 //! Changing a file's content or size: the windows of its inode are dropped with the next read.
 
+use super::hidden;
 use crate::books;
 use crate::next::interpose;
 use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
@@ -56,13 +57,7 @@ interpose! {
     fn posix_fallocate64(descriptor: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
         changed(descriptor, next())
     }
-    fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| {
-        next()
-    }
-    fn fsync(descriptor: c_int) -> c_int |next| {
-        next()
-    }
-    fn fdatasync(descriptor: c_int) -> c_int |next| {
-        next()
-    }
+    fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| { hidden(descriptor, next) }
+    fn fsync(descriptor: c_int) -> c_int |next| { hidden(descriptor, next) }
+    fn fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, next) }
 }

@@ -1,10 +1,10 @@
 //! Closing and duplicating: the books follow descriptors, and hide Coldstream's own.
 
-use super::with_room;
+use super::{hidden, with_room};
 use crate::books::{self, Visible};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
-use libc::{c_int, c_uint};
+use libc::{c_int, c_uint, off_t, off64_t};
 
 fn note_duplicate(descriptor: c_int, duplicate: c_int) -> c_int {
     if duplicate >= 0
@@ -34,17 +34,20 @@ fn before_range_is_closed(first: c_uint, last: c_uint) {
     }
 }
 
-/// Of `fcntl`'s commands those that make descriptors, or change how one reads.
-fn after_fcntl(descriptor: c_int, command: c_int, argument: usize, result: c_int) -> c_int {
+/// Of `fcntl`'s commands those that take record locks.
+fn before_fcntl(descriptor: c_int, command: c_int) {
+    if matches!(command, libc::F_SETLK | libc::F_SETLKW)
+        && let Some(books) = books::get()
+    {
+        let _errno = ErrnoGuard::new();
+        books.before_lock(descriptor);
+    }
+}
+
+/// Of `fcntl`'s commands those that make descriptors.
+fn after_fcntl(descriptor: c_int, command: c_int, result: c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => note_duplicate(descriptor, result),
-        libc::F_SETFL if result == 0 => {
-            if let Some(books) = books::get() {
-                let _errno = ErrnoGuard::new();
-                books.note_flags(descriptor, argument as c_int);
-            }
-            result
-        }
         _ => result,
     }
 }
@@ -67,21 +70,39 @@ interpose! {
         next()
     }
     fn dup(descriptor: c_int) -> c_int |next| {
-        note_duplicate(descriptor, with_room(next))
+        hidden(descriptor, || note_duplicate(descriptor, with_room(next)))
     }
     fn dup2(descriptor: c_int, target: c_int) -> c_int |next| {
-        before_target_is_taken(descriptor, target);
-        note_duplicate(descriptor, next())
+        hidden(descriptor, || {
+            before_target_is_taken(descriptor, target);
+            note_duplicate(descriptor, next())
+        })
     }
     fn dup3(descriptor: c_int, target: c_int, flags: c_int) -> c_int |next| {
-        before_target_is_taken(descriptor, target);
-        note_duplicate(descriptor, next())
+        hidden(descriptor, || {
+            before_target_is_taken(descriptor, target);
+            note_duplicate(descriptor, next())
+        })
     }
     fn fcntl(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
-        after_fcntl(descriptor, command, argument, with_room(next))
+        hidden(descriptor, || {
+            before_fcntl(descriptor, command);
+            after_fcntl(descriptor, command, with_room(next))
+        })
     }
     fn fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
-        after_fcntl(descriptor, command, argument, with_room(next))
+        hidden(descriptor, || {
+            before_fcntl(descriptor, command);
+            after_fcntl(descriptor, command, with_room(next))
+        })
+    }
+    fn lockf(descriptor: c_int, command: c_int, length: off_t) -> c_int |next| {
+        before_fcntl(descriptor, libc::F_SETLK);
+        next()
+    }
+    fn lockf64(descriptor: c_int, command: c_int, length: off64_t) -> c_int |next| {
+        before_fcntl(descriptor, libc::F_SETLK);
+        next()
     }
 }
 

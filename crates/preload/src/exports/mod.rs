@@ -19,6 +19,17 @@ mod read;
 use crate::{books, errno, report, settings};
 use libc::c_int;
 
+/// Makes a call that names a descriptor, unless it is Coldstream's own: to the application that
+/// one is not open.
+#[inline]
+fn hidden<T: From<i8>>(descriptor: c_int, call: impl FnOnce() -> T) -> T {
+    if books::get().is_some_and(|books| books.is_private(descriptor)) {
+        errno::set(libc::EBADF);
+        return T::from(-1);
+    }
+    call()
+}
+
 /// Makes a call that opens a descriptor; once more if it failed for want of one that
 /// Coldstream has.
 #[inline]

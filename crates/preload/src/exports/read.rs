@@ -1,5 +1,6 @@
 //! Reading: where background threads part from the foreground.
 
+use super::hidden;
 use crate::background;
 use crate::books::{self, Books};
 use crate::descriptors::Table;
@@ -29,7 +30,7 @@ unsafe fn read_at(
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     match background(descriptor) {
-        None => next(),
+        None => hidden(descriptor, next),
         // SAFETY: passed on.
         Some((books, table)) => unsafe {
             background::read(
@@ -49,7 +50,7 @@ unsafe fn read_at(
 #[inline]
 fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
     match background(descriptor) {
-        None => next(),
+        None => hidden(descriptor, next),
         Some((books, _)) => {
             let result = next();
             let _errno = ErrnoGuard::new();

@@ -6,6 +6,8 @@ use crate::subject::{self, calls, raw};
 use crate::support::files::{self, SETTLE};
 use crate::support::library::Preload;
 use crate::support::places::{self, Filesystem};
+use crate::support::process::Program;
+use crate::support::skip;
 use std::collections::BTreeSet;
 
 const TABLE: &std::ffi::CStr = c"000001.sst";
@@ -46,6 +48,20 @@ pub fn run() {
     journal.line("end");
 }
 
+fn make_loop_direct(mount_point: &std::path::Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount_point = mount_point.to_str().unwrap();
+    mounts.lines().any(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        fields.get(1) == Some(&mount_point)
+            && Program::new("losetup")
+                .arguments(["--direct-io=on", fields[0]])
+                .run()
+                .status
+                .success()
+    })
+}
+
 #[test]
 fn what_a_failing_device_can_read_is_read() {
     let Some(place) = places::on(Filesystem::Ext4) else {
@@ -55,6 +71,12 @@ fn what_a_failing_device_can_read_is_read() {
     let work = place.path().join("work");
     std::fs::create_dir(&work).unwrap();
     files::create(&work.join("000001.sst"), 5, 48 << 20);
+    // A loop device that reads its file buffered reports a read across the end of that file as
+    // done, without the bytes (`lo_complete_rq`, drivers/block/loop.c); a direct one fails it.
+    if !make_loop_direct(place.path()) {
+        skip("the loop device cannot read its file directly");
+        return;
+    }
     let records = places::on_disk();
     let journal = records.path().join("journal");
     let run = |preload: Option<&Preload>| -> BTreeSet<String> {

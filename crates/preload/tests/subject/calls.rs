@@ -98,6 +98,8 @@ calls! { INTERPOSED:
     fn fallocate64(fd: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int;
     fn posix_fallocate(fd: c_int, offset: off_t, length: off_t) -> c_int;
     fn posix_fallocate64(fd: c_int, offset: off64_t, length: off64_t) -> c_int;
+    fn lockf(fd: c_int, command: c_int, length: off_t) -> c_int;
+    fn lockf64(fd: c_int, command: c_int, length: off64_t) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
     fn sync_file_range(fd: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int;

@@ -206,4 +206,15 @@ pub fn record_locks_outlive_background_reads(journal: &mut Journal) {
     journal.line(&format!("{:x}", held()));
     journal.line(&scan(descriptor, 0, 65_536, 20));
     journal.line(&format!("{:x}", held()));
+    // The library's other door to the same locks: a read-only descriptor cannot take this one.
+    journal.line(&result(|| {
+        // SAFETY: no memory is passed.
+        unsafe { calls::lockf(descriptor, libc::F_TLOCK, 10).into() }
+    }));
+    journal.line(&result(|| {
+        // SAFETY: no memory is passed.
+        unsafe { calls::lockf64(descriptor, libc::F_ULOCK, 10).into() }
+    }));
+    journal.line(&scan(descriptor, 0, 4096, 100));
+    journal.line(&format!("{:x}", held()));
 }

@@ -21,9 +21,9 @@ pub fn buffers_that_cannot_be_written_fail_as_the_kernel_says(journal: &mut Jour
     unsafe {
         libc::mprotect(pages.add(4 * 4096).cast(), 4096, libc::PROT_NONE);
         libc::mprotect(pages.add(8 * 4096).cast(), 4096, libc::PROT_READ);
-        libc::munmap(pages.add(12 * 4096).cast(), 4096);
     }
-    for page in [4_usize, 8, 12] {
+    // No hole: whoever maps next, the kernel for the library too, may be given just that place.
+    for page in [4_usize, 8] {
         for (back, length) in [
             (0, 100),
             (0, 4096),
