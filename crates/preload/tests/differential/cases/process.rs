@@ -84,7 +84,7 @@ pub fn a_signal_handler_may_read_too(journal: &mut Journal) {
         libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
         let interval = libc::timeval {
             tv_sec: 0,
-            tv_usec: 300,
+            tv_usec: 3000,
         };
         let timer = libc::itimerval {
             it_interval: interval,
