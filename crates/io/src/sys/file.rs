@@ -79,9 +79,8 @@ pub fn fcntl(descriptor: i32, command: i32, argument: usize) -> Result<usize, Er
     })
 }
 
-/// `fstat(2)`: identity, size and change time.
 #[inline]
-pub fn stamp(descriptor: i32) -> Result<FileStamp, Errno> {
+fn status(descriptor: i32) -> Result<libc::stat, Errno> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the kernel writes one `struct stat`, for which there is room.
     E::check(unsafe {
@@ -98,7 +97,13 @@ pub fn stamp(descriptor: i32) -> Result<FileStamp, Errno> {
         )
     })?;
     // SAFETY: the call succeeded, so that the structure is filled.
-    let status = unsafe { status.assume_init() };
+    Ok(unsafe { status.assume_init() })
+}
+
+/// `fstat(2)`: identity, size and change time.
+#[inline]
+pub fn stamp(descriptor: i32) -> Result<FileStamp, Errno> {
+    let status = status(descriptor)?;
     Ok(FileStamp {
         device: status.st_dev,
         inode: status.st_ino,
@@ -273,23 +278,7 @@ pub fn unlink(path: &CStr) -> Result<(), Errno> {
 
 /// Owner and permission bits of an open file or directory.
 pub fn owner_and_mode(descriptor: i32) -> Result<(u32, u32), Errno> {
-    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the kernel writes one `struct stat`, for which there is room.
-    E::check(unsafe {
-        syscall(
-            libc::SYS_fstat,
-            [
-                descriptor as usize,
-                status.as_mut_ptr() as usize,
-                0,
-                0,
-                0,
-                0,
-            ],
-        )
-    })?;
-    // SAFETY: the call succeeded, so that the structure is filled.
-    let status = unsafe { status.assume_init() };
+    let status = status(descriptor)?;
     Ok((status.st_uid, status.st_mode))
 }
 

@@ -1,0 +1,129 @@
+//! The laboratory from the command line, on a real RocksDB that is too small to mean anything.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// `coldstream lab rocksdb` in a directory of its own; `None`, and a word on standard error,
+/// where the driver has not been built or there is no RocksDB.
+fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
+    let executable = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
+    let driver = executable.with_file_name("coldstream-rocksdb-driver");
+    if !driver.exists() {
+        eprintln!("skipped: {} is not built (`make driver`)", driver.display());
+        return None;
+    }
+    let mut command = Command::new(executable);
+    command
+        .args(["lab", "rocksdb", "--keys", "3000", "--memory-mib", "128"])
+        .args(["--warm-up-seconds", "1", "--idle-seconds", "1"])
+        .args(["--after-seconds", "1", "--reads-per-second", "500"])
+        .args(["--work-dir", "work"])
+        .args(words)
+        .current_dir(directory)
+        .stdin(Stdio::null());
+    Some(command)
+}
+
+#[test]
+fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let words = [
+        "--runs",
+        "1",
+        "--modes",
+        "buffered,direct-writes",
+        "--verify",
+        "--json",
+        "--html",
+        "report.html",
+    ];
+    let Some(mut command) = lab(directory.path(), &words) else {
+        return;
+    };
+    let ended = command.output().expect("start");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(report["modes"].as_array().map(Vec::len), Some(2));
+    let run = &report["cases"][0]["runs"][1][0];
+    assert!(
+        run["compacted_read_bytes"].as_u64() > Some(3000 * 4096),
+        "{run}"
+    );
+    assert!(run["phases"][1]["service_us"]["p99"].as_f64() > Some(0.0));
+    let page = std::fs::read_to_string(directory.path().join("report.html")).expect("report");
+    assert!(page.contains("<svg") && page.ends_with("</html>\n"));
+    assert!(
+        !page.contains("<script") && !page.contains("src="),
+        "self-contained"
+    );
+    assert!(!directory.path().join("work").exists());
+}
+
+#[test]
+fn an_unknown_engine_option_is_a_clear_error() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let words = [
+        "--runs",
+        "1",
+        "--modes",
+        "buffered",
+        "--engine-options",
+        "no_such_option=1",
+    ];
+    let Some(mut command) = lab(directory.path(), &words) else {
+        return;
+    };
+    let ended = command.output().expect("start");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("no_such_option"), "{said}");
+}
+
+#[test]
+fn an_interrupt_leaves_no_process_cgroup_or_file() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let words = ["--runs", "50", "--modes", "buffered"];
+    let Some(mut command) = lab(directory.path(), &words) else {
+        return;
+    };
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start");
+    let running = directory.path().join("work/run/CURRENT");
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !running.exists() {
+        assert!(Instant::now() < limit, "no run has started");
+        assert!(child.try_wait().expect("wait").is_none(), "ended early");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let cgroup = format!("coldstream-lab-{}", child.id());
+    let interrupted = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill");
+    assert!(interrupted.success());
+    let ended = child.wait_with_output().expect("wait");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert!(!directory.path().join("work").exists(), "{said}");
+    for parent in ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"] {
+        assert!(
+            !Path::new(parent).join(&cgroup).exists(),
+            "{cgroup} is left"
+        );
+    }
+    let database = directory.path().join("work");
+    let listed = Command::new("ps")
+        .args(["-eo", "args"])
+        .output()
+        .expect("ps");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(
+        !listed.contains(database.to_str().expect("UTF-8")),
+        "{listed}"
+    );
+}
