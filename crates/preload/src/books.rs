@@ -82,6 +82,12 @@ pub(crate) enum Visible {
 }
 
 impl Books {
+    /// What is known of a descriptor.
+    #[inline]
+    pub(crate) fn entry(&self, descriptor: i32) -> Option<Entry> {
+        self.descriptors.get(descriptor)
+    }
+
     /// The table behind a descriptor of the application.
     #[inline]
     pub(crate) fn table(&self, descriptor: i32) -> Option<Table> {

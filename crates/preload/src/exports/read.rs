@@ -1,22 +1,43 @@
 //! Reading: where background threads part from the foreground.
 
-use super::hidden;
 use crate::background;
 use crate::books::{self, Books};
-use crate::descriptors::Table;
-use crate::errno::ErrnoGuard;
+use crate::descriptors::{Entry, Table};
+use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
 use crate::thread;
 use coldstream_control::Counter;
 use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
 
-/// The books and the table, if the calling thread's reads of the descriptor are background
-/// reads. Two loads for a descriptor that is not a table's.
+/// Whose read this is.
+enum Reader {
+    /// Not of a table, or of the foreground: goes on as it is.
+    Other,
+    /// Of a descriptor that the application does not have.
+    Nobody,
+    /// A background thread's read of a table.
+    Background(&'static Books, Table),
+}
+
+/// Two loads for a descriptor that is not a table's.
 #[inline]
-fn background(descriptor: c_int) -> Option<(&'static Books, Table)> {
-    let books = books::get()?;
-    let table = books.table(descriptor)?;
-    thread::is_background_reader().then_some((books, table))
+fn reader(descriptor: c_int) -> Reader {
+    let Some(books) = books::get() else {
+        return Reader::Other;
+    };
+    match books.entry(descriptor) {
+        None => Reader::Other,
+        Some(Entry::Table(table)) if thread::is_background_reader() => {
+            Reader::Background(books, table)
+        }
+        Some(Entry::Table(_)) => Reader::Other,
+        Some(Entry::Private(_)) => Reader::Nobody,
+    }
+}
+
+fn not_open() -> ssize_t {
+    errno::set(libc::EBADF);
+    -1
 }
 
 /// # Safety
@@ -29,10 +50,11 @@ unsafe fn read_at(
     offset: off64_t,
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    match background(descriptor) {
-        None => hidden(descriptor, next),
+    match reader(descriptor) {
+        Reader::Other => next(),
+        Reader::Nobody => not_open(),
         // SAFETY: passed on.
-        Some((books, table)) => unsafe {
+        Reader::Background(books, table) => unsafe {
             background::read(
                 books,
                 table,
@@ -49,9 +71,10 @@ unsafe fn read_at(
 /// A read that is never served (it moves a position, or scatters): counted.
 #[inline]
 fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    match background(descriptor) {
-        None => hidden(descriptor, next),
-        Some((books, _)) => {
+    match reader(descriptor) {
+        Reader::Other => next(),
+        Reader::Nobody => not_open(),
+        Reader::Background(books, _) => {
             let result = next();
             let _errno = ErrnoGuard::new();
             books.count(Counter::FallbackCall, 1);
@@ -63,8 +86,10 @@ fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t 
 
 /// Advice that a range will be needed, from a background thread whose reads are served.
 fn advice_is_done_with(descriptor: c_int) -> bool {
-    background(descriptor)
-        .is_some_and(|(books, table)| background::swallow_advice(books, table, descriptor))
+    match reader(descriptor) {
+        Reader::Background(books, table) => background::swallow_advice(books, table, descriptor),
+        Reader::Other | Reader::Nobody => false,
+    }
 }
 
 fn advise(
