@@ -42,7 +42,7 @@ test: build lint ## Run everything: lint, unit, property and integration tests
 	cargo test --workspace --release
 
 demo: build ## RocksDB under load and compaction, without and with Coldstream (under 5 minutes)
-	$(COLDSTREAM) lab rocksdb --quick --runs 2 --work-dir demo-report/work \
+	$(COLDSTREAM) lab rocksdb --quick --runs 2 --compaction-mib-per-second 60 --work-dir demo-report/work \
 	    --html demo-report/report.html --json-file demo-report/report.json
 
 lab: build ## The full laboratory on RocksDB; options in LAB_ARGS (takes long)
