@@ -308,7 +308,7 @@ impl Books {
             match entry {
                 Entry::Private(slot) => {
                     if let Some(_inside) = Inside::enter() {
-                        self.scanner.surrender(slot, self);
+                        self.scanner.close(slot, self);
                     }
                 }
                 Entry::Table(_) if close => {
@@ -351,7 +351,7 @@ impl Books {
         {
             inode.note_locked();
             if let Some(_inside) = Inside::enter() {
-                self.scanner.surrender(table.slot, self);
+                self.scanner.close(table.slot, self);
             }
         }
     }

@@ -380,15 +380,10 @@ impl Scanner {
         released
     }
 
-    /// The file left the books (its last descriptor is about to be closed): waits for what is
-    /// in flight, gives everything back, and makes the slot ready for another file.
+    /// Waits for what is in flight, gives everything back, and makes the slot ready for another
+    /// file: the file's last descriptor is about to be closed, or the application needs the
+    /// number of a private one. If the file is read again, private descriptors are opened anew.
     pub fn close<H: Host>(&self, slot: u32, host: &H) {
-        self.reset(slot, host, true);
-    }
-
-    /// The application is about to take the number of a private descriptor for itself: gives
-    /// the file's private descriptors up. They are opened anew when needed.
-    pub fn surrender<H: Host>(&self, slot: u32, host: &H) {
         self.reset(slot, host, true);
     }
 

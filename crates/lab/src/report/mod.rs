@@ -8,7 +8,6 @@ use crate::summary::{Row, Spread, Verdict};
 /// A figure with three significant digits.
 fn figure(value: f64) -> String {
     match value.abs() {
-        size if size >= 1e4 => format!("{value:.0}"),
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
