@@ -82,6 +82,48 @@ counters! {
     FallbackCall = "fallback_call",
     /// Asynchronous I/O cannot be had: windows are read when they are needed.
     AioUnavailable = "aio_unavailable",
+    /// Bytes that background threads wrote to tables that are treated.
+    WriteBytes = "write_bytes",
+    /// Of these, bytes written directly.
+    WriteBytesDirect = "write_bytes_direct",
+    /// Of these, bytes written with `RWF_DONTCACHE`.
+    WriteBytesDontcache = "write_bytes_dontcache",
+    /// Of these, bytes written buffered, written back early and dropped.
+    WriteBytesWindow = "write_bytes_window",
+    /// Of these, bytes that went through the page cache and stayed: ends of blocks, small writes.
+    WriteBytesBuffered = "write_bytes_buffered",
+    /// Tables whose writes were treated.
+    StagedFiles = "staged_files",
+    /// Write calls that ended in a staging buffer, without a system call.
+    StagedWrites = "staged_writes",
+    /// Times that staged bytes were brought to the kernel because a call would have missed them.
+    Settled = "settled",
+    /// Errors of delayed writes that were reported to the application.
+    WriteErrors = "write_errors",
+    /// A call that the writer does not know: the table is written plainly from then on.
+    DemotedCall = "demoted_call",
+    /// A write elsewhere than at the end.
+    DemotedPosition = "demoted_position",
+    /// The descriptor was duplicated, or the file opened once more for writing or unseen.
+    DemotedDescriptor = "demoted_descriptor",
+    /// A mapping that could show staged bytes.
+    DemotedMapping = "demoted_mapping",
+    /// The process was forked or ends.
+    DemotedProcess = "demoted_process",
+    /// The application needed the descriptor number, or a record lock.
+    DemotedRoom = "demoted_room",
+    /// The application's buffer cannot be read.
+    DemotedBuffer = "demoted_buffer",
+    /// No memory, descriptor or place for a staging buffer: written as a window.
+    FallbackWriteMemory = "fallback_write_memory",
+    /// A direct write failed; its bytes went through the page cache.
+    FallbackWriteFailed = "fallback_write_failed",
+    /// Direct writes go through the page cache all the same: written as a window.
+    FallbackWriteNoEffect = "fallback_write_no_effect",
+    /// Direct writes are refused on this kernel (Debian #1057843).
+    FallbackWriteKernel = "fallback_write_kernel",
+    /// Coldstream's own code panicked: everything passes through from then on.
+    FallbackPanic = "fallback_panic",
 }
 
 impl Counter {
@@ -92,6 +134,13 @@ impl Counter {
             return Some(self.name());
         }
         self.name().strip_prefix("fallback_")
+    }
+
+    /// The reason that this counter stands for, if it counts tables that were given up to plain
+    /// writes.
+    #[must_use]
+    pub fn demotion_reason(self) -> Option<&'static str> {
+        self.name().strip_prefix("demoted_")
     }
 }
 
@@ -133,6 +182,27 @@ mod tests {
                 "fallback_stream_limit",
                 "fallback_call",
                 "aio_unavailable",
+                "write_bytes",
+                "write_bytes_direct",
+                "write_bytes_dontcache",
+                "write_bytes_window",
+                "write_bytes_buffered",
+                "staged_files",
+                "staged_writes",
+                "settled",
+                "write_errors",
+                "demoted_call",
+                "demoted_position",
+                "demoted_descriptor",
+                "demoted_mapping",
+                "demoted_process",
+                "demoted_room",
+                "demoted_buffer",
+                "fallback_write_memory",
+                "fallback_write_failed",
+                "fallback_write_no_effect",
+                "fallback_write_kernel",
+                "fallback_panic",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

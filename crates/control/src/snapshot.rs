@@ -80,6 +80,40 @@ impl fmt::Display for Snapshot {
         if separator.is_empty() {
             formatter.write_str("none")?;
         }
+        if self.get(Counter::WriteBytes) == 0 {
+            return Ok(());
+        }
+        write!(
+            formatter,
+            "; writes direct {}",
+            bytes(Counter::WriteBytesDirect)
+        )?;
+        for (name, counter) in [
+            ("dontcache", Counter::WriteBytesDontcache),
+            ("window", Counter::WriteBytesWindow),
+            ("buffered", Counter::WriteBytesBuffered),
+        ] {
+            if self.get(counter) != 0 {
+                write!(formatter, ", {name} {}", bytes(counter))?;
+            }
+        }
+        write!(
+            formatter,
+            " in {} tables, {} calls staged, {} settled; given up:",
+            self.get(Counter::StagedFiles),
+            self.get(Counter::StagedWrites),
+            self.get(Counter::Settled)
+        )?;
+        let mut none = true;
+        for (counter, count) in self.counters().filter(|(_, count)| *count != 0) {
+            if let Some(reason) = counter.demotion_reason() {
+                write!(formatter, " {reason}={count}")?;
+                none = false;
+            }
+        }
+        if none {
+            formatter.write_str(" none")?;
+        }
         Ok(())
     }
 }

@@ -9,9 +9,11 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod alignment;
+pub mod append;
 pub mod lock;
 pub mod mapping;
 pub mod pool;
+pub mod private;
 pub mod probe;
 pub mod residency;
 pub mod scan;

@@ -71,6 +71,13 @@ impl Probe {
     }
 }
 
+/// Whether a filesystem is one whose change time moves with every change of the content.
+pub fn is_trusted(filesystem_type: i64) -> bool {
+    TRUSTED_FILESYSTEMS
+        .iter()
+        .any(|(known, _)| *known == filesystem_type)
+}
+
 /// Name of a filesystem type, where it is a known one.
 pub fn filesystem_name(filesystem_type: i64) -> Option<&'static str> {
     if filesystem_type == TMPFS {
@@ -115,9 +122,7 @@ pub fn probe(descriptor: i32) -> Result<Probe, Errno> {
     let (alignment, direct) = probe_direct(descriptor, size_bytes, reported_alignment);
     Ok(Probe {
         filesystem_type,
-        trusted: TRUSTED_FILESYSTEMS
-            .iter()
-            .any(|(known, _)| *known == filesystem_type),
+        trusted: is_trusted(filesystem_type),
         reported_alignment,
         alignment,
         direct,

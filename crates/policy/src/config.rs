@@ -1,12 +1,12 @@
 //! Configuration: environment variables over a TOML text over the defaults. The text and the
 //! environment come from the caller: the preload library must not read files by way of libc.
 
-use crate::{Profile, ReadTreatment, parse_bytes};
+use crate::{Profile, ReadTreatment, Visibility, parse_bytes};
 use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
-pub const VARIABLES: [&str; 8] = [
+pub const VARIABLES: [&str; 12] = [
     "COLDSTREAM",
     "COLDSTREAM_CONFIG",
     "COLDSTREAM_PROFILE",
@@ -14,6 +14,10 @@ pub const VARIABLES: [&str; 8] = [
     "COLDSTREAM_WINDOW_BYTES",
     "COLDSTREAM_WINDOWS_IN_FLIGHT",
     "COLDSTREAM_MEMORY_BYTES",
+    "COLDSTREAM_WRITES",
+    "COLDSTREAM_VISIBLE",
+    "COLDSTREAM_FLUSH",
+    "COLDSTREAM_STAGING_BYTES",
     "COLDSTREAM_LOG",
 ];
 
@@ -44,8 +48,17 @@ pub struct Config {
     pub window_bytes: usize,
     /// Windows read ahead of each consumer, from 1 to 4.
     pub windows_in_flight: usize,
-    /// Cap of all windows of a process in bytes, from 1 MiB to 1 GiB.
+    /// Cap of all windows and staging buffers of a process in bytes, from 1 MiB to 1 GiB.
     pub memory_bytes: usize,
+    /// Treatment of background writes.
+    pub writes: ReadTreatment,
+    /// Whom written bytes must be visible to when `write` returns.
+    pub visible: Visibility,
+    /// Whether what memtable flushes write goes around the page cache as well.
+    pub bypass_flush: bool,
+    /// Staging buffer of a table that is written directly, in bytes: a power of two from 256 KiB
+    /// to 1 MiB.
+    pub staging_bytes: usize,
 }
 
 impl Default for Config {
@@ -59,6 +72,11 @@ impl Default for Config {
             window_bytes: 1 << 20,
             windows_in_flight: 1,
             memory_bytes: 64 << 20,
+            writes: ReadTreatment::Auto,
+            visible: Visibility::Auto,
+            // The newest data is what is read next.
+            bypass_flush: false,
+            staging_bytes: 1 << 20,
         }
     }
 }
@@ -89,6 +107,8 @@ struct FileText {
     log: Option<String>,
     #[serde(default)]
     reads: ReadsText,
+    #[serde(default)]
+    writes: WritesText,
 }
 
 #[derive(Default, Deserialize)]
@@ -98,6 +118,15 @@ struct ReadsText {
     window_bytes: Option<Number>,
     windows_in_flight: Option<Number>,
     memory_bytes: Option<Number>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WritesText {
+    treatment: Option<String>,
+    visible: Option<String>,
+    flush: Option<String>,
+    staging_bytes: Option<Number>,
 }
 
 #[derive(Deserialize)]
@@ -147,6 +176,14 @@ impl Config {
                 Key::MemoryBytes,
                 text(file.reads.memory_bytes),
             )?;
+            config.set("writes.treatment", Key::Writes, file.writes.treatment)?;
+            config.set("writes.visible", Key::Visible, file.writes.visible)?;
+            config.set("writes.flush", Key::Flush, file.writes.flush)?;
+            config.set(
+                "writes.staging_bytes",
+                Key::StagingBytes,
+                text(file.writes.staging_bytes),
+            )?;
         }
         for (variable, key) in [
             ("COLDSTREAM", Key::Enabled),
@@ -155,6 +192,10 @@ impl Config {
             ("COLDSTREAM_WINDOW_BYTES", Key::WindowBytes),
             ("COLDSTREAM_WINDOWS_IN_FLIGHT", Key::WindowsInFlight),
             ("COLDSTREAM_MEMORY_BYTES", Key::MemoryBytes),
+            ("COLDSTREAM_WRITES", Key::Writes),
+            ("COLDSTREAM_VISIBLE", Key::Visible),
+            ("COLDSTREAM_FLUSH", Key::Flush),
+            ("COLDSTREAM_STAGING_BYTES", Key::StagingBytes),
             ("COLDSTREAM_LOG", Key::Log),
         ] {
             let value = environment(variable).filter(|value| !value.is_empty());
@@ -192,6 +233,17 @@ impl Config {
             Key::MemoryBytes => parse_bytes(&value)
                 .filter(|bytes| (1 << 20..=1 << 30).contains(bytes))
                 .map(|bytes| self.memory_bytes = bytes as usize),
+            Key::Writes => ReadTreatment::from_name(&value).map(|writes| self.writes = writes),
+            Key::Visible => Visibility::from_name(&value).map(|visible| self.visible = visible),
+            Key::Flush => match value.as_str() {
+                "cached" => Some(false),
+                "bypass" => Some(true),
+                _ => None,
+            }
+            .map(|bypass| self.bypass_flush = bypass),
+            Key::StagingBytes => parse_bytes(&value)
+                .filter(|bytes| bytes.is_power_of_two() && (1 << 18..=1 << 20).contains(bytes))
+                .map(|bytes| self.staging_bytes = bytes as usize),
             Key::Log => match value.as_str() {
                 "none" => Some(LogTarget::None),
                 "stderr" => Some(LogTarget::Stderr),
@@ -219,6 +271,18 @@ impl Config {
                 self.windows_in_flight.to_string(),
             ),
             ("COLDSTREAM_MEMORY_BYTES", self.memory_bytes.to_string()),
+            ("COLDSTREAM_WRITES", self.writes.name().into()),
+            ("COLDSTREAM_VISIBLE", self.visible.name().into()),
+            (
+                "COLDSTREAM_FLUSH",
+                if self.bypass_flush {
+                    "bypass"
+                } else {
+                    "cached"
+                }
+                .into(),
+            ),
+            ("COLDSTREAM_STAGING_BYTES", self.staging_bytes.to_string()),
             (
                 "COLDSTREAM_LOG",
                 match &self.log {
@@ -240,6 +304,10 @@ enum Key {
     WindowBytes,
     WindowsInFlight,
     MemoryBytes,
+    Writes,
+    Visible,
+    Flush,
+    StagingBytes,
 }
 
 impl Key {
@@ -248,10 +316,13 @@ impl Key {
             Key::Enabled => "use on or off",
             Key::Profile => "use auto, rocksdb, leveldb or cassandra",
             Key::Log => "use none, stderr or an absolute path",
-            Key::Reads => "use auto, direct, dontcache, window or buffered",
+            Key::Reads | Key::Writes => "use auto, direct, dontcache, window or buffered",
             Key::WindowBytes => "use a power of two from 64KiB to 2MiB",
             Key::WindowsInFlight => "use a number from 1 to 4",
             Key::MemoryBytes => "use a size from 1MiB to 1GiB",
+            Key::Visible => "use auto, everywhere or process",
+            Key::Flush => "use cached or bypass",
+            Key::StagingBytes => "use a power of two from 256KiB to 1MiB",
         }
     }
 }
@@ -300,6 +371,10 @@ mod tests {
             ("COLDSTREAM_WINDOW_BYTES", "4MiB"),
             ("COLDSTREAM_WINDOWS_IN_FLIGHT", "0"),
             ("COLDSTREAM_MEMORY_BYTES", "1"),
+            ("COLDSTREAM_WRITES", "fast"),
+            ("COLDSTREAM_VISIBLE", "nowhere"),
+            ("COLDSTREAM_FLUSH", "on"),
+            ("COLDSTREAM_STAGING_BYTES", "2MiB"),
             ("COLDSTREAM_LOG", "relative/path"),
         ] {
             let error = Config::from_sources(None, |name| (name == key).then(|| value.into()))
@@ -317,7 +392,8 @@ mod tests {
         fn the_environment_carries_a_whole_configuration(
             enabled in any::<bool>(), profile in 0_u8..4, treatment in 0_u8..5,
             window in 16_u32..=21, in_flight in 1_usize..=4, memory in 1_usize << 20..=1 << 30,
-            log in 0_u8..3,
+            log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
+            staging in 18_u32..=20,
         ) {
             let config = Config {
                 enabled,
@@ -332,6 +408,11 @@ mod tests {
                 window_bytes: 1 << window,
                 windows_in_flight: in_flight,
                 memory_bytes: memory,
+                writes: Treatment::from_u8(writes)
+                    .map_or(ReadTreatment::Auto, ReadTreatment::Fixed),
+                visible: Visibility::ALL[visible],
+                bypass_flush,
+                staging_bytes: 1 << staging,
             };
             let environment = config.to_environment();
             let read = Config::from_sources(None, |name| {

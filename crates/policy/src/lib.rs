@@ -13,4 +13,4 @@ pub use bytes::{DisplayBytes, display_bytes, parse_bytes};
 pub use config::{Config, ConfigError, LogTarget, VARIABLES};
 pub use kind::FileKind;
 pub use role::{Profile, Role};
-pub use treatment::{ReadTreatment, Treatment};
+pub use treatment::{ReadTreatment, Treatment, Visibility, direct_writes_corrupt};

@@ -27,6 +27,16 @@ impl Role {
         }
     }
 
+    /// Whether the tables that it writes need not be in the page cache; what a memtable flush
+    /// writes is the newest data and stays there, unless `bypass_flush`.
+    pub fn is_background_writer(self, bypass_flush: bool) -> bool {
+        match self {
+            Role::Compaction | Role::Streaming => true,
+            Role::Flush => bypass_flush,
+            Role::Foreground | Role::Validation => false,
+        }
+    }
+
     /// The role with this number; anything unknown is foreground.
     pub fn from_u8(number: u8) -> Self {
         match number {

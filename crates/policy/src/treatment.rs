@@ -1,5 +1,7 @@
 //! How background I/O reaches the device.
 
+use crate::FileKind;
+
 /// A treatment of background reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -69,7 +71,7 @@ impl ReadTreatment {
         .find(|treatment| treatment.name() == name)
     }
 
-    /// The treatment on a filesystem of which this is known: `direct` works and has an effect,
+    /// The treatment of reads on a filesystem of which this is known: `direct` works and has an effect,
     /// `RWF_DONTCACHE` is accepted, windows can be proven current (`trusted`).
     pub fn choose(self, direct: bool, dont_cache: bool, trusted: bool) -> Treatment {
         let works = |treatment| match treatment {
@@ -78,8 +80,31 @@ impl ReadTreatment {
             Treatment::Window => trusted,
             Treatment::Buffered => true,
         };
+        self.first_that_works(
+            [Treatment::Direct, Treatment::DontCache, Treatment::Window],
+            works,
+        )
+    }
+
+    /// The treatment of writes on a filesystem of which this is known: `direct` writes work,
+    /// `RWF_DONTCACHE` is accepted. `auto` prefers the window to `RWF_DONTCACHE`, whose write side
+    /// is broken in Linux 6.14 and 6.15 and has a bad tail before 7.2.
+    pub fn choose_for_writes(self, direct: bool, dont_cache: bool) -> Treatment {
+        let works = |treatment| match treatment {
+            Treatment::Direct => direct,
+            Treatment::DontCache => dont_cache,
+            Treatment::Window | Treatment::Buffered => true,
+        };
+        self.first_that_works([Treatment::Direct, Treatment::Window], works)
+    }
+
+    fn first_that_works<const COUNT: usize>(
+        self,
+        preferred: [Treatment; COUNT],
+        works: impl Fn(Treatment) -> bool,
+    ) -> Treatment {
         match self {
-            ReadTreatment::Auto => [Treatment::Direct, Treatment::DontCache, Treatment::Window]
+            ReadTreatment::Auto => preferred
                 .into_iter()
                 .find(|treatment| works(*treatment))
                 .unwrap_or(Treatment::Buffered),
@@ -87,6 +112,68 @@ impl ReadTreatment {
             ReadTreatment::Fixed(_) => Treatment::Buffered,
         }
     }
+}
+
+/// Whom the bytes of a table must be visible to when `write` returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Visibility {
+    /// By kind of table: [`Visibility::Process`] for Cassandra, whose writes of a few kilobytes
+    /// could not go around the page cache otherwise; [`Visibility::Everywhere`] for the others.
+    #[default]
+    Auto,
+    /// The kernel has them: every process sees them.
+    Everywhere,
+    /// Every thread of the process sees them; other processes once a staging buffer is full, and
+    /// whenever a thread looks.
+    Process,
+}
+
+impl Visibility {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Everywhere, Self::Process];
+
+    /// As written in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Visibility::Auto => "auto",
+            Visibility::Everywhere => "everywhere",
+            Visibility::Process => "process",
+        }
+    }
+
+    /// The visibility of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|visibility| visibility.name() == name)
+    }
+
+    /// Whether writes to a table of `kind` may be staged in user memory.
+    pub fn may_stage(self, kind: FileKind) -> bool {
+        match self {
+            Visibility::Auto => kind == FileKind::CassandraData,
+            Visibility::Everywhere => false,
+            Visibility::Process => true,
+        }
+    }
+}
+
+/// Whether direct writes must be refused on a kernel (`release` and `version` of `uname(2)`): the
+/// stable kernels 6.1.64 and 6.1.65 have a defect of ext4 that leaves the file position behind
+/// after a direct, extending write and so overwrites data (Debian #1057843).
+pub fn direct_writes_corrupt(release: &[u8], version: &[u8]) -> bool {
+    // Debian names the stable version in `version` only: `… Debian 6.1.64-1 (…)`.
+    let names = |text: &[u8], broken: &[u8]| {
+        (0..text.len()).any(|at| {
+            let after = text.get(at + broken.len());
+            text.get(at..).is_some_and(|rest| rest.starts_with(broken))
+                && !after.is_some_and(u8::is_ascii_digit)
+                && (at == 0 || text.get(at - 1).is_some_and(|before| *before == b' '))
+        })
+    };
+    [b"6.1.64".as_slice(), b"6.1.65"]
+        .iter()
+        .any(|broken| names(release, broken) || names(version, broken))
 }
 
 #[cfg(test)]
@@ -105,6 +192,44 @@ mod tests {
         assert_eq!(fixed(Window).choose(true, true, true), Window);
         assert_eq!(fixed(DontCache).choose(true, false, true), Buffered);
         assert_eq!(fixed(Buffered).choose(true, true, true), Buffered);
+    }
+
+    #[test]
+    fn writes_prefer_the_window_to_dontcache() {
+        use Treatment::{Buffered, Direct, DontCache, Window};
+        assert_eq!(ReadTreatment::Auto.choose_for_writes(true, true), Direct);
+        assert_eq!(ReadTreatment::Auto.choose_for_writes(false, true), Window);
+        let fixed = ReadTreatment::Fixed;
+        assert_eq!(fixed(DontCache).choose_for_writes(true, true), DontCache);
+        assert_eq!(fixed(Direct).choose_for_writes(false, true), Buffered);
+    }
+
+    #[test]
+    fn only_engines_with_small_writes_are_staged_by_themselves() {
+        assert!(Visibility::Auto.may_stage(FileKind::CassandraData));
+        assert!(!Visibility::Auto.may_stage(FileKind::RocksDbTable));
+        assert!(Visibility::Process.may_stage(FileKind::RocksDbTable));
+        assert!(!Visibility::Everywhere.may_stage(FileKind::CassandraData));
+    }
+
+    #[test]
+    fn the_kernels_that_lose_data_are_known() {
+        let corrupt = |release: &str, version: &str| {
+            direct_writes_corrupt(release.as_bytes(), version.as_bytes())
+        };
+        assert!(corrupt("6.1.64", "#1 SMP"));
+        assert!(corrupt("6.1.65-arch1-1", "#1 SMP"));
+        assert!(corrupt(
+            "6.1.0-14-amd64",
+            "#1 SMP PREEMPT_DYNAMIC Debian 6.1.64-1 (2023-11-30)"
+        ));
+        assert!(!corrupt(
+            "6.1.0-15-amd64",
+            "#1 SMP PREEMPT_DYNAMIC Debian 6.1.66-1 (2023-12-09)"
+        ));
+        assert!(!corrupt("6.1.640", ""));
+        assert!(!corrupt("16.1.64", ""));
+        assert!(!corrupt("6.18.5", "#1"));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) unsafe fn read(
                 });
                 // Nothing may unwind into the database.
                 catch_unwind(attempt).unwrap_or_else(|_| {
-                    BROKEN.store(true, Ordering::Relaxed);
+                    note_panic(books);
                     None
                 })
             }
@@ -52,6 +52,18 @@ pub(crate) unsafe fn read(
         count_plain(books, result);
         result
     })
+}
+
+/// Coldstream's own code panicked: from now on everything passes through.
+#[cold]
+pub(crate) fn note_panic(books: &Books) {
+    BROKEN.store(true, Ordering::Relaxed);
+    books.count(Counter::FallbackPanic, 1);
+}
+
+/// Whether Coldstream's own code has panicked.
+pub(crate) fn is_broken() -> bool {
+    BROKEN.load(Ordering::Relaxed)
 }
 
 /// Counts a background read that was left to the kernel.

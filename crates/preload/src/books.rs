@@ -8,6 +8,7 @@ use crate::descriptors::{Descriptors, Entry, Table};
 use crate::filesystems::Filesystems;
 use crate::inodes::Inodes;
 use crate::settings::{self, Settings};
+use crate::staging::Stages;
 use crate::thread::{self, Inside};
 use crate::{errno, report};
 use coldstream_control::{Counter, PageView};
@@ -43,6 +44,7 @@ pub(crate) struct Books {
     pub(crate) filesystems: Filesystems,
     pub(crate) inodes: Inodes,
     pub(crate) scanner: Scanner,
+    pub(crate) staging: Stages,
 }
 
 const STATE_EMPTY: u32 = 0;
@@ -52,6 +54,9 @@ const STATE_FAILED: u32 = 2;
 /// Whether the process, or the one that it was forked from, has said what is in force: outside
 /// the books on purpose, so that a forked child does not say it again.
 static IN_FORCE_SAID: AtomicBool = AtomicBool::new(false);
+
+/// As above, of writes.
+static WRITES_SAID: AtomicBool = AtomicBool::new(false);
 
 static BOOKS: AtomicPtr<Books> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -79,6 +84,8 @@ pub(crate) enum Visible {
     Yes,
     /// It is Coldstream's: to the application it is not open.
     No,
+    /// It is the application's, and closing it must tell of a delayed write that failed.
+    Failed(coldstream_io::Errno),
 }
 
 impl Books {
@@ -98,7 +105,7 @@ impl Books {
     }
 
     /// Whether this process may write into the books: a `vfork` child may not.
-    fn are_ours(&self) -> bool {
+    pub(crate) fn are_ours(&self) -> bool {
         self.process_id.load(Ordering::Relaxed) == process::process_id()
     }
 
@@ -162,6 +169,11 @@ impl Books {
         !IN_FORCE_SAID.swap(true, Ordering::Relaxed)
     }
 
+    /// As above, of writes.
+    pub(crate) fn first_to_say_how_is_written(&self) -> bool {
+        !WRITES_SAID.swap(true, Ordering::Relaxed)
+    }
+
     /// Enters a descriptor that `open` returned for `path`.
     ///
     /// # Safety
@@ -177,6 +189,9 @@ impl Books {
         // SAFETY: passed on.
         let path = unsafe { CStr::from_ptr(path) };
         let kind = settings.config.profile.kind_of_file(path.to_bytes());
+        if self.staging.any() {
+            self.note_other_opening(descriptor, kind, flags);
+        }
         if kind == FileKind::Untracked || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
             return;
         }
@@ -211,8 +226,29 @@ impl Books {
         self.enter(descriptor, table);
         self.count(Counter::TrackedFilesOpened, 1);
         if writable {
+            self.begin_stage(settings, table, descriptor, flags, &stamp);
+        }
+        if writable {
             thread::note_table_opened_for_writing(kind, descriptor);
         }
+    }
+
+    /// A file was opened while others are staged: if it is one of them, the new descriptor must
+    /// see everything; and one that can write, or whose reads are not followed, must go on to.
+    fn note_other_opening(&self, descriptor: i32, kind: FileKind, flags: i32) {
+        let Ok(stamp) = file::stamp(descriptor) else {
+            return;
+        };
+        let follows = kind != FileKind::Untracked
+            && flags & libc::O_ACCMODE == libc::O_RDONLY
+            && flags & (libc::O_TRUNC | libc::O_PATH) == 0;
+        let for_good = (!follows).then_some(Counter::DemotedDescriptor);
+        self.settle_identity(stamp.device, stamp.inode, for_good);
+    }
+
+    /// A descriptor that nobody follows was opened while tables are staged.
+    pub(crate) fn note_unfollowed(&self, descriptor: i32) {
+        self.note_other_opening(descriptor, FileKind::Untracked, 0);
     }
 
     /// Puts a table whose descriptor has been counted into the descriptor table.
@@ -266,11 +302,18 @@ impl Books {
         }
         match entry {
             Entry::Private(_) => Visible::No,
-            Entry::Table(_) => {
+            Entry::Table(table) => {
                 let _errno = errno::ErrnoGuard::new();
+                let ended = match (self.is_staged(table), Inside::enter()) {
+                    (true, Some(_inside)) => self.end_stage_of(table, descriptor),
+                    _ => Ok(()),
+                };
                 thread::note_closed(descriptor);
                 self.note_gone(descriptor);
-                Visible::Yes
+                match ended {
+                    Ok(()) => Visible::Yes,
+                    Err(errno) => Visible::Failed(errno),
+                }
             }
         }
     }
@@ -292,6 +335,8 @@ impl Books {
     fn settle(&self, entry: Entry) {
         if let Entry::Table(table) = entry {
             self.inodes.detach(table.slot, table.writable, || {
+                // A stage that is left lost its descriptor unseen.
+                let _ = self.give_up_stage(table.slot, Counter::DemotedDescriptor);
                 self.scanner.close(table.slot, self);
                 self.note_memory();
             });
@@ -309,13 +354,19 @@ impl Books {
                 Entry::Private(slot) => {
                     if let Some(_inside) = Inside::enter() {
                         self.scanner.close(slot, self);
+                        let _ = self.give_up_stage(slot, Counter::DemotedRoom);
                     }
                 }
-                Entry::Table(_) if close => {
-                    thread::note_closed(descriptor);
-                    self.note_gone(descriptor);
+                Entry::Table(table) => {
+                    if let Some(_inside) = Inside::enter() {
+                        // `dup2` and `close_range` have no way to tell of a delayed error.
+                        let _ = self.end_stage_of(table, descriptor);
+                    }
+                    if close {
+                        thread::note_closed(descriptor);
+                        self.note_gone(descriptor);
+                    }
                 }
-                Entry::Table(_) => {}
             };
         });
     }
@@ -352,6 +403,7 @@ impl Books {
             inode.note_locked();
             if let Some(_inside) = Inside::enter() {
                 self.scanner.close(table.slot, self);
+                let _ = self.give_up_stage(table.slot, Counter::DemotedRoom);
             }
         }
     }
@@ -385,10 +437,11 @@ impl Books {
 
     /// The process ends: says what was done.
     pub(crate) fn conclude(&self, settings: &Settings) {
+        self.close_staging();
         if let Some(page) = self.page()
             && self.are_ours()
         {
-            if page.get(Counter::BackgroundReads) > 0 {
+            if page.get(Counter::BackgroundReads) > 0 || page.get(Counter::StagedFiles) > 0 {
                 self.note_memory();
                 report::log_summary(settings, page);
             }

@@ -22,6 +22,8 @@ pub(crate) struct Inode {
     mapped_writable: AtomicBool,
     /// Has record locks, which closing any descriptor of the inode would drop.
     locked: AtomicBool,
+    /// Place in the table of staged files plus one; 0 is none.
+    stage: AtomicU32,
     /// How background reads are served, as [`crate::filesystems`] encodes it; 0 is undecided.
     method: AtomicU32,
 }
@@ -61,6 +63,23 @@ impl Inode {
     /// Whether private descriptors must stay away from it.
     pub(crate) fn is_locked(&self) -> bool {
         self.locked.load(Ordering::Relaxed)
+    }
+
+    /// Whether one descriptor is all that is known of it.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.descriptors.load(Ordering::Relaxed) == 1
+            && !self.mapped_writable.load(Ordering::Relaxed)
+    }
+
+    /// Its place in the table of staged files.
+    #[inline]
+    pub(crate) fn stage(&self) -> Option<usize> {
+        (self.stage.load(Ordering::Acquire) as usize).checked_sub(1)
+    }
+
+    pub(crate) fn set_stage(&self, place: Option<usize>) {
+        let word = place.map_or(0, |place| place as u32 + 1);
+        self.stage.store(word, Ordering::Release);
     }
 
     pub(crate) fn method(&self) -> u32 {
@@ -114,6 +133,7 @@ impl Inodes {
                 inode.mapped_writable.store(false, Ordering::Relaxed);
                 inode.locked.store(false, Ordering::Relaxed);
                 inode.method.store(0, Ordering::Relaxed);
+                inode.stage.store(0, Ordering::Relaxed);
                 slot
             }
         };

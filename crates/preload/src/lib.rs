@@ -22,4 +22,5 @@ mod inodes;
 mod next;
 mod report;
 mod settings;
+mod staging;
 mod thread;

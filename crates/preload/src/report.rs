@@ -123,6 +123,18 @@ pub(crate) fn log_in_force(settings: &Settings, treatment: Treatment) {
     finish_line(settings, line);
 }
 
+/// Says how tables are written, once a process.
+pub(crate) fn log_writes(settings: &Settings, treatment: Treatment) {
+    let mut line = start_line();
+    let _ = write!(
+        line,
+        "background writes of {} tables: {}",
+        settings.config.profile.name(),
+        treatment.name()
+    );
+    finish_line(settings, line);
+}
+
 /// Says what was done, at the end.
 pub(crate) fn log_summary(settings: &Settings, page: &PageView<'_>) {
     let mut line = start_line();
@@ -140,13 +152,13 @@ pub(crate) fn log_refusal(why: &str) {
     let _ = file::write(libc::STDERR_FILENO, line.as_bytes());
 }
 
-fn start_line() -> Text<768> {
+fn start_line() -> Text<1024> {
     let mut line = Text::new();
     let _ = write!(line, "coldstream[{}]: ", process::process_id());
     line
 }
 
-fn finish_line(settings: &Settings, mut line: Text<768>) {
+fn finish_line(settings: &Settings, mut line: Text<1024>) {
     line.length = line.length.min(line.bytes.len() - 1);
     let _ = writeln!(line);
     if let Some(path) = &settings.log_path {

@@ -36,11 +36,16 @@ thread_local! {
 /// Whether reads of tables by the calling thread are background reads.
 #[inline]
 pub(crate) fn is_background_reader() -> bool {
+    STATE.with(|state| role().is_background_reader() || state.written_table.get() >= 0)
+}
+
+/// What the calling thread is.
+pub(crate) fn role() -> Role {
     STATE.with(|state| {
         if state.epoch.get() != NAMES_EPOCH.load(Ordering::Relaxed) {
             look_up(state);
         }
-        Role::from_u8(state.role.get()).is_background_reader() || state.written_table.get() >= 0
+        Role::from_u8(state.role.get())
     })
 }
 

@@ -23,9 +23,25 @@ pub struct SettingsArguments {
     /// Windows read ahead of each consumer, 1 to 4 [default: 1]
     #[arg(long, value_name = "N")]
     windows_in_flight: Option<String>,
-    /// Cap for all windows of the program, 1MiB to 1GiB [default: 64MiB]
+    /// Cap for all windows and staging buffers of the program, 1MiB to 1GiB [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
+    /// Treatment of background writes [default: auto]
+    #[arg(long, value_parser = ["auto", "direct", "dontcache", "window", "buffered"])]
+    writes: Option<String>,
+    /// Whom written bytes must be visible to when write returns: every process (everywhere), or
+    /// the program's own threads at once and others a little later (process) [default: auto, which
+    /// is process for Cassandra's tables and everywhere for others]
+    #[arg(long, value_parser = ["auto", "everywhere", "process"])]
+    visible: Option<String>,
+    /// What memtable flushes write: left in the page cache, or treated like compaction's output
+    /// [default: cached]
+    #[arg(long, value_parser = ["cached", "bypass"])]
+    flush: Option<String>,
+    /// Staging buffer of a table that is written directly, a power of two from 256KiB to 1MiB
+    /// [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    staging: Option<String>,
     /// Where the library's lines go: none, stderr or a file [default: stderr]
     #[arg(long, value_name = "none|stderr|PATH")]
     log: Option<String>,
@@ -35,12 +51,16 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 6] = [
+const OPTIONS: [(&str, &str); 10] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),
     ("--windows-in-flight", "COLDSTREAM_WINDOWS_IN_FLIGHT"),
     ("--memory", "COLDSTREAM_MEMORY_BYTES"),
+    ("--writes", "COLDSTREAM_WRITES"),
+    ("--visible", "COLDSTREAM_VISIBLE"),
+    ("--flush", "COLDSTREAM_FLUSH"),
+    ("--staging", "COLDSTREAM_STAGING_BYTES"),
     ("--log", "COLDSTREAM_LOG"),
 ];
 
@@ -54,6 +74,10 @@ impl SettingsArguments {
             self.window.clone(),
             self.windows_in_flight.clone(),
             self.memory.clone(),
+            self.writes.clone(),
+            self.visible.clone(),
+            self.flush.clone(),
+            self.staging.clone(),
             log,
         ];
         let variables = OPTIONS.iter().zip(values);

@@ -10,7 +10,6 @@
 //!   the plain call;
 //! - all-zero memory is a valid, empty [`Scanner`] (a forked child finds just that).
 
-mod private;
 mod scanner;
 mod sequence;
 mod stream;

@@ -3,13 +3,13 @@
 //! Locks, in this order: a file's, then a stream's. While a stream's lock is held, other
 //! streams' locks are only tried.
 
-use super::private::PrivateDescriptor;
 use super::sequence::{Relation, fair_share, relation};
 use super::stream::{Destination, Stream, Surroundings};
 use super::{Host, Method, Outcome, Reason, SETTLED_NS, WINDOWS_MAX};
 use crate::lock::{FutexGuard, FutexLock};
 use crate::mapping::{OnFork, map_for_life};
 use crate::pool::WindowPool;
+use crate::private::PrivateDescriptor;
 use crate::sys::file::{self, FileStamp};
 use crate::sys::{Errno, process};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

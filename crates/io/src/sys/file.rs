@@ -191,6 +191,75 @@ pub fn write(descriptor: i32, bytes: &[u8]) -> Result<usize, Errno> {
     })
 }
 
+/// `pwrite64(2)`; may be short. The descriptor must not be `O_APPEND`: the kernel would then
+/// ignore the offset.
+pub fn pwrite(descriptor: i32, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+    // SAFETY: the kernel only reads `bytes`.
+    E::check(unsafe {
+        syscall(
+            libc::SYS_pwrite64,
+            [
+                descriptor as usize,
+                bytes.as_ptr() as usize,
+                bytes.len(),
+                offset as usize,
+                0,
+                0,
+            ],
+        )
+    })
+}
+
+/// `pwritev2(2)` of one buffer at the file position, with `flags` (`RWF_*`).
+///
+/// # Safety
+/// The kernel reads `length_bytes` at `memory`, or answers a bad pointer with `EFAULT`; nobody
+/// in this program needs to vouch for them.
+pub unsafe fn write_with_flags(
+    descriptor: i32,
+    memory: *const u8,
+    length_bytes: usize,
+    flags: i32,
+) -> Result<usize, Errno> {
+    let vector = libc::iovec {
+        iov_base: memory.cast_mut().cast(),
+        iov_len: length_bytes,
+    };
+    // SAFETY: the vector lives across the call; an offset of -1 means the file position.
+    E::check(unsafe {
+        syscall(
+            libc::SYS_pwritev2,
+            [
+                descriptor as usize,
+                &raw const vector as usize,
+                1,
+                usize::MAX,
+                usize::MAX,
+                flags as usize,
+            ],
+        )
+    })
+}
+
+/// `lseek(2)` to an absolute position.
+pub fn set_position(descriptor: i32, position: u64) -> Result<(), Errno> {
+    // SAFETY: no memory is passed.
+    E::check(unsafe {
+        syscall(
+            libc::SYS_lseek,
+            [
+                descriptor as usize,
+                position as usize,
+                libc::SEEK_SET as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    })
+    .map(|_| ())
+}
+
 /// `ftruncate(2)`.
 pub fn truncate(descriptor: i32, size_bytes: u64) -> Result<(), Errno> {
     // SAFETY: no memory is passed.
@@ -237,6 +306,25 @@ pub fn write_back(descriptor: i32, offset: u64, length_bytes: u64) -> Result<(),
                 offset as usize,
                 length_bytes as usize,
                 flags as usize,
+                0,
+                0,
+            ],
+        )
+    })
+    .map(|_| ())
+}
+
+/// `sync_file_range(2)` of a range, only begun.
+pub fn start_write_back(descriptor: i32, offset: u64, length_bytes: u64) -> Result<(), Errno> {
+    // SAFETY: no memory is passed.
+    E::check(unsafe {
+        syscall(
+            libc::SYS_sync_file_range,
+            [
+                descriptor as usize,
+                offset as usize,
+                length_bytes as usize,
+                libc::SYNC_FILE_RANGE_WRITE as usize,
                 0,
                 0,
             ],

@@ -137,6 +137,35 @@ pub fn writable(memory: *mut u8, length_bytes: usize) -> bool {
     }
 }
 
+/// Whether all of a range can be read: asked of the kernel page by page, with a call that reads
+/// eight bytes and then fails for another reason (`rt_sigprocmask(2)` with a `how` that does not
+/// exist).
+pub fn readable(memory: *const u8, length_bytes: usize) -> bool {
+    const MASK_BYTES: usize = 8;
+    const PAGE_BYTES: usize = 4096;
+    const NO_SUCH_HOW: usize = 0xFFFF;
+    let start = memory as usize;
+    let Some(end) = start.checked_add(length_bytes) else {
+        return false;
+    };
+    // Eight aligned bytes lie in one page.
+    let mut address = start & !(MASK_BYTES - 1);
+    while address < end {
+        // SAFETY: the kernel only reads the mask, or fails with EFAULT.
+        let result = unsafe {
+            syscall(
+                libc::SYS_rt_sigprocmask,
+                [NO_SUCH_HOW, address, 0, MASK_BYTES, 0, 0],
+            )
+        };
+        if Errno::check(result) != Err(Errno(libc::EINVAL)) {
+            return false;
+        }
+        address = (address & !(PAGE_BYTES - 1)) + PAGE_BYTES;
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,20 @@ pub fn effective_user() -> u32 {
     unsafe { syscall(libc::SYS_geteuid, [0; 6]) as u32 }
 }
 
+/// Release and version of the kernel (`uname(2)`), NUL-padded.
+pub fn kernel() -> ([u8; 65], [u8; 65]) {
+    let mut names = [[0_u8; 65]; 6];
+    // SAFETY: `struct new_utsname` is six arrays of 65 characters.
+    unsafe {
+        syscall(
+            libc::SYS_uname,
+            [names.as_mut_ptr() as usize, 0, 0, 0, 0, 0],
+        )
+    };
+    let [_, _, release, version, _, _] = names;
+    (release, version)
+}
+
 /// The calling thread's name, NUL-padded (`prctl(PR_GET_NAME)`).
 pub fn thread_name() -> [u8; THREAD_NAME_BYTES] {
     let mut name = [0_u8; THREAD_NAME_BYTES];

@@ -1,8 +1,13 @@
-//! Changing a file's content or size: the windows of its inode are dropped with the next read.
+//! Changing a file's content or size: the windows of its inode are dropped with the next read,
+//! and a table that is staged hears of it before.
 
-use super::hidden;
+use super::{hidden, staged};
 use crate::books;
+use crate::errno;
 use crate::next::interpose;
+use crate::staging;
+use coldstream_control::Counter;
+use coldstream_io::append::Operation;
 use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
 
 /// Counted after the change: a window that was read before it then differs from what is.
@@ -14,50 +19,93 @@ fn changed<T>(descriptor: c_int, result: T) -> T {
     result
 }
 
+/// A change that the staging writer does not know.
+#[inline]
+fn disturbed<T: From<i32>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
+    match staged::give_up(descriptor, Counter::DemotedCall) {
+        Ok(()) => changed(descriptor, next()),
+        Err(failed) => T::from(failed),
+    }
+}
+
+/// `posix_fallocate` returns its error.
+#[inline]
+fn allocated(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    match staged::give_up(descriptor, Counter::DemotedCall) {
+        Ok(()) => changed(descriptor, next()),
+        Err(_) => errno::get(),
+    }
+}
+
+fn preallocated(descriptor: c_int, mode: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    if mode == libc::FALLOC_FL_KEEP_SIZE {
+        staged::look(descriptor, Operation::Preallocate);
+        return changed(descriptor, next());
+    }
+    disturbed(descriptor, next)
+}
+
 interpose! {
     fn write(descriptor: c_int, buffer: *const c_void, length: size_t) -> ssize_t |next| {
-        changed(descriptor, next())
+        match staged::table(descriptor) {
+            // SAFETY: the application's arguments.
+            Some((books, table)) => unsafe {
+                staging::write(books, table, descriptor, buffer.cast(), length, next)
+            },
+            None => changed(descriptor, next()),
+        }
     }
     fn pwrite(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off_t) -> ssize_t |next| {
-        changed(descriptor, next())
+        disturbed(descriptor, || next() as i64) as ssize_t
     }
     fn pwrite64(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
-        changed(descriptor, next())
+        disturbed(descriptor, || next() as i64) as ssize_t
     }
     fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t |next| {
-        changed(descriptor, next())
+        disturbed(descriptor, || next() as i64) as ssize_t
     }
     fn pwritev(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t |next| {
-        changed(descriptor, next())
+        disturbed(descriptor, || next() as i64) as ssize_t
     }
     fn pwritev64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
-        changed(descriptor, next())
+        disturbed(descriptor, || next() as i64) as ssize_t
     }
     fn pwritev2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t |next| {
-        changed(descriptor, next())
+        disturbed(descriptor, || next() as i64) as ssize_t
     }
     fn pwritev64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
-        changed(descriptor, next())
+        disturbed(descriptor, || next() as i64) as ssize_t
     }
     fn ftruncate(descriptor: c_int, length: off_t) -> c_int |next| {
-        changed(descriptor, next())
+        changed(descriptor, staged::truncated(descriptor, length, next))
     }
     fn ftruncate64(descriptor: c_int, length: off64_t) -> c_int |next| {
-        changed(descriptor, next())
+        changed(descriptor, staged::truncated(descriptor, length, next))
     }
     fn fallocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int |next| {
-        changed(descriptor, next())
+        preallocated(descriptor, mode, next)
     }
     fn fallocate64(descriptor: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
-        changed(descriptor, next())
+        preallocated(descriptor, mode, next)
     }
     fn posix_fallocate(descriptor: c_int, offset: off_t, length: off_t) -> c_int |next| {
-        changed(descriptor, next())
+        allocated(descriptor, next)
     }
     fn posix_fallocate64(descriptor: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
-        changed(descriptor, next())
+        allocated(descriptor, next)
     }
-    fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| { hidden(descriptor, next) }
-    fn fsync(descriptor: c_int) -> c_int |next| { hidden(descriptor, next) }
-    fn fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, next) }
+    fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| {
+        hidden(descriptor, || {
+            staged::look(descriptor, Operation::Sync);
+            next()
+        })
+    }
+    fn fsync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
+    fn fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
+    fn syncfs(descriptor: c_int) -> c_int |next| {
+        hidden(descriptor, || {
+            staged::settle_all();
+            next()
+        })
+    }
 }

@@ -1,10 +1,20 @@
 //! Closing and duplicating: the books follow descriptors, and hide Coldstream's own.
 
-use super::{hidden, with_room};
+use super::{hidden, staged, with_room};
 use crate::books::{self, Visible};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
+use coldstream_control::Counter;
 use libc::{c_int, c_uint, off_t, off64_t};
+
+/// Commands of `fcntl` that neither see nor change what a staged table is.
+const HARMLESS_COMMANDS: [c_int; 3] = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
+
+/// Two descriptors of one position: a staged table is given up before. The error of a delayed
+/// write fails the call.
+fn before_duplicate(descriptor: c_int) -> Result<(), c_int> {
+    staged::give_up(descriptor, Counter::DemotedDescriptor)
+}
 
 fn note_duplicate(descriptor: c_int, duplicate: c_int) -> c_int {
     if duplicate >= 0
@@ -27,6 +37,14 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) {
     }
 }
 
+fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    if let Err(failed) = before_duplicate(descriptor) {
+        return failed;
+    }
+    before_target_is_taken(descriptor, target);
+    note_duplicate(descriptor, next())
+}
+
 fn before_range_is_closed(first: c_uint, last: c_uint) {
     if let Some(books) = books::get() {
         let _errno = ErrnoGuard::new();
@@ -42,6 +60,16 @@ fn before_fcntl(descriptor: c_int, command: c_int) {
         let _errno = ErrnoGuard::new();
         books.before_lock(descriptor);
     }
+}
+
+fn call_fcntl(descriptor: c_int, command: c_int, next: impl Fn() -> c_int) -> c_int {
+    if !HARMLESS_COMMANDS.contains(&command)
+        && let Err(failed) = before_duplicate(descriptor)
+    {
+        return failed;
+    }
+    before_fcntl(descriptor, command);
+    after_fcntl(descriptor, command, with_room(next))
 }
 
 /// Of `fcntl`'s commands those that make descriptors.
@@ -60,6 +88,13 @@ interpose! {
                 -1
             }
             Some(Visible::Yes) | None => next(),
+            Some(Visible::Failed(failed)) => {
+                let result = next();
+                if result == 0 {
+                    errno::set(failed.0);
+                }
+                -1
+            }
         }
     }
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int |next| {
@@ -70,30 +105,29 @@ interpose! {
         next()
     }
     fn dup(descriptor: c_int) -> c_int |next| {
-        hidden(descriptor, || note_duplicate(descriptor, with_room(next)))
+        hidden(descriptor, || match before_duplicate(descriptor) {
+            Ok(()) => note_duplicate(descriptor, with_room(next)),
+            Err(failed) => failed,
+        })
     }
     fn dup2(descriptor: c_int, target: c_int) -> c_int |next| {
         hidden(descriptor, || {
-            before_target_is_taken(descriptor, target);
-            note_duplicate(descriptor, next())
+            call_dup2(descriptor, target, next)
         })
     }
     fn dup3(descriptor: c_int, target: c_int, flags: c_int) -> c_int |next| {
         hidden(descriptor, || {
-            before_target_is_taken(descriptor, target);
-            note_duplicate(descriptor, next())
+            call_dup2(descriptor, target, next)
         })
     }
     fn fcntl(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
         hidden(descriptor, || {
-            before_fcntl(descriptor, command);
-            after_fcntl(descriptor, command, with_room(next))
+            call_fcntl(descriptor, command, next)
         })
     }
     fn fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
         hidden(descriptor, || {
-            before_fcntl(descriptor, command);
-            after_fcntl(descriptor, command, with_room(next))
+            call_fcntl(descriptor, command, next)
         })
     }
     fn lockf(descriptor: c_int, command: c_int, length: off_t) -> c_int |next| {

@@ -4,17 +4,18 @@
 //! C's variadic functions are declared with the arguments that the kernel can see: on both
 //! supported architectures these travel in the same registers.
 //!
-//! Not interposed, and why: `fork` (the kernel wipes the books in the child), `vfork` (cannot be
-//! wrapped; its child is told by its process id), `exec*` (every private descriptor is
-//! `O_CLOEXEC`), `fclose` and whatever else closes by way of libc's internals or of `syscall(2)`
-//! (each served read checks which file its descriptor is of).
+//! Not seen: `fclose` and whatever else closes by way of libc's internals, `syscall(2)` and
+//! io_uring. Each served read, and each write of our own, checks which file its descriptor is of;
+//! what such a call does to a table that is just being written is not known (README, Limits).
 
 mod change;
 mod descriptor;
 mod metadata;
 mod name;
 mod open;
+mod process;
 mod read;
+mod staged;
 
 use crate::{books, errno, report, settings};
 use libc::c_int;
@@ -51,6 +52,7 @@ extern "C" fn construct() {
     metadata::resolve();
     name::resolve();
     open::resolve();
+    process::resolve();
     read::resolve();
     let prepared = std::panic::catch_unwind(|| {
         // What this library's own code could panic with is nobody's business but a counter's.

@@ -1,10 +1,10 @@
 //! Opening: what is opened under a table's name enters the books.
 
-use super::with_room;
+use super::{staged, with_room};
 use crate::books;
 use crate::errno::ErrnoGuard;
 use crate::next::interpose;
-use libc::{c_char, c_int, mode_t};
+use libc::{FILE, c_char, c_int, mode_t};
 
 /// # Safety
 /// `path` must be what the successful `open` was given.
@@ -18,6 +18,24 @@ unsafe fn note(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int {
         unsafe { books.note_open(descriptor, path, flags) };
     }
     descriptor
+}
+
+/// A stream of libc's, whose descriptor nobody follows: whatever file it is of is not staged from
+/// now on.
+///
+/// # Safety
+/// `stream` must be what the successful call returned.
+#[inline]
+unsafe fn note_stream(stream: *mut FILE) -> *mut FILE {
+    if !stream.is_null()
+        && let Some(books) = staged::any()
+    {
+        let _errno = ErrnoGuard::new();
+        // SAFETY: passed on.
+        let descriptor = unsafe { libc::fileno(stream) };
+        books.note_unfollowed(descriptor);
+    }
+    stream
 }
 
 const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
@@ -58,6 +76,22 @@ interpose! {
     fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
         unsafe { note(with_room(next), path, flags) }
+    }
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE |next| {
+        // SAFETY: what the next definition returns.
+        unsafe { note_stream(next()) }
+    }
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| {
+        // SAFETY: what the next definition returns.
+        unsafe { note_stream(next()) }
+    }
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
+        // SAFETY: what the next definition returns.
+        unsafe { note_stream(next()) }
+    }
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
+        // SAFETY: what the next definition returns.
+        unsafe { note_stream(next()) }
     }
     fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.

@@ -1,5 +1,6 @@
 //! Reading: where background threads part from the foreground.
 
+use super::staged;
 use crate::background;
 use crate::books::{self, Books};
 use crate::descriptors::{Entry, Table};
@@ -7,6 +8,7 @@ use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
 use crate::thread;
 use coldstream_control::Counter;
+use coldstream_io::append::Operation;
 use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
 
 /// Whose read this is.
@@ -19,14 +21,20 @@ enum Reader {
     Background(&'static Books, Table),
 }
 
-/// Two loads for a descriptor that is not a table's.
+/// Two loads for a descriptor that is not a table's. Before a staged table is read, what
+/// `operation` would miss goes to the kernel.
 #[inline]
-fn reader(descriptor: c_int) -> Reader {
+fn reader(descriptor: c_int, operation: Operation) -> Reader {
     let Some(books) = books::get() else {
         return Reader::Other;
     };
     match books.entry(descriptor) {
         None => Reader::Other,
+        // What is being written is the kernel's to read, once it has everything.
+        Some(Entry::Table(table)) if books.is_staged(table) => {
+            let _ = books.before(table, descriptor, operation, Counter::DemotedPosition);
+            Reader::Other
+        }
         Some(Entry::Table(table)) if thread::is_background_reader() => {
             Reader::Background(books, table)
         }
@@ -50,7 +58,12 @@ unsafe fn read_at(
     offset: off64_t,
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    match reader(descriptor) {
+    let start = offset.max(0) as u64;
+    let range = Operation::ReadAt {
+        start,
+        end: start.saturating_add(length_bytes as u64),
+    };
+    match reader(descriptor, range) {
         Reader::Other => next(),
         Reader::Nobody => not_open(),
         // SAFETY: passed on.
@@ -71,7 +84,7 @@ unsafe fn read_at(
 /// A read that is never served (it moves a position, or scatters): counted.
 #[inline]
 fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    match reader(descriptor) {
+    match reader(descriptor, Operation::Read) {
         Reader::Other => next(),
         Reader::Nobody => not_open(),
         Reader::Background(books, _) => {
@@ -86,7 +99,7 @@ fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t 
 
 /// Advice that a range will be needed, from a background thread whose reads are served.
 fn advice_is_done_with(descriptor: c_int) -> bool {
-    match reader(descriptor) {
+    match reader(descriptor, Operation::Preallocate) {
         Reader::Background(books, table) => background::swallow_advice(books, table, descriptor),
         Reader::Other | Reader::Nobody => false,
     }
@@ -110,8 +123,12 @@ fn map(
     protection: c_int,
     flags: c_int,
     descriptor: c_int,
+    end: u64,
     next: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
+    if descriptor >= 0 {
+        before_mapping(protection, flags, descriptor, end);
+    }
     let mapped = next();
     if descriptor >= 0
         && mapped != libc::MAP_FAILED
@@ -122,9 +139,26 @@ fn map(
     mapped
 }
 
+/// A mapping of a staged table up to `end`: harmless while no byte that is yet to come can show
+/// in it.
+fn before_mapping(protection: c_int, flags: c_int, descriptor: c_int, end: u64) {
+    if let Some((books, table)) = staged::table(descriptor) {
+        let only_reads = protection & libc::PROT_WRITE == 0 || flags & libc::MAP_PRIVATE != 0;
+        let operation = if only_reads && !table.writable {
+            Operation::Map { end }
+        } else {
+            Operation::Unknown
+        };
+        let _ = books.before(table, descriptor, operation, Counter::DemotedMapping);
+    }
+}
+
 /// Bytes moved from one descriptor to another.
 #[inline]
 fn moved(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    if let Err(failed) = staged::give_up(to, Counter::DemotedCall) {
+        return failed as ssize_t;
+    }
     let result = read_otherwise(from, next);
     if result > 0
         && let Some(books) = books::get()
@@ -191,10 +225,10 @@ interpose! {
         advise(descriptor, offset, length, advice, next)
     }
     fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off_t) -> *mut c_void |next| {
-        map(protection, flags, descriptor, next)
+        map(protection, flags, descriptor, (offset.max(0) as u64).saturating_add(length as u64), next)
     }
     fn mmap64(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off64_t) -> *mut c_void |next| {
-        map(protection, flags, descriptor, next)
+        map(protection, flags, descriptor, (offset.max(0) as u64).saturating_add(length as u64), next)
     }
     fn sendfile(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t |next| {
         moved(to, from, next)

@@ -1,7 +1,7 @@
 //! Private descriptors: a second opening of the application's file, kept out of its way.
 
-use super::{Host, Reason};
 use crate::probe::reopen;
+use crate::scan::{Host, Reason};
 use crate::sys::Errno;
 use crate::sys::file::{self, FileStamp};
 
@@ -11,16 +11,20 @@ const MARK: i32 = libc::O_NONBLOCK;
 
 /// A descriptor number plus one; zero is none, so that zeroed memory is valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PrivateDescriptor(i32);
+pub struct PrivateDescriptor(i32);
 
 impl PrivateDescriptor {
     /// The descriptor's number, if there is one.
-    pub(super) fn number(self) -> Option<i32> {
+    pub fn number(self) -> Option<i32> {
         (self.0 > 0).then_some(self.0 - 1)
     }
 
-    /// Opens the inode behind `descriptor` once more, read-only, with `extra_flags`.
-    pub(super) fn open<H: Host>(
+    /// Opens the inode behind `descriptor` once more, with `extra_flags` (read-only unless they
+    /// say otherwise).
+    ///
+    /// # Errors
+    /// Why there is none; nothing is left open then.
+    pub fn open<H: Host>(
         descriptor: i32,
         extra_flags: i32,
         stamp: &FileStamp,
@@ -30,7 +34,7 @@ impl PrivateDescriptor {
         if !host.may_open() {
             return Err(Reason::DescriptorLimit);
         }
-        let flags = libc::O_RDONLY | MARK | extra_flags;
+        let flags = MARK | extra_flags;
         let low = reopen(descriptor, flags).map_err(reason_of)?;
         // The application's next open must get the number it would have got without us.
         let moved = if low < host.lowest_descriptor() {
@@ -54,7 +58,7 @@ impl PrivateDescriptor {
     }
 
     /// Closes it, unless the number belongs to somebody else by now.
-    pub(super) fn close<H: Host>(&mut self, stamp: &FileStamp, host: &H) {
+    pub fn close<H: Host>(&mut self, stamp: &FileStamp, host: &H) {
         let Some(descriptor) = self.number() else {
             return;
         };
@@ -69,7 +73,7 @@ impl PrivateDescriptor {
     }
 
     /// Forgets the number without closing it.
-    pub(super) fn forget<H: Host>(&mut self, host: &H) {
+    pub fn forget<H: Host>(&mut self, host: &H) {
         if let Some(descriptor) = self.number() {
             self.0 = 0;
             host.closing(descriptor);

@@ -1,0 +1,109 @@
+//! Following a buffered appender: writeback is started early, and what is written is dropped,
+//! so that dirty and cached pages of the file stay bounded.
+
+/// Writeback is started in steps of so many bytes.
+pub const STEP_BYTES: u64 = 1 << 20;
+/// What lies so far behind the writer is waited for and dropped: far enough for the device to
+/// work meanwhile.
+pub const LAG_BYTES: u64 = 4 << 20;
+
+/// Something to do with a range of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chore {
+    /// Start writeback of it.
+    Start {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length_bytes: u64,
+    },
+    /// Wait until it is written, then drop its pages.
+    Drop {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length_bytes: u64,
+    },
+}
+
+/// How far each chore has come; all zeros at the start of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Behind {
+    started_to: u64,
+    dropped_to: u64,
+}
+
+impl Behind {
+    /// The next chore, with the file written to `end`; `None` if there is nothing to do yet.
+    pub fn next(&mut self, end: u64) -> Option<Chore> {
+        if end.saturating_sub(self.started_to) >= STEP_BYTES {
+            let offset = self.started_to;
+            self.started_to += STEP_BYTES;
+            return Some(Chore::Start {
+                offset,
+                length_bytes: STEP_BYTES,
+            });
+        }
+        if self.started_to.saturating_sub(self.dropped_to) >= LAG_BYTES {
+            let offset = self.dropped_to;
+            self.dropped_to += STEP_BYTES;
+            return Some(Chore::Drop {
+                offset,
+                length_bytes: STEP_BYTES,
+            });
+        }
+        None
+    }
+
+    /// What is left to drop once everything up to `end` is on the device.
+    pub fn rest(&mut self, end: u64) -> Option<Chore> {
+        let offset = self.dropped_to;
+        let length_bytes = end.checked_sub(offset).filter(|length| *length > 0)?;
+        self.started_to = end;
+        self.dropped_to = end;
+        Some(Chore::Drop {
+            offset,
+            length_bytes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_byte_is_started_once_and_dropped_once_after(
+            writes in proptest::collection::vec(1_u64..3 << 20, 1..60)
+        ) {
+            let mut behind = Behind::default();
+            let (mut end, mut started, mut dropped) = (0, 0, 0);
+            for length in writes {
+                end += length;
+                while let Some(chore) = behind.next(end) {
+                    match chore {
+                        Chore::Start { offset, length_bytes } => {
+                            prop_assert_eq!(offset, started);
+                            started += length_bytes;
+                            prop_assert!(started <= end);
+                        }
+                        Chore::Drop { offset, length_bytes } => {
+                            prop_assert_eq!(offset, dropped);
+                            dropped += length_bytes;
+                            prop_assert!(dropped <= started);
+                        }
+                    }
+                }
+                prop_assert!(end - started < STEP_BYTES && started - dropped < LAG_BYTES);
+            }
+            if let Some(Chore::Drop { offset, length_bytes }) = behind.rest(end) {
+                prop_assert_eq!(offset, dropped);
+                prop_assert_eq!(offset + length_bytes, end);
+            }
+            prop_assert_eq!(behind.rest(end), None);
+        }
+    }
+}

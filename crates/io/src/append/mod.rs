@@ -1,0 +1,46 @@
+//! The append writer: takes the bytes that a background thread appends to a new file, and brings
+//! them to the device around the page cache, or with a bounded part of it.
+//!
+//! Pure logic apart from [`Edge`], through which every system call goes:
+//! - [`Staging`] is the state of a file written directly: which bytes the kernel has, which are
+//!   still in memory, and where the application's file position is;
+//! - [`Operation`] and [`Verdict`] say which of the application's calls sees staged bytes;
+//! - [`Behind`] follows a buffered writer, starts writeback early and drops what is done.
+//!
+//! Its promises:
+//! - the kernel's file is at every moment a prefix of what was appended, never longer, never with
+//!   a gap or a padding: only whole blocks are written directly, heads and tails through the page
+//!   cache, and no byte is ever written in both ways;
+//! - bytes leave the memory only once the kernel has them; an error keeps the rest, to be tried
+//!   again and reported with every later write, sync and close.
+
+mod behind;
+mod pieces;
+mod rules;
+mod staging;
+
+pub use behind::{Behind, Chore, LAG_BYTES, STEP_BYTES};
+pub use pieces::{DIRECT_BYTES_MIN, Extent, Piece, Way, pieces};
+pub use rules::{Operation, Verdict};
+pub use staging::Staging;
+
+use crate::sys::Errno;
+
+/// The system calls of a staged file.
+pub trait Edge {
+    /// A positional write to the direct descriptor; memory, offset and length are aligned.
+    ///
+    /// # Errors
+    /// The kernel's; the writer then takes the page cache for these bytes.
+    fn write_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno>;
+    /// A positional write through the page cache.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno>;
+    /// Sets the application's file position.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn set_position(&mut self, position: u64) -> Result<(), Errno>;
+}

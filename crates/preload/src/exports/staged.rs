@@ -1,0 +1,131 @@
+//! What interposed calls do about a staged table before they are made.
+
+use crate::books::{self, Books};
+use crate::descriptors::Table;
+use crate::errno;
+use crate::staging::Before;
+use coldstream_control::Counter;
+use coldstream_io::append::Operation;
+use libc::c_int;
+
+/// The staged table behind a descriptor; for any other descriptor two loads, or three.
+#[inline]
+pub(super) fn table(descriptor: c_int) -> Option<(&'static Books, Table)> {
+    let books = books::get()?;
+    Some((books, books.staged_table(descriptor)?))
+}
+
+/// Before a call that sees the file: it shall see everything.
+#[inline]
+pub(super) fn look(descriptor: c_int, operation: Operation) {
+    if let Some((books, table)) = table(descriptor) {
+        let _ = books.before(table, descriptor, operation, Counter::DemotedMapping);
+    }
+}
+
+/// Before a call that changes the file in a way that the writer does not know. `Err` is the
+/// call's result: a delayed write failed, and errno says how.
+#[inline]
+pub(super) fn give_up(descriptor: c_int, reason: Counter) -> Result<(), c_int> {
+    match table(descriptor) {
+        Some((books, table)) => told(books.before(table, descriptor, Operation::Unknown, reason)),
+        None => Ok(()),
+    }
+}
+
+fn told(before: Result<Before, coldstream_io::Errno>) -> Result<(), c_int> {
+    before.map(|_| ()).map_err(|failed| {
+        errno::set(failed.0);
+        -1
+    })
+}
+
+/// `fsync` and its like.
+#[inline]
+pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    let Some((books, table)) = table(descriptor) else {
+        return next();
+    };
+    let _ = books.before(table, descriptor, Operation::Sync, Counter::DemotedCall);
+    let result = next();
+    match books.after_sync(table, result == 0) {
+        Err(failed) if result == 0 => {
+            errno::set(failed.0);
+            -1
+        }
+        _ => result,
+    }
+}
+
+/// `ftruncate`.
+#[inline]
+pub(super) fn truncated(descriptor: c_int, size: i64, next: impl FnOnce() -> c_int) -> c_int {
+    let Some((books, table)) = table(descriptor) else {
+        return next();
+    };
+    let before = books.before(table, descriptor, Operation::Truncate, Counter::DemotedCall);
+    if let Err(failed) = told(before) {
+        return failed;
+    }
+    let result = next();
+    if let (0, Ok(size)) = (result, u64::try_from(size)) {
+        books.note_moved(table, descriptor, Some(size), None);
+    }
+    result
+}
+
+/// `lseek`.
+#[inline]
+pub(super) fn sought(
+    descriptor: c_int,
+    offset: i64,
+    whence: c_int,
+    next: impl FnOnce() -> i64,
+) -> i64 {
+    let Some((books, table)) = table(descriptor) else {
+        return next();
+    };
+    let operation = if whence == libc::SEEK_CUR && offset == 0 {
+        Operation::AskPosition
+    } else {
+        Operation::MovePosition
+    };
+    match books.before(table, descriptor, operation, Counter::DemotedPosition) {
+        Ok(Before::Answer(position)) => position as i64,
+        Ok(Before::Plain) => {
+            let result = next();
+            if let Ok(position) = u64::try_from(result) {
+                books.note_moved(table, descriptor, None, Some(position));
+            }
+            result
+        }
+        Err(failed) => {
+            errno::set(failed.0);
+            -1
+        }
+    }
+}
+
+/// Whether any table is staged.
+#[inline]
+pub(super) fn any() -> Option<&'static Books> {
+    books::get().filter(|books| books.staging.any())
+}
+
+/// Before a call on names that lets others see files: everything of every table.
+#[inline]
+pub(super) fn settle_all() {
+    if let Some(books) = any() {
+        books.settle_all(None);
+    }
+}
+
+/// After a call that looked at a file by its name and found this inode: whether it must look
+/// again.
+#[inline]
+pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> bool {
+    let Some(books) = any() else {
+        return false;
+    };
+    found().is_some_and(|(device, inode)| books.settle_identity(device, inode, None))
+}

@@ -1,0 +1,496 @@
+//! Tables that a background thread writes: which are treated, and what happens to them when the
+//! application does something that would miss the bytes in a staging buffer.
+//!
+//! The state of a file is `coldstream_io::append`'s; here are the table of such files, the locks,
+//! and the system calls. A file leaves the table, for good, with the first call that the state
+//! does not know ("demoted"): everything is then in the kernel, and the file position is right.
+
+mod begin;
+mod edge;
+mod write;
+
+pub(crate) use write::write;
+
+use crate::books::Books;
+use crate::descriptors::Table;
+use crate::errno;
+use crate::thread::Inside;
+use coldstream_control::Counter;
+use coldstream_io::Errno;
+use coldstream_io::alignment::Alignment;
+use coldstream_io::append::{Behind, Chore, Operation, Staging, Verdict};
+use coldstream_io::lock::{FutexGuard, FutexLock};
+use coldstream_io::pool::WindowMemory;
+use coldstream_io::private::PrivateDescriptor;
+use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_policy::Treatment;
+use edge::Kernel;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Tables written at once; further ones are written plainly.
+const STAGES_MAX: usize = 128;
+/// Filesystems whose way of writing is remembered; others are asked for every table.
+const DEVICES_MAX: usize = 32;
+/// Ranges of the application's memory that were found readable and are not asked about again.
+const READABLE_MAX: usize = 4;
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Mode {
+    /// Not at all by us.
+    None = 0,
+    /// Out of a staging buffer, directly; visible to the process before the kernel has it.
+    Staged,
+    /// Out of a staging buffer, directly, before `write` returns.
+    Through,
+    /// With `RWF_DONTCACHE`.
+    DontCache,
+    /// Buffered, written back early and dropped.
+    Window,
+}
+
+/// A table that is being written.
+struct Stage {
+    /// Slot of the inode plus one; 0 is a free place.
+    owner: u32,
+    /// The application's descriptor.
+    descriptor: i32,
+    mode: Mode,
+    stamp: FileStamp,
+    alignment: Option<Alignment>,
+    memory: WindowMemory,
+    direct: PrivateDescriptor,
+    staging: Staging,
+    behind: Behind,
+    /// The kernel's own file position is not the application's.
+    position_is_behind: bool,
+    /// A direct write was seen to leave no page behind.
+    effect_is_proven: bool,
+    /// Direct writes turned out to be of no use: a window from the next settling on.
+    unfit: bool,
+    /// Error of a delayed write that nobody was told of yet; 0 is none.
+    error: i32,
+    readable: [(usize, usize); READABLE_MAX],
+    next_readable: usize,
+}
+
+impl Stage {
+    /// The treatment's name for figures.
+    fn treatment(&self) -> Treatment {
+        match self.mode {
+            Mode::Staged | Mode::Through => Treatment::Direct,
+            Mode::DontCache => Treatment::DontCache,
+            Mode::Window => Treatment::Window,
+            Mode::None => Treatment::Buffered,
+        }
+    }
+}
+
+/// What is known of writing to a device.
+#[derive(Clone, Copy)]
+struct Device {
+    number: u64,
+    known: bool,
+    /// Direct writes are of no use there.
+    refuses_direct: bool,
+}
+
+/// The table; all-zero memory is an empty one.
+#[repr(C)]
+pub(crate) struct Stages {
+    /// Files in the table.
+    count: AtomicU32,
+    /// The process ends: nothing is taken in any more.
+    closed: AtomicBool,
+    stages: [FutexLock<Stage>; STAGES_MAX],
+    devices: FutexLock<[Device; DEVICES_MAX]>,
+}
+
+impl Stages {
+    /// Whether any file is in the table: one load.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    fn refuses_direct(&self, device: u64) -> bool {
+        self.devices
+            .lock()
+            .iter()
+            .any(|entry| entry.known && entry.number == device && entry.refuses_direct)
+    }
+
+    fn note_refusal(&self, device: u64) {
+        let mut devices = self.devices.lock();
+        let place = devices
+            .iter()
+            .position(|entry| entry.known && entry.number == device)
+            .or_else(|| devices.iter().position(|entry| !entry.known));
+        if let Some(entry) = place.and_then(|place| devices.get_mut(place)) {
+            *entry = Device {
+                number: device,
+                known: true,
+                refuses_direct: true,
+            };
+        }
+    }
+}
+
+/// What a call on a table has to do with its stage.
+pub(crate) enum Before {
+    /// Nothing: it is made as it is.
+    Plain,
+    /// It is answered with this.
+    Answer(u64),
+}
+
+impl Books {
+    /// The stage of an inode, locked; `None` if it has none.
+    fn stage(&self, slot: u32) -> Option<FutexGuard<'_, Stage>> {
+        let number = self.inodes.get(slot)?.stage()?;
+        let stage = self.staging.stages.get(number)?.lock();
+        (stage.owner == slot + 1).then_some(stage)
+    }
+
+    /// Whether the table behind a descriptor is being written by us: three loads.
+    #[inline]
+    pub(crate) fn is_staged(&self, table: Table) -> bool {
+        self.inodes
+            .get(table.slot)
+            .is_some_and(|inode| inode.stage().is_some())
+    }
+
+    /// The staged table behind a descriptor.
+    #[inline]
+    pub(crate) fn staged_table(&self, descriptor: i32) -> Option<Table> {
+        self.table(descriptor)
+            .filter(|table| self.is_staged(*table))
+    }
+
+    /// Before the application does something with a staged table.
+    ///
+    /// # Errors
+    /// What the application must be told instead of its call being made: an error of a delayed
+    /// write, before a call that would change the file.
+    #[cold]
+    pub(crate) fn before(
+        &self,
+        table: Table,
+        descriptor: i32,
+        operation: Operation,
+        reason: Counter,
+    ) -> Result<Before, Errno> {
+        let _errno = errno::ErrnoGuard::new();
+        let Some(_inside) = Inside::enter() else {
+            // A signal handler in the middle of our own work: nothing can be brought up to date.
+            return Ok(Before::Plain);
+        };
+        if !self.are_ours() {
+            return Ok(Before::Plain);
+        }
+        let Some(mut stage) = self.stage(table.slot) else {
+            return Ok(Before::Plain);
+        };
+        // Positions are those of one descriptor; through another one they only look.
+        let operation = match operation {
+            Operation::AskPosition | Operation::MovePosition | Operation::Read
+                if stage.descriptor != descriptor =>
+            {
+                Operation::Observe
+            }
+            other => other,
+        };
+        let verdict = match (stage.mode, stage.staging.verdict(operation)) {
+            // The kernel has everything, and knows better.
+            (Mode::Through | Mode::DontCache | Mode::Window, Verdict::Answer(_)) => Verdict::Leave,
+            (_, verdict) => verdict,
+        };
+        match verdict {
+            Verdict::Answer(position) => Ok(Before::Answer(position)),
+            Verdict::Leave | Verdict::Stage => Ok(Before::Plain),
+            Verdict::Settle => {
+                let result = self.settle_stage(&mut stage);
+                if matches!(operation, Operation::Truncate | Operation::MovePosition) {
+                    result?;
+                }
+                Ok(Before::Plain)
+            }
+            Verdict::Demote => {
+                let result = self.demote(&mut stage, reason);
+                if matches!(operation, Operation::Unknown | Operation::Append) {
+                    result?;
+                }
+                Ok(Before::Plain)
+            }
+        }
+    }
+
+    /// After `fsync` and its like were told of everything: the error of a delayed write, for the
+    /// application, and what a buffered writer leaves behind.
+    pub(crate) fn after_sync(&self, table: Table, succeeded: bool) -> Result<(), Errno> {
+        let _errno = errno::ErrnoGuard::new();
+        let Some(_inside) = Inside::enter() else {
+            return Ok(());
+        };
+        let Some(mut stage) = self.stage(table.slot) else {
+            return Ok(());
+        };
+        if succeeded && matches!(stage.mode, Mode::DontCache | Mode::Window) {
+            let end = stage.staging.end();
+            if let Some(chore) = stage.behind.rest(end) {
+                run_chore(stage.descriptor, &stage.stamp, chore);
+            }
+        }
+        self.take_error(&mut stage)
+    }
+
+    /// The error of a delayed write, if it is still one.
+    fn take_error(&self, stage: &mut Stage) -> Result<(), Errno> {
+        if stage.error == 0 {
+            return Ok(());
+        }
+        let error = Errno(stage.error);
+        if stage.staging.staged_bytes() == 0 {
+            stage.error = 0;
+        }
+        self.count(Counter::WriteErrors, 1);
+        Err(error)
+    }
+
+    /// `ftruncate` to `size` was made, or `lseek` to `position`, of a file with nothing staged.
+    pub(crate) fn note_moved(
+        &self,
+        table: Table,
+        descriptor: i32,
+        size: Option<u64>,
+        position: Option<u64>,
+    ) {
+        let Some(_inside) = Inside::enter() else {
+            return;
+        };
+        let Some(mut stage) = self.stage(table.slot) else {
+            return;
+        };
+        if stage.staging.staged_bytes() > 0 {
+            return;
+        }
+        let ours = stage.descriptor == descriptor;
+        let position = position
+            .filter(|_| ours)
+            .unwrap_or_else(|| stage.staging.position());
+        let size = size.unwrap_or_else(|| stage.staging.end());
+        if size < stage.staging.end() && matches!(stage.mode, Mode::DontCache | Mode::Window) {
+            // What was to be written back and dropped is not there any more.
+            let _ = self.demote(&mut stage, Counter::DemotedCall);
+            return;
+        }
+        stage.staging.moved(size, position);
+    }
+
+    /// The application is about to close a descriptor: if it is the one that a staged table is
+    /// written through, brings everything to the kernel and ends. The error is the application's
+    /// to be told, once the descriptor is closed.
+    pub(crate) fn end_stage_of(&self, table: Table, descriptor: i32) -> Result<(), Errno> {
+        let Some(mut stage) = self.stage(table.slot) else {
+            return Ok(());
+        };
+        if stage.descriptor != descriptor {
+            return Ok(());
+        }
+        let result = self.settle_stage(&mut stage);
+        if matches!(stage.mode, Mode::DontCache | Mode::Window) {
+            let end = stage.staging.end();
+            let _ = file::start_write_back(descriptor, 0, end);
+        }
+        let error = result.and(self.take_error(&mut stage));
+        self.release(&mut stage);
+        error
+    }
+
+    /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
+    /// from then on in the tables of now.
+    #[cold]
+    pub(crate) fn settle_all(&self, for_good: Option<Counter>) {
+        let _errno = errno::ErrnoGuard::new();
+        let inside = Inside::enter();
+        if !self.are_ours() {
+            return;
+        }
+        for place in &self.staging.stages {
+            // In a signal handler that interrupted our own work, what is locked stays as it is.
+            let stage = if inside.is_some() {
+                Some(place.lock())
+            } else {
+                place.try_lock()
+            };
+            let Some(mut stage) = stage.filter(|stage| stage.owner != 0) else {
+                continue;
+            };
+            let _ = match for_good {
+                Some(reason) => self.demote(&mut stage, reason),
+                None => self.settle_stage(&mut stage),
+            };
+        }
+    }
+
+    /// The process ends: nothing is staged any more.
+    pub(crate) fn close_staging(&self) {
+        self.staging.closed.store(true, Ordering::SeqCst);
+        if self.staging.any() {
+            self.settle_all(Some(Counter::DemotedProcess));
+        }
+    }
+
+    /// Gives an inode's stage up.
+    pub(crate) fn give_up_stage(&self, slot: u32, reason: Counter) -> Result<(), Errno> {
+        match self.stage(slot) {
+            Some(mut stage) => self.demote(&mut stage, reason),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a file of this identity is staged; then everything of it is in the kernel, and,
+    /// with `for_good`, stays there.
+    pub(crate) fn settle_identity(
+        &self,
+        device: u64,
+        inode: u64,
+        for_good: Option<Counter>,
+    ) -> bool {
+        let _errno = errno::ErrnoGuard::new();
+        let Some(_inside) = Inside::enter() else {
+            return false;
+        };
+        if !self.are_ours() {
+            return false;
+        }
+        for place in &self.staging.stages {
+            let mut stage = place.lock();
+            if stage.owner != 0 && stage.stamp.inode == inode && stage.stamp.device == device {
+                let _ = match for_good {
+                    Some(reason) => self.demote(&mut stage, reason),
+                    None => self.settle_stage(&mut stage),
+                };
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Brings everything to the kernel, the file position too.
+    fn settle_stage(&self, stage: &mut Stage) -> Result<(), Errno> {
+        if stage.staging.staged_bytes() > 0 {
+            self.count(Counter::Settled, 1);
+            self.with_kernel(stage, |staging, kernel, memory, alignment| {
+                staging.settle(kernel, memory, alignment)
+            })?;
+        }
+        if stage.position_is_behind && kernel_is(stage.descriptor, &stage.stamp) {
+            file::set_position(stage.descriptor, stage.staging.position())?;
+            stage.position_is_behind = false;
+        }
+        if stage.unfit && matches!(stage.mode, Mode::Staged | Mode::Through) {
+            stage.mode = Mode::Window;
+        }
+        Ok(())
+    }
+
+    /// Settles, and leaves the file to the kernel. A file that cannot be settled stays, with its
+    /// error.
+    fn demote(&self, stage: &mut Stage, reason: Counter) -> Result<(), Errno> {
+        self.settle_stage(stage)?;
+        self.count(reason, 1);
+        if stage.error == 0 {
+            self.release(stage);
+        }
+        Ok(())
+    }
+
+    /// Frees the place.
+    fn release(&self, stage: &mut Stage) {
+        if let Some(inode) = stage
+            .owner
+            .checked_sub(1)
+            .and_then(|slot| self.inodes.get(slot))
+        {
+            inode.set_stage(None);
+            inode.note_change();
+        }
+        let stamp = stage.stamp;
+        stage.direct.close(&stamp, self);
+        self.scanner
+            .pool()
+            .give_back(std::mem::take(&mut stage.memory), false);
+        stage.owner = 0;
+        stage.mode = Mode::None;
+        self.staging.count.fetch_sub(1, Ordering::AcqRel);
+        self.note_memory();
+    }
+
+    /// Runs work of the state with the kernel at its side, and notes what came of it.
+    fn with_kernel<T>(
+        &self,
+        stage: &mut Stage,
+        work: impl FnOnce(&mut Staging, &mut Kernel, &mut [u8], Alignment) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let Some(alignment) = stage.alignment else {
+            return Err(Errno(libc::EIO));
+        };
+        let mut kernel = Kernel::new(
+            stage.direct.number(),
+            stage.descriptor,
+            stage.stamp,
+            stage.effect_is_proven,
+        );
+        let address = self.scanner.pool().address(&stage.memory);
+        // SAFETY: the memory belongs to this stage, whose lock is held.
+        let memory = unsafe { std::slice::from_raw_parts_mut(address, stage.memory.bytes()) };
+        let result = work(&mut stage.staging, &mut kernel, memory, alignment);
+        self.count(Counter::WriteBytesDirect, kernel.direct_bytes);
+        self.count(Counter::WriteBytesBuffered, kernel.cached_bytes);
+        stage.effect_is_proven |= kernel.effect == Some(true);
+        stage.error = result.as_ref().err().map_or(0, |errno| errno.0);
+        if kernel.direct_error.is_some() {
+            self.count(Counter::FallbackWriteFailed, 1);
+        }
+        let no_use = kernel.effect == Some(false)
+            || matches!(
+                kernel.direct_error,
+                Some(Errno(libc::EINVAL | libc::EOPNOTSUPP))
+            );
+        if no_use && !stage.unfit {
+            stage.unfit = true;
+            self.staging.note_refusal(stage.stamp.device);
+            self.count(Counter::FallbackWriteNoEffect, 1);
+        }
+        result
+    }
+}
+
+/// Whether a descriptor is still the file that it was: somebody may have closed it unseen.
+fn kernel_is(descriptor: i32, stamp: &FileStamp) -> bool {
+    file::stamp(descriptor).is_ok_and(|now| now.same_inode(stamp))
+}
+
+/// Does what a buffered writer leaves behind; a failure costs nothing but pages.
+fn run_chore(descriptor: i32, stamp: &FileStamp, chore: Chore) {
+    if !kernel_is(descriptor, stamp) {
+        return;
+    }
+    match chore {
+        Chore::Start {
+            offset,
+            length_bytes,
+        } => {
+            let _ = file::start_write_back(descriptor, offset, length_bytes);
+        }
+        Chore::Drop {
+            offset,
+            length_bytes,
+        } => {
+            let _ = file::write_back(descriptor, offset, length_bytes);
+            let _ = file::advise(descriptor, offset, length_bytes, libc::POSIX_FADV_DONTNEED);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Which tables are treated, and how.
+
+use super::{Mode, Stage};
+use crate::background;
+use crate::books::Books;
+use crate::descriptors::Table;
+use crate::report;
+use crate::settings::Settings;
+use crate::thread;
+use coldstream_control::Counter;
+use coldstream_io::alignment::Alignment;
+use coldstream_io::append::{Behind, Staging};
+use coldstream_io::lock::FutexGuard;
+use coldstream_io::pool::WindowMemory;
+use coldstream_io::private::PrivateDescriptor;
+use coldstream_io::probe;
+use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::sys::process;
+use coldstream_policy::{Treatment, direct_writes_corrupt};
+use std::sync::atomic::Ordering;
+
+/// Flags of an opening that asks for what a staged table cannot give.
+const UNFIT_FLAGS: i32 = libc::O_APPEND
+    | libc::O_DIRECT
+    | libc::O_SYNC
+    | libc::O_DSYNC
+    | libc::O_NONBLOCK
+    | O_TMPFILE_BIT;
+/// `O_TMPFILE` without the `O_DIRECTORY` that it includes.
+const O_TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
+
+impl Books {
+    /// A table was opened for writing: takes it in if it is a background thread's new file that
+    /// nobody else has open.
+    pub(crate) fn begin_stage(
+        &self,
+        settings: &Settings,
+        table: Table,
+        descriptor: i32,
+        flags: i32,
+        stamp: &FileStamp,
+    ) {
+        let config = &settings.config;
+        let is_new = flags & libc::O_CREAT != 0
+            && flags & (libc::O_TRUNC | libc::O_EXCL) != 0
+            && stamp.size_bytes == 0;
+        if !is_new
+            || flags & UNFIT_FLAGS != 0
+            || !thread::role().is_background_writer(config.bypass_flush)
+            || self.staging.closed.load(Ordering::Relaxed)
+            || background::is_broken()
+        {
+            return;
+        }
+        let Some(inode) = self.inodes.get(table.slot) else {
+            return;
+        };
+        if !inode.is_alone() || inode.is_locked() {
+            return;
+        }
+        let treatment = self.treatment_of_writes(settings, descriptor, stamp.device);
+        let mut mode = match treatment {
+            Treatment::Buffered => return,
+            Treatment::DontCache => Mode::DontCache,
+            Treatment::Window => Mode::Window,
+            Treatment::Direct if config.visible.may_stage(table.kind) => Mode::Staged,
+            Treatment::Direct => Mode::Through,
+        };
+        let Some((number, mut stage)) = self.free_stage() else {
+            self.count(Counter::FallbackWriteMemory, 1);
+            return;
+        };
+        let mut memory = WindowMemory::default();
+        let mut direct = PrivateDescriptor::default();
+        if treatment == Treatment::Direct {
+            match self.direct_means(config.staging_bytes, table.slot, descriptor, stamp) {
+                Some((taken, opened)) => (memory, direct) = (taken, opened),
+                None => {
+                    self.count(Counter::FallbackWriteMemory, 1);
+                    mode = Mode::Window;
+                }
+            }
+        }
+        *stage = Stage {
+            owner: table.slot + 1,
+            descriptor,
+            mode,
+            stamp: *stamp,
+            alignment: alignment_of(descriptor),
+            memory,
+            direct,
+            staging: Staging::default(),
+            behind: Behind::default(),
+            position_is_behind: false,
+            effect_is_proven: false,
+            unfit: false,
+            error: 0,
+            readable: Default::default(),
+            next_readable: 0,
+        };
+        self.staging.count.fetch_add(1, Ordering::AcqRel);
+        inode.set_stage(Some(number));
+        self.count(Counter::StagedFiles, 1);
+        self.note_memory();
+        if self.first_to_say_how_is_written() {
+            report::log_writes(settings, stage.treatment());
+        }
+    }
+
+    fn free_stage(&self) -> Option<(usize, FutexGuard<'_, Stage>)> {
+        self.staging
+            .stages
+            .iter()
+            .enumerate()
+            .find_map(|(number, place)| {
+                let stage = place.try_lock()?;
+                (stage.owner == 0).then_some((number, stage))
+            })
+    }
+
+    /// A staging buffer and a direct descriptor, or neither.
+    fn direct_means(
+        &self,
+        staging_bytes: usize,
+        slot: u32,
+        descriptor: i32,
+        stamp: &FileStamp,
+    ) -> Option<(WindowMemory, PrivateDescriptor)> {
+        let memory = self.scanner.pool().take(staging_bytes)?;
+        let flags = libc::O_WRONLY | libc::O_DIRECT;
+        match PrivateDescriptor::open(descriptor, flags, stamp, slot, self) {
+            Ok(direct) if direct.number().is_some() => Some((memory, direct)),
+            _ => {
+                self.scanner.pool().give_back(memory, false);
+                None
+            }
+        }
+    }
+
+    fn treatment_of_writes(&self, settings: &Settings, descriptor: i32, device: u64) -> Treatment {
+        let writes = settings.config.writes;
+        let trusted = file::filesystem_type(descriptor).is_ok_and(probe::is_trusted);
+        if !trusted {
+            return Treatment::Buffered;
+        }
+        let alignment = alignment_of(descriptor);
+        let direct = alignment.is_some() && !self.staging.refuses_direct(device);
+        // What a filesystem makes of RWF_DONTCACHE the first write shows.
+        let treatment = writes.choose_for_writes(direct, true);
+        if treatment == Treatment::Direct {
+            let (release, version) = process::kernel();
+            if direct_writes_corrupt(&release, &version) {
+                self.count(Counter::FallbackWriteKernel, 1);
+                return writes.choose_for_writes(false, true);
+            }
+        }
+        treatment
+    }
+}
+
+/// What direct writes must be aligned to; `None` where the filesystem refuses them.
+fn alignment_of(descriptor: i32) -> Option<Alignment> {
+    match file::direct_alignment(descriptor) {
+        Ok(Some((0, _) | (_, 0))) => None,
+        Ok(Some((memory_bytes, offset_bytes))) => Alignment::covering(memory_bytes, offset_bytes),
+        Ok(None) | Err(_) => Alignment::covering(1, 1),
+    }
+}

@@ -1,0 +1,209 @@
+//! `write` to a table that is treated.
+
+use super::{Mode, Stage, run_chore};
+use crate::books::Books;
+use crate::descriptors::Table;
+use crate::errno;
+use crate::thread::Inside;
+use coldstream_control::Counter;
+use coldstream_io::Errno;
+use coldstream_io::append::{DIRECT_BYTES_MIN, Operation, Verdict};
+use coldstream_io::sys::{file, memory};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The most that one `write` transfers (`MAX_RW_COUNT` of the kernel).
+const WRITE_BYTES_MAX: usize = 0x7FFF_F000;
+
+/// What becomes of a write.
+enum Outcome {
+    /// It is done, or failed.
+    Done(Result<usize, Errno>),
+    /// The plain call must be made; nothing is staged.
+    Plain,
+}
+
+/// Makes a write to a staged table.
+///
+/// # Safety
+/// `buffer` and `length_bytes` are what the application gave to `write`.
+pub(crate) unsafe fn write(
+    books: &Books,
+    table: Table,
+    descriptor: i32,
+    buffer: *const u8,
+    length_bytes: usize,
+    plain: impl Fn() -> isize,
+) -> isize {
+    let before = errno::get();
+    let outcome = match Inside::enter() {
+        // A signal handler in the middle of our own work: as if the signal had come a moment
+        // earlier.
+        None => Outcome::Done(Err(Errno(libc::EINTR))),
+        Some(_inside) => catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: passed on.
+            unsafe { attempt(books, table, descriptor, buffer, length_bytes, &plain) }
+        }))
+        .unwrap_or_else(|_| {
+            crate::background::note_panic(books);
+            Outcome::Done(Err(Errno(libc::EIO)))
+        }),
+    };
+    match outcome {
+        Outcome::Plain => plain(),
+        Outcome::Done(Ok(written)) => {
+            errno::set(before);
+            written as isize
+        }
+        Outcome::Done(Err(Errno(error))) => {
+            errno::set(error);
+            -1
+        }
+    }
+}
+
+/// # Safety
+/// As for [`write`].
+unsafe fn attempt(
+    books: &Books,
+    table: Table,
+    descriptor: i32,
+    buffer: *const u8,
+    length_bytes: usize,
+    plain: &impl Fn() -> isize,
+) -> Outcome {
+    let Some(mut stage) = books.stage(table.slot) else {
+        return Outcome::Plain;
+    };
+    if stage.error != 0 && books.settle_stage(&mut stage).is_err() {
+        return Outcome::Done(books.take_error(&mut stage).map(|()| 0));
+    }
+    if stage.unfit
+        && let Err(errno) = books.settle_stage(&mut stage)
+    {
+        return Outcome::Done(Err(errno));
+    }
+    let give_up = |stage: &mut Stage, reason| match books.demote(stage, reason) {
+        Ok(()) => Outcome::Plain,
+        Err(errno) => Outcome::Done(Err(errno)),
+    };
+    if stage.descriptor != descriptor {
+        return give_up(&mut stage, Counter::DemotedDescriptor);
+    }
+    if stage.staging.verdict(Operation::Append) != Verdict::Stage {
+        return give_up(&mut stage, Counter::DemotedPosition);
+    }
+    if length_bytes == 0 {
+        return Outcome::Plain;
+    }
+    let length_bytes = length_bytes.min(WRITE_BYTES_MAX);
+    let is_small = (length_bytes as u64) < DIRECT_BYTES_MIN;
+    let mode = stage.mode;
+    let outcome = match mode {
+        Mode::Staged | Mode::Through if !stage.can_read(buffer, length_bytes) => {
+            return give_up(&mut stage, Counter::DemotedBuffer);
+        }
+        Mode::Staged => {
+            // SAFETY: the kernel has been asked whether it can be read.
+            let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
+            stage.position_is_behind = true;
+            books.count(Counter::StagedWrites, 1);
+            books.with_kernel(&mut stage, |staging, kernel, memory, alignment| {
+                staging.append(kernel, memory, alignment, source)
+            })
+        }
+        Mode::Through if !is_small => {
+            // SAFETY: as above.
+            let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
+            let result = books.with_kernel(&mut stage, |staging, kernel, memory, alignment| {
+                staging.append_through(kernel, memory, alignment, source)
+            });
+            // The application has just been told.
+            stage.error = 0;
+            result
+        }
+        Mode::Through => {
+            let result = plainly(&mut stage, plain);
+            books.count(
+                Counter::WriteBytesBuffered,
+                *result.as_ref().unwrap_or(&0) as u64,
+            );
+            result
+        }
+        Mode::DontCache if !is_small => {
+            // SAFETY: the application's buffer; the kernel checks it.
+            let flagged = unsafe {
+                file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE)
+            };
+            if let Err(Errno(libc::EOPNOTSUPP)) = flagged {
+                books.count(Counter::FallbackWriteNoEffect, 1);
+                stage.mode = Mode::Window;
+                follow(books, &mut stage, plain)
+            } else {
+                if let Ok(written) = flagged {
+                    stage.advance(written);
+                    books.count(Counter::WriteBytesDontcache, written as u64);
+                }
+                flagged
+            }
+        }
+        // A kick of writeback for a few kilobytes each would cost more than it saves.
+        Mode::DontCache | Mode::Window => follow(books, &mut stage, plain),
+        Mode::None => return Outcome::Plain,
+    };
+    if let Ok(written) = outcome {
+        books.count(Counter::WriteBytes, written as u64);
+    }
+    Outcome::Done(outcome)
+}
+
+/// The plain call, at the end of the file.
+fn plainly(stage: &mut Stage, plain: &impl Fn() -> isize) -> Result<usize, Errno> {
+    let result = plain();
+    let written = usize::try_from(result).map_err(|_| Errno(errno::get()))?;
+    stage.advance(written);
+    Ok(written)
+}
+
+/// The plain call, and the chores behind it.
+fn follow(books: &Books, stage: &mut Stage, plain: &impl Fn() -> isize) -> Result<usize, Errno> {
+    let written = plainly(stage, plain)?;
+    books.count(Counter::WriteBytesWindow, written as u64);
+    let end = stage.staging.end();
+    while let Some(chore) = stage.behind.next(end) {
+        run_chore(stage.descriptor, &stage.stamp, chore);
+    }
+    Ok(written)
+}
+
+impl Stage {
+    /// The kernel has taken bytes at the end of the file, and moved the position.
+    fn advance(&mut self, written: usize) {
+        let end = self.staging.end() + written as u64;
+        self.staging.moved(end, end);
+    }
+
+    /// Whether the application's buffer can be read; what was found readable is remembered, since
+    /// writers use the same few buffers over and over.
+    fn can_read(&mut self, buffer: *const u8, length_bytes: usize) -> bool {
+        let start = buffer as usize;
+        let Some(end) = start.checked_add(length_bytes) else {
+            return false;
+        };
+        if self
+            .readable
+            .iter()
+            .any(|(from, to)| *from <= start && end <= *to)
+        {
+            return true;
+        }
+        if !memory::readable(buffer, length_bytes) {
+            return false;
+        }
+        let place = self.next_readable % self.readable.len();
+        if let Some(range) = self.readable.get_mut(place) {
+            *range = (start, end);
+        }
+        self.next_readable = place + 1;
+        true
+    }
+}
