@@ -96,6 +96,30 @@ interpose! {
         // SAFETY: as the application's call.
         unsafe { named(status, next) }
     }
+    fn __xstat(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { named(status, next) }
+    }
+    fn __xstat64(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { named(status, next) }
+    }
+    fn __lxstat(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { named(status, next) }
+    }
+    fn __lxstat64(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { named(status, next) }
+    }
+    fn __fxstatat(version: c_int, at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { named(status, next) }
+    }
+    fn __fxstatat64(version: c_int, at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
+        // SAFETY: as the application's call.
+        unsafe { named(status, next) }
+    }
     fn fstatat(at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
         unsafe { named(status, next) }

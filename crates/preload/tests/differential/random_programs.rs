@@ -2,6 +2,7 @@
 
 use crate::compare::{Bench, difference};
 use crate::subject::Script;
+use crate::subject::generate::APPENDS;
 use crate::support::exit_log::ExitLog;
 use crate::support::library::Preload;
 use crate::support::places::{self, Filesystem};
@@ -15,15 +16,6 @@ struct Setting {
 }
 
 fn settings() -> Vec<Setting> {
-    let setting = |name, always, variables: &[(&'static str, &str)]| Setting {
-        name,
-        preload: variables
-            .iter()
-            .fold(Preload::talking(), |preload, (name, value)| {
-                preload.with(name, value)
-            }),
-        always,
-    };
     vec![
         setting("auto", true, &[]),
         setting(
@@ -55,10 +47,69 @@ fn settings() -> Vec<Setting> {
         setting("window", false, &[("COLDSTREAM_READS", "window")]),
         setting("buffered", false, &[("COLDSTREAM_READS", "buffered")]),
         setting("off", false, &[("COLDSTREAM", "off")]),
+        setting(
+            "written as windows",
+            false,
+            &[("COLDSTREAM_WRITES", "window")],
+        ),
     ]
 }
 
+/// What programs are run under that write tables in background threads. In all of them a
+/// staging buffer is visible to the process at most before the kernel has it.
+fn settings_of_appends() -> Vec<Setting> {
+    let small = ("COLDSTREAM_STAGING_BYTES", "256KiB");
+    vec![
+        staged("staged", true, &[("COLDSTREAM_WRITES", "direct"), small]),
+        staged("auto", false, &[]),
+        staged(
+            "staged, flushes too",
+            false,
+            &[small, ("COLDSTREAM_FLUSH", "bypass")],
+        ),
+        staged(
+            "staged, little memory",
+            false,
+            &[small, ("COLDSTREAM_MEMORY_BYTES", "1MiB")],
+        ),
+        staged("windows", true, &[("COLDSTREAM_WRITES", "window")]),
+        staged("dontcache", false, &[("COLDSTREAM_WRITES", "dontcache")]),
+        setting("through", true, &[("COLDSTREAM_WRITES", "direct"), small]),
+    ]
+}
+
+/// A table is visible everywhere when `write` returns: these programs have writers in other
+/// processes, and calls that nobody sees.
+fn setting(name: &'static str, always: bool, variables: &[(&'static str, &str)]) -> Setting {
+    configured(name, always, "everywhere", variables)
+}
+
+fn staged(name: &'static str, always: bool, variables: &[(&'static str, &str)]) -> Setting {
+    configured(name, always, "process", variables)
+}
+
+fn configured(
+    name: &'static str,
+    always: bool,
+    visible: &str,
+    variables: &[(&'static str, &str)],
+) -> Setting {
+    let preload = Preload::talking().with("COLDSTREAM_VISIBLE", visible);
+    Setting {
+        name,
+        preload: variables
+            .iter()
+            .fold(preload, |preload, (name, value)| preload.with(name, value)),
+        always,
+    }
+}
+
 fn on(filesystem: Filesystem) {
+    run(filesystem, settings(), 0);
+    run(filesystem, settings_of_appends(), APPENDS);
+}
+
+fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
     let Some(place) = places::on(filesystem) else {
         return;
     };
@@ -87,10 +138,9 @@ fn on(filesystem: Filesystem) {
         .unwrap()
         .as_nanos() as u64
         % 1_000_000;
-    let settings = settings();
     let mut sums: Vec<ExitLog> = settings.iter().map(|_| ExitLog::default()).collect();
     for number in 0..programs {
-        let seed = fixed.unwrap_or(first) + number;
+        let seed = (fixed.unwrap_or(first) + number) | kind;
         println!("{filesystem:?}: seed {seed}, {count} operations");
         let script = Script {
             seed,
@@ -141,7 +191,10 @@ fn on(filesystem: Filesystem) {
             sum.buffered_bytes
         );
     }
-    if fixed.is_none() && only.is_none() && matches!(filesystem, Filesystem::Ext4 | Filesystem::Xfs)
+    if kind == 0
+        && fixed.is_none()
+        && only.is_none()
+        && matches!(filesystem, Filesystem::Ext4 | Filesystem::Xfs)
     {
         for place in [0, 1] {
             let bytes = sums[place].direct_bytes;

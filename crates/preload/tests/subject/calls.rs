@@ -130,6 +130,49 @@ calls! { INTERPOSED:
     fn fstatat(at: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int;
     fn fstatat64(at: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int;
     fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, status: *mut libc::statx) -> c_int;
+    fn __xstat(version: c_int, path: *const c_char, status: *mut libc::stat) -> c_int;
+    fn __xstat64(version: c_int, path: *const c_char, status: *mut libc::stat) -> c_int;
+    fn __lxstat(version: c_int, path: *const c_char, status: *mut libc::stat) -> c_int;
+    fn __lxstat64(version: c_int, path: *const c_char, status: *mut libc::stat) -> c_int;
+    fn __fxstatat(version: c_int, at: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int;
+    fn __fxstatat64(version: c_int, at: c_int, path: *const c_char, status: *mut libc::stat, flags: c_int) -> c_int;
+    fn syncfs(fd: c_int) -> c_int;
+    fn sync() -> ();
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut c_void;
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut c_void;
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void;
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void;
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void;
+    fn dprintf(fd: c_int, format: *const c_char; ...argument: c_int) -> c_int;
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn ioctl(fd: c_int, request: u64; ...argument: *mut c_void) -> c_int;
+    fn aio_read(block: *mut c_void) -> c_int;
+    fn aio_read64(block: *mut c_void) -> c_int;
+    fn aio_write(block: *mut c_void) -> c_int;
+    fn aio_write64(block: *mut c_void) -> c_int;
+    fn aio_fsync(operation: c_int, block: *mut c_void) -> c_int;
+    fn aio_fsync64(operation: c_int, block: *mut c_void) -> c_int;
+    fn lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+    fn lio_listio64(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+    fn fork() -> c_int;
+    fn _Fork() -> c_int;
+    fn vfork() -> c_int;
+    fn posix_spawn(child: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn posix_spawnp(child: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn system(command: *const c_char) -> c_int;
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void;
+    fn execl(path: *const c_char, first: *const c_char; ...more: *const c_char) -> c_int;
+    fn execle(path: *const c_char, first: *const c_char; ...more: *const c_char) -> c_int;
+    fn execlp(path: *const c_char, first: *const c_char; ...more: *const c_char) -> c_int;
+    fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execvp(path: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvpe(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execveat(at: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int;
+    fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn _exit(status: c_int) -> ();
+    fn _Exit(status: c_int) -> ();
+    fn quick_exit(status: c_int) -> ();
     fn prctl(option: c_int; ...argument: *const c_char) -> c_int;
     fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int;
 }
@@ -137,7 +180,6 @@ calls! { INTERPOSED:
 // Calls that change descriptors or content behind the library's back: it must not depend on
 // seeing them.
 calls! { PLAIN:
-    fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void;
     fn fclose(stream: *mut c_void) -> c_int;
     fn munmap(address: *mut c_void, length: size_t) -> c_int;
     fn msync(address: *mut c_void, length: size_t, flags: c_int) -> c_int;

@@ -2,6 +2,7 @@
 //! the device and left to settle, a background thread starts to scan it, something happens to
 //! it, the scan goes on. Nothing else would get windows into use and then catch them stale.
 
+mod appends;
 mod changes;
 mod scenes;
 mod single;
@@ -34,6 +35,9 @@ const PREADS: [&str; 8] = [
 /// What database engines read with.
 const ENGINE_PREADS: [&str; 3] = ["pread64", "pread", "__pread64_chk"];
 
+/// Seeds with this bit make programs that write tables in background threads.
+pub const APPENDS: u64 = 1 << 48;
+
 /// The program of a seed: `count` operations.
 pub fn program(seed: u64, count: usize) -> Vec<Operation> {
     let mut author = Author {
@@ -41,6 +45,10 @@ pub fn program(seed: u64, count: usize) -> Vec<Operation> {
         operations: Vec::with_capacity(count + 32),
     };
     while author.operations.len() < count {
+        if seed & APPENDS != 0 {
+            author.appended_table();
+            continue;
+        }
         match author.random.weighted(&[6, 3, 1, 2]) {
             0 => author.disturbed_scan(),
             1 => author.single(),
