@@ -7,9 +7,7 @@
 
 mod begin;
 mod edge;
-mod write;
-
-pub(crate) use write::write;
+pub(crate) mod write;
 
 use crate::books::Books;
 use crate::descriptors::Table;
@@ -192,6 +190,10 @@ impl Books {
         let Some(mut stage) = self.stage(table.slot) else {
             return Ok(Before::Plain);
         };
+        if stage.position_is_behind && stage.mode != Mode::Staged {
+            // Could not be set before.
+            let _ = self.settle_stage(&mut stage);
+        }
         // Positions are those of one descriptor; through another one they only look.
         let operation = match operation {
             Operation::AskPosition | Operation::MovePosition | Operation::Read

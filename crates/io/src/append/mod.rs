@@ -38,9 +38,4 @@ pub trait Edge {
     /// # Errors
     /// The kernel's.
     fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno>;
-    /// Sets the application's file position.
-    ///
-    /// # Errors
-    /// The kernel's.
-    fn set_position(&mut self, position: u64) -> Result<(), Errno>;
 }

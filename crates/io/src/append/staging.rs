@@ -96,8 +96,7 @@ impl Staging {
         Ok(taken)
     }
 
-    /// As [`Staging::append`], but everything is in the kernel when it returns, and the kernel's
-    /// file position is the application's.
+    /// As [`Staging::append`], but everything is in the kernel when it returns.
     ///
     /// # Errors
     /// The error of a write, if the kernel took no byte.
@@ -128,10 +127,7 @@ impl Staging {
         let written = (self.end - before) as usize;
         match result {
             Err(errno) if written == 0 => Err(errno),
-            _ => {
-                edge.set_position(self.position)?;
-                Ok(written)
-            }
+            _ => Ok(written),
         }
     }
 

@@ -5,7 +5,7 @@ use super::{hidden, staged};
 use crate::books;
 use crate::errno;
 use crate::next::interpose;
-use crate::staging;
+use crate::staging::write;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
@@ -50,7 +50,7 @@ interpose! {
         match staged::table(descriptor) {
             // SAFETY: the application's arguments.
             Some((books, table)) => unsafe {
-                staging::write(books, table, descriptor, buffer.cast(), length, next)
+                write::write(books, table, descriptor, buffer.cast(), length, next)
             },
             None => changed(descriptor, next()),
         }

@@ -81,12 +81,4 @@ impl Edge for Kernel {
         }
         result
     }
-
-    fn set_position(&mut self, position: u64) -> Result<(), Errno> {
-        if kernel_is(self.descriptor, &self.stamp) {
-            file::set_position(self.descriptor, position)
-        } else {
-            Ok(())
-        }
-    }
 }

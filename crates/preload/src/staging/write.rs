@@ -77,7 +77,8 @@ unsafe fn attempt(
     if stage.error != 0 && books.settle_stage(&mut stage).is_err() {
         return Outcome::Done(books.take_error(&mut stage).map(|()| 0));
     }
-    if stage.unfit
+    let is_behind = stage.position_is_behind && stage.mode != Mode::Staged;
+    if (stage.unfit || is_behind)
         && let Err(errno) = books.settle_stage(&mut stage)
     {
         return Outcome::Done(Err(errno));
@@ -117,8 +118,10 @@ unsafe fn attempt(
             let result = books.with_kernel(&mut stage, |staging, kernel, memory, alignment| {
                 staging.append_through(kernel, memory, alignment, source)
             });
-            // The application has just been told.
+            // The application is told now.
             stage.error = 0;
+            stage.position_is_behind = true;
+            let _ = books.settle_stage(&mut stage);
             result
         }
         Mode::Through => {

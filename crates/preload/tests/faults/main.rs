@@ -10,6 +10,8 @@ mod denied;
 mod device;
 mod scans;
 mod traced;
+mod traced_writes;
+mod writes;
 
 use crate::subject::journal::Journal;
 use crate::support::library::Preload;
@@ -25,6 +27,9 @@ fn subject_entry() {
         Some("scans") => scans::run(scans::Limits::None),
         Some("scans with few descriptors") => scans::run(scans::Limits::Descriptors),
         Some("scans with little address space") => scans::run(scans::Limits::AddressSpace),
+        Some("writes") => writes::run(writes::Obstacle::None),
+        Some("writes with limited files") => writes::run(writes::Obstacle::FileSize),
+        Some("writes on a full disk") => writes::run(writes::Obstacle::FullDisk),
         Some("damaged") => device::run(),
         Some(role) => panic!("no subject is called {role}"),
         None => {}

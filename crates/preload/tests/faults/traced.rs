@@ -7,7 +7,7 @@ use crate::support::{long, places, skip, tools};
 use std::path::Path;
 
 /// A tracer that can trace here, if there is one.
-fn tracer() -> Option<String> {
+pub fn tracer() -> Option<String> {
     let strace = tools::find("strace")?;
     let tried = Program::new(&strace)
         .arguments(["-f", "-qq", "-o", "/dev/null", "/bin/true"])
@@ -33,7 +33,13 @@ fn inject(strace: &str, call: &str, options: &[&str], fault: &str, preload: &Pre
         .count()
 }
 
-fn launcher(strace: &str, call: &str, options: &[&str], fault: &str, trace: &Path) -> Vec<String> {
+pub fn launcher(
+    strace: &str,
+    call: &str,
+    options: &[&str],
+    fault: &str,
+    trace: &Path,
+) -> Vec<String> {
     let mut words: Vec<String> = [strace, "-f", "-qq", "-o", trace.to_str().unwrap()]
         .map(str::to_owned)
         .to_vec();
@@ -48,7 +54,7 @@ fn launcher(strace: &str, call: &str, options: &[&str], fault: &str, trace: &Pat
     words
 }
 
-const WHEN: [&str; 4] = ["when=1", "when=3", "when=2+3", "when=1+1"];
+pub const WHEN: [&str; 4] = ["when=1", "when=3", "when=2+3", "when=1+1"];
 
 /// Makes each fault at each time; there must have been some.
 fn each(call: &str, options: &[&str], errors: &[&str], preload: &Preload) {

@@ -18,7 +18,7 @@ macro_rules! calls {
         $(
             /// # Safety
             /// As the libc function of that name.
-            #[allow(clippy::too_many_arguments, reason = "libc's signature")]
+            #[allow(clippy::too_many_arguments, non_snake_case, reason = "libc's signature")]
             pub unsafe fn $name($($argument: $type,)* $($more: $more_type)?) -> $result {
                 static ADDRESS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
                 let address = resolve(&ADDRESS, stringify!($name));

@@ -11,6 +11,10 @@ pub struct ExitLog {
     pub window_bytes: u64,
     pub cache_bytes: u64,
     pub buffered_bytes: u64,
+    /// Written directly.
+    pub written_direct_bytes: u64,
+    /// Writes that ended in a staging buffer.
+    pub staged_writes: u64,
     pub text: String,
 }
 
@@ -24,6 +28,16 @@ impl ExitLog {
                 continue;
             };
             log.lines += 1;
+            if let Some((_, writes)) = sums.split_once("; writes direct ") {
+                let size = writes.split(',').next().unwrap_or_default();
+                let size = size.split(" in ").next().unwrap_or_default();
+                log.written_direct_bytes += size_in_bytes(size)
+                    .unwrap_or_else(|| panic!("{size} is not a size, in: {line}"));
+                let staged = writes
+                    .split_once(" calls staged")
+                    .and_then(|(before, _)| before.rsplit(' ').next()?.parse::<u64>().ok());
+                log.staged_writes += staged.unwrap_or_else(|| panic!("no staged calls in: {line}"));
+            }
             let sums = format!("direct {}", sums.split(';').next().unwrap_or_default());
             for part in sums.split(", ") {
                 let Some((name, size)) = part

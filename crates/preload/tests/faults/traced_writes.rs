@@ -1,0 +1,174 @@
+//! Faults in the calls with which staged tables are written: the writers see what a plain file
+//! would have shown them, or an error; never silence. A writer holds the library to its word
+//! itself (`writes.rs`).
+
+use crate::subject::{self, journal::Journal};
+use crate::support::library::Preload;
+use crate::support::long;
+use crate::support::places::{self, Filesystem};
+use crate::support::process::{Ended, Program};
+use crate::traced::{WHEN, launcher, tracer};
+use std::path::Path;
+
+/// Ways to write, by what they make of the calls.
+const WAYS: [(&str, &str); 4] = [
+    ("direct", "process"),
+    ("direct", "everywhere"),
+    ("window", "auto"),
+    ("dontcache", "auto"),
+];
+
+fn preload(way: (&str, &str)) -> Preload {
+    Preload::quiet()
+        .with("COLDSTREAM_WRITES", way.0)
+        .with("COLDSTREAM_VISIBLE", way.1)
+        .with("COLDSTREAM_STAGING_BYTES", "256KiB")
+}
+
+/// Runs the writers in a directory, and fails on a broken word. Returns what they were told.
+#[track_caller]
+fn held_to_their_word(
+    what: &str,
+    role: &str,
+    place: &Path,
+    run: impl FnOnce(&Program) -> Ended,
+) -> Vec<String> {
+    let work = place.join("work");
+    let _ = std::fs::remove_dir_all(&work);
+    std::fs::create_dir(&work).unwrap();
+    let records = places::on_disk();
+    let journal = records.path().join("journal");
+    let ended = run(&subject::program(role, &work, &journal));
+    let lines = Journal::read(&journal);
+    assert!(
+        lines.last().is_some_and(|line| line == "end")
+            && !lines.iter().any(|line| line.starts_with("violation")),
+        "{what}\n{}\n{ended:?}",
+        lines.join("\n")
+    );
+    lines
+}
+
+/// Makes each fault at each time in every way; there must have been some, over all ways.
+fn each(call: &str, errors: &[&str]) {
+    let Some(strace) = tracer() else { return };
+    let directory = places::on_disk();
+    let trace = directory.path().join("trace");
+    let mut injected = 0;
+    for (number, error) in errors.iter().enumerate() {
+        for (place, when) in WHEN.iter().enumerate() {
+            // Interrupted for ever it would never end.
+            if (*error == "EINTR" && *when == "when=1+1") || (!long() && number % 2 != place % 2) {
+                continue;
+            }
+            for way in WAYS {
+                let fault = format!("error={error}:{when}");
+                let launcher = launcher(&strace, call, &[], &fault, &trace);
+                let what = format!("{call}:{fault} {way:?}");
+                held_to_their_word(&what, "writes", directory.path(), |program| {
+                    program.run_under(&launcher, &preload(way))
+                });
+                let text = std::fs::read_to_string(&trace).unwrap_or_default();
+                injected += text.matches("(INJECTED)").count();
+            }
+        }
+    }
+    assert!(
+        injected > 0,
+        "{call} was never called: nothing has been tested"
+    );
+}
+
+#[test]
+fn staged_bytes_cannot_be_written() {
+    each(
+        "pwrite64",
+        &["ENOSPC", "EIO", "EINTR", "EAGAIN", "EINVAL", "EDQUOT"],
+    );
+}
+
+#[test]
+fn staged_bytes_are_written_in_part() {
+    let Some(strace) = tracer() else { return };
+    let directory = places::on_disk();
+    let trace = directory.path().join("trace");
+    for way in WAYS {
+        // What a call returns without having been made would be a lie of the kernel's: only
+        // nothing at all can be injected truly.
+        let launcher = launcher(&strace, "pwrite64", &[], "retval=0:when=2+3", &trace);
+        held_to_their_word(&format!("{way:?}"), "writes", directory.path(), |program| {
+            program.run_under(&launcher, &preload(way))
+        });
+    }
+}
+
+#[test]
+fn positions_cannot_be_set() {
+    each("lseek", &["EINVAL", "EIO"]);
+}
+
+#[test]
+fn flagged_writes_are_refused() {
+    each("pwritev2", &["EOPNOTSUPP", "EIO", "ENOSPC", "EINTR"]);
+}
+
+#[test]
+fn written_files_cannot_be_looked_at() {
+    each("fstat", &["EIO", "EBADF"]);
+    each("statx", &["ENOSYS", "EINVAL"]);
+    each("fstatfs", &["EIO"]);
+}
+
+#[test]
+fn writeback_cannot_be_started() {
+    each("sync_file_range", &["EIO", "ENOSPC", "ESPIPE"]);
+    each("fadvise64", &["EINVAL"]);
+}
+
+#[test]
+fn direct_descriptors_cannot_be_had() {
+    each("fcntl", &["EMFILE", "EINVAL"]);
+    each("rt_sigprocmask", &["EFAULT"]);
+}
+
+#[test]
+fn files_may_not_grow_further() {
+    let directory = places::on_disk();
+    let role = "writes with limited files";
+    let plain = held_to_their_word("plain", role, directory.path(), Program::run);
+    for way in WAYS {
+        let lines = held_to_their_word(&format!("{way:?}"), role, directory.path(), |program| {
+            program.run_with(&preload(way))
+        });
+        for (plain, line) in plain.iter().zip(&lines) {
+            assert_eq!(
+                plain.contains("errors []"),
+                line.contains("errors []"),
+                "{way:?}: {line}, plain: {plain}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_disk_is_full() {
+    for filesystem in [Filesystem::Ext4, Filesystem::Xfs, Filesystem::Btrfs] {
+        let Some(place) = places::on(filesystem) else {
+            continue;
+        };
+        let role = "writes on a full disk";
+        let told = |line: &String| line.contains("errors [") && !line.contains("errors []");
+        let plain = held_to_their_word("plain", role, place.path(), Program::run);
+        for way in WAYS {
+            let what = format!("{filesystem:?} {way:?}");
+            let lines = held_to_their_word(&what, role, place.path(), |program| {
+                program.run_with(&preload(way))
+            });
+            assert_eq!(
+                lines.iter().any(told),
+                plain.iter().any(told),
+                "{what}: {lines:?}, plain: {plain:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The subject that writes: background threads append tables as engines do, and hold every call
+//! to its word themselves. What a write or a sync has promised is in the file, or an error was
+//! reported; never silence.
+
+use crate::subject::{self, calls, raw};
+use crate::support::files::{fill, first_difference};
+use std::ffi::CStr;
+
+/// What goes wrong beside what a tracer injects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    None,
+    /// No file may be larger than this.
+    FileSize,
+    /// The disk is full but for a little.
+    FullDisk,
+}
+
+/// A file is not written further than this.
+const TABLE_BYTES: u64 = 5 << 20;
+const FILE_SIZE_MAX: u64 = (3 << 20) + 1000;
+const LEFT_ON_DISK_BYTES: u64 = 4 << 20;
+
+/// A way to write: name of the thread, table, lengths of the writes.
+const WRITERS: [(&CStr, &CStr, &[usize]); 3] = [
+    (c"CompactionExecu", c"nb-1-big-Data.db", &[4118, 4]),
+    (c"rocksdb:low", c"000001.sst", &[1_046_000, 1_048_576, 999]),
+    (c"rocksdb:bottom", c"000002.sst", &[300_001]),
+];
+
+pub fn run(obstacle: Obstacle) {
+    let mut journal = subject::own_journal();
+    match obstacle {
+        Obstacle::None => {}
+        Obstacle::FileSize => limit_file_size(),
+        Obstacle::FullDisk => fill_disk(),
+    }
+    let lines: Vec<Vec<String>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = WRITERS
+            .iter()
+            .enumerate()
+            .map(|(identity, writer)| scope.spawn(move || write_table(identity as u64, *writer)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    for line in lines.into_iter().flatten() {
+        journal.line(&line);
+    }
+    journal.line("end");
+}
+
+fn limit_file_size() {
+    let limit = libc::rlimit {
+        rlim_cur: FILE_SIZE_MAX,
+        rlim_max: FILE_SIZE_MAX,
+    };
+    // SAFETY: one structure is read; the signal is ignored.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
+    }
+}
+
+/// Takes what is free but for a little, in one file; what was deleted before may be given back
+/// late.
+fn fill_disk() {
+    let file = raw::open(c"ballast", libc::O_WRONLY | libc::O_CREAT);
+    let mut taken = 0;
+    for _ in 0..100 {
+        let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+        // SAFETY: one structure is written, then read; no other memory is passed.
+        unsafe {
+            libc::syncfs(file);
+            assert_eq!(libc::statvfs(c".".as_ptr(), status.as_mut_ptr()), 0);
+            let status = status.assume_init();
+            let free = status.f_bfree * status.f_frsize;
+            if taken > 0 && free <= LEFT_ON_DISK_BYTES {
+                break;
+            }
+            let more = free.saturating_sub(LEFT_ON_DISK_BYTES).max(4096);
+            if libc::fallocate(file, 0, taken as i64, more as i64) == 0 {
+                taken += more;
+            } else if taken > 0 {
+                break;
+            } else {
+                // Not all that is free can be had.
+                let less = free / 2;
+                if libc::fallocate(file, 0, 0, less as i64) == 0 {
+                    taken = less;
+                }
+            }
+        }
+    }
+    raw::close(file);
+}
+
+/// What a writer was told, and what it found.
+struct Writer {
+    identity: u64,
+    name: &'static CStr,
+    /// Bytes that `write` took.
+    told: u64,
+    /// Errors that were reported.
+    errors: Vec<i32>,
+    lines: Vec<String>,
+}
+
+impl Writer {
+    fn errno(&mut self) -> i32 {
+        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        self.errors.push(errno);
+        errno
+    }
+
+    /// The file must be what was promised: all that was told, or, once an error was reported, a
+    /// right beginning of it.
+    fn hold_to_its_word(&mut self, when: &str) {
+        let file = raw::open(self.name, libc::O_RDONLY);
+        let mut bytes = vec![0; TABLE_BYTES as usize + (4 << 20)];
+        let size = raw::read_all(file, &mut bytes) as u64;
+        raw::close(file);
+        if let Some(place) = first_difference(self.identity, 0, &bytes[..size as usize]) {
+            self.violation(&format!("{when}: a wrong byte at {place} of {size}"));
+        }
+        if size > self.told {
+            self.violation(&format!("{when}: {size} bytes of {}", self.told));
+        }
+        if size < self.told && self.errors.is_empty() {
+            self.violation(&format!("{when}: {size} bytes of {}, no error", self.told));
+        }
+    }
+
+    fn violation(&mut self, text: &str) {
+        self.lines
+            .push(format!("violation: {:?} {text}", self.name));
+    }
+}
+
+fn write_table(
+    identity: u64,
+    (thread, name, lengths): (&CStr, &'static CStr, &[usize]),
+) -> Vec<String> {
+    // SAFETY: NUL-terminated texts.
+    let file = unsafe {
+        calls::prctl(libc::PR_SET_NAME, thread.as_ptr());
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        calls::open64(name.as_ptr(), flags, 0o644)
+    };
+    let mut writer = Writer {
+        identity,
+        name,
+        told: 0,
+        errors: Vec::new(),
+        lines: Vec::new(),
+    };
+    if file < 0 {
+        return vec![format!("{name:?} cannot be made")];
+    }
+    let mut bytes = Vec::new();
+    let mut number = 0;
+    while writer.told < TABLE_BYTES && writer.errors.len() < 8 {
+        bytes.resize(lengths[number % lengths.len()], 0);
+        number += 1;
+        fill(identity, writer.told, &mut bytes);
+        // SAFETY: the buffer is readable for its length.
+        let written = unsafe { calls::write(file, bytes.as_ptr().cast(), bytes.len()) };
+        if written < 0 {
+            writer.errno();
+            continue;
+        }
+        writer.told += written as u64;
+        // SAFETY: no memory is passed.
+        let position = unsafe { calls::lseek64(file, 0, libc::SEEK_CUR) };
+        if position >= 0 && position as u64 != writer.told {
+            let text = format!("position {position} after {} bytes", writer.told);
+            writer.violation(&text);
+        }
+        if number % 400 == 3 {
+            let before = writer.errors.len();
+            // SAFETY: no memory is passed.
+            if unsafe { calls::fdatasync(file) } < 0 {
+                writer.errno();
+            }
+            // A sync that says nothing has brought everything there.
+            let reported = std::mem::take(&mut writer.errors);
+            if reported.len() > before {
+                writer.errors = reported;
+            } else {
+                writer.hold_to_its_word("after fdatasync");
+                writer.errors = reported;
+            }
+        }
+    }
+    let before = writer.errors.len();
+    // SAFETY: no memory is passed.
+    unsafe {
+        if calls::fsync(file) < 0 {
+            writer.errno();
+        }
+        if calls::close(file) < 0 {
+            writer.errno();
+        }
+    }
+    let reported = std::mem::take(&mut writer.errors);
+    if reported.len() > before {
+        writer.errors.clone_from(&reported);
+    }
+    writer.hold_to_its_word("at the end");
+    writer.lines.push(format!(
+        "{name:?}: {} bytes, errors {reported:?}",
+        writer.told
+    ));
+    writer.lines
+}
