@@ -80,7 +80,7 @@ impl fmt::Display for Snapshot {
         if separator.is_empty() {
             formatter.write_str("none")?;
         }
-        if self.get(Counter::WriteBytes) == 0 {
+        if self.get(Counter::StagedFiles) == 0 {
             return Ok(());
         }
         write!(

@@ -14,6 +14,15 @@ pub enum HotLayout {
     Contiguous,
 }
 
+/// What is in the page cache when a run starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Start {
+    /// Nothing of the database.
+    Cold,
+    /// All of it that fits: it is read once before.
+    Warm,
+}
+
 /// Size of the hot set against the page cache that the limit leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -63,8 +72,10 @@ Modes:
   direct-writes         use_direct_io_for_flush_and_compaction
   direct-reads          use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes   both
-  coldstream            libcoldstream.so, treatment auto
-  coldstream:TREATMENT  direct, dontcache, window or buffered
+  coldstream            libcoldstream.so, reads and writes auto
+  coldstream:READS      reads auto, direct, dontcache, window or buffered; writes auto
+  coldstream:READS+WRITES
+                        the same choice for writes, e.g. coldstream:auto+buffered: reads only
   preload:PATH          any other preload library")]
 pub struct RocksDbArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
@@ -111,7 +122,11 @@ pub struct RocksDbArgs {
     /// place of one manual compaction of everything
     #[arg(long, default_value_t = 0, value_name = "MIB")]
     pub update_mib_per_second: u64,
-    /// Seconds that are not counted, after a cold start
+    /// What is in the page cache at the start of each run; warm by default where the data set fits
+    /// in memory, cold elsewhere
+    #[arg(long, value_enum)]
+    pub start: Option<Start>,
+    /// Seconds that are not counted, after the start
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
     /// Seconds of the phase without compaction
@@ -196,6 +211,16 @@ impl RocksDbArgs {
             idle_seconds: self.idle_seconds.unwrap_or(idle),
             after_seconds: self.after_seconds.unwrap_or(after),
         }
+    }
+
+    /// Whether a run of the case starts with the database in the page cache.
+    pub fn starts_warm(&self, case: Case) -> bool {
+        let start = self.start.unwrap_or(if case == Case::InMemory {
+            Start::Warm
+        } else {
+            Start::Cold
+        });
+        start == Start::Warm
     }
 
     /// Memory limit and hot keys of a case.

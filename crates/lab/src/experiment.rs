@@ -241,8 +241,9 @@ impl Lab<'_> {
                     case.name(),
                     self.arguments.runs
                 );
+                let starts_warm = self.arguments.starts_warm(case);
                 let report = self
-                    .one_run(&title, mode, limit_bytes, hot_keys, turn)
+                    .one_run(&title, mode, limit_bytes, hot_keys, turn, starts_warm)
                     .with_context(|| title.clone())?;
                 self.progress.finished(&title, &report);
                 runs.push(report);
@@ -264,6 +265,7 @@ impl Lab<'_> {
         limit_bytes: u64,
         hot_keys: u64,
         turn: u32,
+        starts_warm: bool,
     ) -> Result<RunReport> {
         let database = self.dataset.copy(self.work_dir)?;
         let cgroup = match Cgroup::create(limit_bytes) {
@@ -301,6 +303,7 @@ impl Lab<'_> {
             hot_keys,
             seed: turn,
             log: log.path(),
+            starts_warm,
         };
         let (running, events) = self.driver.start(self.arguments, &setup, cgroup.as_ref())?;
         let mut measurement = Measurement::new();

@@ -16,8 +16,13 @@ pub enum Mode {
         /// `use_direct_io_for_flush_and_compaction`.
         writes: bool,
     },
-    /// Coldstream with this treatment of reads.
-    Coldstream(ReadTreatment),
+    /// Coldstream with these treatments.
+    Coldstream {
+        /// Of background reads.
+        reads: ReadTreatment,
+        /// Of background writes.
+        writes: ReadTreatment,
+    },
     /// Another preload library.
     Preload(PathBuf),
 }
@@ -29,7 +34,7 @@ impl FromStr for Mode {
         let unknown = || {
             format!(
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
-                 coldstream, coldstream:TREATMENT or preload:PATH"
+                 coldstream, coldstream:READS, coldstream:READS+WRITES or preload:PATH"
             )
         };
         Ok(match text {
@@ -46,10 +51,18 @@ impl FromStr for Mode {
                 reads: true,
                 writes: true,
             },
-            "coldstream" => Mode::Coldstream(ReadTreatment::Auto),
+            "coldstream" => Mode::Coldstream {
+                reads: ReadTreatment::Auto,
+                writes: ReadTreatment::Auto,
+            },
             _ => match text.split_once(':') {
-                Some(("coldstream", treatment)) => {
-                    Mode::Coldstream(ReadTreatment::from_name(treatment).ok_or_else(unknown)?)
+                Some(("coldstream", treatments)) => {
+                    let (reads, writes) =
+                        treatments.split_once('+').unwrap_or((treatments, "auto"));
+                    Mode::Coldstream {
+                        reads: ReadTreatment::from_name(reads).ok_or_else(unknown)?,
+                        writes: ReadTreatment::from_name(writes).ok_or_else(unknown)?,
+                    }
                 }
                 Some(("preload", path)) if !path.is_empty() => Mode::Preload(path.into()),
                 _ => return Err(unknown()),
@@ -67,9 +80,16 @@ impl std::fmt::Display for Mode {
                 (true, false) => "direct-reads",
                 (false, _) => "direct-writes",
             }),
-            Mode::Coldstream(ReadTreatment::Auto) => formatter.pad("coldstream"),
-            Mode::Coldstream(treatment) => {
-                formatter.pad(&format!("coldstream:{}", treatment.name()))
+            Mode::Coldstream {
+                reads: ReadTreatment::Auto,
+                writes: ReadTreatment::Auto,
+            } => formatter.pad("coldstream"),
+            Mode::Coldstream {
+                reads,
+                writes: ReadTreatment::Auto,
+            } => formatter.pad(&format!("coldstream:{}", reads.name())),
+            Mode::Coldstream { reads, writes } => {
+                formatter.pad(&format!("coldstream:{}+{}", reads.name(), writes.name()))
             }
             Mode::Preload(path) => formatter.pad(&format!("preload:{}", path.display())),
         }
@@ -106,11 +126,19 @@ mod tests {
             "direct-reads-writes",
             "coldstream",
             "coldstream:window",
+            "coldstream:auto+buffered",
+            "coldstream:direct+window",
             "preload:/a/b.so",
         ] {
             assert_eq!(name.parse::<Mode>().unwrap().to_string(), name);
         }
-        for wrong in ["", "direct", "coldstream:fast", "preload:"] {
+        for wrong in [
+            "",
+            "direct",
+            "coldstream:fast",
+            "coldstream:auto+",
+            "preload:",
+        ] {
             assert!(wrong.parse::<Mode>().is_err(), "{wrong}");
         }
     }

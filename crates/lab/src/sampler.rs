@@ -21,6 +21,8 @@ pub struct Sample {
     pub memory_stall_us: u64,
     /// Pages that became dirty, in the whole system.
     pub dirtied_pages: u64,
+    /// Pages written back so far, of the whole system.
+    pub written_back_pages: u64,
     /// The device.
     pub device: DeviceSample,
 }
@@ -108,6 +110,7 @@ impl Sampler {
                 .and_then(|text| stall_us(&text))
                 .unwrap_or(0),
             dirtied_pages: of_system("nr_dirtied"),
+            written_back_pages: of_system("nr_written"),
             device: self
                 .device_number
                 .as_ref()
@@ -170,6 +173,8 @@ pub struct Rates {
     pub memory_stall_us_per_second: f64,
     /// Pages dirtied a second.
     pub dirty_pages_per_second: f64,
+    /// Pages written back a second.
+    pub written_back_pages_per_second: f64,
     /// Reads of the device a second.
     pub device_reads_per_second: f64,
     /// MiB a second read from the device.
@@ -206,6 +211,10 @@ impl Rates {
             memory_stall_us_per_second: delta(before.memory_stall_us, after.memory_stall_us)
                 / seconds,
             dirty_pages_per_second: delta(before.dirtied_pages, after.dirtied_pages) / seconds,
+            written_back_pages_per_second: delta(
+                before.written_back_pages,
+                after.written_back_pages,
+            ) / seconds,
             device_reads_per_second: reads / seconds,
             device_read_mib_per_second: mib(delta(from.sectors_read, to.sectors_read)),
             device_written_mib_per_second: mib(delta(from.sectors_written, to.sectors_written)),

@@ -76,13 +76,16 @@ const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const RATES: [(&str, Better, OfRates); 11] = [
+const RATES: [(&str, Better, OfRates); 12] = [
     ("refaults/s", Better::Less, |r| r.refaults_per_second),
     ("memory stall µs/s", Better::Less, |r| {
         r.memory_stall_us_per_second
     }),
     ("dirty pages/s", Better::Neither, |r| {
         r.dirty_pages_per_second
+    }),
+    ("written-back pages/s", Better::Less, |r| {
+        r.written_back_pages_per_second
     }),
     ("active file MiB", Better::Neither, |r| r.active_file_mib),
     ("device reads/s", Better::Neither, |r| {

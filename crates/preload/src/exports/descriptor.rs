@@ -8,7 +8,17 @@ use coldstream_control::Counter;
 use libc::{c_int, c_uint, off_t, off64_t};
 
 /// Commands of `fcntl` that neither see nor change what a staged table is.
-const HARMLESS_COMMANDS: [c_int; 3] = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
+const HARMLESS_COMMANDS: [c_int; 7] = [
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    // `F_GET_RW_HINT` to `F_SET_FILE_RW_HINT` (`include/uapi/linux/fcntl.h`): RocksDB says how
+    // long a table will live.
+    1035,
+    1036,
+    1037,
+    1038,
+];
 
 /// Two descriptors of one position: a staged table is given up before. The error of a delayed
 /// write fails the call.
