@@ -2,7 +2,7 @@
 //! namespace of the calling thread: only it and the programs that it starts see them, and the
 //! kernel takes mount and device away when the last of these has ended, however they end.
 
-use super::process::Program;
+use super::process::{Ended, Program};
 use super::{skip, tools};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -87,15 +87,74 @@ pub fn on(filesystem: Filesystem) -> Option<Place> {
 const IMAGE_BYTES: u64 = 512 << 20;
 
 fn mount(kind: &str) -> Option<(TempDir, Option<Mounted>)> {
+    let mounted = make_and_mount(kind, on_disk(), IMAGE_BYTES)?;
+    Some((on_disk(), Some(mounted)))
+}
+
+/// A filesystem in an image of so many bytes that lies in the directory `within`.
+pub fn on_image_within(filesystem: Filesystem, within: &Path, bytes: u64) -> Option<Place> {
+    let kind = match filesystem {
+        Filesystem::Ext4 => "ext4",
+        Filesystem::Xfs => "xfs",
+        Filesystem::Btrfs => "btrfs",
+        Filesystem::Current | Filesystem::Tmpfs => return None,
+    };
+    let image_directory = TempDir::new_in(within).expect("temporary directory");
+    Some(Place {
+        filesystem,
+        directory: on_disk(),
+        mounted: Some(make_and_mount(kind, image_directory, bytes)?),
+    })
+}
+
+/// A copy of the place's disk as it is at this moment, mounted as after a power cut. The image
+/// must lie on a filesystem that shares blocks between files: only then is the copy of one moment.
+pub fn after_power_cut(place: &Place, within: &Path) -> Place {
+    let image_directory = TempDir::new_in(within).expect("temporary directory");
+    Program::new("cp")
+        .argument("--reflink=always")
+        .argument(place.image().expect("an image"))
+        .argument(image_directory.path().join("image"))
+        .run()
+        .well();
+    // The copy has the identity of its original, which is mounted: XFS must be told.
+    let options = match place.filesystem {
+        Filesystem::Xfs => "loop,nouuid",
+        _ => "loop",
+    };
+    let (mounted, ended) = mount_image(image_directory, options);
+    assert!(ended.status.success(), "after a power cut: {ended:?}");
+    Place {
+        filesystem: place.filesystem,
+        directory: on_disk(),
+        mounted: Some(mounted),
+    }
+}
+
+fn mount_image(image_directory: TempDir, options: &str) -> (Mounted, Ended) {
+    let mount_point = image_directory.path().join("mounted");
+    std::fs::create_dir(&mount_point).unwrap();
+    let ended = Program::new("mount")
+        .arguments(["-o", options])
+        .argument(image_directory.path().join("image"))
+        .argument(&mount_point)
+        .run();
+    let mounted = Mounted {
+        mount_point,
+        image_directory,
+    };
+    (mounted, ended)
+}
+
+fn make_and_mount(kind: &str, image_directory: TempDir, bytes: u64) -> Option<Mounted> {
     if !tools::root() {
         skip(&format!("{kind}: mounting needs root"));
         return None;
     }
     let maker = tools::find(&format!("mkfs.{kind}"))?;
-    let image_directory = on_disk();
     let image = image_directory.path().join("image");
     std::fs::File::create(&image)
-        .and_then(|file| file.set_len(IMAGE_BYTES))
+        .and_then(|file| file.set_len(bytes))
         .expect("image");
     Program::new(maker)
         .argument("-q")
@@ -106,25 +165,12 @@ fn mount(kind: &str) -> Option<(TempDir, Option<Mounted>)> {
         skip(&format!("{kind}: no mount namespace can be made here"));
         return None;
     }
-    let mount_point = image_directory.path().join("mounted");
-    std::fs::create_dir(&mount_point).unwrap();
-    let mounted = Program::new("mount")
-        .arguments(["-o", "loop", "-t", kind])
-        .argument(&image)
-        .argument(&mount_point)
-        .run();
-    if !mounted.status.success() {
-        skip(&format!("{kind}: cannot be mounted here: {mounted:?}"));
+    let (mounted, ended) = mount_image(image_directory, "loop");
+    if !ended.status.success() {
+        skip(&format!("{kind}: cannot be mounted here: {ended:?}"));
         return None;
     }
-    let placeholder = on_disk();
-    Some((
-        placeholder,
-        Some(Mounted {
-            mount_point,
-            image_directory,
-        }),
-    ))
+    Some(mounted)
 }
 
 fn enter_own_mount_namespace() -> bool {

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A program to be run.
@@ -131,7 +131,14 @@ impl Program {
         self.run_with_words(&words, &[])
     }
 
-    fn run_with_words(&self, words: &[OsString], variables: &[(String, String)]) -> Ended {
+    /// Starts it with the library, and goes on.
+    pub fn start_with(&self, preload: &Preload) -> Running {
+        let mut program = self.clone();
+        preload.apply(&mut program);
+        program.start(&program.words, &program.variables)
+    }
+
+    fn start(&self, words: &[OsString], variables: &[(String, String)]) -> Running {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         for name in std::env::vars_os().map(|(name, _)| name) {
@@ -149,7 +156,7 @@ impl Program {
         }
         // Files, not pipes: nobody has to empty them while the program runs, and a child that
         // outlives it does not keep the test waiting.
-        let (mut stdout, mut stderr) = (scratch(), scratch());
+        let (stdout, stderr) = (scratch(), scratch());
         let stdin = match &self.input {
             Some(bytes) => {
                 let mut file = scratch();
@@ -159,13 +166,23 @@ impl Program {
             }
             None => Stdio::null(),
         };
-        let mut child = command
+        let child = command
             .stdin(stdin)
             .stdout(stdout.try_clone().unwrap())
             .stderr(stderr.try_clone().unwrap())
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", words[0].display()));
+        Running {
+            child,
+            stdout,
+            stderr,
+        }
+    }
+
+    fn run_with_words(&self, words: &[OsString], variables: &[(String, String)]) -> Ended {
+        let mut running = self.start(words, variables);
+        let child = &mut running.child;
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
         let status = loop {
@@ -179,7 +196,7 @@ impl Program {
                     panic!(
                         "{words:?} had not ended after {:?}\n{stacks}{}",
                         self.limit,
-                        String::from_utf8_lossy(&content(&mut stderr))
+                        String::from_utf8_lossy(&content(&mut running.stderr))
                     );
                 }
                 None => std::thread::sleep(pause),
@@ -188,9 +205,53 @@ impl Program {
         };
         Ended {
             status,
-            stdout: content(&mut stdout),
-            stderr: content(&mut stderr),
+            stdout: content(&mut running.stdout),
+            stderr: content(&mut running.stderr),
         }
+    }
+}
+
+/// A program that runs; killed when dropped, with everything that it started.
+pub struct Running {
+    child: Child,
+    stdout: File,
+    stderr: File,
+}
+
+impl Running {
+    /// Waits until something has happened; fails if the program ends before.
+    #[track_caller]
+    pub fn wait_until(&mut self, happened: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !happened() {
+            let ended = self.child.try_wait().expect("wait");
+            assert!(
+                ended.is_none() && started.elapsed() < Duration::from_secs(60),
+                "{ended:?} {}",
+                String::from_utf8_lossy(&content(&mut self.stderr))
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// `kill -9`, of a program that must be running still.
+    #[track_caller]
+    pub fn kill(mut self) {
+        let ended = self.child.try_wait().expect("wait");
+        assert!(
+            ended.is_none(),
+            "{ended:?} {}",
+            String::from_utf8_lossy(&content(&mut self.stderr))
+        );
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SAFETY: the group was made for this child, which has not been waited for, or has ended
+        // with its group.
+        unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
+        let _ = self.child.wait();
     }
 }
 

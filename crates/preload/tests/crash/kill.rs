@@ -1,0 +1,49 @@
+//! `kill -9` at any moment.
+
+use crate::checker::{Checked, Crash, Stage};
+use crate::support::long;
+use crate::support::places::{self, Filesystem};
+use crate::support::random::Random;
+use crate::{WAYS, preload};
+use std::time::Duration;
+
+fn killed_on(filesystem: Filesystem, rounds: u64) {
+    let Some(place) = places::on(filesystem) else {
+        return;
+    };
+    let stage = Stage::new();
+    let mut random = Random::new(std::process::id().into());
+    let mut checked = Checked::default();
+    for round in 0..rounds {
+        let way = WAYS[(round % WAYS.len() as u64) as usize];
+        let work = place.path().join("work");
+        let program = stage.writer(&work);
+        let mut running = program.start_with(&preload(way));
+        // Something must have been written before it is worth a kill.
+        running.wait_until(|| stage.written() > 1 << 20);
+        std::thread::sleep(Duration::from_micros(random.below(150_000)));
+        running.kill();
+        let promises = stage.now();
+        checked += stage
+            .check(&work, &promises, &promises, Crash::Kill)
+            .unwrap_or_else(|wrong| panic!("{filesystem:?}, {way:?}, kill {round}: {wrong}"));
+    }
+    println!(
+        "{filesystem:?}: {rounds} kills, {} MiB compared",
+        checked.bytes >> 20
+    );
+    assert!(checked.bytes > 0);
+}
+
+#[test]
+fn what_was_synced_survives_a_kill() {
+    let rounds = if long() { 200 } else { 8 };
+    for filesystem in [
+        Filesystem::Current,
+        Filesystem::Ext4,
+        Filesystem::Xfs,
+        Filesystem::Btrfs,
+    ] {
+        killed_on(filesystem, rounds);
+    }
+}

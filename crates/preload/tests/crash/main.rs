@@ -1,0 +1,44 @@
+//! What is left after a process was killed, and after the power went: everything that was
+//! synced, and not a wrong byte.
+//!
+//! `COLDSTREAM_LONG=1`: hundreds of kills and cuts instead of a few.
+
+#[path = "../subject/mod.rs"]
+mod subject;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod checker;
+mod kill;
+mod power;
+mod tail;
+mod writer;
+
+/// Not a test: what this executable does when another test has started it as a subject.
+#[test]
+#[ignore = "started by the other tests, in a process of its own"]
+fn subject_entry() {
+    match subject::role().as_deref() {
+        Some("writer") => writer::run(),
+        Some("tail") => tail::run(),
+        Some(role) => panic!("no subject is called {role}"),
+        None => {}
+    }
+}
+
+use support::library::Preload;
+
+/// Ways to write that must all survive: treatment and visibility.
+const WAYS: [(&str, &str); 4] = [
+    ("direct", "process"),
+    ("direct", "everywhere"),
+    ("window", "auto"),
+    ("dontcache", "auto"),
+];
+
+fn preload((writes, visible): (&str, &str)) -> Preload {
+    Preload::quiet()
+        .with("COLDSTREAM_WRITES", writes)
+        .with("COLDSTREAM_VISIBLE", visible)
+        .with("COLDSTREAM_STAGING_BYTES", "256KiB")
+}

@@ -1,0 +1,72 @@
+//! The power goes: the disk's image is copied in mid-flight, and mounted.
+//!
+//! The image lies on a filesystem that shares blocks, so that the copy is of one moment. It has
+//! everything that the kernel had sent to the disk by then, and nothing else: what a disk loses
+//! out of a volatile cache of its own is not modelled.
+
+use crate::checker::{Checked, Crash, Stage};
+use crate::support::places::{self, Filesystem};
+use crate::support::random::Random;
+use crate::support::{long, skip};
+use crate::{WAYS, preload};
+use std::time::Duration;
+
+const OUTER_BYTES: u64 = 6 << 30;
+const INNER_BYTES: u64 = 400 << 20;
+
+fn cut_on(filesystem: Filesystem, cuts: u64) {
+    let current = places::on_disk();
+    let Some(outer) = places::on_image_within(Filesystem::Xfs, current.path(), OUTER_BYTES) else {
+        return;
+    };
+    let Some(inner) = places::on_image_within(filesystem, outer.path(), INNER_BYTES) else {
+        return;
+    };
+    let stage = Stage::new();
+    let mut random = Random::new(std::process::id().into());
+    // Plain writes beside the others: what they show is the filesystem's.
+    let ways = [("buffered", "auto")].into_iter().chain(WAYS);
+    for way in ways {
+        let (mut checked, mut durable) = (Checked::default(), 0);
+        let work = inner.path().join("work");
+        let program = stage.writer(&work);
+        let mut running = program.start_with(&preload(way));
+        running.wait_until(|| stage.written() > 1 << 20);
+        for cut in 0..cuts {
+            std::thread::sleep(Duration::from_micros(random.below(120_000)));
+            let before = stage.now();
+            let copy = places::after_power_cut(&inner, outer.path());
+            let after = stage.now();
+            // A table that was begun meanwhile may be of any length.
+            let at_most = after
+                .into_iter()
+                .filter(|(thread, number, ..)| {
+                    before.iter().any(|(t, n, ..)| (t, n) == (thread, number))
+                })
+                .collect();
+            checked += stage
+                .check(&copy.path().join("work"), &before, &at_most, Crash::Power)
+                .unwrap_or_else(|wrong| panic!("{filesystem:?}, {way:?}, cut {cut}: {wrong}"));
+            durable += before.iter().map(|(.., durable, _)| durable).sum::<u64>();
+        }
+        running.kill();
+        println!(
+            "{filesystem:?}, {way:?}: {cuts} power cuts, {} MiB compared, {} MiB had been synced, \
+             zeros behind what was synced in {} tables",
+            checked.bytes >> 20,
+            durable >> 20,
+            checked.tables_with_zeros
+        );
+        if durable == 0 {
+            skip("nothing was synced before any cut");
+        }
+    }
+}
+
+#[test]
+fn what_was_synced_survives_a_power_cut() {
+    let cuts = if long() { 50 } else { 2 };
+    for filesystem in [Filesystem::Ext4, Filesystem::Xfs] {
+        cut_on(filesystem, cuts);
+    }
+}
