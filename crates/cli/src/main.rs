@@ -39,7 +39,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Run(run::RunArguments),
+    Run(Box<run::RunArguments>),
     Doctor(doctor::DoctorArguments),
     Ctl(ctl::CtlArguments),
     Lab(lab::LabArguments),
@@ -47,7 +47,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Run(arguments) => run::run(arguments),
+        Command::Run(arguments) => run::run(*arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),

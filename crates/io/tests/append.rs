@@ -91,6 +91,10 @@ impl Edge for Kernel<'_> {
         Ok(count)
     }
 
+    fn write_back_before(&mut self, start: u64, end: u64) {
+        assert!(start < end && end == self.file.len() as u64);
+    }
+
     fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         if self.full {
             return Err(Errno(libc::ENOSPC));

@@ -243,7 +243,8 @@ impl Books {
             && flags & libc::O_ACCMODE == libc::O_RDONLY
             && flags & (libc::O_TRUNC | libc::O_PATH) == 0;
         let for_good = (!follows).then_some(Counter::DemotedDescriptor);
-        self.settle_identity(stamp.device, stamp.inode, for_good);
+        let truncated = flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0;
+        self.settle_identity(stamp.device, stamp.inode, for_good, truncated);
     }
 
     /// A descriptor that nobody follows was opened while tables are staged.

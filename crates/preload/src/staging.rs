@@ -67,8 +67,11 @@ struct Stage {
     effect_is_proven: bool,
     /// Direct writes turned out to be of no use: a window from the next settling on.
     unfit: bool,
-    /// Error of a delayed write that nobody was told of yet; 0 is none.
+    /// Error of a delayed write whose bytes are still staged; 0 is none.
     error: i32,
+    /// Error of writeback that a call of ours was told of, and that the kernel will not tell the
+    /// application any more; 0 is none.
+    lost: i32,
     readable: [(usize, usize); READABLE_MAX],
     next_readable: usize,
 }
@@ -241,7 +244,7 @@ impl Books {
         if succeeded && matches!(stage.mode, Mode::DontCache | Mode::Window) {
             let end = stage.staging.end();
             if let Some(chore) = stage.behind.rest(end) {
-                run_chore(stage.descriptor, &stage.stamp, chore);
+                run_chore(&mut stage, chore);
             }
         }
         self.take_error(&mut stage)
@@ -249,10 +252,10 @@ impl Books {
 
     /// The error of a delayed write, if it is still one.
     fn take_error(&self, stage: &mut Stage) -> Result<(), Errno> {
-        if stage.error == 0 {
-            return Ok(());
-        }
-        let error = Errno(stage.error);
+        let error = match (std::mem::take(&mut stage.lost), stage.error) {
+            (0, 0) => return Ok(()),
+            (0, error) | (error, _) => Errno(error),
+        };
         if stage.staging.staged_bytes() == 0 {
             stage.error = 0;
         }
@@ -353,12 +356,14 @@ impl Books {
     }
 
     /// Whether a file of this identity is staged; then everything of it is in the kernel, and,
-    /// with `for_good`, stays there.
+    /// with `for_good`, stays there. If it has just been `truncated` to nothing, what was staged
+    /// went with the rest.
     pub(crate) fn settle_identity(
         &self,
         device: u64,
         inode: u64,
         for_good: Option<Counter>,
+        truncated: bool,
     ) -> bool {
         let _errno = errno::ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
@@ -370,6 +375,9 @@ impl Books {
         for place in &self.staging.stages {
             let mut stage = place.lock();
             if stage.owner != 0 && stage.stamp.inode == inode && stage.stamp.device == device {
+                if truncated {
+                    stage.staging = Staging::at(0, stage.staging.position());
+                }
                 let _ = match for_good {
                     Some(reason) => self.demote(&mut stage, reason),
                     None => self.settle_stage(&mut stage),
@@ -403,8 +411,11 @@ impl Books {
     fn demote(&self, stage: &mut Stage, reason: Counter) -> Result<(), Errno> {
         self.settle_stage(stage)?;
         self.count(reason, 1);
-        if stage.error == 0 {
+        if stage.lost == 0 {
             self.release(stage);
+        } else {
+            // What the application must still be told keeps the file here, written plainly.
+            stage.mode = Mode::Window;
         }
         Ok(())
     }
@@ -444,6 +455,7 @@ impl Books {
             stage.descriptor,
             stage.stamp,
             stage.effect_is_proven,
+            stage.mode == Mode::Staged,
         );
         let address = self.scanner.pool().address(&stage.memory);
         // SAFETY: the memory belongs to this stage, whose lock is held.
@@ -453,6 +465,9 @@ impl Books {
         self.count(Counter::WriteBytesBuffered, kernel.cached_bytes);
         stage.effect_is_proven |= kernel.effect == Some(true);
         stage.error = result.as_ref().err().map_or(0, |errno| errno.0);
+        if let Some(lost) = kernel.lost {
+            stage.lost = lost.0;
+        }
         if kernel.direct_error.is_some() {
             self.count(Counter::FallbackWriteFailed, 1);
         }
@@ -475,9 +490,10 @@ fn kernel_is(descriptor: i32, stamp: &FileStamp) -> bool {
     file::stamp(descriptor).is_ok_and(|now| now.same_inode(stamp))
 }
 
-/// Does what a buffered writer leaves behind; a failure costs nothing but pages.
-fn run_chore(descriptor: i32, stamp: &FileStamp, chore: Chore) {
-    if !kernel_is(descriptor, stamp) {
+/// Does what a buffered writer leaves behind.
+fn run_chore(stage: &mut Stage, chore: Chore) {
+    let descriptor = stage.descriptor;
+    if !kernel_is(descriptor, &stage.stamp) {
         return;
     }
     match chore {
@@ -491,7 +507,10 @@ fn run_chore(descriptor: i32, stamp: &FileStamp, chore: Chore) {
             offset,
             length_bytes,
         } => {
-            let _ = file::write_back(descriptor, offset, length_bytes);
+            // Waiting takes the error of earlier writeback away from the application's next sync.
+            if let Err(errno) = file::write_back(descriptor, offset, length_bytes) {
+                stage.lost = errno.0;
+            }
             let _ = file::advise(descriptor, offset, length_bytes, libc::POSIX_FADV_DONTNEED);
         }
     }

@@ -38,4 +38,8 @@ pub trait Edge {
     /// # Errors
     /// The kernel's.
     fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno>;
+    /// What was written through the page cache from `start` to `end` shall reach the device before
+    /// the direct write that follows, so that a power cut leaves no gap. May do nothing where
+    /// that would cost too much: nothing of it was synced.
+    fn write_back_before(&mut self, start: u64, end: u64);
 }

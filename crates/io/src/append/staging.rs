@@ -152,7 +152,12 @@ impl Staging {
         extent: Extent,
     ) -> Result<(), Errno> {
         let mut result = Ok(());
+        let mut head_start = self.start;
         for piece in pieces(self.start, self.end, alignment, extent) {
+            if piece.way == Way::Direct && head_start < piece.start {
+                edge.write_back_before(head_start, piece.start);
+            }
+            head_start = piece.end;
             let from = (piece.start - self.base) as usize;
             let to = (piece.end - self.base) as usize;
             let Some(bytes) = memory.get(from..to) else {

@@ -127,5 +127,5 @@ pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> boo
     let Some(books) = any() else {
         return false;
     };
-    found().is_some_and(|(device, inode)| books.settle_identity(device, inode, None))
+    found().is_some_and(|(device, inode)| books.settle_identity(device, inode, None, false))
 }

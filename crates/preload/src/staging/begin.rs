@@ -95,6 +95,7 @@ impl Books {
             effect_is_proven: false,
             unfit: false,
             error: 0,
+            lost: 0,
             readable: Default::default(),
             next_readable: 0,
         };

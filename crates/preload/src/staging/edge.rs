@@ -14,6 +14,10 @@ pub(super) struct Kernel {
     /// Whether a direct write left the page cache alone, once it was looked at.
     pub(super) effect: Option<bool>,
     proven: bool,
+    /// Whether a power cut must not leave a gap before what is written directly.
+    keeps_order: bool,
+    /// An error of writeback, which the kernel tells only once.
+    pub(super) lost: Option<Errno>,
     pub(super) direct_bytes: u64,
     pub(super) cached_bytes: u64,
     pub(super) direct_error: Option<Errno>,
@@ -25,6 +29,7 @@ impl Kernel {
         descriptor: i32,
         stamp: FileStamp,
         proven: bool,
+        keeps_order: bool,
     ) -> Self {
         Self {
             direct,
@@ -32,6 +37,8 @@ impl Kernel {
             stamp,
             effect: None,
             proven,
+            keeps_order,
+            lost: None,
             direct_bytes: 0,
             cached_bytes: 0,
             direct_error: None,
@@ -60,6 +67,12 @@ impl Edge for Kernel {
             Err(errno) => self.direct_error = Some(errno),
         }
         result
+    }
+
+    fn write_back_before(&mut self, start: u64, end: u64) {
+        if self.keeps_order && kernel_is(self.descriptor, &self.stamp) {
+            self.lost = file::write_back(self.descriptor, start, end - start).err();
+        }
     }
 
     fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {

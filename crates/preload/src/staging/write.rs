@@ -173,7 +173,7 @@ fn follow(books: &Books, stage: &mut Stage, plain: &impl Fn() -> isize) -> Resul
     books.count(Counter::WriteBytesWindow, written as u64);
     let end = stage.staging.end();
     while let Some(chore) = stage.behind.next(end) {
-        run_chore(stage.descriptor, &stage.stamp, chore);
+        run_chore(stage, chore);
     }
     Ok(written)
 }

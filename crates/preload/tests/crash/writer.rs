@@ -169,7 +169,7 @@ impl Table<'_> {
             if random.once_in(150) {
                 self.open_early();
             }
-            if random.once_in(200) {
+            if random.once_in(60) {
                 self.sync();
             }
             if random.once_in(400) {
