@@ -18,6 +18,7 @@ pub mod probe;
 pub mod residency;
 pub mod scan;
 pub mod shared;
+pub mod sync;
 pub mod sys;
 
 pub use sys::Errno;

@@ -1,14 +1,15 @@
 //! The table of descriptors: number → what Coldstream knows of it. Lock-free; a look-up is two
 //! loads. Grown by leaves as numbers are used, never by what `RLIMIT_NOFILE` would allow.
 
+#[cfg(not(loom))]
 use coldstream_io::mapping::{OnFork, map_for_life};
+use coldstream_io::sync::{AtomicPtr, AtomicU64, Ordering};
 use coldstream_policy::FileKind;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Entries of a leaf: one page of memory.
-const LEAF_ENTRIES: usize = 512;
+/// Entries of a leaf: one page of memory; few in a model.
+const LEAF_ENTRIES: usize = if cfg!(loom) { 2 } else { 512 };
 /// Leaves: numbers up to a million. Higher ones are simply not tracked.
-const LEAVES: usize = 2048;
+const LEAVES: usize = if cfg!(loom) { 2 } else { 2048 };
 
 /// What is known of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,12 +109,11 @@ impl Descriptors {
         let number = usize::try_from(descriptor).map_err(|_| ())?;
         let place = self.leaves.get(number / LEAF_ENTRIES).ok_or(())?;
         if place.load(Ordering::Acquire).is_null() {
-            let leaf = map_for_life(size_of::<[AtomicU64; LEAF_ENTRIES]>(), OnFork::Wipe)
-                .map_err(|_| ())?;
+            let leaf = new_leaf().ok_or(())?;
             // A thread that loses this race leaves its page unused, once in a process's life.
             let _ = place.compare_exchange(
                 std::ptr::null_mut(),
-                leaf.cast(),
+                leaf,
                 Ordering::AcqRel,
                 Ordering::Acquire,
             );
@@ -141,7 +141,88 @@ impl Descriptors {
     }
 }
 
-#[cfg(test)]
+/// An empty leaf, which is never given back.
+#[cfg(not(loom))]
+fn new_leaf() -> Option<*mut [AtomicU64; LEAF_ENTRIES]> {
+    let length_bytes = size_of::<[AtomicU64; LEAF_ENTRIES]>();
+    map_for_life(length_bytes, OnFork::Wipe)
+        .ok()
+        .map(<*mut u8>::cast)
+}
+
+#[cfg(loom)]
+fn new_leaf() -> Option<*mut [AtomicU64; LEAF_ENTRIES]> {
+    let leaf = std::array::from_fn(|_| AtomicU64::new(0));
+    Some(Box::into_raw(Box::new(leaf)))
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    fn empty() -> Arc<Descriptors> {
+        Arc::new(Descriptors {
+            leaves: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+        })
+    }
+
+    /// Two threads enter numbers of one leaf that is not there yet: neither entry is lost.
+    #[test]
+    fn loom_a_leaf_is_made_once() {
+        loom::model(|| {
+            let descriptors = empty();
+            let other = Arc::clone(&descriptors);
+            let thread = thread::spawn(move || other.put(1, Entry::Private(7)));
+            assert_eq!(descriptors.put(0, Entry::Private(8)), Ok(None));
+            assert_eq!(thread.join().unwrap(), Ok(None));
+            assert_eq!(descriptors.get(0), Some(Entry::Private(8)));
+            assert_eq!(descriptors.get(1), Some(Entry::Private(7)));
+        });
+    }
+
+    /// What was entered is taken out once, whoever takes it, and is seen whole or not at all.
+    #[test]
+    fn loom_an_entry_is_taken_once() {
+        loom::model(|| {
+            let descriptors = empty();
+            descriptors.put(0, Entry::Private(1)).unwrap();
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let descriptors = Arc::clone(&descriptors);
+                    thread::spawn(move || descriptors.take(0))
+                })
+                .collect();
+            assert!(matches!(descriptors.get(0), None | Some(Entry::Private(1))));
+            let taken = threads
+                .into_iter()
+                .filter_map(|thread| thread.join().unwrap())
+                .count();
+            assert_eq!(taken, 1);
+            assert_eq!(descriptors.get(0), None);
+        });
+    }
+
+    /// A number that is entered again while it is taken out: each entry comes back exactly once.
+    #[test]
+    fn loom_replacing_and_taking_lose_nothing() {
+        loom::model(|| {
+            let descriptors = empty();
+            descriptors.put(0, Entry::Private(1)).unwrap();
+            let other = Arc::clone(&descriptors);
+            let thread = thread::spawn(move || other.put(0, Entry::Private(2)).unwrap());
+            let mut seen = vec![descriptors.take(0)];
+            seen.push(thread.join().unwrap());
+            seen.push(descriptors.take(0));
+            let mut slots: Vec<_> = seen.into_iter().flatten().collect();
+            slots.sort_by_key(|entry| format!("{entry:?}"));
+            assert_eq!(slots, [Entry::Private(1), Entry::Private(2)]);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
