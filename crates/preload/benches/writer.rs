@@ -64,9 +64,15 @@ fn main() {
             "calls/MiB"
         );
         let mut rounds: Vec<Vec<Measured>> = vec![Vec::new(); WAYS.len()];
-        for _ in 0..ROUNDS {
-            for (way, rounds) in WAYS.iter().zip(&mut rounds) {
-                rounds.push(run(pattern, way.1, directory.path(), &library));
+        for round in 0..ROUNDS {
+            // There and back: none always comes after the same other one.
+            for step in 0..WAYS.len() {
+                let way = if round % 2 == 0 {
+                    step
+                } else {
+                    WAYS.len() - 1 - step
+                };
+                rounds[way].push(run(pattern, WAYS[way].1, directory.path(), &library));
             }
         }
         let plain = spread(&rounds[0], |m| m.synced_mib_per_second).0;
@@ -124,9 +130,11 @@ fn command(
 }
 
 fn run(pattern: &str, way: Option<(&str, &str)>, directory: &Path, library: &Path) -> Measured {
-    // What is dirty of before would be written in the next one's time.
+    // What is dirty of before would be written in the next one's time; and memory that was page
+    // cache a moment ago is cheaper to get than other memory. Only root may drop it.
     // SAFETY: takes no argument.
     unsafe { libc::sync() };
+    let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
     let words = command(pattern, way, directory, library);
     let ended = Command::new(&words[0])
         .args(&words[1..])

@@ -187,9 +187,6 @@ impl Books {
             // A signal handler in the middle of our own work: nothing can be brought up to date.
             return Ok(Before::Plain);
         };
-        if !self.are_ours() {
-            return Ok(Before::Plain);
-        }
         let Some(mut stage) = self.stage(table.slot) else {
             return Ok(Before::Plain);
         };
@@ -214,6 +211,8 @@ impl Books {
         match verdict {
             Verdict::Answer(position) => Ok(Before::Answer(position)),
             Verdict::Leave | Verdict::Stage => Ok(Before::Plain),
+            // A `vfork` child shares the memory, but not the descriptors.
+            Verdict::Settle | Verdict::Demote if !self.are_ours() => Ok(Before::Plain),
             Verdict::Settle => {
                 let result = self.settle_stage(&mut stage);
                 if matches!(operation, Operation::Truncate | Operation::MovePosition) {

@@ -56,6 +56,12 @@ impl Behind {
         None
     }
 
+    /// What lies before `end` is on the device, and has no pages.
+    pub fn skip_to(&mut self, end: u64) {
+        self.started_to = self.started_to.max(end);
+        self.dropped_to = self.dropped_to.max(end);
+    }
+
     /// What is left to drop once everything up to `end` is on the device.
     pub fn rest(&mut self, end: u64) -> Option<Chore> {
         let offset = self.dropped_to;

@@ -120,16 +120,10 @@ unsafe fn attempt(
             });
             // The application is told now.
             stage.error = 0;
+            let end = stage.staging.end();
+            stage.behind.skip_to(end);
             stage.position_is_behind = true;
             let _ = books.settle_stage(&mut stage);
-            result
-        }
-        Mode::Through => {
-            let result = plainly(&mut stage, plain);
-            books.count(
-                Counter::WriteBytesBuffered,
-                *result.as_ref().unwrap_or(&0) as u64,
-            );
             result
         }
         Mode::DontCache if !is_small => {
@@ -149,8 +143,8 @@ unsafe fn attempt(
                 flagged
             }
         }
-        // A kick of writeback for a few kilobytes each would cost more than it saves.
-        Mode::DontCache | Mode::Window => follow(books, &mut stage, plain),
+        // A few kilobytes are not worth a direct write each, nor a kick of writeback.
+        Mode::Through | Mode::DontCache | Mode::Window => follow(books, &mut stage, plain),
         Mode::None => return Outcome::Plain,
     };
     if let Ok(written) = outcome {
