@@ -16,7 +16,7 @@ fn the_exit_code_is_the_programs_own() {
     assert_eq!(
         stderr,
         "coldstream: background reads of auto tables: auto (window 1 MiB, 1 in flight, at most \
-         64 MiB)\n"
+         64 MiB), writes: auto\n"
     );
 }
 

@@ -124,6 +124,9 @@ counters! {
     FallbackWriteKernel = "fallback_write_kernel",
     /// Coldstream's own code panicked: everything passes through from then on.
     FallbackPanic = "fallback_panic",
+    /// Tables written plainly because what their writer had read was in the page cache: the data
+    /// fits in memory, and its successor shall too.
+    KeptCached = "kept_cached",
 }
 
 impl Counter {
@@ -203,6 +206,7 @@ mod tests {
                 "fallback_write_no_effect",
                 "fallback_write_kernel",
                 "fallback_panic",
+                "kept_cached",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

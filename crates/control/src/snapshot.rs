@@ -80,6 +80,10 @@ impl fmt::Display for Snapshot {
         if separator.is_empty() {
             formatter.write_str("none")?;
         }
+        if self.get(Counter::KeptCached) != 0 {
+            let kept = self.get(Counter::KeptCached);
+            write!(formatter, "; {kept} tables left in the page cache")?;
+        }
         if self.get(Counter::StagedFiles) == 0 {
             return Ok(());
         }

@@ -2,6 +2,11 @@
 //! one run: consumers of 4 KiB and 64 KiB beside whole 1 MiB `O_DIRECT` reads with as many
 //! requests in flight, whose bytes nobody looks at, and which are copied to a consumer; and 200
 //! files merged at once under the cap. Prints medians and ratios.
+//!
+//! Twice: with the device held to a rate that a cloud volume has (cgroup v1 `blkio`, as root), so
+//! that only keeping it busy counts; and as it is. Where a virtual disk is served out of the host's
+//! memory, it is a copy by the same processors that the consumer runs on, and its rate varies from
+//! one second to the next: see the spread, and the reader that copies.
 
 use coldstream_io::alignment::Alignment;
 use coldstream_io::scan::{Method, NoHost, Outcome, Request, Scanner, Settings};
@@ -13,32 +18,71 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-const FILE_BYTES: u64 = 512 << 20;
+const FILE_BYTES: u64 = 256 << 20;
 const WINDOW_BYTES: usize = 1 << 20;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 11;
+/// Rate of the held device.
+const HELD_BYTES_PER_SECOND: u64 = 400 << 20;
 
 fn main() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let file = make_file(&directory.path().join("1.sst"), FILE_BYTES);
-    println!(
-        "one file of {} MiB, 1 MiB windows, {ROUNDS} rounds in turn, medians",
-        FILE_BYTES >> 20
-    );
+    match DeviceLimit::hold(&directory.path().join("1.sst")) {
+        Ok(_held) => {
+            println!(
+                "the device held to {} MiB/s: one file of {} MiB, 1 MiB windows, {ROUNDS} rounds in \
+                 turn, medians",
+                HELD_BYTES_PER_SECOND >> 20,
+                FILE_BYTES >> 20
+            );
+            compare_all(&directory.path().join("1.sst"), &file);
+        }
+        Err(why) => println!("skipped: the device cannot be held to a rate: {why}"),
+    }
+    println!("the device as it is:");
+    compare_all(&directory.path().join("1.sst"), &file);
+    merge(directory.path());
+}
+
+/// This process in a cgroup that may read the device so fast and no faster; ended when dropped.
+struct DeviceLimit(std::path::PathBuf);
+
+impl DeviceLimit {
+    fn hold(file: &Path) -> std::io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let device = std::fs::metadata(file)?.dev();
+        let limit = Self(format!("/sys/fs/cgroup/blkio/coldstream-{}", std::process::id()).into());
+        std::fs::create_dir(&limit.0)?;
+        let rule = format!(
+            "{}:{} {HELD_BYTES_PER_SECOND}",
+            libc::major(device),
+            libc::minor(device)
+        );
+        std::fs::write(limit.0.join("blkio.throttle.read_bps_device"), rule)?;
+        let process = std::process::id().to_string();
+        std::fs::write(limit.0.join("cgroup.procs"), process)?;
+        Ok(limit)
+    }
+}
+
+impl Drop for DeviceLimit {
+    fn drop(&mut self) {
+        let process = std::process::id().to_string();
+        let _ = std::fs::write("/sys/fs/cgroup/blkio/cgroup.procs", process);
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn compare_all(path: &Path, file: &File) {
     println!(
         "{:>9}  {:>9}  {:>11}  {:>11}  {:>11}  {:>14}  {:>15}",
         "in flight", "consumer", "plain MiB/s", "with a copy", "scan MiB/s", "to plain", "to copy"
     );
     for in_flight in [1, 2, 4] {
         for chunk_bytes in [4096, 65_536] {
-            compare(
-                &directory.path().join("1.sst"),
-                &file,
-                in_flight,
-                chunk_bytes,
-            );
+            compare(path, file, in_flight, chunk_bytes);
         }
     }
-    merge(directory.path());
 }
 
 fn compare(path: &Path, file: &File, in_flight: usize, chunk_bytes: usize) {

@@ -6,7 +6,7 @@ use crate::descriptors::Table;
 use crate::errno::ErrnoGuard;
 use crate::filesystems::Choice;
 use crate::settings;
-use crate::thread::Inside;
+use crate::thread::{self, Inside};
 use coldstream_control::Counter;
 use coldstream_io::scan::{Method, Outcome, Reason, Request};
 use coldstream_io::sys::file::{self, FileStamp};
@@ -130,6 +130,7 @@ unsafe fn serve(
             books.count(Counter::BackgroundReads, 1);
             books.count(Counter::BackgroundBytes, bytes as u64);
             books.count(Counter::BytesFromCache, cached_bytes as u64);
+            thread::note_served(bytes as u64, cached_bytes as u64);
             books.count(bytes_counter(method), (bytes - cached_bytes) as u64);
             Some(bytes as isize)
         }

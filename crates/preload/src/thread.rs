@@ -15,6 +15,10 @@ struct State {
     /// Epoch of the names at which `role` was looked up; 0 is never.
     epoch: Cell<u32>,
     role: Cell<u8>,
+    /// Bytes of tables that were lately delivered to this thread, and how many of them had been
+    /// in the page cache.
+    served_bytes: Cell<u64>,
+    cached_bytes: Cell<u64>,
     /// Descriptor of the table that makes this thread a writer of tables; -1 is none.
     written_table: Cell<i32>,
     inside: Cell<bool>,
@@ -27,6 +31,8 @@ thread_local! {
         State {
             epoch: Cell::new(0),
             role: Cell::new(Role::Foreground as u8),
+            served_bytes: Cell::new(0),
+            cached_bytes: Cell::new(0),
             written_table: Cell::new(-1),
             inside: Cell::new(false),
         }
@@ -74,6 +80,27 @@ pub(crate) fn note_other_name() {
         // Zero means "never looked up".
         NAMES_EPOCH.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// "Lately" is so many bytes ago.
+const LATELY_BYTES: u64 = 16 << 20;
+
+/// A background read was delivered, so many bytes of it out of the page cache.
+pub(crate) fn note_served(bytes: u64, cached_bytes: u64) {
+    STATE.with(|state| {
+        let (mut served, mut cached) = (state.served_bytes.get(), state.cached_bytes.get());
+        if served > LATELY_BYTES {
+            served /= 2;
+            cached /= 2;
+        }
+        state.served_bytes.set(served + bytes);
+        state.cached_bytes.set(cached + cached_bytes);
+    });
+}
+
+/// Whether most of what this thread lately read of tables had been in the page cache.
+pub(crate) fn reads_what_is_cached() -> bool {
+    STATE.with(|state| state.cached_bytes.get() * 2 > state.served_bytes.get())
 }
 
 /// The calling thread opened a table for writing: with some engines that makes it background.

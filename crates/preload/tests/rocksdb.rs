@@ -102,9 +102,9 @@ fn db_bench_leaves_the_same_content() {
 /// (`table/block_based/block_based_table_reader.cc`, `PrefetchTail`), and the footer.
 const TAIL_PAGES: usize = (512 << 10) / 4096 + 1;
 
-/// The inputs of a compaction afterwards.
+/// Tables after a compaction.
 #[derive(Debug, Default)]
-struct Inputs {
+struct Pages {
     pages: usize,
     /// Resident pages that opening the tables may have read.
     resident_in_tails: usize,
@@ -112,9 +112,36 @@ struct Inputs {
     resident_elsewhere: usize,
 }
 
-/// Compacts a copy of the prepared database, and looks at its inputs: they outlive their
-/// deletion by a second link.
-fn compact(prepared: &Path, scratch: &Path, preload: Option<&Preload>) -> Inputs {
+impl Pages {
+    fn of<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let mut pages = Self::default();
+        for path in paths {
+            let resident = residency::resident_pages(&File::open(path).expect("open"));
+            let tail = resident.len().saturating_sub(TAIL_PAGES);
+            let count = |pages: &[bool]| pages.iter().filter(|page| **page).count();
+            pages.pages += resident.len();
+            pages.resident_elsewhere += count(&resident[..tail]);
+            pages.resident_in_tails += count(&resident[tail..]);
+        }
+        pages
+    }
+}
+
+/// Whether the inputs are in the page cache when a compaction begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Cold,
+    Warm,
+}
+
+/// Compacts a copy of the prepared database, and looks at its inputs, which outlive their
+/// deletion by a second link, and at its outputs.
+fn compact(
+    prepared: &Path,
+    scratch: &Path,
+    start: Start,
+    preload: Option<&Preload>,
+) -> (Pages, Pages) {
     let database = scratch.join("copy");
     let kept = scratch.join("kept");
     for path in [&database, &kept] {
@@ -134,6 +161,9 @@ fn compact(prepared: &Path, scratch: &Path, preload: Option<&Preload>) -> Inputs
     for path in &paths {
         let file = File::open(path).expect("open");
         assert_eq!(residency::cached_pages(&file), 0, "the inputs are cold");
+        if start == Start::Warm {
+            std::fs::read(path).expect("read");
+        }
     }
     let program = db_bench(
         &database,
@@ -146,39 +176,46 @@ fn compact(prepared: &Path, scratch: &Path, preload: Option<&Preload>) -> Inputs
         None => program.run(),
     }
     .well();
-    let mut inputs = Inputs::default();
-    for path in &paths {
-        let resident = residency::resident_pages(&File::open(path).expect("open"));
-        let tail = resident.len().saturating_sub(TAIL_PAGES);
-        let count = |pages: &[bool]| pages.iter().filter(|page| **page).count();
-        inputs.pages += resident.len();
-        inputs.resident_elsewhere += count(&resident[..tail]);
-        inputs.resident_in_tails += count(&resident[tail..]);
-    }
-    inputs
+    let is_input = |path: &PathBuf| kept.join(path.file_name().expect("name")).exists();
+    let outputs: Vec<PathBuf> = tables(&database)
+        .into_iter()
+        .filter(|path| !is_input(path))
+        .collect();
+    (Pages::of(&paths), Pages::of(&outputs))
+}
+
+/// A database of overlapping tables; `None` where there is no `db_bench`.
+fn prepared(directory: &Path) -> Option<PathBuf> {
+    let prepared = directory.join("prepared");
+    let fill = db_bench(&prepared, "fillrandom", &["--disable_auto_compactions=1"])?;
+    fill.run().well();
+    Some(prepared)
 }
 
 #[test]
-fn no_page_of_an_input_enters_the_page_cache() {
+fn no_page_of_an_input_or_output_enters_the_page_cache() {
     let directory = support::places::on_disk();
-    let prepared = directory.path().join("prepared");
-    let Some(fill) = db_bench(&prepared, "fillrandom", &["--disable_auto_compactions=1"]) else {
+    let Some(prepared) = prepared(directory.path()) else {
         return;
     };
-    fill.run().well();
     let log = directory.path().join("log");
-    let plain = compact(&prepared, directory.path(), None);
-    let with = compact(
-        &prepared,
-        directory.path(),
-        Some(&Preload::logging_to(&log)),
-    );
-    eprintln!("plain {plain:?}, with the library {with:?}");
+    let compact = |preload: Option<&Preload>| {
+        compact(&prepared, directory.path(), Start::Cold, preload)
+    };
+    let (plain, plain_outputs) = compact(None);
+    let (with, outputs) = compact(Some(&Preload::logging_to(&log)));
+    eprintln!("plain {plain:?} {plain_outputs:?}, with the library {with:?} {outputs:?}");
     assert!(
-        plain.resident_elsewhere > plain.pages / 2,
-        "a plain compaction brings its inputs in, else this test shows nothing: {plain:?}"
+        plain.resident_elsewhere > plain.pages / 2
+            && plain_outputs.resident_elsewhere > plain_outputs.pages / 2,
+        "a plain compaction brings all in, else this test shows nothing: {plain:?} {plain_outputs:?}"
     );
     assert_eq!(with.resident_elsewhere, 0, "{with:?}");
+    // The page in which one write ended and the next began, for each write of about 1 MiB.
+    assert!(
+        outputs.resident_elsewhere <= outputs.pages / 100,
+        "{outputs:?}"
+    );
     // What it read directly are the inputs, but for the tails that were resident already.
     let log = ExitLog::read(&log);
     let (least, most) = (
@@ -191,4 +228,47 @@ fn no_page_of_an_input_enters_the_page_cache() {
         log.direct_bytes,
         log.text
     );
+    assert!(
+        log.written_direct_bytes > outputs.pages as u64 * 4096 * 9 / 10,
+        "{}",
+        log.text
+    );
+}
+
+#[test]
+fn where_the_inputs_are_cached_the_outputs_are() {
+    let directory = support::places::on_disk();
+    let Some(prepared) = prepared(directory.path()) else {
+        return;
+    };
+    let log = directory.path().join("log");
+    let preload = Preload::logging_to(&log);
+    let (_, outputs) = compact(&prepared, directory.path(), Start::Warm, Some(&preload));
+    let log = ExitLog::read(&log);
+    assert!(
+        outputs.resident_elsewhere > outputs.pages / 2,
+        "{outputs:?} {}",
+        log.text
+    );
+    assert!(log.cache_bytes > 0 && log.direct_bytes == 0, "{}", log.text);
+}
+
+#[test]
+fn what_a_flush_writes_stays_cached_unless_told_otherwise() {
+    let directory = support::places::on_disk();
+    for (flush, cached) in [("cached", true), ("bypass", false)] {
+        let database = directory.path().join(flush);
+        let more = ["--disable_auto_compactions=1"];
+        let Some(fill) = db_bench(&database, "fillrandom", &more) else {
+            return;
+        };
+        fill.run_with(&Preload::quiet().with("COLDSTREAM_FLUSH", flush))
+            .well();
+        let flushed = Pages::of(&tables(&database));
+        assert_eq!(
+            flushed.resident_elsewhere > flushed.pages / 2,
+            cached,
+            "{flush}: {flushed:?}"
+        );
+    }
 }

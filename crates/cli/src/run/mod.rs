@@ -84,11 +84,12 @@ fn in_force(config: &Config) -> String {
         return "off: the program runs as without Coldstream (COLDSTREAM=off)".to_owned();
     }
     format!(
-        "background reads of {} tables: {} (window {}, {} in flight, at most {})",
+        "background reads of {} tables: {} (window {}, {} in flight, at most {}), writes: {}",
         config.profile.name(),
         config.reads.name(),
         display_bytes(config.window_bytes as u64),
         config.windows_in_flight,
         display_bytes(config.memory_bytes as u64),
+        config.writes.name(),
     )
 }

@@ -16,7 +16,7 @@ use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
-use coldstream_policy::{Treatment, direct_writes_corrupt};
+use coldstream_policy::{ReadTreatment, Treatment, direct_writes_corrupt};
 use std::sync::atomic::Ordering;
 
 /// Flags of an opening that asks for what a staged table cannot give.
@@ -56,6 +56,10 @@ impl Books {
             return;
         };
         if !inode.is_alone() || inode.is_locked() {
+            return;
+        }
+        if config.writes == ReadTreatment::Auto && thread::reads_what_is_cached() {
+            self.count(Counter::KeptCached, 1);
             return;
         }
         let treatment = self.treatment_of_writes(settings, descriptor, stamp.device);
