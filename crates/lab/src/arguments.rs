@@ -50,6 +50,8 @@ Examples:
   coldstream lab rocksdb
       buffered, the engine's own direct writes and Coldstream, hot set three quarters of the cache
   coldstream lab rocksdb --cases small,third,most,large,in-memory --html report.html
+  coldstream lab rocksdb --modes buffered,coldstream:auto+buffered,coldstream
+      what the bypass of reads gives, and what the bypass of writes adds to it
   coldstream lab rocksdb --modes buffered,coldstream:window,preload:/usr/lib/other.so
   coldstream lab rocksdb --engine-library ./librocksdbjni-linux64.so \\
       --modes buffered,direct-reads-writes,coldstream
@@ -59,13 +61,17 @@ Examples:
         unzip rocksdbjni-11.8.1.jar librocksdbjni-linux64.so
 
 Modes:
-  buffered              the engine as it is
-  direct-writes         use_direct_io_for_flush_and_compaction
-  direct-reads          use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
-  direct-reads-writes   both
-  coldstream            libcoldstream.so, treatment auto
-  coldstream:TREATMENT  direct, dontcache, window or buffered
-  preload:PATH          any other preload library")]
+  buffered                 the engine as it is
+  direct-writes            use_direct_io_for_flush_and_compaction
+  direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
+  direct-reads-writes      both
+  coldstream               libcoldstream.so, reads and writes auto
+  coldstream:READS         this treatment of reads, writes auto
+  coldstream:READS+WRITES  these treatments; coldstream:auto+buffered takes only reads around
+                           the page cache
+  preload:PATH             any other preload library
+READS and WRITES are auto, direct, dontcache, window or buffered. Other settings of Coldstream
+(COLDSTREAM_VISIBLE, COLDSTREAM_WINDOW_BYTES, …) are inherited from the environment.")]
 pub struct RocksDbArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
     #[arg(

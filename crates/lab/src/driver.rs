@@ -192,7 +192,7 @@ impl Driver {
         let needed = arguments
             .modes
             .iter()
-            .any(|mode| matches!(mode, Mode::Coldstream(_)));
+            .any(|mode| matches!(mode, Mode::Coldstream { .. }));
         if needed
             && !coldstream_library
                 .as_ref()
@@ -256,7 +256,7 @@ impl Driver {
             .arg(cgroup.map(Cgroup::processes_file).unwrap_or_default());
         // Only the driver gets the library, not the shell.
         let library = match setup.mode {
-            Mode::Coldstream(_) => self.coldstream_library.as_deref(),
+            Mode::Coldstream { .. } => self.coldstream_library.as_deref(),
             Mode::Preload(path) => Some(path.as_path()),
             Mode::Buffered | Mode::OwnDirect { .. } => None,
         };
@@ -267,10 +267,11 @@ impl Driver {
                 .arg("env")
                 .arg(format!("LD_PRELOAD={}", library.display()));
         }
-        if let Mode::Coldstream(treatment) = setup.mode {
+        if let Mode::Coldstream { reads, writes } = setup.mode {
             command
                 .arg("COLDSTREAM_PROFILE=rocksdb")
-                .arg(format!("COLDSTREAM_READS={}", treatment.name()))
+                .arg(format!("COLDSTREAM_READS={}", reads.name()))
+                .arg(format!("COLDSTREAM_WRITES={}", writes.name()))
                 .arg(format!("COLDSTREAM_LOG={}", setup.log.display()));
         }
         let numbers: [(&str, f64); 13] = [

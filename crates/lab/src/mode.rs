@@ -16,8 +16,13 @@ pub enum Mode {
         /// `use_direct_io_for_flush_and_compaction`.
         writes: bool,
     },
-    /// Coldstream with this treatment of reads.
-    Coldstream(ReadTreatment),
+    /// Coldstream.
+    Coldstream {
+        /// `COLDSTREAM_READS`.
+        reads: ReadTreatment,
+        /// `COLDSTREAM_WRITES`, which has the same names.
+        writes: ReadTreatment,
+    },
     /// Another preload library.
     Preload(PathBuf),
 }
@@ -29,7 +34,8 @@ impl FromStr for Mode {
         let unknown = || {
             format!(
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
-                 coldstream, coldstream:TREATMENT or preload:PATH"
+                 coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
+                 dontcache, window or buffered) or preload:PATH"
             )
         };
         Ok(match text {
@@ -46,10 +52,18 @@ impl FromStr for Mode {
                 reads: true,
                 writes: true,
             },
-            "coldstream" => Mode::Coldstream(ReadTreatment::Auto),
+            "coldstream" => Mode::Coldstream {
+                reads: ReadTreatment::Auto,
+                writes: ReadTreatment::Auto,
+            },
             _ => match text.split_once(':') {
-                Some(("coldstream", treatment)) => {
-                    Mode::Coldstream(ReadTreatment::from_name(treatment).ok_or_else(unknown)?)
+                Some(("coldstream", treatments)) => {
+                    let (reads, writes) =
+                        treatments.split_once('+').unwrap_or((treatments, "auto"));
+                    Mode::Coldstream {
+                        reads: ReadTreatment::from_name(reads).ok_or_else(unknown)?,
+                        writes: ReadTreatment::from_name(writes).ok_or_else(unknown)?,
+                    }
                 }
                 Some(("preload", path)) if !path.is_empty() => Mode::Preload(path.into()),
                 _ => return Err(unknown()),
@@ -67,10 +81,11 @@ impl std::fmt::Display for Mode {
                 (true, false) => "direct-reads",
                 (false, _) => "direct-writes",
             }),
-            Mode::Coldstream(ReadTreatment::Auto) => formatter.pad("coldstream"),
-            Mode::Coldstream(treatment) => {
-                formatter.pad(&format!("coldstream:{}", treatment.name()))
-            }
+            Mode::Coldstream { reads, writes } => formatter.pad(&match (reads, writes) {
+                (ReadTreatment::Auto, ReadTreatment::Auto) => "coldstream".to_owned(),
+                (reads, ReadTreatment::Auto) => format!("coldstream:{}", reads.name()),
+                (reads, writes) => format!("coldstream:{}+{}", reads.name(), writes.name()),
+            }),
             Mode::Preload(path) => formatter.pad(&format!("preload:{}", path.display())),
         }
     }
@@ -106,12 +121,36 @@ mod tests {
             "direct-reads-writes",
             "coldstream",
             "coldstream:window",
+            "coldstream:auto+buffered",
+            "coldstream:direct+window",
+            "coldstream:buffered+direct",
             "preload:/a/b.so",
         ] {
             assert_eq!(name.parse::<Mode>().unwrap().to_string(), name);
         }
-        for wrong in ["", "direct", "coldstream:fast", "preload:"] {
+        for wrong in [
+            "",
+            "direct",
+            "coldstream:",
+            "coldstream:fast",
+            "coldstream:direct+",
+            "coldstream:+direct",
+            "coldstream:direct+fast",
+            "coldstream:direct+direct+direct",
+            "preload:",
+        ] {
             assert!(wrong.parse::<Mode>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_auto() {
+        for (name, short) in [
+            ("coldstream:auto", "coldstream"),
+            ("coldstream:auto+auto", "coldstream"),
+            ("coldstream:direct+auto", "coldstream:direct"),
+        ] {
+            assert_eq!(name.parse::<Mode>().unwrap().to_string(), short);
         }
     }
 
