@@ -30,6 +30,26 @@ pub enum Case {
     InMemory,
 }
 
+/// What of the database is in the page cache when a run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// Nothing.
+    Cold,
+    /// As much as fits: every file was read through it, one after another.
+    Warm,
+}
+
+impl Start {
+    /// As written on the command line, of the driver too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Start::Cold => "cold",
+            Start::Warm => "warm",
+        }
+    }
+}
+
 impl Case {
     /// As written on the command line.
     pub fn name(self) -> &'static str {
@@ -117,7 +137,13 @@ pub struct RocksDbArgs {
     /// place of one manual compaction of everything
     #[arg(long, default_value_t = 0, value_name = "MIB")]
     pub update_mib_per_second: u64,
-    /// Seconds that are not counted, after a cold start
+    /// What is in the page cache when a run begins: nothing of the database (cold), or all of it,
+    /// read file by file inside the run's cgroup before the database is opened (warm). Without
+    /// this option the in-memory case starts warm, so that it measures memory and not the device
+    /// while it fills, and the others start cold; in those a warm start leaves what was read last
+    #[arg(long, value_enum)]
+    pub start: Option<Start>,
+    /// Seconds that are not counted, after the start
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
     /// Seconds of the phase without compaction
@@ -204,6 +230,14 @@ impl RocksDbArgs {
         }
     }
 
+    /// How the runs of a case begin.
+    pub fn start_of(&self, case: Case) -> Start {
+        self.start.unwrap_or(match case {
+            Case::InMemory => Start::Warm,
+            Case::Small | Case::Third | Case::Most | Case::Large => Start::Cold,
+        })
+    }
+
     /// Memory limit and hot keys of a case.
     pub fn limit_and_hot_keys(&self, case: Case) -> (u64, u64) {
         let sizes = self.sizes();
@@ -258,6 +292,18 @@ mod tests {
         assert!(keys(Case::Large) > 8 * keys(Case::Third));
         let (limit, _) = arguments.limit_and_hot_keys(Case::InMemory);
         assert!(limit > 3 * 1_000_000 * 4096);
+    }
+
+    #[test]
+    fn only_the_in_memory_case_starts_warm_unasked() {
+        let arguments = parse(&[]);
+        assert_eq!(arguments.start_of(Case::InMemory), Start::Warm);
+        assert_eq!(arguments.start_of(Case::Most), Start::Cold);
+        for start in [Start::Cold, Start::Warm] {
+            let arguments = parse(&["--start", start.name()]);
+            assert_eq!(arguments.start_of(Case::InMemory), start);
+            assert_eq!(arguments.start_of(Case::Small), start);
+        }
     }
 
     #[test]
