@@ -1,5 +1,6 @@
 //! What the machine is: everything that bears on the figures and differs between machines.
 
+use coldstream_io::probe::filesystem_name;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -97,15 +98,7 @@ fn filesystem(path: &Path) -> String {
     let Ok(status) = rustix::fs::statfs(path) else {
         return "unknown".into();
     };
-    match status.f_type as u64 {
-        0xEF53 => "ext4".into(),
-        0x5846_5342 => "xfs".into(),
-        0x9123_683E => "btrfs".into(),
-        0xF2F5_2010 => "f2fs".into(),
-        0x0102_1994 => "tmpfs".into(),
-        0x794C_7630 => "overlayfs".into(),
-        other => format!("{other:#x}"),
-    }
+    filesystem_name(status.f_type).map_or_else(|| format!("{:#x}", status.f_type), str::to_owned)
 }
 
 /// Things that take pages away without being asked by the kernel's own watermarks.
