@@ -17,8 +17,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Often enough that a short phase has a mean of what is dirty; a sample takes far below a
-/// thousandth of it.
+/// Often enough that a short phase has a mean of what is dirty; a sample takes 0.1 ms.
 const SAMPLE_INTERVAL_NS: u64 = 250_000_000;
 
 /// Why there is no report.
