@@ -62,6 +62,38 @@ fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
 }
 
 #[test]
+fn a_warm_start_has_the_database_in_the_cgroups_page_cache() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let words = [
+        "--runs",
+        "1",
+        "--modes",
+        "buffered,coldstream:auto+buffered",
+        "--cases",
+        "small,in-memory",
+        "--json",
+    ];
+    let Some(mut command) = lab(directory.path(), &words) else {
+        return;
+    };
+    let ended = command.output().expect("start");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(report["cases"][0]["start"], "cold");
+    assert_eq!(report["cases"][1]["start"], "warm");
+    let warm = &report["cases"][1]["runs"];
+    // Two sorted runs of 3,000 keys of 4 KiB.
+    let database_mib = 2.0 * 3000.0 * 4096.0 / f64::from(1 << 20);
+    for mode in 0..2 {
+        let cached_mib = &warm[mode][0]["phases"][0]["rates"]["page_cache_mib"];
+        assert!(cached_mib.as_f64() > Some(database_mib), "{cached_mib}");
+    }
+    let cpu_seconds = &warm[1][0]["compaction_cpu_seconds"];
+    assert!(cpu_seconds.as_f64() > Some(0.0), "{cpu_seconds}");
+}
+
+#[test]
 fn an_unknown_engine_option_is_a_clear_error() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let words = [

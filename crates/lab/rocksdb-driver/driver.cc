@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <rocksdb/c.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -141,6 +142,13 @@ uint64_t NowNs() {
   return static_cast<uint64_t>(time.tv_sec) * 1000000000u + static_cast<uint64_t>(time.tv_nsec);
 }
 
+// 0 for a clock that is no more.
+uint64_t CpuNs(clockid_t clock) {
+  timespec time{};
+  if (clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<uint64_t>(time.tv_sec) * 1000000000u + static_cast<uint64_t>(time.tv_nsec);
+}
+
 void SleepUntil(uint64_t when_ns) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(when_ns / 1000000000u);
@@ -197,7 +205,8 @@ class Content {
 struct Record {
   enum Kind : uint32_t {
     kRead = 0,             // intended, start, end of one read
-    kPhase = 1,            // phase number begins at start_ns
+    kPhase = 1,            // phase number begins at start_ns; CPU time until then of the process
+                           // (intended_ns) and of the threads that make the load (end_ns)
     kCompacted = 2,        // bytes that compaction has read (intended_ns) and written (start_ns)
     kEnd = 3,              // everything was written out
   };
@@ -299,8 +308,7 @@ int Load(const Arguments& arguments) {
   return 0;
 }
 
-// Drops the database's clean pages from the page cache: the run starts cold, and no other
-// process's pages are touched.
+// Drops the database's pages from the page cache, and no other file's: the run starts cold.
 void DropPages(const std::string& path) {
   for (const auto& entry : std::filesystem::directory_iterator(path)) {
     int descriptor = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
@@ -311,13 +319,21 @@ void DropPages(const std::string& path) {
   }
 }
 
-// Reads the whole database through the page cache, in this process and so in its cgroup.
-void ReadPages(const std::string& path) {
-  std::vector<char> bytes(1 << 20);
+// Reads the whole database through the page cache. After DropPages only: the files are hard links,
+// and their pages stay charged to the cgroup of whoever brought them in.
+void WarmPages(const std::string& path) {
+  std::vector<char> buffer(1 << 20);
   for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (!entry.is_regular_file()) continue;
     int descriptor = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) continue;
-    while (::read(descriptor, bytes.data(), bytes.size()) > 0) {
+    if (descriptor < 0) {
+      Fail(kExitEngine, "open %s: %s", entry.path().c_str(), std::strerror(errno));
+    }
+    for (;;) {
+      ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) Fail(kExitEngine, "read %s: %s", entry.path().c_str(), std::strerror(errno));
+      if (count == 0) break;
     }
     ::close(descriptor);
   }
@@ -418,8 +434,10 @@ int Run(const Arguments& arguments) {
   const double compaction_rate = arguments.Number("compaction-bytes-per-second");
   const double update_rate = arguments.Number("update-bytes-per-second");
   const bool continuous = update_rate > 0;
+  const std::string start = arguments.Text("start");
+  if (start != "cold" && start != "warm") Fail(kExitUsage, "--start is cold or warm");
   DropPages(path);
-  if (arguments.Text("start") == "warm") ReadPages(path);
+  if (start == "warm") WarmPages(path);
   rocksdb_options_t* options =
       MakeOptions(engine, arguments.Text("options") +
                               (continuous ? "" : ";disable_auto_compactions=true"));
@@ -433,7 +451,7 @@ int Run(const Arguments& arguments) {
   Shared shared{engine, database, content, {}, {}, {}};
 
   const uint64_t start_ns = NowNs();
-  shared.output.Add({Record::kPhase, 0, 0, start_ns, 0});
+  shared.output.Add({Record::kPhase, 0, CpuNs(CLOCK_PROCESS_CPUTIME_ID), start_ns, 0});
   std::vector<std::thread> threads;
   for (uint64_t reader = 0; reader < arguments.Count("readers"); ++reader) {
     threads.emplace_back(Read, std::ref(shared), std::cref(arguments), reader, start_ns);
@@ -445,9 +463,15 @@ int Run(const Arguments& arguments) {
       shared.output.Flush();
     }
   });
-  auto enter = [&shared](uint32_t phase) {
+  auto enter = [&shared, &threads](uint32_t phase) {
+    uint64_t load_ns = 0;
+    for (std::thread& thread : threads) {
+      clockid_t clock;
+      if (pthread_getcpuclockid(thread.native_handle(), &clock) == 0) load_ns += CpuNs(clock);
+    }
+    const uint64_t process_ns = CpuNs(CLOCK_PROCESS_CPUTIME_ID);
     shared.phase.store(phase);
-    shared.output.Add({Record::kPhase, phase, 0, NowNs(), 0});
+    shared.output.Add({Record::kPhase, phase, process_ns, NowNs(), load_ns});
   };
   auto wait = [](double seconds) { SleepUntil(NowNs() + static_cast<uint64_t>(seconds * 1e9)); };
 

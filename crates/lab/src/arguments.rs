@@ -39,6 +39,26 @@ pub enum Case {
     InMemory,
 }
 
+/// What of the database is in the page cache when a run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// Nothing.
+    Cold,
+    /// As much as fits: every file was read through it, one after another.
+    Warm,
+}
+
+impl Start {
+    /// As written on the command line, of the driver too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Start::Cold => "cold",
+            Start::Warm => "warm",
+        }
+    }
+}
+
 impl Case {
     /// As written on the command line.
     pub fn name(self) -> &'static str {
@@ -59,6 +79,8 @@ Examples:
   coldstream lab rocksdb
       buffered, the engine's own direct writes and Coldstream, hot set three quarters of the cache
   coldstream lab rocksdb --cases small,third,most,large,in-memory --html report.html
+  coldstream lab rocksdb --modes buffered,coldstream:auto+buffered,coldstream
+      what the bypass of reads gives, and what the bypass of writes adds to it
   coldstream lab rocksdb --modes buffered,coldstream:window,preload:/usr/lib/other.so
   coldstream lab rocksdb --engine-library ./librocksdbjni-linux64.so \\
       --modes buffered,direct-reads-writes,coldstream
@@ -68,15 +90,17 @@ Examples:
         unzip rocksdbjni-11.8.1.jar librocksdbjni-linux64.so
 
 Modes:
-  buffered              the engine as it is
-  direct-writes         use_direct_io_for_flush_and_compaction
-  direct-reads          use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
-  direct-reads-writes   both
-  coldstream            libcoldstream.so, reads and writes auto
-  coldstream:READS      reads auto, direct, dontcache, window or buffered; writes auto
-  coldstream:READS+WRITES
-                        the same choice for writes, e.g. coldstream:auto+buffered: reads only
-  preload:PATH          any other preload library")]
+  buffered                 the engine as it is
+  direct-writes            use_direct_io_for_flush_and_compaction
+  direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
+  direct-reads-writes      both
+  coldstream               libcoldstream.so, reads and writes auto
+  coldstream:READS         this treatment of reads, writes auto
+  coldstream:READS+WRITES  these treatments; coldstream:auto+buffered takes only reads around
+                           the page cache
+  preload:PATH             any other preload library
+READS and WRITES are auto, direct, dontcache, window or buffered. Other settings of Coldstream
+(COLDSTREAM_VISIBLE, COLDSTREAM_WINDOW_BYTES, …) are inherited from the environment.")]
 pub struct RocksDbArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
     #[arg(
@@ -122,8 +146,10 @@ pub struct RocksDbArgs {
     /// place of one manual compaction of everything
     #[arg(long, default_value_t = 0, value_name = "MIB")]
     pub update_mib_per_second: u64,
-    /// What is in the page cache at the start of each run; warm by default where the data set fits
-    /// in memory, cold elsewhere
+    /// What is in the page cache when a run begins: nothing of the database (cold), or all of it,
+    /// read file by file inside the run's cgroup before the database is opened (warm). Without
+    /// this option the in-memory case starts warm, so that it measures memory and not the device
+    /// while it fills, and the others start cold; in those a warm start leaves what was read last
     #[arg(long, value_enum)]
     pub start: Option<Start>,
     /// Seconds that are not counted, after the start
@@ -213,14 +239,12 @@ impl RocksDbArgs {
         }
     }
 
-    /// Whether a run of the case starts with the database in the page cache.
-    pub fn starts_warm(&self, case: Case) -> bool {
-        let start = self.start.unwrap_or(if case == Case::InMemory {
-            Start::Warm
-        } else {
-            Start::Cold
-        });
-        start == Start::Warm
+    /// How the runs of a case begin.
+    pub fn start_of(&self, case: Case) -> Start {
+        self.start.unwrap_or(match case {
+            Case::InMemory => Start::Warm,
+            Case::Small | Case::Third | Case::Most | Case::Large => Start::Cold,
+        })
     }
 
     /// Memory limit and hot keys of a case.
@@ -277,6 +301,18 @@ mod tests {
         assert!(keys(Case::Large) > 8 * keys(Case::Third));
         let (limit, _) = arguments.limit_and_hot_keys(Case::InMemory);
         assert!(limit > 3 * 1_000_000 * 4096);
+    }
+
+    #[test]
+    fn only_the_in_memory_case_starts_warm_unasked() {
+        let arguments = parse(&[]);
+        assert_eq!(arguments.start_of(Case::InMemory), Start::Warm);
+        assert_eq!(arguments.start_of(Case::Most), Start::Cold);
+        for start in [Start::Cold, Start::Warm] {
+            let arguments = parse(&["--start", start.name()]);
+            assert_eq!(arguments.start_of(Case::InMemory), start);
+            assert_eq!(arguments.start_of(Case::Small), start);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The load driver as a child process: started in its cgroup, with its preload library, and
 //! read record by record.
 
-use crate::arguments::{HotLayout, RocksDbArgs};
+use crate::arguments::{HotLayout, RocksDbArgs, Start};
 use crate::cgroup::Cgroup;
 use crate::dataset::SORTED_RUNS;
 use crate::interrupt;
@@ -25,7 +25,7 @@ const RECORD_BYTES: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// After a cold start; not counted.
+    /// After the start; not counted.
     WarmUp,
     /// No compaction.
     Idle,
@@ -83,6 +83,10 @@ pub enum Event {
         phase: Phase,
         /// When.
         at_ns: u64,
+        /// CPU time of the driver's process until then, user and system.
+        process_cpu_ns: u64,
+        /// The part of it that the threads which make the load have spent.
+        load_cpu_ns: u64,
     },
     /// What the compaction has read and written, by the engine's own count.
     Compacted {
@@ -112,6 +116,8 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
         1 => Event::Phase {
             phase,
             at_ns: word(16),
+            process_cpu_ns: word(8),
+            load_cpu_ns: word(24),
         },
         2 => Event::Compacted {
             read_bytes: word(8),
@@ -163,6 +169,8 @@ pub struct Setup<'a> {
     pub mode: &'a Mode,
     /// Directory of the database.
     pub database: &'a Path,
+    /// What of the database is in the page cache at first.
+    pub start: Start,
     /// Hot keys.
     pub hot_keys: u64,
     /// Number of the turn: varies the order of reads.
@@ -304,7 +312,7 @@ impl Driver {
             .arg("--db")
             .arg(setup.database)
             .args(["--options", &options])
-            .args(["--start", if setup.starts_warm { "warm" } else { "cold" }])
+            .args(["--start", setup.start.name()])
             .args([
                 "--hot-layout",
                 match arguments.hot_layout {
@@ -448,6 +456,16 @@ mod tests {
                 intended_ns: 10,
                 start_ns: 20,
                 end_ns: 30
+            }
+        );
+        record[0] = 1;
+        assert_eq!(
+            decode(&record).unwrap(),
+            Event::Phase {
+                phase: Phase::Compaction,
+                at_ns: 20,
+                process_cpu_ns: 10,
+                load_cpu_ns: 30
             }
         );
         record[0] = 9;

@@ -17,6 +17,6 @@ mod report;
 mod sampler;
 mod summary;
 
-pub use arguments::{Case, HotLayout, RocksDbArgs};
+pub use arguments::{Case, HotLayout, RocksDbArgs, Start};
 pub use experiment::{LabError, run};
 pub use mode::Mode;

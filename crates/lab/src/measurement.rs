@@ -1,7 +1,7 @@
 //! One run: latencies by phase and by second, and the kernel's figures beside them.
 
 use crate::driver::{Event, Phase};
-use crate::sampler::{Rates, Sample};
+use crate::sampler::{Rates, Sample, mib};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
@@ -67,6 +67,10 @@ pub struct PhaseReport {
     pub fast_reads_percent: f64,
     /// The kernel and the device.
     pub rates: Rates,
+    /// Memory that was dirty, mean of the samples, MiB.
+    pub dirty_mib_mean: f64,
+    /// The most that a sample found, MiB.
+    pub dirty_mib_peak: f64,
     /// Service time at rising quantiles, `(quantile, µs)`, for the curve.
     pub curve: Vec<(f64, f64)>,
 }
@@ -97,6 +101,10 @@ pub struct RunReport {
     pub compacted_written_bytes: u64,
     /// Bytes read and written by it a second, MiB.
     pub compaction_mib_per_second: f64,
+    /// CPU time of the whole process during compaction, user and system.
+    pub compaction_cpu_seconds: f64,
+    /// The same without the threads that make the load: what the engine's own threads spent.
+    pub compaction_engine_cpu_seconds: f64,
     /// p99 during compaction ÷ p99 before, service time.
     pub compaction_tax_p99: f64,
     /// p99.9 during compaction ÷ p99.9 before, service time.
@@ -120,10 +128,29 @@ struct Latencies {
     fast: u64,
 }
 
+/// Where a phase begins.
+#[derive(Clone, Copy)]
+struct Boundary {
+    phase: Phase,
+    at_ns: u64,
+    process_cpu_ns: u64,
+    load_cpu_ns: u64,
+}
+
+impl Boundary {
+    /// CPU seconds from here to a later boundary: of the process, and of it without its load.
+    fn cpu_seconds_until(&self, end: &Self) -> (f64, f64) {
+        let process_ns = end.process_cpu_ns.saturating_sub(self.process_cpu_ns);
+        let load_ns = end.load_cpu_ns.saturating_sub(self.load_cpu_ns);
+        let engine_ns = process_ns.saturating_sub(load_ns);
+        (process_ns as f64 / 1e9, engine_ns as f64 / 1e9)
+    }
+}
+
 /// Collects a run's events and samples.
 pub struct Measurement {
     phases: BTreeMap<Phase, Latencies>,
-    boundaries: Vec<(Phase, u64)>,
+    boundaries: Vec<Boundary>,
     seconds: BTreeMap<u64, Histogram<u64>>,
     samples: Vec<Sample>,
     compacted: (u64, u64),
@@ -168,8 +195,18 @@ impl Measurement {
                     .saturating_record(service_ns);
                 None
             }
-            Event::Phase { phase, at_ns } => {
-                self.boundaries.push((phase, at_ns));
+            Event::Phase {
+                phase,
+                at_ns,
+                process_cpu_ns,
+                load_cpu_ns,
+            } => {
+                self.boundaries.push(Boundary {
+                    phase,
+                    at_ns,
+                    process_cpu_ns,
+                    load_cpu_ns,
+                });
                 Some(phase)
             }
             Event::Compacted {
@@ -189,7 +226,7 @@ impl Measurement {
     }
 
     fn start_ns(&self) -> u64 {
-        self.boundaries.first().map_or(0, |(_, at_ns)| *at_ns)
+        self.boundaries.first().map_or(0, |first| first.at_ns)
     }
 
     /// The last sample at or before a time.
@@ -199,15 +236,37 @@ impl Measurement {
             .min_by_key(|sample| sample.at_ns.abs_diff(at_ns))
     }
 
+    /// Mean and peak of dirty memory in the samples of a time, MiB.
+    fn dirty_mib(&self, begin_ns: u64, end_ns: u64) -> (f64, f64) {
+        let (mut samples, mut sum_mib, mut peak_mib) = (0.0, 0.0, 0.0_f64);
+        for sample in &self.samples {
+            if (begin_ns..=end_ns).contains(&sample.at_ns) {
+                let dirty_mib = mib(sample.dirty_bytes);
+                samples += 1.0;
+                sum_mib += dirty_mib;
+                peak_mib = peak_mib.max(dirty_mib);
+            }
+        }
+        (sum_mib / f64::max(samples, 1.0), peak_mib)
+    }
+
     /// Everything together; `None` if a counted phase is missing.
     pub fn report(&self, library_log: Vec<String>) -> Option<RunReport> {
         let mut phases = Vec::new();
+        let (mut compaction_cpu_seconds, mut compaction_engine_cpu_seconds) = (0.0, 0.0);
         for phase in Phase::COUNTED {
             let place = self
                 .boundaries
                 .iter()
-                .position(|(this, _)| *this == phase)?;
-            let (begin_ns, end_ns) = (self.boundaries[place].1, self.boundaries.get(place + 1)?.1);
+                .position(|boundary| boundary.phase == phase)?;
+            let (begin, end) = (self.boundaries[place], self.boundaries.get(place + 1)?);
+            let (begin_ns, end_ns) = (begin.at_ns, end.at_ns);
+            // Of the phases only this one has the same threads at both of its ends.
+            if phase == Phase::Compaction {
+                (compaction_cpu_seconds, compaction_engine_cpu_seconds) =
+                    begin.cpu_seconds_until(end);
+            }
+            let (dirty_mib_mean, dirty_mib_peak) = self.dirty_mib(begin_ns, end_ns);
             let latencies = self.phases.get(&phase)?;
             let seconds = end_ns.saturating_sub(begin_ns) as f64 / 1e9;
             let reads = latencies.service.len();
@@ -220,6 +279,8 @@ impl Measurement {
                 response_us: Percentiles::of(&latencies.response),
                 fast_reads_percent: latencies.fast as f64 * 100.0 / reads as f64,
                 rates: Rates::between(self.sample_at(begin_ns)?, self.sample_at(end_ns)?),
+                dirty_mib_mean,
+                dirty_mib_peak,
                 curve: curve(&latencies.service),
             });
         }
@@ -234,13 +295,16 @@ impl Measurement {
             boundaries: self
                 .boundaries
                 .iter()
-                .map(|(phase, at_ns)| (*phase, (at_ns - self.start_ns()) as f64 / 1e9))
+                .map(|boundary| {
+                    let since_start_ns = boundary.at_ns - self.start_ns();
+                    (boundary.phase, since_start_ns as f64 / 1e9)
+                })
                 .collect(),
             compacted_read_bytes: read_bytes,
             compacted_written_bytes: written_bytes,
-            compaction_mib_per_second: (read_bytes + written_bytes) as f64
-                / (1 << 20) as f64
-                / compaction_seconds,
+            compaction_mib_per_second: mib(read_bytes + written_bytes) / compaction_seconds,
+            compaction_cpu_seconds,
+            compaction_engine_cpu_seconds,
             compaction_tax_p99,
             compaction_tax_p99_9,
             timeline: self.timeline(),
@@ -305,10 +369,16 @@ mod tests {
             (Phase::End, 10),
         ] {
             let at_ns = at * 1_000_000_000;
-            measurement.take(Event::Phase { phase, at_ns });
+            measurement.take(Event::Phase {
+                phase,
+                at_ns,
+                process_cpu_ns: at_ns / 2,
+                load_cpu_ns: at_ns / 8,
+            });
             measurement.sample(Sample {
                 at_ns,
                 refaults: at * 10,
+                dirty_bytes: at << 20,
                 ..Sample::default()
             });
         }
@@ -326,6 +396,13 @@ mod tests {
         let report = measurement.report(Vec::new()).unwrap();
         assert!((report.compaction_tax_p99 - 5.0).abs() < 0.01);
         assert_eq!(report.compaction_mib_per_second, 1.0);
+        assert_eq!(report.compaction_cpu_seconds, 2.0);
+        assert_eq!(report.compaction_engine_cpu_seconds, 1.5);
+        let compaction = report.phase(Phase::Compaction).unwrap();
+        assert_eq!(
+            (compaction.dirty_mib_mean, compaction.dirty_mib_peak),
+            (6.0, 8.0)
+        );
         let idle = report.phase(Phase::Idle).unwrap();
         assert_eq!((idle.reads, idle.fast_reads_percent), (100, 100.0));
         assert!((idle.response_us.p50 - 10.5).abs() < 0.02);
@@ -339,6 +416,8 @@ mod tests {
         measurement.take(Event::Phase {
             phase: Phase::Idle,
             at_ns: 1,
+            process_cpu_ns: 0,
+            load_cpu_ns: 0,
         });
         assert!(measurement.report(Vec::new()).is_none());
     }

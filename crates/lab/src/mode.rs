@@ -16,11 +16,11 @@ pub enum Mode {
         /// `use_direct_io_for_flush_and_compaction`.
         writes: bool,
     },
-    /// Coldstream with these treatments.
+    /// Coldstream.
     Coldstream {
-        /// Of background reads.
+        /// `COLDSTREAM_READS`.
         reads: ReadTreatment,
-        /// Of background writes.
+        /// `COLDSTREAM_WRITES`, which has the same names.
         writes: ReadTreatment,
     },
     /// Another preload library.
@@ -34,7 +34,8 @@ impl FromStr for Mode {
         let unknown = || {
             format!(
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
-                 coldstream, coldstream:READS, coldstream:READS+WRITES or preload:PATH"
+                 coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
+                 dontcache, window or buffered) or preload:PATH"
             )
         };
         Ok(match text {
@@ -80,17 +81,11 @@ impl std::fmt::Display for Mode {
                 (true, false) => "direct-reads",
                 (false, _) => "direct-writes",
             }),
-            Mode::Coldstream {
-                reads: ReadTreatment::Auto,
-                writes: ReadTreatment::Auto,
-            } => formatter.pad("coldstream"),
-            Mode::Coldstream {
-                reads,
-                writes: ReadTreatment::Auto,
-            } => formatter.pad(&format!("coldstream:{}", reads.name())),
-            Mode::Coldstream { reads, writes } => {
-                formatter.pad(&format!("coldstream:{}+{}", reads.name(), writes.name()))
-            }
+            Mode::Coldstream { reads, writes } => formatter.pad(&match (reads, writes) {
+                (ReadTreatment::Auto, ReadTreatment::Auto) => "coldstream".to_owned(),
+                (reads, ReadTreatment::Auto) => format!("coldstream:{}", reads.name()),
+                (reads, writes) => format!("coldstream:{}+{}", reads.name(), writes.name()),
+            }),
             Mode::Preload(path) => formatter.pad(&format!("preload:{}", path.display())),
         }
     }
@@ -128,6 +123,7 @@ mod tests {
             "coldstream:window",
             "coldstream:auto+buffered",
             "coldstream:direct+window",
+            "coldstream:buffered+direct",
             "preload:/a/b.so",
         ] {
             assert_eq!(name.parse::<Mode>().unwrap().to_string(), name);
@@ -135,11 +131,26 @@ mod tests {
         for wrong in [
             "",
             "direct",
+            "coldstream:",
             "coldstream:fast",
-            "coldstream:auto+",
+            "coldstream:direct+",
+            "coldstream:+direct",
+            "coldstream:direct+fast",
+            "coldstream:direct+direct+direct",
             "preload:",
         ] {
             assert!(wrong.parse::<Mode>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_auto() {
+        for (name, short) in [
+            ("coldstream:auto", "coldstream"),
+            ("coldstream:auto+auto", "coldstream"),
+            ("coldstream:direct+auto", "coldstream:direct"),
+        ] {
+            assert_eq!(name.parse::<Mode>().unwrap().to_string(), short);
         }
     }
 

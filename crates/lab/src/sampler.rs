@@ -1,4 +1,4 @@
-//! The kernel's and the device's counters, read about once a second.
+//! The kernel's and the device's counters, read a few times a second.
 
 use crate::cgroup::Cgroup;
 use std::fs;
@@ -21,8 +21,10 @@ pub struct Sample {
     pub memory_stall_us: u64,
     /// Pages that became dirty, in the whole system.
     pub dirtied_pages: u64,
-    /// Pages written back so far, of the whole system.
+    /// Pages that were written back, in the whole system.
     pub written_back_pages: u64,
+    /// Bytes that are dirty now.
+    pub dirty_bytes: u64,
     /// The device.
     pub device: DeviceSample,
 }
@@ -76,7 +78,10 @@ impl Sampler {
             None
         };
         if cgroup.is_none() {
-            missing.push("refaults and lists are the whole system's: there is no cgroup".into());
+            missing.push(
+                "refaults, lists and dirty memory are the whole system's: there is no cgroup"
+                    .into(),
+            );
         }
         if device_number.is_none() {
             missing.push("device figures: the work directory is on no block device".into());
@@ -111,6 +116,10 @@ impl Sampler {
                 .unwrap_or(0),
             dirtied_pages: of_system("nr_dirtied"),
             written_back_pages: of_system("nr_written"),
+            // Version 2 and version 1 name it differently.
+            dirty_bytes: of_cgroup("file_dirty")
+                .or_else(|| of_cgroup("dirty"))
+                .unwrap_or_else(|| pages("nr_dirty")),
             device: self
                 .device_number
                 .as_ref()
@@ -162,6 +171,11 @@ fn device_of(text: &str, number: &str) -> Option<DeviceSample> {
     })
 }
 
+/// Bytes as MiB.
+pub fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 /// Rates between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Rates {
@@ -174,7 +188,7 @@ pub struct Rates {
     /// Pages dirtied a second.
     pub dirty_pages_per_second: f64,
     /// Pages written back a second.
-    pub written_back_pages_per_second: f64,
+    pub writeback_pages_per_second: f64,
     /// Reads of the device a second.
     pub device_reads_per_second: f64,
     /// MiB a second read from the device.
@@ -191,6 +205,8 @@ pub struct Rates {
     pub utilisation_percent: f64,
     /// Active list of file pages at the end, MiB.
     pub active_file_mib: f64,
+    /// Both lists of file pages at the end, MiB.
+    pub page_cache_mib: f64,
 }
 
 impl Rates {
@@ -204,25 +220,27 @@ impl Rates {
         let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
         let (from, to) = (&before.device, &after.device);
         let (reads, writes) = (delta(from.reads, to.reads), delta(from.writes, to.writes));
-        let mib = |sectors: f64| sectors / 2048.0 / seconds;
+        let mib_per_second = |sectors: f64| sectors / 2048.0 / seconds;
         Self {
             refaults_per_second: delta(before.refaults, after.refaults) / seconds,
             major_faults_per_second: delta(before.major_faults, after.major_faults) / seconds,
             memory_stall_us_per_second: delta(before.memory_stall_us, after.memory_stall_us)
                 / seconds,
             dirty_pages_per_second: delta(before.dirtied_pages, after.dirtied_pages) / seconds,
-            written_back_pages_per_second: delta(
-                before.written_back_pages,
-                after.written_back_pages,
-            ) / seconds,
+            writeback_pages_per_second: delta(before.written_back_pages, after.written_back_pages)
+                / seconds,
             device_reads_per_second: reads / seconds,
-            device_read_mib_per_second: mib(delta(from.sectors_read, to.sectors_read)),
-            device_written_mib_per_second: mib(delta(from.sectors_written, to.sectors_written)),
+            device_read_mib_per_second: mib_per_second(delta(from.sectors_read, to.sectors_read)),
+            device_written_mib_per_second: mib_per_second(delta(
+                from.sectors_written,
+                to.sectors_written,
+            )),
             read_await_ms: ratio(delta(from.read_ms, to.read_ms), reads),
             write_await_ms: ratio(delta(from.write_ms, to.write_ms), writes),
             queue_depth: delta(from.weighted_ms, to.weighted_ms) / 1000.0 / seconds,
             utilisation_percent: delta(from.busy_ms, to.busy_ms) / 10.0 / seconds,
-            active_file_mib: after.active_file_bytes as f64 / (1 << 20) as f64,
+            active_file_mib: mib(after.active_file_bytes),
+            page_cache_mib: mib(after.active_file_bytes + after.inactive_file_bytes),
         }
     }
 }
@@ -262,6 +280,9 @@ mod tests {
         let after = Sample {
             at_ns: 2_000_000_000,
             refaults: 10,
+            written_back_pages: 6,
+            active_file_bytes: 3 << 20,
+            inactive_file_bytes: 4 << 20,
             device: DeviceSample {
                 reads: 4,
                 read_ms: 8,
@@ -272,6 +293,8 @@ mod tests {
         };
         let rates = Rates::between(&before, &after);
         assert_eq!(rates.refaults_per_second, 5.0);
+        assert_eq!(rates.writeback_pages_per_second, 3.0);
+        assert_eq!((rates.active_file_mib, rates.page_cache_mib), (3.0, 7.0));
         assert_eq!(rates.read_await_ms, 2.0);
         assert_eq!(rates.utilisation_percent, 50.0);
         assert_eq!(Rates::between(&after, &before), Rates::default());

@@ -76,7 +76,7 @@ const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const RATES: [(&str, Better, OfRates); 12] = [
+const RATES: [(&str, Better, OfRates); 13] = [
     ("refaults/s", Better::Less, |r| r.refaults_per_second),
     ("memory stall µs/s", Better::Less, |r| {
         r.memory_stall_us_per_second
@@ -84,10 +84,11 @@ const RATES: [(&str, Better, OfRates); 12] = [
     ("dirty pages/s", Better::Neither, |r| {
         r.dirty_pages_per_second
     }),
-    ("written-back pages/s", Better::Less, |r| {
-        r.written_back_pages_per_second
+    ("writeback pages/s", Better::Neither, |r| {
+        r.writeback_pages_per_second
     }),
     ("active file MiB", Better::Neither, |r| r.active_file_mib),
+    ("page cache MiB", Better::Neither, |r| r.page_cache_mib),
     ("device reads/s", Better::Neither, |r| {
         r.device_reads_per_second
     }),
@@ -128,6 +129,15 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
     row(None, "compaction MiB/s", Better::More, &|run| {
         run.compaction_mib_per_second
     });
+    row(None, "compaction CPU seconds", Better::Less, &|run| {
+        run.compaction_cpu_seconds
+    });
+    row(
+        None,
+        "compaction CPU seconds without the load",
+        Better::Less,
+        &|run| run.compaction_engine_cpu_seconds,
+    );
     for phase in Phase::COUNTED {
         let phase_of =
             move |run: &RunReport, of: &dyn Fn(&crate::measurement::PhaseReport) -> f64| {
@@ -157,6 +167,18 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
                 phase_of(run, &|report| of(&report.rates))
             });
         }
+        row(
+            Some(phase),
+            "dirty MiB, mean",
+            Better::Neither,
+            &move |run| phase_of(run, &|report| report.dirty_mib_mean),
+        );
+        row(
+            Some(phase),
+            "dirty MiB, peak",
+            Better::Neither,
+            &move |run| phase_of(run, &|report| report.dirty_mib_peak),
+        );
     }
     rows
 }

@@ -91,10 +91,11 @@ pub fn page(report: &Report) -> Result<String> {
 fn case_section(page: &mut String, report: &Report, case: &CaseReport) -> Result<()> {
     write!(
         page,
-        "<h2>Hot set: {}</h2><p>{} hot keys, memory limit {} MiB.</p>",
+        "<h2>Hot set: {}</h2><p>{} hot keys, memory limit {} MiB, {} start.</p>",
         case.case.name(),
         case.hot_keys,
-        case.limit_bytes >> 20
+        case.limit_bytes >> 20,
+        case.start.name()
     )?;
     let losses = losses(&case.rows, &report.modes);
     if losses.is_empty() {

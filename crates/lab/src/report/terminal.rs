@@ -61,10 +61,11 @@ fn case_table(text: &mut String, report: &Report, case: &CaseReport, coloured: b
         }
     };
     let title = format!(
-        "{}: {} hot keys, limit {} MiB",
+        "{}: {} hot keys, limit {} MiB, {} start",
         case.case.name(),
         case.hot_keys,
-        case.limit_bytes >> 20
+        case.limit_bytes >> 20,
+        case.start.name()
     );
     let _ = writeln!(text, "\n{}", paint(&title, BOLD));
     let names: Vec<String> = case.rows.iter().map(row_name).collect();
