@@ -14,15 +14,6 @@ pub enum HotLayout {
     Contiguous,
 }
 
-/// What is in the page cache when a run starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Start {
-    /// Nothing of the database.
-    Cold,
-    /// All of it that fits: it is read once before.
-    Warm,
-}
-
 /// Size of the hot set against the page cache that the limit leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]

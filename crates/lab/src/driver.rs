@@ -177,8 +177,6 @@ pub struct Setup<'a> {
     pub seed: u32,
     /// Where Coldstream logs.
     pub log: &'a Path,
-    /// Whether the whole database is read through the page cache before.
-    pub starts_warm: bool,
 }
 
 impl Driver {

@@ -247,7 +247,6 @@ impl Lab<'_> {
                     case.name(),
                     self.arguments.runs
                 );
-                let starts_warm = self.arguments.starts_warm(case);
                 let report = self
                     .one_run(&title, mode, limit_bytes, start, hot_keys, turn)
                     .with_context(|| title.clone())?;
@@ -273,7 +272,6 @@ impl Lab<'_> {
         start: Start,
         hot_keys: u64,
         turn: u32,
-        starts_warm: bool,
     ) -> Result<RunReport> {
         let database = self.dataset.copy(self.work_dir)?;
         let cgroup = match Cgroup::create(limit_bytes) {
@@ -312,7 +310,6 @@ impl Lab<'_> {
             hot_keys,
             seed: turn,
             log: log.path(),
-            starts_warm,
         };
         let (running, events) = self.driver.start(self.arguments, &setup, cgroup.as_ref())?;
         let mut measurement = Measurement::new();

@@ -199,9 +199,8 @@ fn no_page_of_an_input_or_output_enters_the_page_cache() {
         return;
     };
     let log = directory.path().join("log");
-    let compact = |preload: Option<&Preload>| {
-        compact(&prepared, directory.path(), Start::Cold, preload)
-    };
+    let compact =
+        |preload: Option<&Preload>| compact(&prepared, directory.path(), Start::Cold, preload);
     let (plain, plain_outputs) = compact(None);
     let (with, outputs) = compact(Some(&Preload::logging_to(&log)));
     eprintln!("plain {plain:?} {plain_outputs:?}, with the library {with:?} {outputs:?}");
