@@ -217,17 +217,22 @@ impl Books {
         {
             inode.note_change();
         }
-        let table = Table {
+        let mut table = Table {
             slot,
             kind,
             writable,
             servable: !writable && flags & libc::O_DIRECT == 0,
+            watched: false,
         };
-        self.enter(descriptor, table);
-        self.count(Counter::TrackedFilesOpened, 1);
         if writable {
             self.begin_stage(settings, table, descriptor, flags, &stamp);
         }
+        table.watched = self
+            .inodes
+            .get(slot)
+            .is_some_and(|inode| inode.stage().is_some());
+        self.enter(descriptor, table);
+        self.count(Counter::TrackedFilesOpened, 1);
         if writable {
             thread::note_table_opened_for_writing(kind, descriptor);
         }

@@ -30,11 +30,15 @@ pub(crate) struct Table {
     pub(crate) writable: bool,
     /// Opened in a way that background reads can be served: read-only, not `O_DIRECT`.
     pub(crate) servable: bool,
+    /// The table was being written by Coldstream when this descriptor was opened: only such a
+    /// descriptor can ever miss staged bytes, and all others need not look.
+    pub(crate) watched: bool,
 }
 
 const PRIVATE: u64 = 1 << 40;
 const WRITABLE: u64 = 1 << 41;
 const SERVABLE: u64 = 1 << 42;
+const WATCHED: u64 = 1 << 43;
 
 impl Entry {
     /// Never 0: that is "nothing known".
@@ -46,6 +50,7 @@ impl Entry {
                     | u64::from(table.kind as u8) << 32
                     | if table.writable { WRITABLE } else { 0 }
                     | if table.servable { SERVABLE } else { 0 }
+                    | if table.watched { WATCHED } else { 0 }
             }
         }
     }
@@ -60,6 +65,7 @@ impl Entry {
                 kind: FileKind::from_u8((word >> 32) as u8),
                 writable: word & WRITABLE != 0,
                 servable: word & SERVABLE != 0,
+                watched: word & WATCHED != 0,
             })
         })
     }
@@ -237,6 +243,7 @@ mod tests {
             kind: FileKind::CassandraData,
             writable: slot.is_multiple_of(2),
             servable: slot.is_multiple_of(3),
+            watched: slot.is_multiple_of(5),
         })
     }
 

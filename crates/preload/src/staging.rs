@@ -154,12 +154,14 @@ impl Books {
         (stage.owner == slot + 1).then_some(stage)
     }
 
-    /// Whether the table behind a descriptor is being written by us: three loads.
+    /// Whether the table behind a descriptor is being written by us.
     #[inline]
     pub(crate) fn is_staged(&self, table: Table) -> bool {
-        self.inodes
-            .get(table.slot)
-            .is_some_and(|inode| inode.stage().is_some())
+        table.watched
+            && self
+                .inodes
+                .get(table.slot)
+                .is_some_and(|inode| inode.stage().is_some())
     }
 
     /// The staged table behind a descriptor.
