@@ -7,12 +7,17 @@ use crate::errno;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::append::{DIRECT_BYTES_MIN, Operation, Verdict};
 use coldstream_io::sys::{file, memory};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The most that one `write` transfers (`MAX_RW_COUNT` of the kernel).
 const WRITE_BYTES_MAX: usize = 0x7FFF_F000;
+
+/// A range that was found readable is not remembered for more than this: an engine's buffers are
+/// smaller, and what has been unmapped since must not be believed in for ever.
+const READABLE_BYTES_MAX: usize = 16 << 20;
 
 /// What becomes of a write.
 enum Outcome {
@@ -182,10 +187,11 @@ impl Stage {
     /// Whether the application's buffer can be read; what was found readable is remembered, since
     /// writers use the same few buffers over and over.
     fn can_read(&mut self, buffer: *const u8, length_bytes: usize) -> bool {
-        let start = buffer as usize;
-        let Some(end) = start.checked_add(length_bytes) else {
+        let Some(end) = (buffer as usize).checked_add(length_bytes) else {
             return false;
         };
+        let start = buffer as usize & !(PAGE_BYTES as usize - 1);
+        let end = end.next_multiple_of(PAGE_BYTES as usize);
         if self
             .readable
             .iter()
@@ -195,6 +201,14 @@ impl Stage {
         }
         if !memory::readable(buffer, length_bytes) {
             return false;
+        }
+        // A buffer that is walked through grows a range; it does not push the others out.
+        let neighbour = self.readable.iter_mut().find(|(from, to)| {
+            *from <= end && start <= *to && end.max(*to) - start.min(*from) <= READABLE_BYTES_MAX
+        });
+        if let Some((from, to)) = neighbour {
+            (*from, *to) = (start.min(*from), end.max(*to));
+            return true;
         }
         let place = self.next_readable % self.readable.len();
         if let Some(range) = self.readable.get_mut(place) {
