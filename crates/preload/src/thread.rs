@@ -5,7 +5,7 @@ use crate::settings;
 use coldstream_io::sys::process;
 use coldstream_policy::{FileKind, Role};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 /// Moves on whenever a thread named another one: every thread then looks its own name up again.
 /// Starts above the zero of a thread that has never looked.
@@ -127,12 +127,18 @@ pub(crate) struct Inside(());
 impl Inside {
     /// `None` if the thread is inside already.
     pub(crate) fn enter() -> Option<Self> {
-        STATE.with(|state| (!state.inside.replace(true)).then_some(Self(())))
+        // Lazily: a mark that is made in vain would take the outer one away when it is dropped.
+        let entered = STATE.with(|state| (!state.inside.replace(true)).then(|| Self(())));
+        // A lock may be taken from here on: a signal must not find it held and the mark unset.
+        compiler_fence(Ordering::SeqCst);
+        entered
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
+        // Every lock has been given back: without the fence the mark could be taken away before.
+        compiler_fence(Ordering::SeqCst);
         STATE.with(|state| state.inside.set(false));
     }
 }

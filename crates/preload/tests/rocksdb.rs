@@ -271,3 +271,34 @@ fn what_a_flush_writes_stays_cached_unless_told_otherwise() {
         );
     }
 }
+
+/// Killed at random moments while it writes, flushes and compacts: it opens again, and every block
+/// of every table has the checksum that it was written with.
+#[test]
+fn a_database_survives_kills() {
+    let directory = support::places::on_disk();
+    let rounds = if support::long() { 20 } else { 3 };
+    let mut random = support::random::Random::new(u64::from(std::process::id()));
+    for (writes, visible) in [("direct", "process"), ("auto", "auto"), ("window", "auto")] {
+        let database = directory.path().join(writes);
+        let preload = Preload::quiet()
+            .with("COLDSTREAM_WRITES", writes)
+            .with("COLDSTREAM_VISIBLE", visible)
+            .with("COLDSTREAM_FLUSH", "bypass");
+        for round in 0..rounds {
+            let existing = format!("--use_existing_db={}", u8::from(round > 0));
+            let Some(overwrite) = db_bench(&database, "overwrite", &[&existing, "--num=2000000"])
+            else {
+                return;
+            };
+            let mut running = overwrite.start_with(&preload);
+            running.wait_until(|| database.exists() && tables(&database).len() > 4);
+            std::thread::sleep(std::time::Duration::from_millis(random.below(400)));
+            running.kill();
+            for benchmark in ["verifychecksum", "readseq"] {
+                let verify = db_bench(&database, benchmark, &["--use_existing_db=1"]);
+                verify.expect("db_bench was there before").run().well();
+            }
+        }
+    }
+}
