@@ -18,7 +18,7 @@ use coldstream_io::scan::{self, Event, Host, Method, Scanner};
 use coldstream_io::sys::{file, process};
 use coldstream_policy::FileKind;
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
 
 /// Descriptors of our own start here, or where the last eighth of what the process may open does.
 const LOWEST_DESCRIPTOR_MAX: u64 = 8192;
@@ -227,6 +227,8 @@ impl Books {
         if writable {
             self.begin_stage(settings, table, descriptor, flags, &stamp);
         }
+        // After it was counted by `attach`: see `begin_stage`.
+        fence(Ordering::SeqCst);
         table.watched = self
             .inodes
             .get(slot)

@@ -17,7 +17,7 @@ use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_policy::{ReadTreatment, Treatment, direct_writes_corrupt};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 /// Flags of an opening that asks for what a staged table cannot give.
 const UNFIT_FLAGS: i32 = libc::O_APPEND
@@ -105,6 +105,13 @@ impl Books {
         };
         self.staging.count.fetch_add(1, Ordering::AcqRel);
         inode.set_stage(Some(number));
+        // Whoever opens the file meanwhile counts itself first and looks for the stage then: one of
+        // the two sees the other.
+        fence(Ordering::SeqCst);
+        if !inode.is_alone() {
+            self.release(&mut stage);
+            return;
+        }
         self.count(Counter::StagedFiles, 1);
         self.note_memory();
         if self.first_to_say_how_is_written() {

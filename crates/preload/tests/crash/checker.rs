@@ -190,7 +190,8 @@ fn only_zeros_are_wrong(thread: usize, number: u64, bytes: &[u8]) -> bool {
 /// The tables in a directory: thread, number, path.
 fn tables(work: &Path) -> Vec<(usize, u64, PathBuf)> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(work).unwrap().flatten() {
+    // Before the first sync of a file in it the directory itself may not be there.
+    for entry in std::fs::read_dir(work).into_iter().flatten().flatten() {
         let file = entry.file_name().into_string().unwrap();
         let thread = match &file {
             file if file.starts_with("nb-") => 0,

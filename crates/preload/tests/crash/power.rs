@@ -28,7 +28,8 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
     let ways = [("buffered", "auto")].into_iter().chain(WAYS);
     for way in ways {
         let (mut checked, mut durable) = (Checked::default(), 0);
-        let work = inner.path().join("work");
+        // Of its own: what was deleted lately may still be on the disk.
+        let work = inner.path().join(format!("{}-{}", way.0, way.1));
         let program = stage.writer(&work);
         let mut running = program.start_with(&preload(way));
         running.wait_until(|| stage.written() > 1 << 20);
@@ -45,7 +46,12 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
                 })
                 .collect();
             checked += stage
-                .check(&copy.path().join("work"), &before, &at_most, Crash::Power)
+                .check(
+                    &copy.path().join(work.file_name().unwrap()),
+                    &before,
+                    &at_most,
+                    Crash::Power,
+                )
                 .unwrap_or_else(|wrong| panic!("{filesystem:?}, {way:?}, cut {cut}: {wrong}"));
             durable += before.iter().map(|(.., durable, _)| durable).sum::<u64>();
         }
