@@ -1,0 +1,1 @@
+//! Cassandra's BIG and BTI formats.

@@ -1,0 +1,1 @@
+//! RocksDB's block-based table and LevelDB's table.
