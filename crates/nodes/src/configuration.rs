@@ -1,0 +1,159 @@
+//! A node's configuration: `cassandra.yaml` and `logback.xml`.
+
+use crate::version::Version;
+use std::fmt::Write;
+use std::path::Path;
+
+/// `disk_access_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskAccess {
+    /// The yaml is silent: 4.1 maps data files, later versions read them.
+    Default,
+    /// Data files are read, indexes are mapped.
+    MmapIndexOnly,
+}
+
+/// What SSTables look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SstableFormat {
+    /// `Index.db`; what every version knows.
+    Big,
+    /// Tries; from 5.0 on.
+    Bti,
+}
+
+/// What of a node's configuration varies here.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Heap in MiB.
+    pub heap_mib: u64,
+    /// `disk_access_mode`.
+    pub disk_access: DiskAccess,
+    /// `compaction_throughput` in MiB/s; 0 is none.
+    pub compaction_mib_per_second: u64,
+    /// `concurrent_compactors`.
+    pub compactors: u32,
+    /// Format of new SSTables.
+    pub format: SstableFormat,
+    /// 6.0's own `compaction_read_disk_access_mode: direct`.
+    pub own_direct_reads: bool,
+    /// 6.0's own `background_write_disk_access_mode: direct`.
+    pub own_direct_writes: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            heap_mib: 1024,
+            disk_access: DiskAccess::MmapIndexOnly,
+            compaction_mib_per_second: 64,
+            compactors: 1,
+            format: SstableFormat::Big,
+            own_direct_reads: false,
+            own_direct_writes: false,
+        }
+    }
+}
+
+impl Settings {
+    /// The text of `cassandra.yaml`.
+    pub(crate) fn yaml(
+        &self,
+        version: Version,
+        directory: &Path,
+        address: &str,
+        seed: &str,
+    ) -> String {
+        let directory = directory.display();
+        let mut yaml = format!(
+            "cluster_name: coldstream\n\
+             num_tokens: 4\n\
+             partitioner: org.apache.cassandra.dht.Murmur3Partitioner\n\
+             endpoint_snitch: SimpleSnitch\n\
+             seed_provider:\n\
+             \x20 - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n\
+             \x20   parameters:\n\
+             \x20     - seeds: \"{seed}\"\n\
+             listen_address: {address}\n\
+             rpc_address: {address}\n\
+             start_native_transport: true\n\
+             data_file_directories:\n\
+             \x20 - {directory}/data\n\
+             commitlog_directory: {directory}/commitlog\n\
+             saved_caches_directory: {directory}/saved_caches\n\
+             hints_directory: {directory}/hints\n\
+             cdc_raw_directory: {directory}/cdc_raw\n\
+             commitlog_sync: periodic\n\
+             commitlog_sync_period: 10000ms\n\
+             auto_snapshot: false\n\
+             compaction_throughput: {throughput}MiB/s\n\
+             concurrent_compactors: {compactors}\n",
+            throughput = self.compaction_mib_per_second,
+            compactors = self.compactors,
+        );
+        if self.disk_access == DiskAccess::MmapIndexOnly {
+            yaml.push_str("disk_access_mode: mmap_index_only\n");
+        }
+        if self.format == SstableFormat::Bti && version >= Version::V5_0 {
+            yaml.push_str("storage_compatibility_mode: NONE\nsstable:\n  selected_format: bti\n");
+        }
+        if self.own_direct_reads {
+            yaml.push_str("compaction_read_disk_access_mode: direct\n");
+        }
+        if self.own_direct_writes {
+            let _ = write!(
+                yaml,
+                "background_write_disk_access_mode: direct\ndirect_write_buffer_size: 1MiB\n"
+            );
+        }
+        yaml
+    }
+}
+
+/// Everything from INFO on into one file.
+pub(crate) fn logback(log: &Path) -> String {
+    format!(
+        r#"<configuration>
+  <appender name="FILE" class="ch.qos.logback.core.FileAppender">
+    <file>{}</file>
+    <encoder><pattern>%-5level [%thread] %date{{ISO8601}} %F:%L - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="FILE"/></root>
+</configuration>
+"#,
+        log.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_asked_for_is_written() {
+        let yaml = |settings: &Settings, version| {
+            settings.yaml(version, Path::new("/d"), "127.0.0.2", "127.0.0.1")
+        };
+        let plain = yaml(&Settings::default(), Version::V6_0);
+        assert!(plain.contains("listen_address: 127.0.0.2\n"));
+        assert!(plain.contains("seeds: \"127.0.0.1\"\n"));
+        assert!(plain.contains("  - /d/data\n"));
+        assert!(!plain.contains(": direct\n") && !plain.contains("bti"));
+        let own = Settings {
+            own_direct_reads: true,
+            own_direct_writes: true,
+            format: SstableFormat::Bti,
+            disk_access: DiskAccess::Default,
+            ..Settings::default()
+        };
+        let yaml = yaml(&own, Version::V6_0);
+        for line in [
+            "compaction_read_disk_access_mode: direct\n",
+            "background_write_disk_access_mode: direct\n",
+            "  selected_format: bti\n",
+        ] {
+            assert!(yaml.contains(line), "{line}");
+        }
+        assert!(!yaml.contains("mmap_index_only"));
+    }
+}

@@ -1,0 +1,195 @@
+//! A release and everything that it needs, out of Maven Central.
+
+use crate::error::{NodeError, file};
+use crate::java::Java;
+use crate::version::Version;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// `cassandra-all` with all that it depends on: what Apache's own packages contain, less the
+/// scripts. Nothing is installed system-wide.
+const PROJECT: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>coldstream</groupId>
+  <artifactId>cassandra-node</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.cassandra</groupId>
+      <artifactId>cassandra-all</artifactId>
+      <version>${cassandra.version}</version>
+    </dependency>
+  </dependencies>
+</project>
+"#;
+
+/// Exports and openings that Cassandra needs of the JDK's modules, the union of what
+/// `conf/jvm17-server.options` of 4.1, 5.0 and trunk lists, and what jamm of 4.1 looks into.
+const MODULES: [&str; 27] = [
+    "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
+    "--add-exports=java.management.rmi/com.sun.jmx.remote.internal.rmi=ALL-UNNAMED",
+    "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
+    "--add-exports=java.rmi/sun.rmi.server=ALL-UNNAMED",
+    "--add-exports=java.sql/java.sql=ALL-UNNAMED",
+    "--add-exports=java.base/java.lang.ref=ALL-UNNAMED",
+    "--add-exports=jdk.unsupported/sun.misc=ALL-UNNAMED",
+    "--add-exports=jdk.compiler/com.sun.tools.javac.file=ALL-UNNAMED",
+    "--add-exports=jdk.attach/sun.tools.attach=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.module=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.loader=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.math=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.module=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.util.jar=ALL-UNNAMED",
+    "--add-opens=jdk.management/com.sun.management.internal=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=jdk.compiler/com.sun.tools.javac=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent.atomic=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED",
+];
+
+/// A release on this machine.
+#[derive(Clone, Debug)]
+pub struct Distribution {
+    version: Version,
+    java: Java,
+    jars: PathBuf,
+}
+
+impl Distribution {
+    /// Where releases are kept by default: `coldstream/cassandra` in the user's cache directory.
+    pub fn default_cache() -> PathBuf {
+        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+        std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(home)
+            .unwrap_or_else(std::env::temp_dir)
+            .join("coldstream/cassandra")
+    }
+
+    /// Takes a release out of `cache`, fetching it first if it is not there; `progress` is told.
+    ///
+    /// # Errors
+    /// Java or Maven is missing, or Maven could not fetch it.
+    pub fn obtain(
+        version: Version,
+        cache: &Path,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, NodeError> {
+        let java = Java::find()?;
+        let jars = cache.join(version.name());
+        if !jars.exists() {
+            progress(&format!("fetching Cassandra {version} from Maven Central"));
+            fetch(version, &java, &jars)?;
+        }
+        Ok(Self {
+            version,
+            java,
+            jars,
+        })
+    }
+
+    /// Which release.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// A `java` with the release's class path and what Cassandra needs of the JDK; the caller
+    /// adds flags, a class or source file, and its arguments.
+    pub fn java(&self) -> Command {
+        let mut command = Command::new(self.java.command());
+        command.args(self.java_arguments());
+        command
+    }
+
+    pub(crate) fn java_command(&self) -> PathBuf {
+        self.java.command()
+    }
+
+    pub(crate) fn java_arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> = MODULES.map(str::to_owned).to_vec();
+        arguments.push("-Djdk.attach.allowAttachSelf=true".into());
+        arguments.push("-Dio.netty.tryReflectionSetAccessible=true".into());
+        if let Some(agent) = self.agent() {
+            arguments.push(format!("-javaagent:{}", agent.display()));
+        }
+        arguments.push("-cp".into());
+        arguments.push(format!("{}/*", self.jars.display()));
+        arguments
+    }
+
+    /// Measures the size of objects in memory; 4.1 does not start without it.
+    fn agent(&self) -> Option<PathBuf> {
+        fs::read_dir(&self.jars)
+            .ok()?
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| {
+                path.file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with("jamm-"))
+            })
+    }
+}
+
+/// Fetches into a directory beside `jars` and renames: what is there is complete.
+fn fetch(version: Version, java: &Java, jars: &Path) -> Result<(), NodeError> {
+    let partial = jars.with_file_name(format!("{version}.{}", std::process::id()));
+    let _ = fs::remove_dir_all(&partial);
+    fs::create_dir_all(&partial).map_err(file(&partial))?;
+    let project = partial.join("pom.xml");
+    fs::write(&project, PROJECT).map_err(file(&project))?;
+    let output = Command::new("mvn")
+        .args(["--batch-mode", "--quiet", "--file"])
+        .arg(&project)
+        .arg("dependency:copy-dependencies")
+        .arg("-DincludeScope=runtime")
+        .arg(format!("-Dcassandra.version={version}"))
+        .arg(format!("-DoutputDirectory={}", partial.display()))
+        .env("JAVA_HOME", java.home())
+        .stdin(Stdio::null())
+        .output();
+    let said = match output {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(tail(&String::from_utf8_lossy(&output.stdout), 4)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let _ = fs::remove_dir_all(&partial);
+            return Err(NodeError::NoMaven {
+                version: version.to_string(),
+            });
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(said) = said {
+        let _ = fs::remove_dir_all(&partial);
+        return Err(NodeError::Fetch {
+            version: version.to_string(),
+            said,
+        });
+    }
+    match fs::rename(&partial, jars) {
+        // Somebody else was faster: theirs is as good.
+        Err(_) if jars.exists() => {
+            let _ = fs::remove_dir_all(&partial);
+            Ok(())
+        }
+        other => other.map_err(file(jars)),
+    }
+}
+
+/// The last lines of a text, in one; the lines of a Java stack trace do not count.
+pub(crate) fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("\tat "))
+        .collect();
+    all[all.len().saturating_sub(lines)..].join(" | ")
+}

@@ -1,0 +1,240 @@
+//! A node: its directory, its process, its end.
+
+use crate::configuration::{Settings, logback};
+use crate::distribution::{Distribution, tail};
+use crate::error::{NodeError, file};
+use crate::nodetool::Nodetool;
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A node alone starts in 4 to 10 s; several, on a machine that builds meanwhile, take longer.
+const START_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// Draining a full memtable of a large heap.
+const STOP_TIME_MAX: Duration = Duration::from_secs(120);
+
+const CQL_PORT: u16 = 9042;
+
+/// How a node's process comes to be.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// What comes before `java` on its command line: `coldstream run …  --`, `env LD_PRELOAD=…`.
+    pub prefix: Vec<OsString>,
+    /// The `cgroup.procs` that it enters first.
+    pub cgroup_processes: Option<PathBuf>,
+    /// Further arguments of the virtual machine.
+    pub java_arguments: Vec<String>,
+}
+
+/// A running node; killed when dropped.
+#[derive(Debug)]
+pub struct Node {
+    child: Child,
+    address: String,
+    directory: PathBuf,
+    nodetool: Nodetool,
+}
+
+impl Node {
+    /// Configures and starts a node on `address` (a loopback address of its own) with its data in
+    /// `directory`, which may hold an earlier life of it, and waits until it serves requests. The
+    /// first node of a cluster is its own `seed`.
+    ///
+    /// # Errors
+    /// The process ended or did not serve in time; the end of its log is in the error.
+    pub fn start(
+        distribution: &Distribution,
+        settings: &Settings,
+        directory: &Path,
+        address: &str,
+        seed: &str,
+        launch: &Launch,
+    ) -> Result<Self, NodeError> {
+        fs::create_dir_all(directory).map_err(file(directory))?;
+        let directory = fs::canonicalize(directory).map_err(file(directory))?;
+        let (yaml, logging) = (
+            directory.join("cassandra.yaml"),
+            directory.join("logback.xml"),
+        );
+        let log = directory.join("system.log");
+        let text = settings.yaml(distribution.version(), &directory, address, seed);
+        fs::write(&yaml, text).map_err(file(&yaml))?;
+        fs::write(&logging, logback(&log)).map_err(file(&logging))?;
+        let jmx_port = free_port().map_err(file(&directory))?;
+
+        // A shell enters the cgroup and becomes the node: nothing of it is charged elsewhere.
+        let output_path = directory.join("console.log");
+        let output = fs::File::create(&output_path).map_err(file(&output_path))?;
+        let errors = output.try_clone().map_err(file(&output_path))?;
+        let child = Command::new("/bin/sh")
+            .arg("-c")
+            .arg("if [ -n \"$0\" ]; then echo $$ > \"$0\" || exit 3; fi; exec \"$@\"")
+            .arg(launch.cgroup_processes.clone().unwrap_or_default())
+            .args(&launch.prefix)
+            .arg(distribution.java_command())
+            .args(distribution.java_arguments())
+            .arg(format!("-Xms{}m", settings.heap_mib))
+            .arg(format!("-Xmx{}m", settings.heap_mib))
+            .args(JVM_FLAGS)
+            .args(&launch.java_arguments)
+            .arg(format!("-Dlogback.configurationFile={}", logging.display()))
+            .arg(format!("-Dcassandra.config=file://{}", yaml.display()))
+            .arg(format!("-Dcassandra.storagedir={}", directory.display()))
+            .arg(format!("-Dcassandra.logdir={}", directory.display()))
+            .arg(format!("-Dcassandra.jmx.local.port={jmx_port}"))
+            .args(NODE_FLAGS)
+            .arg("org.apache.cassandra.service.CassandraDaemon")
+            .current_dir(&directory)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .map_err(file(&directory))?;
+        // Its virtual machine starts while the node's does.
+        let nodetool = Nodetool::start(distribution, &directory, jmx_port)?;
+        let mut node = Self {
+            child,
+            address: address.into(),
+            directory,
+            nodetool,
+        };
+        node.wait_until_it_serves()?;
+        Ok(node)
+    }
+
+    fn wait_until_it_serves(&mut self) -> Result<(), NodeError> {
+        let since = Instant::now();
+        let address: SocketAddr = format!("{}:{CQL_PORT}", self.address)
+            .parse()
+            .map_err(|_| self.error("has an address that is none"))?;
+        while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(self.error(&format!("ended with {status} before it served requests")));
+            }
+            if since.elapsed() > START_TIME_MAX {
+                return Err(self.error(&format!(
+                    "did not serve requests within {} s",
+                    START_TIME_MAX.as_secs()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn error(&self, what: &str) -> NodeError {
+        let mut log = self.log();
+        let mut text = fs::read_to_string(&log).unwrap_or_default();
+        // What goes wrong before there is a log stands on its console.
+        if text.is_empty() {
+            log = self.directory.join("console.log");
+            text = fs::read_to_string(&log).unwrap_or_default();
+        }
+        NodeError::Node {
+            address: self.address.clone(),
+            what: what.into(),
+            log,
+            tail: tail(&text, 6),
+        }
+    }
+
+    /// The address of its CQL server, with the port.
+    pub fn cql(&self) -> String {
+        format!("{}:{CQL_PORT}", self.address)
+    }
+
+    /// Its process.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `system.log`, of this life and of the ones before.
+    pub fn log(&self) -> PathBuf {
+        self.directory.join("system.log")
+    }
+
+    /// Its directory; tables lie in `data/KEYSPACE/TABLE-ID`.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The node's nodetool.
+    pub fn nodetool(&mut self) -> &mut Nodetool {
+        &mut self.nodetool
+    }
+
+    /// Ends it in order (SIGTERM: it drains and shuts down).
+    ///
+    /// # Errors
+    /// It did not end in time (it is killed then), or not as after a SIGTERM.
+    pub fn stop(mut self) -> Result<(), NodeError> {
+        self.signal(Signal::TERM);
+        let since = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if ended_by_term(status) => return Ok(()),
+                Ok(Some(status)) => return Err(self.error(&format!("ended with {status}"))),
+                _ if since.elapsed() > STOP_TIME_MAX => {
+                    return Err(self.error("did not stop and was killed"));
+                }
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    /// Kills it as a crash would (SIGKILL).
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(process) = process {
+            let _ = kill_process(process, signal);
+        }
+    }
+}
+
+/// A virtual machine that was asked to end exits with 128 + 15.
+fn ended_by_term(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    matches!(status.code(), Some(0 | 143)) || status.signal() == Some(15)
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// As Cassandra's own `jvm-server.options` and `jvm17-server.options` have them; short of those
+/// that only matter for large heaps.
+const JVM_FLAGS: [&str; 7] = [
+    "-XX:+UseG1GC",
+    "-XX:+ParallelRefProcEnabled",
+    "-XX:MaxGCPauseMillis=300",
+    "-XX:+AlwaysPreTouch",
+    "-XX:+UseThreadPriorities",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.net.preferIPv4Stack=true",
+];
+
+/// Nodes on one machine need not wait for gossip of others far away.
+const NODE_FLAGS: [&str; 4] = [
+    "-Dcassandra-foreground=yes",
+    "-Dcassandra.ring_delay_ms=1000",
+    "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+    "-Dcassandra.superuser_setup_delay_ms=0",
+];
+
+/// A port that was free a moment ago.
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
