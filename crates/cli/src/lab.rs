@@ -2,9 +2,12 @@
 //! to this program.
 
 use std::io;
+use std::path::PathBuf;
 
 use clap::Subcommand;
-use coldstream_lab::{LabError, RocksDbArgs};
+use coldstream_lab::LabError;
+use coldstream_lab::cassandra::{self, CassandraArgs};
+use coldstream_lab::rocksdb::{self, RocksDbArgs};
 
 use crate::exit::{self, Exit, failure};
 use crate::library;
@@ -25,19 +28,31 @@ enum Engine {
     /// RocksDB under an open-loop load while it compacts
     #[command(name = "rocksdb")]
     RocksDb(Box<RocksDbArgs>),
+    /// Apache Cassandra: real nodes under an open-loop load through a major compaction
+    Cassandra(Box<CassandraArgs>),
 }
 
 /// Runs the laboratory.
 pub fn run(arguments: LabArguments) -> anyhow::Result<()> {
-    let Engine::RocksDb(mut arguments) = arguments.engine;
-    // Not found is no error here: the laboratory knows which modes need what.
-    arguments.driver = arguments
-        .driver
-        .or_else(|| library::companion(ROCKSDB_DRIVER));
-    arguments.coldstream_library = arguments
-        .coldstream_library
-        .or_else(|| library::find(None).ok());
-    coldstream_lab::run(&arguments).map_err(|error| failure(exit_of(&error), error.to_string()))
+    // What is not found here is no error yet: the laboratory knows which modes need what.
+    let ended = match arguments.engine {
+        Engine::RocksDb(mut arguments) => {
+            arguments.driver = arguments
+                .driver
+                .or_else(|| library::companion(ROCKSDB_DRIVER));
+            arguments.coldstream_library = or_installed(arguments.coldstream_library);
+            rocksdb::run(&arguments)
+        }
+        Engine::Cassandra(mut arguments) => {
+            arguments.coldstream_library = or_installed(arguments.coldstream_library);
+            cassandra::run(&arguments)
+        }
+    };
+    ended.map_err(|error| failure(exit_of(&error), error.to_string()))
+}
+
+fn or_installed(named: Option<PathBuf>) -> Option<PathBuf> {
+    named.or_else(|| library::find(None).ok())
 }
 
 fn exit_of(error: &LabError) -> Exit {

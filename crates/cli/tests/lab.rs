@@ -80,8 +80,8 @@ fn a_warm_start_has_the_database_in_the_cgroups_page_cache() {
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
     let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
-    assert_eq!(report["cases"][0]["start"], "cold");
-    assert_eq!(report["cases"][1]["start"], "warm");
+    assert_eq!(report["cases"][0]["parameters"]["start"], "cold");
+    assert_eq!(report["cases"][1]["parameters"]["start"], "warm");
     let warm = &report["cases"][1]["runs"];
     // Two sorted runs of 3,000 keys of 4 KiB.
     let database_mib = 2.0 * 3000.0 * 4096.0 / f64::from(1 << 20);

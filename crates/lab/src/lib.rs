@@ -4,19 +4,20 @@
 
 #![forbid(unsafe_code)]
 
-mod arguments;
+pub mod cassandra;
 mod cgroup;
-mod dataset;
-mod driver;
-mod experiment;
+mod error;
 mod interrupt;
+mod library;
 mod machine;
 mod measurement;
-mod mode;
+mod phase;
+mod progress;
 mod report;
+pub mod rocksdb;
 mod sampler;
 mod summary;
+mod treatments;
+mod workplace;
 
-pub use arguments::{Case, HotLayout, RocksDbArgs, Start};
-pub use experiment::{LabError, run};
-pub use mode::Mode;
+pub use error::LabError;

@@ -1,6 +1,6 @@
 //! One run: latencies by phase and by second, and the kernel's figures beside them.
 
-use crate::driver::{Event, Phase};
+use crate::phase::{Event, Phase};
 use crate::sampler::{Rates, Sample, mib};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -9,10 +9,6 @@ use std::collections::BTreeMap;
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("constant bounds are valid")
 }
-
-/// Reads that are answered in less than this came from memory: the device of no machine is as
-/// fast, and no copy out of the page cache as slow.
-const HIT_NS_MAX: u64 = 40_000;
 
 /// Percentiles of one distribution, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
@@ -99,6 +95,8 @@ pub struct RunReport {
     pub compacted_read_bytes: u64,
     /// Bytes written by it.
     pub compacted_written_bytes: u64,
+    /// Bytes read by it a second, MiB.
+    pub compaction_input_mib_per_second: f64,
     /// Bytes read and written by it a second, MiB.
     pub compaction_mib_per_second: f64,
     /// CPU time of the whole process during compaction, user and system.
@@ -154,12 +152,15 @@ pub struct Measurement {
     seconds: BTreeMap<u64, Histogram<u64>>,
     samples: Vec<Sample>,
     compacted: (u64, u64),
+    hit_ns_max: u64,
 }
 
 impl Measurement {
-    /// Nothing yet.
-    pub fn new() -> Self {
+    /// Nothing yet. Reads that take less than `hit_ns_max` are counted as fast: where it is known
+    /// what a read out of memory takes at most; 0 elsewhere.
+    pub fn new(hit_ns_max: u64) -> Self {
         Self {
+            hit_ns_max,
             phases: BTreeMap::new(),
             boundaries: Vec::new(),
             seconds: BTreeMap::new(),
@@ -187,7 +188,7 @@ impl Measurement {
                 latencies
                     .response
                     .saturating_record(end_ns.saturating_sub(intended_ns));
-                latencies.fast += u64::from(service_ns < HIT_NS_MAX);
+                latencies.fast += u64::from(service_ns < self.hit_ns_max);
                 let since_start = start_ns.saturating_sub(self.start_ns());
                 self.seconds
                     .entry(since_start / 1_000_000_000)
@@ -302,6 +303,7 @@ impl Measurement {
                 .collect(),
             compacted_read_bytes: read_bytes,
             compacted_written_bytes: written_bytes,
+            compaction_input_mib_per_second: mib(read_bytes) / compaction_seconds,
             compaction_mib_per_second: mib(read_bytes + written_bytes) / compaction_seconds,
             compaction_cpu_seconds,
             compaction_engine_cpu_seconds,
@@ -360,7 +362,7 @@ mod tests {
 
     #[test]
     fn tax_and_percentiles_come_from_their_phases() {
-        let mut measurement = Measurement::new();
+        let mut measurement = Measurement::new(40_000);
         for (phase, at) in [
             (Phase::WarmUp, 1),
             (Phase::Idle, 2),
@@ -412,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_run_that_was_cut_short_has_no_report() {
-        let mut measurement = Measurement::new();
+        let mut measurement = Measurement::new(40_000);
         measurement.take(Event::Phase {
             phase: Phase::Idle,
             at_ns: 1,

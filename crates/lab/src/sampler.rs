@@ -27,6 +27,10 @@ pub struct Sample {
     pub dirty_bytes: u64,
     /// The device.
     pub device: DeviceSample,
+    /// Page cache that tables which the compaction reads hold, bytes.
+    pub inputs_cached_bytes: u64,
+    /// Page cache that tables which it writes hold, bytes.
+    pub outputs_cached_bytes: u64,
 }
 
 /// A line of `/proc/diskstats`.
@@ -93,8 +97,14 @@ impl Sampler {
         }
     }
 
-    /// Reads everything once. What cannot be read stays 0.
-    pub fn sample(&self, cgroup: Option<&Cgroup>) -> Sample {
+    /// Reads everything once; what the tables hold of the page cache, the caller knows. What
+    /// cannot be read stays 0.
+    pub fn sample(
+        &self,
+        cgroup: Option<&Cgroup>,
+        inputs_cached_bytes: u64,
+        outputs_cached_bytes: u64,
+    ) -> Sample {
         let statistics = cgroup.and_then(|cgroup| cgroup.memory_statistics().ok());
         let system = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         let of_cgroup = |name: &str| statistics.as_ref().and_then(|text| value_of(text, name));
@@ -125,6 +135,8 @@ impl Sampler {
                 .as_ref()
                 .and_then(|number| device_of(&fs::read_to_string("/proc/diskstats").ok()?, number))
                 .unwrap_or_default(),
+            inputs_cached_bytes,
+            outputs_cached_bytes,
         }
     }
 }
@@ -207,6 +219,10 @@ pub struct Rates {
     pub active_file_mib: f64,
     /// Both lists of file pages at the end, MiB.
     pub page_cache_mib: f64,
+    /// What the compaction's inputs hold of it at the end, MiB.
+    pub inputs_cached_mib: f64,
+    /// What its outputs hold of it at the end, MiB.
+    pub outputs_cached_mib: f64,
 }
 
 impl Rates {
@@ -241,6 +257,8 @@ impl Rates {
             utilisation_percent: delta(from.busy_ms, to.busy_ms) / 10.0 / seconds,
             active_file_mib: mib(after.active_file_bytes),
             page_cache_mib: mib(after.active_file_bytes + after.inactive_file_bytes),
+            inputs_cached_mib: mib(after.inputs_cached_bytes),
+            outputs_cached_mib: mib(after.outputs_cached_bytes),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Several runs of one mode together: the median of each row and its spread. Percentiles of
 //! different runs are never averaged or merged.
 
-use crate::driver::Phase;
 use crate::measurement::{Percentiles, RunReport};
+use crate::phase::Phase;
 use crate::sampler::Rates;
 
 /// Median, smallest and largest of a figure over the runs.
@@ -76,7 +76,7 @@ const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const RATES: [(&str, Better, OfRates); 13] = [
+const RATES: [(&str, Better, OfRates); 15] = [
     ("refaults/s", Better::Less, |r| r.refaults_per_second),
     ("memory stall µs/s", Better::Less, |r| {
         r.memory_stall_us_per_second
@@ -89,6 +89,12 @@ const RATES: [(&str, Better, OfRates); 13] = [
     }),
     ("active file MiB", Better::Neither, |r| r.active_file_mib),
     ("page cache MiB", Better::Neither, |r| r.page_cache_mib),
+    ("inputs cached MiB", Better::Neither, |r| {
+        r.inputs_cached_mib
+    }),
+    ("outputs cached MiB", Better::Neither, |r| {
+        r.outputs_cached_mib
+    }),
     ("device reads/s", Better::Neither, |r| {
         r.device_reads_per_second
     }),
@@ -128,6 +134,9 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
     });
     row(None, "compaction MiB/s", Better::More, &|run| {
         run.compaction_mib_per_second
+    });
+    row(None, "compaction input MiB/s", Better::More, &|run| {
+        run.compaction_input_mib_per_second
     });
     row(None, "compaction CPU seconds", Better::Less, &|run| {
         run.compaction_cpu_seconds
@@ -180,6 +189,8 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
             &move |run| phase_of(run, &|report| report.dirty_mib_peak),
         );
     }
+    // What an engine's laboratory does not sample.
+    rows.retain(|row| row.modes.iter().any(|spread| spread.max != 0.0));
     rows
 }
 

@@ -1,9 +1,8 @@
 //! The report as one HTML page: no script, no font, no picture from anywhere else.
 
-use super::{losses, row_name, spread};
-use crate::driver::Phase;
-use crate::experiment::{CaseReport, Report};
+use super::{CaseReport, Report, losses, row_name, spread};
 use crate::measurement::{RunReport, Second};
+use crate::phase::Phase;
 use crate::summary::{Spread, Verdict};
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
@@ -54,8 +53,7 @@ pub fn page(report: &Report) -> Result<String> {
          <meta name=\"viewport\" content=\"width=device-width\">\
          <title>Coldstream: compaction tax of {engine}</title><style>{STYLE}</style></head><body>\
          <h1>Compaction tax of {engine}</h1>\
-         <p>Linux {kernel}, {cores} cores, {filesystem}, {device}; MGLRU {mglru}. {keys} keys of \
-         {value} bytes twice, {rate} reads/s; {runs} runs of each mode in turn, \
+         <p>Linux {kernel}, {cores} cores, {filesystem}, {device}; MGLRU {mglru}. {load}; {runs} runs of each mode in turn, \
          medians with the smallest and the largest.</p>",
         engine = escape(&report.engine),
         kernel = escape(&machine.kernel),
@@ -69,9 +67,7 @@ pub fn page(report: &Report) -> Result<String> {
             ))
         ),
         mglru = escape(&machine.multi_generational_lru),
-        keys = report.sizes.keys,
-        value = report.value_bytes,
-        rate = report.reads_per_second,
+        load = escape(&report.load),
         runs = report.runs,
     )?;
     let notes = report.limitations.iter().chain(&machine.reclaimers);
@@ -91,11 +87,9 @@ pub fn page(report: &Report) -> Result<String> {
 fn case_section(page: &mut String, report: &Report, case: &CaseReport) -> Result<()> {
     write!(
         page,
-        "<h2>Hot set: {}</h2><p>{} hot keys, memory limit {} MiB, {} start.</p>",
-        case.case.name(),
-        case.hot_keys,
-        case.limit_bytes >> 20,
-        case.start.name()
+        "<h2>{}</h2><p>{}.</p>",
+        escape(&case.description.title),
+        escape(&case.description.text)
     )?;
     let losses = losses(&case.rows, &report.modes);
     if losses.is_empty() {
@@ -115,6 +109,11 @@ fn case_section(page: &mut String, report: &Report, case: &CaseReport) -> Result
         chart(page, &percentile_curves(report, case, phase)?)?;
     }
     for (title, of) in TIMELINES {
+        let seconds = case.runs.iter().flatten().flat_map(|run| &run.timeline);
+        // What an engine's laboratory does not sample.
+        if seconds.map(of).all(|value| value == 0.0) {
+            continue;
+        }
         chart(page, &timeline(report, case, title, of)?)?;
     }
     table(page, report, case)
@@ -222,7 +221,7 @@ fn median_curve(runs: &[RunReport], phase: Phase) -> Vec<(f64, f64)> {
 
 type OfSecond = fn(&Second) -> f64;
 
-const TIMELINES: [(&str, OfSecond); 5] = [
+const TIMELINES: [(&str, OfSecond); 7] = [
     ("p99 of service time, µs", |second| second.p99_us),
     ("p50 of service time, µs", |second| second.p50_us),
     ("Refaults a second", |second| {
@@ -233,6 +232,13 @@ const TIMELINES: [(&str, OfSecond); 5] = [
     }),
     ("Pages dirtied a second", |second| {
         second.rates.dirty_pages_per_second
+    }),
+    (
+        "Page cache that the compaction's inputs hold, MiB",
+        |second| second.rates.inputs_cached_mib,
+    ),
+    ("Page cache that its outputs hold, MiB", |second| {
+        second.rates.outputs_cached_mib
     }),
 ];
 

@@ -1,9 +1,113 @@
-//! The report's two faces for people; JSON is the report itself.
+//! The report, and its two faces for people; JSON is the report itself.
 
-pub mod html;
-pub mod terminal;
+mod html;
+mod terminal;
 
+use crate::machine::Machine;
+use crate::measurement::RunReport;
 use crate::summary::{Row, Spread, Verdict};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Where the report goes.
+#[derive(Args, Clone, Debug)]
+pub struct OutputArgs {
+    /// Print the report as JSON on standard output instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the report as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json_file: Option<PathBuf>,
+    /// Also write the report as one HTML page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Report {
+    /// Version of Coldstream.
+    pub version: &'static str,
+    /// The machine.
+    pub machine: Machine,
+    /// The database, with its version.
+    pub engine: String,
+    /// Data and load, in one sentence.
+    pub load: String,
+    /// What was asked for, by the names of the command line.
+    pub parameters: serde_json::Value,
+    /// Names of the modes.
+    pub modes: Vec<String>,
+    /// Turns.
+    pub runs: u32,
+    /// What could not be done or measured here.
+    pub limitations: Vec<String>,
+    /// The cases.
+    pub cases: Vec<CaseReport>,
+}
+
+/// What a case is.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct CaseDescription {
+    /// Its name.
+    pub title: String,
+    /// What distinguishes it, with figures, for people.
+    pub text: String,
+    /// The same for programs.
+    pub parameters: serde_json::Value,
+}
+
+/// A case.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct CaseReport {
+    /// What it is.
+    #[serde(flatten)]
+    pub description: CaseDescription,
+    /// Every run, by mode in the order of `Report::modes`.
+    pub runs: Vec<Vec<RunReport>>,
+    /// Medians and spreads.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// Prints and writes it.
+    pub fn publish(&self, output: &OutputArgs) -> Result<()> {
+        let json = || serde_json::to_string_pretty(self).context("encode the report");
+        let write = |path: &Path, text: &str| {
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+            }
+            fs::write(path, text).with_context(|| format!("write {}", path.display()))
+        };
+        if let Some(path) = &output.json_file {
+            write(path, &json()?)?;
+        }
+        if let Some(path) = &output.html {
+            write(path, &html::page(self)?)?;
+            eprintln!("lab: report written to {}", path.display());
+        }
+        let mut standard = std::io::stdout().lock();
+        let text = if output.json {
+            json()?
+        } else {
+            let coloured = standard.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            terminal::table(self, coloured)
+        };
+        writeln!(standard, "{text}").context("standard output")
+    }
+}
+
+/// The lines of a log, as far as there is one.
+pub fn lines(log: &Path) -> Vec<String> {
+    fs::read_to_string(log)
+        .unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
 
 /// A figure with three significant digits.
 fn figure(value: f64) -> String {

@@ -1,7 +1,6 @@
 //! The report as a table in the terminal.
 
-use super::{figure, losses, row_name, spread};
-use crate::experiment::{CaseReport, Report};
+use super::{CaseReport, Report, figure, losses, row_name, spread};
 use crate::summary::Verdict;
 use std::fmt::Write;
 
@@ -28,17 +27,10 @@ pub fn table(report: &Report, coloured: bool) -> String {
         machine.filesystem,
         machine.multi_generational_lru
     );
-    let load = match report.update_mib_per_second {
-        0 => format!(
-            "one compaction of everything at {} MiB/s",
-            report.compaction_mib_per_second
-        ),
-        rate => format!("continuous compaction by {rate} MiB/s of updates"),
-    };
     let _ = writeln!(
         text,
-        "{} keys of {} bytes twice, {} reads/s, {load}; {} runs in turn: median (min–max)",
-        report.sizes.keys, report.value_bytes, report.reads_per_second, report.runs
+        "{}; {} runs in turn: median (min–max)",
+        report.load, report.runs
     );
     for case in &report.cases {
         case_table(&mut text, report, case, coloured);
@@ -60,13 +52,7 @@ fn case_table(text: &mut String, report: &Report, case: &CaseReport, coloured: b
             text.to_string()
         }
     };
-    let title = format!(
-        "{}: {} hot keys, limit {} MiB, {} start",
-        case.case.name(),
-        case.hot_keys,
-        case.limit_bytes >> 20,
-        case.start.name()
-    );
+    let title = format!("{}: {}", case.description.title, case.description.text);
     let _ = writeln!(text, "\n{}", paint(&title, BOLD));
     let names: Vec<String> = case.rows.iter().map(row_name).collect();
     let cells: Vec<Vec<String>> = case

@@ -1,8 +1,8 @@
 //! The data set: loaded once, copied for every run by hard links. Tables never change after
 //! they were written; what the engine does change is copied.
 
-use crate::arguments::RocksDbArgs;
-use crate::driver::{Driver, base_options};
+use super::arguments::RocksDbArgs;
+use super::driver::{Driver, base_options};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};

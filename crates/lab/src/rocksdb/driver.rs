@@ -1,11 +1,15 @@
 //! The load driver as a child process: started in its cgroup, with its preload library, and
 //! read record by record.
 
-use crate::arguments::{HotLayout, RocksDbArgs, Start};
+use super::arguments::{HotLayout, RocksDbArgs, Start};
+use super::dataset::SORTED_RUNS;
+use super::mode::Mode;
 use crate::cgroup::Cgroup;
-use crate::dataset::SORTED_RUNS;
+use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
-use crate::mode::Mode;
+use crate::library::{beside_us, canonical};
+use crate::phase::{Event, Phase};
+use crate::workplace::Next;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
 use std::io::Read;
@@ -20,84 +24,6 @@ const WRONG_VALUE: i32 = 4;
 
 /// Bytes of a record on the driver's standard output (`struct Record` in `driver.cc`).
 const RECORD_BYTES: usize = 32;
-
-/// A phase of a run, as the driver numbers them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// After the start; not counted.
-    WarmUp,
-    /// No compaction.
-    Idle,
-    /// From its start to the publication of its output.
-    Compaction,
-    /// The output has taken the place of the inputs.
-    After,
-    /// Over.
-    End,
-}
-
-impl Phase {
-    /// The phases that are counted.
-    pub const COUNTED: [Phase; 3] = [Phase::Idle, Phase::Compaction, Phase::After];
-
-    fn from_number(number: u32) -> Self {
-        match number {
-            0 => Phase::WarmUp,
-            1 => Phase::Idle,
-            2 => Phase::Compaction,
-            3 => Phase::After,
-            _ => Phase::End,
-        }
-    }
-
-    /// As printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::WarmUp => "warm-up",
-            Phase::Idle => "idle",
-            Phase::Compaction => "compaction",
-            Phase::After => "after publication",
-            Phase::End => "end",
-        }
-    }
-}
-
-/// What the driver says. Times are of the monotonic clock, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// One read, in the phase in which it started.
-    Read {
-        /// Its phase.
-        phase: Phase,
-        /// When it was due.
-        intended_ns: u64,
-        /// When it started.
-        start_ns: u64,
-        /// When it had ended.
-        end_ns: u64,
-    },
-    /// A phase begins.
-    Phase {
-        /// Which.
-        phase: Phase,
-        /// When.
-        at_ns: u64,
-        /// CPU time of the driver's process until then, user and system.
-        process_cpu_ns: u64,
-        /// The part of it that the threads which make the load have spent.
-        load_cpu_ns: u64,
-    },
-    /// What the compaction has read and written, by the engine's own count.
-    Compacted {
-        /// Bytes read.
-        read_bytes: u64,
-        /// Bytes written.
-        written_bytes: u64,
-    },
-    /// All is said.
-    End,
-}
 
 fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
     let word = |at: usize| {
@@ -141,17 +67,6 @@ pub fn base_options(arguments: &RocksDbArgs) -> String {
         options.push_str(arguments.engine_options.trim_matches(';'));
     }
     options
-}
-
-/// Finds `name` beside this executable.
-fn beside_us(name: &str) -> Option<PathBuf> {
-    let executable = std::env::current_exe().ok()?;
-    executable
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|directory| directory.join(name))
-        .find(|path| path.exists())
 }
 
 /// The driver's executable and the libraries that it may be given.
@@ -200,7 +115,7 @@ impl Driver {
         let needed = arguments
             .modes
             .iter()
-            .any(|mode| matches!(mode, Mode::Coldstream { .. }));
+            .any(|mode| matches!(mode, Mode::Coldstream(_)));
         if needed
             && !coldstream_library
                 .as_ref()
@@ -263,24 +178,20 @@ impl Driver {
             .arg("if [ -n \"$0\" ]; then echo $$ > \"$0\" || exit 3; fi; exec \"$@\"")
             .arg(cgroup.map(Cgroup::processes_file).unwrap_or_default());
         // Only the driver gets the library, not the shell.
-        let library = match setup.mode {
-            Mode::Coldstream { .. } => self.coldstream_library.as_deref(),
-            Mode::Preload(path) => Some(path.as_path()),
-            Mode::Buffered | Mode::OwnDirect { .. } => None,
-        };
-        if let Some(library) = library {
-            let library =
-                fs::canonicalize(library).with_context(|| format!("{}", library.display()))?;
-            command
-                .arg("env")
-                .arg(format!("LD_PRELOAD={}", library.display()));
-        }
-        if let Mode::Coldstream { reads, writes } = setup.mode {
-            command
-                .arg("COLDSTREAM_PROFILE=rocksdb")
-                .arg(format!("COLDSTREAM_READS={}", reads.name()))
-                .arg(format!("COLDSTREAM_WRITES={}", writes.name()))
-                .arg(format!("COLDSTREAM_LOG={}", setup.log.display()));
+        match (setup.mode, &self.coldstream_library) {
+            (Mode::Coldstream(treatments), Some(library)) => {
+                let library = canonical(library)?;
+                command
+                    .arg("env")
+                    .args(treatments.environment("rocksdb", &library, setup.log));
+            }
+            (Mode::Preload(path), _) => {
+                let library = canonical(path)?;
+                command
+                    .arg("env")
+                    .arg(format!("LD_PRELOAD={}", library.display()));
+            }
+            _ => {}
         }
         let numbers: [(&str, f64); 13] = [
             ("--keys", sizes.keys as f64),
@@ -350,30 +261,6 @@ pub struct Running {
     child: Child,
 }
 
-/// Why a driver ended badly.
-#[derive(Debug)]
-pub struct WrongValue(pub String);
-
-impl std::fmt::Display for WrongValue {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for WrongValue {}
-
-/// Somebody interrupted.
-#[derive(Debug)]
-pub struct Interrupted;
-
-impl std::fmt::Display for Interrupted {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("interrupted")
-    }
-}
-
-impl std::error::Error for Interrupted {}
-
 impl Running {
     /// Waits for its end; an interrupt ends it at once.
     pub fn finish(mut self) -> Result<()> {
@@ -415,17 +302,6 @@ impl Running {
             Err(RecvTimeoutError::Disconnected) => Ok(Next::Over),
         }
     }
-}
-
-/// What came of waiting for an event.
-#[derive(Debug)]
-pub enum Next {
-    /// An event.
-    Event(Event),
-    /// None within the time.
-    Nothing,
-    /// There will be no more.
-    Over,
 }
 
 impl Drop for Running {

@@ -1,6 +1,7 @@
 //! What `coldstream lab rocksdb` can be asked.
 
-use crate::mode::Mode;
+use super::mode::Mode;
+use crate::report::OutputArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -179,15 +180,9 @@ pub struct RocksDbArgs {
     /// Keep the data set for the next time
     #[arg(long)]
     pub keep: bool,
-    /// Print the report as JSON on standard output instead of the table
-    #[arg(long)]
-    pub json: bool,
-    /// Also write the report as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json_file: Option<PathBuf>,
-    /// Also write the report as one HTML page that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    /// Where the report goes
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// The figures that the presets leave open, settled.
@@ -273,6 +268,7 @@ mod tests {
 
     #[derive(Parser)]
     struct Command {
+        /// Where the report goes
         #[command(flatten)]
         arguments: RocksDbArgs,
     }

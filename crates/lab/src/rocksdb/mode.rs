@@ -1,6 +1,6 @@
 //! What is compared: the engine as it is, its own switches, Coldstream, other preload libraries.
 
-use coldstream_policy::ReadTreatment;
+use crate::treatments::Treatments;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -17,12 +17,7 @@ pub enum Mode {
         writes: bool,
     },
     /// Coldstream.
-    Coldstream {
-        /// `COLDSTREAM_READS`.
-        reads: ReadTreatment,
-        /// `COLDSTREAM_WRITES`, which has the same names.
-        writes: ReadTreatment,
-    },
+    Coldstream(Treatments),
     /// Another preload library.
     Preload(PathBuf),
 }
@@ -52,21 +47,9 @@ impl FromStr for Mode {
                 reads: true,
                 writes: true,
             },
-            "coldstream" => Mode::Coldstream {
-                reads: ReadTreatment::Auto,
-                writes: ReadTreatment::Auto,
-            },
-            _ => match text.split_once(':') {
-                Some(("coldstream", treatments)) => {
-                    let (reads, writes) =
-                        treatments.split_once('+').unwrap_or((treatments, "auto"));
-                    Mode::Coldstream {
-                        reads: ReadTreatment::from_name(reads).ok_or_else(unknown)?,
-                        writes: ReadTreatment::from_name(writes).ok_or_else(unknown)?,
-                    }
-                }
-                Some(("preload", path)) if !path.is_empty() => Mode::Preload(path.into()),
-                _ => return Err(unknown()),
+            _ => match text.strip_prefix("preload:") {
+                Some(path) if !path.is_empty() => Mode::Preload(path.into()),
+                _ => Mode::Coldstream(Treatments::from_name(text).ok_or_else(unknown)?),
             },
         })
     }
@@ -81,11 +64,7 @@ impl std::fmt::Display for Mode {
                 (true, false) => "direct-reads",
                 (false, _) => "direct-writes",
             }),
-            Mode::Coldstream { reads, writes } => formatter.pad(&match (reads, writes) {
-                (ReadTreatment::Auto, ReadTreatment::Auto) => "coldstream".to_owned(),
-                (reads, ReadTreatment::Auto) => format!("coldstream:{}", reads.name()),
-                (reads, writes) => format!("coldstream:{}+{}", reads.name(), writes.name()),
-            }),
+            Mode::Coldstream(treatments) => treatments.fmt(formatter),
             Mode::Preload(path) => formatter.pad(&format!("preload:{}", path.display())),
         }
     }
@@ -133,24 +112,9 @@ mod tests {
             "direct",
             "coldstream:",
             "coldstream:fast",
-            "coldstream:direct+",
-            "coldstream:+direct",
-            "coldstream:direct+fast",
-            "coldstream:direct+direct+direct",
             "preload:",
         ] {
             assert!(wrong.parse::<Mode>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn what_is_left_out_is_auto() {
-        for (name, short) in [
-            ("coldstream:auto", "coldstream"),
-            ("coldstream:auto+auto", "coldstream"),
-            ("coldstream:direct+auto", "coldstream:direct"),
-        ] {
-            assert_eq!(name.parse::<Mode>().unwrap().to_string(), short);
         }
     }
 

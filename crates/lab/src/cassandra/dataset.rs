@@ -1,0 +1,293 @@
+//! The data set: written once by Cassandra's own SSTable writer, imported once into a node of each
+//! release, and copied for every run by hard links. SSTables never change after they were written;
+//! everything else is copied.
+
+use super::arguments::{CassandraArgs, Format};
+use super::load::Load;
+use anyhow::{Context, Result, bail};
+use coldstream_nodes::{Distribution, Launch, Node, Settings, SstableFormat};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const WRITER: &str = include_str!("WriteTables.java");
+
+/// A major compaction reads so many SSTables and writes one.
+pub const SSTABLES: u64 = 2;
+
+/// Keyspace of both tables.
+pub const KEYSPACE: &str = "coldstream";
+/// The table that is compacted.
+pub const COMPACTED: &str = "compacted";
+/// The table beside it: as large, in one SSTable.
+pub const BESIDE: &str = "beside";
+
+/// A loopback address of the laboratory's own.
+pub const ADDRESS: &str = "127.76.0.1";
+
+fn create_table(arguments: &CassandraArgs, table: &str) -> String {
+    let compression = match arguments.chunk_kib {
+        0 => "{'enabled': 'false'}".to_owned(),
+        kib => format!("{{'class': 'LZ4Compressor', 'chunk_length_in_kb': '{kib}'}}"),
+    };
+    format!(
+        "CREATE TABLE {KEYSPACE}.{table} (key bigint PRIMARY KEY, value blob) WITH compression = \
+         {compression} AND compaction = {{'class': 'SizeTieredCompactionStrategy', 'enabled': \
+         'false'}}"
+    )
+}
+
+/// What a node's configuration is in every mode, less what the mode changes.
+pub fn settings(arguments: &CassandraArgs) -> Settings {
+    Settings {
+        heap_mib: arguments.heap_mib,
+        compaction_mib_per_second: arguments.compaction_mib_per_second,
+        format: match arguments.format {
+            Format::Big => SstableFormat::Big,
+            Format::Bti => SstableFormat::Bti,
+        },
+        ..Settings::default()
+    }
+}
+
+/// A node's directory with the data set in it, complete; removed when dropped unless kept.
+#[derive(Debug)]
+pub struct Template {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Template {
+    /// Takes the one for these parameters and this release, making it if it is not there; the
+    /// SSTables are written by `oldest`, so that every release can import them.
+    pub fn prepare(
+        arguments: &CassandraArgs,
+        distribution: &Distribution,
+        oldest: &Distribution,
+        work_dir: &Path,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self> {
+        let name = format!(
+            "{}x{}-chunk{}",
+            arguments.sizes().keys,
+            arguments.value_bytes,
+            arguments.chunk_kib
+        );
+        let format = match arguments.format {
+            Format::Big => "big",
+            Format::Bti => "bti",
+        };
+        let path = work_dir.join(format!("node-{name}-{format}-{}", distribution.version()));
+        let template = Self {
+            path,
+            keep: arguments.keep,
+        };
+        if template.path.join("COMPLETE").exists() {
+            return Ok(template);
+        }
+        let dataset = work_dir.join(format!("sstables-{name}-{}", oldest.version()));
+        for (table, sstables) in [(COMPACTED, SSTABLES), (BESIDE, 1)] {
+            write_sstables(arguments, oldest, &dataset, table, sstables, progress)?;
+        }
+        progress(&format!("importing into Cassandra {}", distribution.version()));
+        template.import(arguments, distribution, &dataset)?;
+        fs::write(template.path.join("COMPLETE"), "")?;
+        Ok(template)
+    }
+
+    fn import(
+        &self,
+        arguments: &CassandraArgs,
+        distribution: &Distribution,
+        dataset: &Path,
+    ) -> Result<()> {
+        let _ = fs::remove_dir_all(&self.path);
+        let mut node = Node::start(
+            distribution,
+            &settings(arguments),
+            &self.path,
+            ADDRESS,
+            ADDRESS,
+            &Launch::default(),
+        )?;
+        let load = Load::connect(&node.cql())?;
+        load.execute(&format!(
+            "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
+             'replication_factor': 1}}"
+        ))?;
+        for table in [COMPACTED, BESIDE] {
+            load.execute(&create_table(arguments, table))?;
+            let source = dataset.join(table);
+            for sstable in fs::read_dir(&source).with_context(|| source.display().to_string())? {
+                // Importing moves the files: links of our own.
+                let links = self.path.join("import");
+                link_files(&sstable?.path(), &links)?;
+                node.nodetool()
+                    .run(&["import", KEYSPACE, table, &links.display().to_string()])?;
+                fs::remove_dir_all(&links)?;
+            }
+        }
+        if arguments.format == Format::Bti {
+            // In the format of the data set until they are written anew.
+            for table in [COMPACTED, BESIDE] {
+                node.nodetool()
+                    .run(&["upgradesstables", "-a", KEYSPACE, table])?;
+            }
+        }
+        drop(load);
+        Ok(node.stop()?)
+    }
+
+    /// A copy that a node may change, removed when dropped; nothing of its tables is in the page
+    /// cache.
+    pub fn copy(&self, work_dir: &Path) -> Result<NodeCopy> {
+        let copy = NodeCopy {
+            path: work_dir.join("run"),
+        };
+        let _ = fs::remove_dir_all(&copy.path);
+        copy_directory(&self.path, &copy.path)?;
+        for table in [COMPACTED, BESIDE] {
+            let directory = table_directory(&copy.path, table)?;
+            for file in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+                let file = file?;
+                if file.file_type()?.is_file() {
+                    drop_from_page_cache(&file.path())?;
+                }
+            }
+        }
+        Ok(copy)
+    }
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// A run's own node directory.
+#[derive(Debug)]
+pub struct NodeCopy {
+    path: PathBuf,
+}
+
+impl NodeCopy {
+    /// Where.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for NodeCopy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// `data/KEYSPACE/TABLE-ID` of a node's directory.
+pub fn table_directory(node: &Path, table: &str) -> Result<PathBuf> {
+    let keyspace = node.join("data").join(KEYSPACE);
+    let entries = fs::read_dir(&keyspace).with_context(|| keyspace.display().to_string())?;
+    let prefix = format!("{table}-");
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+        })
+        .with_context(|| format!("no table {table} in {}", keyspace.display()))
+}
+
+fn write_sstables(
+    arguments: &CassandraArgs,
+    distribution: &Distribution,
+    dataset: &Path,
+    table: &str,
+    sstables: u64,
+    progress: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let directory = dataset.join(table);
+    if directory.exists() {
+        return Ok(());
+    }
+    let keys = arguments.sizes().keys;
+    progress(&format!(
+        "writing {keys} keys of {} bytes into {sstables} SSTables with Cassandra {}",
+        arguments.value_bytes,
+        distribution.version()
+    ));
+    let partial = dataset.join(format!("{table}.partial"));
+    let _ = fs::remove_dir_all(&partial);
+    fs::create_dir_all(&partial).with_context(|| partial.display().to_string())?;
+    let source = partial.join("WriteTables.java");
+    fs::write(&source, WRITER).with_context(|| source.display().to_string())?;
+    let output = distribution
+        .java()
+        .arg("-Xmx1g")
+        .arg(&source)
+        .arg(&partial)
+        .args([&sstables, &keys, &arguments.value_bytes].map(u64::to_string))
+        .arg(create_table(arguments, table))
+        .arg(format!(
+            "INSERT INTO {KEYSPACE}.{table} (key, value) VALUES (?, ?)"
+        ))
+        .current_dir(&partial)
+        .output()
+        .context("start java")?;
+    if !output.status.success() {
+        bail!(
+            "Cassandra's SSTable writer ended with {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    fs::remove_file(&source)?;
+    // What the writer itself left beside the SSTables is no SSTable.
+    for entry in fs::read_dir(&partial)?.flatten() {
+        if entry.file_name().to_string_lossy().parse::<u64>().is_err() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    fs::rename(&partial, &directory).with_context(|| directory.display().to_string())
+}
+
+fn link_files(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        fs::hard_link(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Copies a directory; components of SSTables become hard links.
+fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_directory(&source, &target)?;
+            continue;
+        }
+        let is_component = source.extension().is_some_and(|extension| extension == "db");
+        // Nodes rewrite statistics in place of the old ones, by another file of the same name.
+        if is_component {
+            fs::hard_link(&source, &target)
+        } else {
+            fs::copy(&source, &target).map(|_| ())
+        }
+        .with_context(|| format!("{} to {}", source.display(), target.display()))?;
+    }
+    Ok(())
+}
+
+/// Drops what is clean of a file; `sync` before, since what is dirty stays.
+fn drop_from_page_cache(path: &Path) -> Result<()> {
+    let file = fs::File::open(path).with_context(|| path.display().to_string())?;
+    file.sync_all().with_context(|| path.display().to_string())?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
+        .with_context(|| path.display().to_string())
+}

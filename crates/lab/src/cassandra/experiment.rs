@@ -1,0 +1,358 @@
+//! The plan and its execution: the modes in turn, run by run.
+
+use super::arguments::{CassandraArgs, HotPlace};
+use super::dataset::{ADDRESS, BESIDE, COMPACTED, KEYSPACE, Template, settings, table_directory};
+use super::load::{Baton, Load, Plan};
+use super::mode::{Mode, Way};
+use super::tables::Tables;
+use crate::error::{Interrupted, LabError};
+use crate::interrupt;
+use crate::library::{beside_us, canonical};
+use crate::measurement::{Measurement, RunReport};
+use crate::phase::{Event, Phase};
+use crate::report::{self, CaseDescription, Report};
+use crate::sampler::now_ns;
+use crate::workplace::{Next, Workplace};
+use anyhow::{Context, Result, bail};
+use coldstream_nodes::{Distribution, Launch, Node, Nodetool, Version};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Measures, prints and writes the report.
+///
+/// # Errors
+/// See [`LabError`].
+pub fn run(arguments: &CassandraArgs) -> Result<(), LabError> {
+    interrupt::watch();
+    measure(arguments)?.publish(&arguments.output)?;
+    Ok(())
+}
+
+/// A release and its node directory with the data set.
+struct Prepared {
+    distribution: Distribution,
+    template: Template,
+}
+
+fn measure(arguments: &CassandraArgs) -> Result<Report> {
+    if arguments.modes.is_empty() {
+        bail!("nothing to measure: give at least one of --modes");
+    }
+    let library = find_library(arguments)?;
+    let mut place = Workplace::open(
+        &arguments.work_dir,
+        arguments.keep,
+        arguments.read_ahead_kb,
+    )?;
+    let prepared = prepare(arguments, &mut place)?;
+    let sizes = arguments.sizes();
+    let mib = |bytes: u64| bytes >> 20;
+    let load = format!(
+        "{} keys of {} bytes, chunks of {} KiB, {} reads/s of {} keys {} the compacted table; \
+         major compaction at {}",
+        sizes.keys,
+        arguments.value_bytes,
+        arguments.chunk_kib,
+        arguments.reads_per_second,
+        sizes.hot_keys,
+        arguments.hot.name(),
+        match arguments.compaction_mib_per_second {
+            0 => "full speed".to_owned(),
+            rate => format!("{rate} MiB/s"),
+        }
+    );
+    let case = CaseDescription {
+        title: "major compaction".into(),
+        text: format!(
+            "limit {} MiB, heap {} MiB, cold start",
+            mib(sizes.memory_bytes),
+            arguments.heap_mib
+        ),
+        parameters: json!({ "limit_bytes": sizes.memory_bytes, "heap_mib": arguments.heap_mib }),
+    };
+    let case = place.case(
+        case,
+        &arguments.modes,
+        arguments.runs,
+        |place, title, mode, turn| {
+            let prepared = &prepared[&mode.version];
+            one_run(arguments, place, prepared, library.as_ref(), title, mode, turn)
+        },
+    )?;
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION"),
+        engine: "Apache Cassandra".into(),
+        load,
+        parameters: json!({
+            "sizes": sizes,
+            "value_bytes": arguments.value_bytes,
+            "chunk_kib": arguments.chunk_kib,
+            "format": arguments.format,
+            "hot": arguments.hot,
+            "reads_per_second": arguments.reads_per_second,
+            "compaction_mib_per_second": arguments.compaction_mib_per_second,
+        }),
+        modes: arguments.modes.iter().map(Mode::to_string).collect(),
+        runs: arguments.runs,
+        limitations: std::mem::take(&mut place.limitations),
+        machine: place.machine.clone(),
+        cases: vec![case],
+    })
+}
+
+fn find_library(arguments: &CassandraArgs) -> Result<Option<PathBuf>> {
+    for mode in &arguments.modes {
+        if let Way::Preload(path) = &mode.way
+            && !path.exists()
+        {
+            bail!("mode {mode}: {} does not exist", path.display());
+        }
+    }
+    let wanted = |mode: &Mode| matches!(mode.way, Way::Coldstream(_));
+    if !arguments.modes.iter().any(wanted) {
+        return Ok(None);
+    }
+    let found = arguments
+        .coldstream_library
+        .clone()
+        .or_else(|| beside_us("libcoldstream.so"))
+        .filter(|path| path.exists());
+    let Some(library) = found else {
+        bail!(
+            "libcoldstream.so is not beside this program: build it with `make build`, or name it \
+             with --coldstream-library"
+        );
+    };
+    Ok(Some(canonical(&library)?))
+}
+
+fn prepare(
+    arguments: &CassandraArgs,
+    place: &mut Workplace,
+) -> Result<BTreeMap<Version, Prepared>> {
+    let cache = arguments
+        .releases
+        .clone()
+        .unwrap_or_else(Distribution::default_cache);
+    let mut distributions = BTreeMap::new();
+    for mode in &arguments.modes {
+        if !distributions.contains_key(&mode.version) {
+            let obtained = Distribution::obtain(mode.version, &cache, &mut |text| {
+                place.progress.line(text);
+            })?;
+            distributions.insert(mode.version, obtained);
+        }
+    }
+    let oldest = distributions.values().next().context("no release")?.clone();
+    let work_dir = place.directory().to_path_buf();
+    let mut prepared = BTreeMap::new();
+    for (version, distribution) in distributions {
+        let template =
+            Template::prepare(arguments, &distribution, &oldest, &work_dir, &mut |text| {
+                place.progress.line(text);
+            })?;
+        prepared.insert(
+            version,
+            Prepared {
+                distribution,
+                template,
+            },
+        );
+    }
+    Ok(prepared)
+}
+
+fn one_run(
+    arguments: &CassandraArgs,
+    place: &mut Workplace,
+    prepared: &Prepared,
+    library: Option<&PathBuf>,
+    title: &str,
+    mode: &Mode,
+    turn: u32,
+) -> Result<RunReport> {
+    let sizes = arguments.sizes();
+    let directory = prepared.template.copy(place.directory())?;
+    let _no_readahead = match mode.way {
+        Way::NoReadahead => place.set_read_ahead(0),
+        _ => None,
+    };
+    let cgroup = place.cgroup(sizes.memory_bytes);
+    let log = place.log_file()?;
+    let mut settings = settings(arguments);
+    let mut launch = Launch {
+        cgroup_processes: cgroup.as_ref().map(|cgroup| cgroup.processes_file()),
+        ..Launch::default()
+    };
+    let with = |environment: Vec<String>| {
+        let words = std::iter::once("env".to_owned()).chain(environment);
+        words.map(Into::into).collect()
+    };
+    match (&mode.way, library) {
+        (Way::OwnDirect { reads, writes }, _) => {
+            settings.own_direct_reads = *reads;
+            settings.own_direct_writes = *writes;
+        }
+        (Way::Coldstream(treatments), Some(library)) => {
+            launch.prefix = with(treatments.environment("cassandra", library, log.path()));
+        }
+        (Way::Preload(path), _) => {
+            launch.prefix = with(vec![format!("LD_PRELOAD={}", canonical(path)?.display())]);
+        }
+        _ => {}
+    }
+    let mut node = Node::start(
+        &prepared.distribution,
+        &settings,
+        directory.path(),
+        ADDRESS,
+        ADDRESS,
+        &launch,
+    )?;
+    let mut tables = Tables::watch(table_directory(directory.path(), COMPACTED)?);
+    let load = Load::connect(&node.cql())?;
+    let table = match arguments.hot {
+        HotPlace::Inside => COMPACTED,
+        HotPlace::Beside => BESIDE,
+    };
+    let statement = load.prepare(&format!("{KEYSPACE}.{table}"))?;
+    let plan = Plan {
+        keys: sizes.keys,
+        hot_keys: sizes.hot_keys,
+        value_bytes: arguments.value_bytes,
+        reads_per_second: arguments.reads_per_second,
+        seed: turn,
+    };
+    let baton = Arc::new(Baton::new());
+    let (send, events) = channel();
+    let process = node.process_id();
+    let mut measurement = Measurement::new(0);
+    std::thread::scope(|scope| {
+        let readers = send.clone();
+        scope.spawn({
+            let (load, statement, plan, baton) = (&load, &statement, &plan, Arc::clone(&baton));
+            let rate = arguments.first_reads_per_second;
+            move || load.run(statement, plan, rate, &baton, &readers)
+        });
+        let conductor = Conductor {
+            arguments,
+            nodetool: node.nodetool(),
+            process,
+            baton: &baton,
+            events: send,
+        };
+        scope.spawn(move || conductor.conduct());
+        let recorded = place.record(
+            title,
+            cgroup.as_ref(),
+            &mut measurement,
+            |wait| next(&events, &baton, wait),
+            || tables.cached_bytes(),
+        );
+        baton.end();
+        if recorded.is_err() {
+            // Whoever waits for the node gets an error instead of an answer.
+            kill(process);
+        }
+        recorded
+    })?;
+    drop(load);
+    node.stop()?;
+    let (read_bytes, written_bytes) = tables.bytes();
+    measurement.take(Event::Compacted {
+        read_bytes,
+        written_bytes,
+    });
+    measurement
+        .report(report::lines(log.path()))
+        .context("the run ended before all phases were over")
+}
+
+fn kill(process: u32) {
+    if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(process, Signal::KILL);
+    }
+}
+
+fn next(events: &Receiver<Result<Event>>, baton: &Baton, wait: Duration) -> Result<Next> {
+    if interrupt::is_requested() {
+        return Err(Interrupted.into());
+    }
+    match events.recv_timeout(wait) {
+        Ok(event) => Ok(Next::Event(event?)),
+        Err(RecvTimeoutError::Timeout) if baton.is_over() => Ok(Next::Over),
+        Err(RecvTimeoutError::Timeout) => Ok(Next::Nothing),
+        Err(RecvTimeoutError::Disconnected) => Ok(Next::Over),
+    }
+}
+
+/// Leads a run through its phases.
+struct Conductor<'a> {
+    arguments: &'a CassandraArgs,
+    nodetool: &'a mut Nodetool,
+    process: u32,
+    baton: &'a Baton,
+    events: Sender<Result<Event>>,
+}
+
+impl Conductor<'_> {
+    fn conduct(mut self) {
+        if let Err(error) = self.phases() {
+            let _ = self.events.send(Err(error));
+        }
+        self.baton.end();
+    }
+
+    fn phases(&mut self) -> Result<()> {
+        let sizes = self.arguments.sizes();
+        let first = sizes.hot_keys / self.arguments.first_reads_per_second.max(1) + 1;
+        self.begin(Phase::WarmUp);
+        // Loads what the command needs, so that the compaction's start does not.
+        self.nodetool.run(&["compactionstats"])?;
+        self.wait(first + sizes.warm_up_seconds);
+        self.begin(Phase::Idle);
+        self.wait(sizes.idle_seconds);
+        self.begin(Phase::Compaction);
+        self.nodetool.run(&["compact", KEYSPACE, COMPACTED])?;
+        self.begin(Phase::After);
+        self.wait(sizes.after_seconds);
+        self.begin(Phase::End);
+        Ok(())
+    }
+
+    fn begin(&self, phase: Phase) {
+        self.baton.begin(phase);
+        let _ = self.events.send(Ok(Event::Phase {
+            phase,
+            at_ns: now_ns(),
+            process_cpu_ns: cpu_ns(self.process),
+            // The load is made by another process.
+            load_cpu_ns: 0,
+        }));
+    }
+
+    fn wait(&self, seconds: u64) {
+        let until = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < until && !self.baton.is_over() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// CPU time of a process, user and system (`proc_pid_stat(5)`, fields 14 and 15, in ticks of
+/// 10 ms on every architecture that Linux supports here).
+fn cpu_ns(process: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = text
+        .rsplit_once(')')
+        .map(|(_, rest)| rest.split_whitespace().collect())
+        .unwrap_or_default();
+    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
+    (ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)) * 10_000_000
+}

@@ -1,0 +1,122 @@
+//! What is compared: releases of Cassandra as they are, 6.0's own direct modes, Coldstream, other
+//! preload libraries.
+
+use crate::treatments::Treatments;
+use coldstream_nodes::Version;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// One way to run a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// The release.
+    pub version: Version,
+    /// The way.
+    pub way: Way,
+}
+
+/// How a release is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As it is.
+    Stock,
+    /// As it is, on a device that does not read ahead.
+    NoReadahead,
+    /// With its own direct I/O; from 6.0 on.
+    OwnDirect {
+        /// `compaction_read_disk_access_mode: direct`.
+        reads: bool,
+        /// `background_write_disk_access_mode: direct`.
+        writes: bool,
+    },
+    /// Under Coldstream.
+    Coldstream(Treatments),
+    /// Under another preload library.
+    Preload(PathBuf),
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unknown = || {
+            format!(
+                "\"{text}\": use VERSION/WAY, where WAY is stock, no-readahead, direct-reads, \
+                 direct-writes or direct-reads-writes (6.0), coldstream, coldstream:READS, \
+                 coldstream:READS+WRITES or preload:PATH"
+            )
+        };
+        let (version, way) = text.split_once('/').ok_or_else(unknown)?;
+        let version = version.parse()?;
+        let way = match way {
+            "stock" => Way::Stock,
+            "no-readahead" => Way::NoReadahead,
+            "direct-reads" | "direct-writes" | "direct-reads-writes" => Way::OwnDirect {
+                reads: way.contains("reads"),
+                writes: way.contains("writes"),
+            },
+            _ => match way.strip_prefix("preload:") {
+                Some(path) if !path.is_empty() => Way::Preload(path.into()),
+                _ => Way::Coldstream(Treatments::from_name(way).ok_or_else(unknown)?),
+            },
+        };
+        if matches!(way, Way::OwnDirect { .. }) && version < Version::V6_0 {
+            return Err(format!(
+                "\"{text}\": Cassandra {version} has no direct I/O of its own; 6.0-alpha2 has"
+            ));
+        }
+        Ok(Self { version, way })
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let way = match &self.way {
+            Way::Stock => "stock".into(),
+            Way::NoReadahead => "no-readahead".into(),
+            Way::OwnDirect { reads, writes } => match (reads, writes) {
+                (true, true) => "direct-reads-writes".into(),
+                (true, false) => "direct-reads".into(),
+                (false, _) => "direct-writes".into(),
+            },
+            Way::Coldstream(treatments) => treatments.to_string(),
+            Way::Preload(path) => format!("preload:{}", path.display()),
+        };
+        formatter.pad(&format!("{}/{way}", self.version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for name in [
+            "4.1.10/stock",
+            "5.0.9/no-readahead",
+            "5.0.9/coldstream",
+            "5.0.9/coldstream:auto+buffered",
+            "6.0-alpha2/direct-reads-writes",
+            "6.0-alpha2/direct-writes",
+            "5.0.9/preload:/a/b.so",
+        ] {
+            assert_eq!(name.parse::<Mode>().unwrap().to_string(), name);
+        }
+        assert_eq!(
+            "5.0/stock".parse::<Mode>().unwrap().to_string(),
+            "5.0.9/stock"
+        );
+        for wrong in [
+            "",
+            "stock",
+            "3.11/stock",
+            "5.0.9/",
+            "5.0.9/direct-reads",
+            "5.0.9/coldstream:fast",
+            "5.0.9/preload:",
+        ] {
+            assert!(wrong.parse::<Mode>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Keys and values of the data set: a value is a function of its key, so that every read can be
+//! checked.
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Clone, Copy, Debug)]
+pub struct SplitMix(pub u64);
+
+impl SplitMix {
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`, nearly uniform for bounds far below 2⁶⁴.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
+
+/// Whether this is the value of that key (`WriteTables.java` writes the same).
+pub fn is_value_of(key: u64, value: &[u8], value_bytes: u64) -> bool {
+    let mut stream = SplitMix(key);
+    value.len() as u64 == value_bytes
+        && value
+            .chunks(8)
+            .all(|chunk| stream.next().to_le_bytes().starts_with(chunk))
+}
+
+/// The hot keys are spread evenly over the key numbers; their tokens scatter them over the tables.
+pub fn hot_key(place: u64, hot_keys: u64, keys: u64) -> u64 {
+    place * keys / hot_keys.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_byte_is_noticed() {
+        let mut stream = SplitMix(7);
+        let mut value: Vec<u8> = (0..3).flat_map(|_| stream.next().to_le_bytes()).collect();
+        value.truncate(20);
+        assert!(is_value_of(7, &value, 20));
+        assert!(!is_value_of(8, &value, 20));
+        assert!(!is_value_of(7, &value[..19], 20));
+        value[19] ^= 1;
+        assert!(!is_value_of(7, &value, 20));
+    }
+
+    #[test]
+    fn hot_keys_are_apart_and_below_the_number_of_keys() {
+        let keys: Vec<u64> = (0..300).map(|place| hot_key(place, 300, 1000)).collect();
+        assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(keys.last() < Some(&1000));
+    }
+}

@@ -1,0 +1,167 @@
+//! The plan and its execution: cases one after another, in each the modes in turn, run by run.
+
+use super::arguments::{RocksDbArgs, Start};
+use super::dataset::Dataset;
+use super::driver::{Driver, Setup};
+use super::mode::Mode;
+use crate::error::LabError;
+use crate::interrupt;
+use crate::measurement::{Measurement, RunReport};
+use crate::report::{self, CaseDescription, Report};
+use crate::workplace::Workplace;
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+
+/// Reads that are answered in less than this came from memory: the device of no machine is as
+/// fast, and no copy out of the page cache as slow.
+const HIT_NS_MAX: u64 = 40_000;
+
+/// Measures, prints and writes the report.
+///
+/// # Errors
+/// See [`LabError`].
+pub fn run(arguments: &RocksDbArgs) -> Result<(), LabError> {
+    interrupt::watch();
+    measure(arguments)?.publish(&arguments.output)?;
+    Ok(())
+}
+
+fn measure(arguments: &RocksDbArgs) -> Result<Report> {
+    if arguments.modes.is_empty() || arguments.cases.is_empty() {
+        bail!("nothing to measure: give at least one of --modes and of --cases");
+    }
+    let driver = Driver::find(arguments)?;
+    let mut place = Workplace::open(&arguments.work_dir, arguments.keep, arguments.read_ahead_kb)?;
+    let work_dir = place.directory().to_path_buf();
+    let dataset = Dataset::prepare(arguments, &driver, &work_dir, &mut |text| {
+        place.progress.line(text);
+    })?;
+    let mut lab = Lab {
+        arguments,
+        driver: &driver,
+        dataset: &dataset,
+        engine: String::new(),
+    };
+    let mut cases = Vec::new();
+    for case in &arguments.cases {
+        let (limit_bytes, hot_keys) = arguments.limit_and_hot_keys(*case);
+        let start = arguments.start_of(*case);
+        let description = CaseDescription {
+            title: case.name().into(),
+            text: format!(
+                "{hot_keys} hot keys, limit {} MiB, {} start",
+                limit_bytes >> 20,
+                start.name()
+            ),
+            parameters: json!({
+                "limit_bytes": limit_bytes,
+                "hot_keys": hot_keys,
+                "start": start,
+            }),
+        };
+        let condition = Condition {
+            limit_bytes,
+            hot_keys,
+            start,
+        };
+        cases.push(place.case(
+            description,
+            &arguments.modes,
+            arguments.runs,
+            |place, title, mode, turn| lab.one_run(place, title, mode, &condition, turn),
+        )?);
+    }
+    let load = match arguments.update_mib_per_second {
+        0 => format!(
+            "one compaction of everything at {} MiB/s",
+            arguments.compaction_mib_per_second
+        ),
+        rate => format!("continuous compaction by {rate} MiB/s of updates"),
+    };
+    let sizes = arguments.sizes();
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION"),
+        engine: lab.engine,
+        load: format!(
+            "{} keys of {} bytes twice, {} reads/s, {load}",
+            sizes.keys, arguments.value_bytes, arguments.reads_per_second
+        ),
+        parameters: json!({
+            "sizes": sizes,
+            "reads_per_second": arguments.reads_per_second,
+            "compaction_mib_per_second": arguments.compaction_mib_per_second,
+            "update_mib_per_second": arguments.update_mib_per_second,
+            "value_bytes": arguments.value_bytes,
+            "hot_layout": arguments.hot_layout,
+        }),
+        modes: arguments.modes.iter().map(Mode::to_string).collect(),
+        runs: arguments.runs,
+        limitations: std::mem::take(&mut place.limitations),
+        machine: place.machine.clone(),
+        cases,
+    })
+}
+
+/// What a case makes of a run.
+struct Condition {
+    limit_bytes: u64,
+    hot_keys: u64,
+    start: Start,
+}
+
+struct Lab<'a> {
+    arguments: &'a RocksDbArgs,
+    driver: &'a Driver,
+    dataset: &'a Dataset,
+    engine: String,
+}
+
+impl Lab<'_> {
+    fn one_run(
+        &mut self,
+        place: &mut Workplace,
+        title: &str,
+        mode: &Mode,
+        condition: &Condition,
+        turn: u32,
+    ) -> Result<RunReport> {
+        let database = self.dataset.copy(place.directory())?;
+        let cgroup = place.cgroup(condition.limit_bytes);
+        let log = place.log_file()?;
+        let setup = Setup {
+            mode,
+            database: database.path(),
+            start: condition.start,
+            hot_keys: condition.hot_keys,
+            seed: turn,
+            log: log.path(),
+        };
+        let (running, events) = self.driver.start(self.arguments, &setup, cgroup.as_ref())?;
+        let mut measurement = Measurement::new(HIT_NS_MAX);
+        place.record(
+            title,
+            cgroup.as_ref(),
+            &mut measurement,
+            |wait| running.next(&events, wait),
+            || (0, 0),
+        )?;
+        running.finish()?;
+        if self.engine.is_empty() {
+            self.engine = engine_version(database.path());
+        }
+        measurement
+            .report(report::lines(log.path()))
+            .context("the run ended before all phases were over")
+    }
+}
+
+/// RocksDB writes its version into the first lines of its log.
+fn engine_version(database: &Path) -> String {
+    fs::read_to_string(database.join("LOG"))
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| Some(line.split_once("RocksDB version: ")?.1.trim().to_owned()))
+        .map_or_else(|| "RocksDB".into(), |version| format!("RocksDB {version}"))
+}

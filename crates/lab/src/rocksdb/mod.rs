@@ -1,0 +1,10 @@
+//! RocksDB, by a load driver in C++ over its C API.
+
+mod arguments;
+mod dataset;
+mod driver;
+mod experiment;
+mod mode;
+
+pub use arguments::{Case, HotLayout, RocksDbArgs, Start};
+pub use experiment::run;

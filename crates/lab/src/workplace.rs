@@ -1,0 +1,198 @@
+//! Where the laboratory works: its directory, the machine, a run's cgroup, and what could not be
+//! done here.
+
+use crate::cgroup::{Cgroup, Version};
+use crate::machine::{Machine, ReadAhead};
+use crate::measurement::{Measurement, RunReport};
+use crate::phase::{Event, Phase};
+use crate::progress::Progress;
+use crate::report::{CaseDescription, CaseReport};
+use crate::sampler::{Sampler, now_ns};
+use crate::summary::rows;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::NamedTempFile;
+
+/// Often enough that a short phase has a mean of what is dirty; a sample takes 0.1 ms.
+const SAMPLE_INTERVAL_NS: u64 = 250_000_000;
+
+/// The work directory and everything around it; the directory goes away with it, if it was made
+/// for it and is not to be kept.
+pub struct Workplace {
+    directory: PathBuf,
+    remove: bool,
+    _read_ahead: Option<ReadAhead>,
+    /// The machine.
+    pub machine: Machine,
+    /// Tells what goes on.
+    pub progress: Progress,
+    /// What could not be done or measured here.
+    pub limitations: Vec<String>,
+}
+
+/// What came of waiting for an event.
+#[derive(Debug)]
+pub enum Next {
+    /// An event.
+    Event(Event),
+    /// None within the time.
+    Nothing,
+    /// There will be no more.
+    Over,
+}
+
+impl Workplace {
+    /// Makes the directory and looks at the machine; sets the device's readahead if asked to.
+    pub fn open(directory: &Path, keep: bool, read_ahead_kb: Option<u64>) -> Result<Self> {
+        let created = !directory.exists();
+        fs::create_dir_all(directory)
+            .with_context(|| format!("make the work directory {}", directory.display()))?;
+        let directory = fs::canonicalize(directory)?;
+        let mut place = Self {
+            remove: created && !keep,
+            _read_ahead: None,
+            machine: Machine::observe(&directory),
+            progress: Progress::new(),
+            limitations: Vec::new(),
+            directory,
+        };
+        if let Some(read_ahead_kb) = read_ahead_kb {
+            place._read_ahead = place.set_read_ahead(read_ahead_kb);
+            if let (Some(_), Some(device)) = (&place._read_ahead, &mut place.machine.device) {
+                device.read_ahead_kb = read_ahead_kb;
+            }
+        }
+        Ok(place)
+    }
+
+    /// Sets the device's readahead until what is returned is dropped; says once why it cannot.
+    pub fn set_read_ahead(&mut self, read_ahead_kb: u64) -> Option<ReadAhead> {
+        let Some(device) = &self.machine.device else {
+            self.limit("readahead: the work directory is on no block device".into());
+            return None;
+        };
+        match ReadAhead::set(device, read_ahead_kb) {
+            Ok(set) => Some(set),
+            Err(error) => {
+                self.limit(format!("readahead of {read_ahead_kb} KiB: {error}"));
+                None
+            }
+        }
+    }
+
+    /// The directory, canonical.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A cgroup for a run; none, and a limitation, where none can be made.
+    pub fn cgroup(&mut self, limit_bytes: u64) -> Option<Cgroup> {
+        match Cgroup::create(limit_bytes) {
+            Ok(cgroup) => {
+                if cgroup.version() == Version::V1 {
+                    self.limit("cgroup version 1: no memory pressure of the database's own".into());
+                }
+                Some(cgroup)
+            }
+            Err(why) => {
+                self.limit(format!(
+                    "the database's memory is not limited ({why}): the page cache is the whole \
+                     machine's, and the cases do not mean what their names say"
+                ));
+                None
+            }
+        }
+    }
+
+    /// A file for what the library says.
+    pub fn log_file(&self) -> Result<NamedTempFile> {
+        tempfile::Builder::new()
+            .prefix("coldstream-log-")
+            .tempfile_in(&self.directory)
+            .context("make a log file")
+    }
+
+    /// Says once what cannot be done here.
+    pub fn limit(&mut self, text: String) {
+        if !self.limitations.contains(&text) {
+            self.progress.line(&text);
+            self.limitations.push(text);
+        }
+    }
+
+    /// Takes a run's events until they are over, and the kernel's counters meanwhile.
+    pub fn record(
+        &mut self,
+        title: &str,
+        cgroup: Option<&Cgroup>,
+        measurement: &mut Measurement,
+        mut next: impl FnMut(Duration) -> Result<Next>,
+        mut cached: impl FnMut() -> (u64, u64),
+    ) -> Result<()> {
+        let device = self.machine.device.as_ref();
+        let sampler = Sampler::new(device.map(|device| device.number.clone()), cgroup);
+        for missing in &sampler.missing {
+            self.limit(missing.clone());
+        }
+        let mut sample = |measurement: &mut Measurement| {
+            let (inputs, outputs) = cached();
+            measurement.sample(sampler.sample(cgroup, inputs, outputs));
+        };
+        sample(measurement);
+        let mut next_sample_ns = now_ns();
+        let mut phase = Phase::WarmUp;
+        loop {
+            match next(Duration::from_millis(50))? {
+                Next::Event(event) => {
+                    if let Some(begun) = measurement.take(event) {
+                        phase = begun;
+                        sample(measurement);
+                        self.progress.phase(title, phase);
+                    }
+                }
+                Next::Nothing => {}
+                Next::Over => return Ok(()),
+            }
+            if now_ns() >= next_sample_ns && phase != Phase::End {
+                sample(measurement);
+                next_sample_ns = now_ns() + SAMPLE_INTERVAL_NS;
+                self.progress.phase(title, phase);
+            }
+        }
+    }
+
+    /// A case: every mode once in each turn.
+    pub fn case<M: std::fmt::Display>(
+        &mut self,
+        case: CaseDescription,
+        modes: &[M],
+        turns: u32,
+        mut one_run: impl FnMut(&mut Self, &str, &M, u32) -> Result<RunReport>,
+    ) -> Result<CaseReport> {
+        let mut runs: Vec<Vec<RunReport>> = vec![Vec::new(); modes.len()];
+        for turn in 1..=turns {
+            for (mode, runs) in modes.iter().zip(&mut runs) {
+                let title = format!("{}: turn {turn} of {turns}, {mode}", case.title);
+                let report = one_run(self, &title, mode, turn).with_context(|| title.clone())?;
+                self.progress.finished(&title, &report);
+                runs.push(report);
+            }
+        }
+        Ok(CaseReport {
+            description: case,
+            rows: rows(&runs),
+            runs,
+        })
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        self.progress.done();
+        if self.remove {
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
