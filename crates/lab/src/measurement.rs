@@ -53,6 +53,8 @@ pub struct PhaseReport {
     pub seconds: f64,
     /// Reads that started in it.
     pub reads: u64,
+    /// Those of them that ended with an error; their times count like the others'.
+    pub failed_reads: u64,
     /// Reads a second.
     pub reads_per_second: f64,
     /// From the start of a read to its end, µs.
@@ -124,6 +126,7 @@ struct Latencies {
     service: Histogram<u64>,
     response: Histogram<u64>,
     fast: u64,
+    failed: u64,
 }
 
 /// Where a phase begins.
@@ -177,12 +180,15 @@ impl Measurement {
                 intended_ns,
                 start_ns,
                 end_ns,
+                failed,
             } => {
                 let latencies = self.phases.entry(phase).or_insert_with(|| Latencies {
                     service: histogram(),
                     response: histogram(),
                     fast: 0,
+                    failed: 0,
                 });
+                latencies.failed += u64::from(failed);
                 let service_ns = end_ns.saturating_sub(start_ns);
                 latencies.service.saturating_record(service_ns);
                 latencies
@@ -275,6 +281,7 @@ impl Measurement {
                 phase,
                 seconds,
                 reads,
+                failed_reads: latencies.failed,
                 reads_per_second: reads as f64 / seconds,
                 service_us: Percentiles::of(&latencies.service),
                 response_us: Percentiles::of(&latencies.response),
@@ -357,6 +364,7 @@ mod tests {
             intended_ns: start_ns - 500,
             start_ns,
             end_ns: start_ns + service_ns,
+            failed: false,
         }
     }
 

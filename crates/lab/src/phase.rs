@@ -56,6 +56,8 @@ pub enum Event {
         start_ns: u64,
         /// When it had ended.
         end_ns: u64,
+        /// Whether it ended with an error (a timeout, above all) instead of a value.
+        failed: bool,
     },
     /// A phase begins.
     Phase {

@@ -165,6 +165,9 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
         row(Some(phase), "reads/s", Better::More, &move |run| {
             phase_of(run, &|report| report.reads_per_second)
         });
+        row(Some(phase), "failed reads", Better::Less, &move |run| {
+            phase_of(run, &|report| report.failed_reads as f64)
+        });
         row(
             Some(phase),
             "reads under 40 µs %",

@@ -2,17 +2,15 @@
 //! release, and copied for every run by hard links. SSTables never change after they were written;
 //! everything else is copied.
 
-use super::arguments::{CassandraArgs, Format};
+use super::arguments::{CassandraArgs, Format, HotPlace};
 use super::load::Load;
+use super::tables::Tables;
 use anyhow::{Context, Result, bail};
 use coldstream_nodes::{Distribution, Launch, Node, Settings, SstableFormat};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const WRITER: &str = include_str!("WriteTables.java");
-
-/// A major compaction reads so many SSTables and writes one.
-pub const SSTABLES: u64 = 2;
 
 /// Keyspace of both tables.
 pub const KEYSPACE: &str = "coldstream";
@@ -23,6 +21,19 @@ pub const BESIDE: &str = "beside";
 
 /// A loopback address of the laboratory's own.
 pub const ADDRESS: &str = "127.76.0.1";
+
+/// A major compaction reads two SSTables and writes one.
+fn sstables_of(table: &str) -> u64 {
+    if table == COMPACTED { 2 } else { 1 }
+}
+
+/// The tables that a measurement needs.
+fn tables(arguments: &CassandraArgs) -> &'static [&'static str] {
+    match arguments.hot {
+        HotPlace::Inside => &[COMPACTED],
+        HotPlace::Beside => &[COMPACTED, BESIDE],
+    }
+}
 
 fn create_table(arguments: &CassandraArgs, table: &str) -> String {
     let compression = match arguments.chunk_kib {
@@ -58,11 +69,11 @@ pub struct Template {
 
 impl Template {
     /// Takes the one for these parameters and this release, making it if it is not there; the
-    /// SSTables are written by `oldest`, so that every release can import them.
+    /// SSTables are written by `writer`, a release whose format this one can import.
     pub fn prepare(
         arguments: &CassandraArgs,
         distribution: &Distribution,
-        oldest: &Distribution,
+        writer: &Distribution,
         work_dir: &Path,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self> {
@@ -76,7 +87,11 @@ impl Template {
             Format::Big => "big",
             Format::Bti => "bti",
         };
-        let path = work_dir.join(format!("node-{name}-{format}-{}", distribution.version()));
+        let path = work_dir.join(format!(
+            "node-{name}-{format}-{}-{}",
+            arguments.hot.name(),
+            distribution.version()
+        ));
         let template = Self {
             path,
             keep: arguments.keep,
@@ -84,11 +99,14 @@ impl Template {
         if template.path.join("COMPLETE").exists() {
             return Ok(template);
         }
-        let dataset = work_dir.join(format!("sstables-{name}-{}", oldest.version()));
-        for (table, sstables) in [(COMPACTED, SSTABLES), (BESIDE, 1)] {
-            write_sstables(arguments, oldest, &dataset, table, sstables, progress)?;
+        let dataset = work_dir.join(format!("sstables-{name}"));
+        for table in tables(arguments) {
+            write_sstables(arguments, writer, &dataset, table, progress)?;
         }
-        progress(&format!("importing into Cassandra {}", distribution.version()));
+        progress(&format!(
+            "importing into Cassandra {}",
+            distribution.version()
+        ));
         template.import(arguments, distribution, &dataset)?;
         fs::write(template.path.join("COMPLETE"), "")?;
         Ok(template)
@@ -101,9 +119,13 @@ impl Template {
         dataset: &Path,
     ) -> Result<()> {
         let _ = fs::remove_dir_all(&self.path);
+        let settings = Settings {
+            compaction_mib_per_second: 0,
+            ..settings(arguments)
+        };
         let mut node = Node::start(
             distribution,
-            &settings(arguments),
+            &settings,
             &self.path,
             ADDRESS,
             ADDRESS,
@@ -114,23 +136,29 @@ impl Template {
             "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
              'replication_factor': 1}}"
         ))?;
-        for table in [COMPACTED, BESIDE] {
+        for table in tables(arguments) {
             load.execute(&create_table(arguments, table))?;
             let source = dataset.join(table);
             for sstable in fs::read_dir(&source).with_context(|| source.display().to_string())? {
-                // Importing moves the files: links of our own.
-                let links = self.path.join("import");
+                // Importing moves the files, so they are links of our own; whose they are is told
+                // by the names of their directories.
+                let links = self.path.join("import").join(KEYSPACE).join(table);
                 link_files(&sstable?.path(), &links)?;
                 node.nodetool()
                     .run(&["import", KEYSPACE, table, &links.display().to_string()])?;
                 fs::remove_dir_all(&links)?;
             }
-        }
-        if arguments.format == Format::Bti {
-            // In the format of the data set until they are written anew.
-            for table in [COMPACTED, BESIDE] {
-                node.nodetool()
-                    .run(&["upgradesstables", "-a", KEYSPACE, table])?;
+            // The writer knows too few keys beforehand for a bloom filter of any use, and
+            // writes its own release's format: written anew, tables are as this release's.
+            node.nodetool()
+                .run(&["upgradesstables", "-a", KEYSPACE, table])?;
+            let imported = Tables::watch(table_directory(&self.path, table)?).inputs();
+            if imported as u64 != sstables_of(table) {
+                bail!(
+                    "Cassandra {} has {imported} SSTables of {table} after the import, not {}",
+                    distribution.version(),
+                    sstables_of(table)
+                );
             }
         }
         drop(load);
@@ -145,9 +173,9 @@ impl Template {
         };
         let _ = fs::remove_dir_all(&copy.path);
         copy_directory(&self.path, &copy.path)?;
-        for table in [COMPACTED, BESIDE] {
-            let directory = table_directory(&copy.path, table)?;
-            for file in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+        let keyspace = copy.path.join("data").join(KEYSPACE);
+        for table in fs::read_dir(&keyspace).with_context(|| keyspace.display().to_string())? {
+            for file in fs::read_dir(table?.path())? {
                 let file = file?;
                 if file.file_type()?.is_file() {
                     drop_from_page_cache(&file.path())?;
@@ -205,14 +233,13 @@ fn write_sstables(
     distribution: &Distribution,
     dataset: &Path,
     table: &str,
-    sstables: u64,
     progress: &mut dyn FnMut(&str),
 ) -> Result<()> {
     let directory = dataset.join(table);
     if directory.exists() {
         return Ok(());
     }
-    let keys = arguments.sizes().keys;
+    let (keys, sstables) = (arguments.sizes().keys, sstables_of(table));
     progress(&format!(
         "writing {keys} keys of {} bytes into {sstables} SSTables with Cassandra {}",
         arguments.value_bytes,
@@ -272,7 +299,9 @@ fn copy_directory(from: &Path, to: &Path) -> Result<()> {
             copy_directory(&source, &target)?;
             continue;
         }
-        let is_component = source.extension().is_some_and(|extension| extension == "db");
+        let is_component = source
+            .extension()
+            .is_some_and(|extension| extension == "db");
         // Nodes rewrite statistics in place of the old ones, by another file of the same name.
         if is_component {
             fs::hard_link(&source, &target)
@@ -287,7 +316,8 @@ fn copy_directory(from: &Path, to: &Path) -> Result<()> {
 /// Drops what is clean of a file; `sync` before, since what is dirty stays.
 fn drop_from_page_cache(path: &Path) -> Result<()> {
     let file = fs::File::open(path).with_context(|| path.display().to_string())?;
-    file.sync_all().with_context(|| path.display().to_string())?;
+    file.sync_all()
+        .with_context(|| path.display().to_string())?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
         .with_context(|| path.display().to_string())
 }

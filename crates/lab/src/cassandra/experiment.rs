@@ -45,11 +45,7 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
         bail!("nothing to measure: give at least one of --modes");
     }
     let library = find_library(arguments)?;
-    let mut place = Workplace::open(
-        &arguments.work_dir,
-        arguments.keep,
-        arguments.read_ahead_kb,
-    )?;
+    let mut place = Workplace::open(&arguments.work_dir, arguments.keep, arguments.read_ahead_kb)?;
     let prepared = prepare(arguments, &mut place)?;
     let sizes = arguments.sizes();
     let mib = |bytes: u64| bytes >> 20;
@@ -82,7 +78,15 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
         arguments.runs,
         |place, title, mode, turn| {
             let prepared = &prepared[&mode.version];
-            one_run(arguments, place, prepared, library.as_ref(), title, mode, turn)
+            one_run(
+                arguments,
+                place,
+                prepared,
+                library.as_ref(),
+                title,
+                mode,
+                turn,
+            )
         },
     )?;
     Ok(Report {
@@ -140,21 +144,27 @@ fn prepare(
         .releases
         .clone()
         .unwrap_or_else(Distribution::default_cache);
+    // What 4.1 writes, every later release can import.
+    let needed =
+        std::iter::once(Version::V4_1).chain(arguments.modes.iter().map(|mode| mode.version));
     let mut distributions = BTreeMap::new();
-    for mode in &arguments.modes {
-        if !distributions.contains_key(&mode.version) {
-            let obtained = Distribution::obtain(mode.version, &cache, &mut |text| {
+    for version in needed {
+        if !distributions.contains_key(&version) {
+            let obtained = Distribution::obtain(version, &cache, &mut |text| {
                 place.progress.line(text);
             })?;
-            distributions.insert(mode.version, obtained);
+            distributions.insert(version, obtained);
         }
     }
-    let oldest = distributions.values().next().context("no release")?.clone();
+    let writer = distributions[&Version::V4_1].clone();
     let work_dir = place.directory().to_path_buf();
     let mut prepared = BTreeMap::new();
     for (version, distribution) in distributions {
+        if !arguments.modes.iter().any(|mode| mode.version == version) {
+            continue;
+        }
         let template =
-            Template::prepare(arguments, &distribution, &oldest, &work_dir, &mut |text| {
+            Template::prepare(arguments, &distribution, &writer, &work_dir, &mut |text| {
                 place.progress.line(text);
             })?;
         prepared.insert(
@@ -353,6 +363,10 @@ fn cpu_ns(process: u32) -> u64 {
         .rsplit_once(')')
         .map(|(_, rest)| rest.split_whitespace().collect())
         .unwrap_or_default();
-    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
+    let ticks = |place: usize| {
+        fields
+            .get(place)
+            .and_then(|field| field.parse::<u64>().ok())
+    };
     (ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)) * 10_000_000
 }

@@ -154,20 +154,27 @@ impl Load {
                 if baton.is_over() {
                     return;
                 }
+                let read = |failed| Event::Read {
+                    phase,
+                    intended_ns,
+                    start_ns,
+                    end_ns,
+                    failed,
+                };
                 // Nobody listens any more: the run is over.
-                let _ = events.send(value.and_then(|value| {
-                    if is_value_of(key, &value, value_bytes) {
-                        Ok(Event::Read {
-                            phase,
-                            intended_ns,
-                            start_ns,
-                            end_ns,
-                        })
-                    } else {
+                let _ = events.send(match value {
+                    Ok(value) if is_value_of(key, &value, value_bytes) => Ok(read(false)),
+                    Ok(value) => {
                         let bytes = value.len();
-                        Err(WrongValue(format!("key {key}: another value, of {bytes} bytes")).into())
+                        Err(
+                            WrongValue(format!("key {key}: another value, of {bytes} bytes"))
+                                .into(),
+                        )
                     }
-                }));
+                    Err(error) if error.is::<WrongValue>() => Err(error),
+                    // A node that stalls lets reads time out: that is what is measured here.
+                    Err(_) => Ok(read(true)),
+                });
             });
         }
     }

@@ -48,6 +48,11 @@ impl Tables {
         }
     }
 
+    /// Number of the inputs.
+    pub fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
     /// Bytes of the page cache that the inputs and the outputs hold.
     pub fn cached_bytes(&mut self) -> (u64, u64) {
         for path in data_files(&self.directory) {

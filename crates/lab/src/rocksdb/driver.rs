@@ -38,6 +38,8 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
             intended_ns: word(8),
             start_ns: word(16),
             end_ns: word(24),
+            // The driver ends at the first error.
+            failed: false,
         },
         1 => Event::Phase {
             phase,
@@ -329,7 +331,8 @@ mod tests {
                 phase: Phase::Compaction,
                 intended_ns: 10,
                 start_ns: 20,
-                end_ns: 30
+                end_ns: 30,
+                failed: false
             }
         );
         record[0] = 1;

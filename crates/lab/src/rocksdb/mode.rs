@@ -107,13 +107,7 @@ mod tests {
         ] {
             assert_eq!(name.parse::<Mode>().unwrap().to_string(), name);
         }
-        for wrong in [
-            "",
-            "direct",
-            "coldstream:",
-            "coldstream:fast",
-            "preload:",
-        ] {
+        for wrong in ["", "direct", "coldstream:", "coldstream:fast", "preload:"] {
             assert!(wrong.parse::<Mode>().is_err(), "{wrong}");
         }
     }
