@@ -9,6 +9,7 @@ mod cgroup;
 mod error;
 mod interrupt;
 mod library;
+mod linked;
 mod machine;
 mod measurement;
 mod phase;

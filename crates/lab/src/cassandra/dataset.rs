@@ -5,6 +5,7 @@
 use super::arguments::{CassandraArgs, Format, HotPlace};
 use super::load::Load;
 use super::tables::Tables;
+use crate::linked::Linked;
 use anyhow::{Context, Result, bail};
 use coldstream_nodes::{Distribution, Launch, Node, Settings, SstableFormat};
 use std::fs;
@@ -168,20 +169,13 @@ impl Template {
     /// A copy that a node may change, removed when dropped; nothing of its tables is in the page
     /// cache.
     pub fn copy(&self, work_dir: &Path) -> Result<NodeCopy> {
-        let copy = NodeCopy {
+        let mut copy = NodeCopy {
             path: work_dir.join("run"),
+            tables: Linked::default(),
         };
         let _ = fs::remove_dir_all(&copy.path);
-        copy_directory(&self.path, &copy.path)?;
-        let keyspace = copy.path.join("data").join(KEYSPACE);
-        for table in fs::read_dir(&keyspace).with_context(|| keyspace.display().to_string())? {
-            for file in fs::read_dir(table?.path())? {
-                let file = file?;
-                if file.file_type()?.is_file() {
-                    drop_from_page_cache(&file.path())?;
-                }
-            }
-        }
+        copy_directory(&self.path, &copy.path, &mut copy.tables)?;
+        copy.tables.cool_down()?;
         Ok(copy)
     }
 }
@@ -198,12 +192,18 @@ impl Drop for Template {
 #[derive(Debug)]
 pub struct NodeCopy {
     path: PathBuf,
+    tables: Linked,
 }
 
 impl NodeCopy {
     /// Where.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// To be called a few times a second: see [`Linked::drop_deleted`].
+    pub fn drop_deleted(&mut self) {
+        self.tables.drop_deleted();
     }
 }
 
@@ -289,35 +289,24 @@ fn link_files(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies a directory; components of SSTables become hard links.
-fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+/// Copies a directory; components of SSTables become hard links: nodes never change one, but
+/// write another file of the same name.
+fn copy_directory(from: &Path, to: &Path, tables: &mut Linked) -> Result<()> {
     fs::create_dir_all(to).with_context(|| to.display().to_string())?;
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
         let entry = entry?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         if entry.file_type()?.is_dir() {
-            copy_directory(&source, &target)?;
-            continue;
-        }
-        let is_component = source
+            copy_directory(&source, &target, tables)?;
+        } else if source
             .extension()
-            .is_some_and(|extension| extension == "db");
-        // Nodes rewrite statistics in place of the old ones, by another file of the same name.
-        if is_component {
-            fs::hard_link(&source, &target)
+            .is_some_and(|extension| extension == "db")
+        {
+            tables.link(source, target)?;
         } else {
-            fs::copy(&source, &target).map(|_| ())
+            fs::copy(&source, &target)
+                .with_context(|| format!("{} to {}", source.display(), target.display()))?;
         }
-        .with_context(|| format!("{} to {}", source.display(), target.display()))?;
     }
     Ok(())
-}
-
-/// Drops what is clean of a file; `sync` before, since what is dirty stays.
-fn drop_from_page_cache(path: &Path) -> Result<()> {
-    let file = fs::File::open(path).with_context(|| path.display().to_string())?;
-    file.sync_all()
-        .with_context(|| path.display().to_string())?;
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
-        .with_context(|| path.display().to_string())
 }

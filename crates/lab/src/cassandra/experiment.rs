@@ -188,7 +188,7 @@ fn one_run(
     turn: u32,
 ) -> Result<RunReport> {
     let sizes = arguments.sizes();
-    let directory = prepared.template.copy(place.directory())?;
+    let mut directory = prepared.template.copy(place.directory())?;
     let _no_readahead = match mode.way {
         Way::NoReadahead => place.set_read_ahead(0),
         _ => None,
@@ -263,7 +263,10 @@ fn one_run(
             cgroup.as_ref(),
             &mut measurement,
             |wait| next(&events, &baton, wait),
-            || tables.cached_bytes(),
+            || {
+                directory.drop_deleted();
+                tables.cached_bytes()
+            },
         );
         baton.end();
         if recorded.is_err() {
@@ -274,6 +277,7 @@ fn one_run(
     })?;
     drop(load);
     node.stop()?;
+    tables.cached_bytes();
     let (read_bytes, written_bytes) = tables.bytes();
     measurement.take(Event::Compacted {
         read_bytes,

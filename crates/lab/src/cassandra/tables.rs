@@ -2,17 +2,18 @@
 //! cache.
 
 use coldstream_io::residency;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// Inputs and outputs of a compaction, as seen from outside.
+/// Inputs and outputs of a compaction, as seen from outside. No file is kept open: one that is
+/// deleted must go.
 #[derive(Debug)]
 pub struct Tables {
     directory: PathBuf,
-    inputs: Vec<File>,
-    outputs: HashMap<PathBuf, File>,
+    inputs: BTreeMap<PathBuf, u64>,
+    outputs: BTreeMap<PathBuf, u64>,
 }
 
 fn data_files(directory: &Path) -> Vec<PathBuf> {
@@ -26,24 +27,25 @@ fn data_files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn size(file: &File) -> u64 {
-    file.metadata().map_or(0, |metadata| metadata.len())
+fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |metadata| metadata.len())
 }
 
-fn cached_bytes(file: &File) -> u64 {
-    residency::of_range(file.as_raw_fd(), 0, size(file))
+fn cached_bytes(path: &Path) -> u64 {
+    let Ok(file) = File::open(path) else {
+        return 0;
+    };
+    residency::of_range(file.as_raw_fd(), 0, size(path))
         .map_or(0, |residency| residency.resident_pages * 4096)
 }
 
 impl Tables {
     /// What is there now are the inputs; whatever comes is an output.
     pub fn watch(directory: PathBuf) -> Self {
+        let sized = |path: PathBuf| (path.clone(), size(&path));
         Self {
-            inputs: data_files(&directory)
-                .iter()
-                .filter_map(|path| File::open(path).ok())
-                .collect(),
-            outputs: HashMap::new(),
+            inputs: data_files(&directory).into_iter().map(sized).collect(),
+            outputs: BTreeMap::new(),
             directory,
         }
     }
@@ -53,35 +55,26 @@ impl Tables {
         self.inputs.len()
     }
 
-    /// Bytes of the page cache that the inputs and the outputs hold.
+    /// Bytes of the page cache that the inputs and the outputs hold. To be called a few times a
+    /// second, or outputs that live shortly are missed.
     pub fn cached_bytes(&mut self) -> (u64, u64) {
+        let (mut of_inputs, mut of_outputs) = (0, 0);
         for path in data_files(&self.directory) {
-            if !self.outputs.contains_key(&path)
-                && let Ok(file) = File::open(&path)
-                && !self.inputs.iter().any(|input| same_file(input, &file))
-            {
-                self.outputs.insert(path, file);
+            let cached = cached_bytes(&path);
+            if self.inputs.contains_key(&path) {
+                of_inputs += cached;
+            } else {
+                of_outputs += cached;
+                let size = size(&path);
+                let largest = self.outputs.entry(path).or_default();
+                *largest = size.max(*largest);
             }
         }
-        (
-            self.inputs.iter().map(cached_bytes).sum(),
-            self.outputs.values().map(cached_bytes).sum(),
-        )
+        (of_inputs, of_outputs)
     }
 
-    /// Sizes of the inputs and the outputs.
+    /// Bytes of the inputs, and of the outputs as far as they were seen.
     pub fn bytes(&self) -> (u64, u64) {
-        (
-            self.inputs.iter().map(size).sum(),
-            self.outputs.values().map(size).sum(),
-        )
-    }
-}
-
-fn same_file(left: &File, right: &File) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (left.metadata(), right.metadata()) {
-        (Ok(left), Ok(right)) => left.ino() == right.ino() && left.dev() == right.dev(),
-        _ => false,
+        (self.inputs.values().sum(), self.outputs.values().sum())
     }
 }

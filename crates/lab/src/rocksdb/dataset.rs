@@ -3,6 +3,7 @@
 
 use super::arguments::RocksDbArgs;
 use super::driver::{Driver, base_options};
+use crate::linked::Linked;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,8 +49,9 @@ impl Dataset {
 
     /// A copy that the engine may change, removed when dropped.
     pub fn copy(&self, work_dir: &Path) -> Result<DatabaseCopy> {
-        let copy = DatabaseCopy {
+        let mut copy = DatabaseCopy {
             path: work_dir.join("run"),
+            tables: Linked::default(),
         };
         let _ = fs::remove_dir_all(&copy.path);
         fs::create_dir_all(&copy.path).with_context(|| copy.path.display().to_string())?;
@@ -57,11 +59,11 @@ impl Dataset {
             let entry = entry?;
             let (from, to) = (entry.path(), copy.path.join(entry.file_name()));
             if from.extension().is_some_and(|extension| extension == "sst") {
-                fs::hard_link(&from, &to)
+                copy.tables.link(from, to)?;
             } else {
-                fs::copy(&from, &to).map(|_| ())
+                fs::copy(&from, &to)
+                    .with_context(|| format!("{} to {}", from.display(), to.display()))?;
             }
-            .with_context(|| format!("{} to {}", from.display(), to.display()))?;
         }
         Ok(copy)
     }
@@ -79,12 +81,18 @@ impl Drop for Dataset {
 #[derive(Debug)]
 pub struct DatabaseCopy {
     path: PathBuf,
+    tables: Linked,
 }
 
 impl DatabaseCopy {
     /// Its directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// To be called a few times a second: see [`Linked::drop_deleted`].
+    pub fn drop_deleted(&mut self) {
+        self.tables.drop_deleted();
     }
 }
 

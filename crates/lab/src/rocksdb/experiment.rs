@@ -127,7 +127,7 @@ impl Lab<'_> {
         condition: &Condition,
         turn: u32,
     ) -> Result<RunReport> {
-        let database = self.dataset.copy(place.directory())?;
+        let mut database = self.dataset.copy(place.directory())?;
         let cgroup = place.cgroup(condition.limit_bytes);
         let log = place.log_file()?;
         let setup = Setup {
@@ -145,7 +145,10 @@ impl Lab<'_> {
             cgroup.as_ref(),
             &mut measurement,
             |wait| running.next(&events, wait),
-            || (0, 0),
+            || {
+                database.drop_deleted();
+                (0, 0)
+            },
         )?;
         running.finish()?;
         if self.engine.is_empty() {
