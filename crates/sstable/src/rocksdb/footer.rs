@@ -44,32 +44,26 @@ pub(super) struct Footer {
 impl Footer {
     pub(super) fn read(source: &dyn ReadAt) -> Result<Self> {
         let size = source.size()?;
-        let mut tail = [0; BLOCK_BASED_BYTES];
-        // A table of LevelDB may be shorter than RocksDB's footer.
-        let length = size.min(BLOCK_BASED_BYTES as u64) as usize;
-        let Some(tail) = tail
-            .get_mut(..length)
-            .filter(|tail| tail.len() >= LEGACY_BYTES)
-        else {
+        let mut footer = [0; BLOCK_BASED_BYTES];
+        let (before, legacy) = footer.split_at_mut(BLOCK_BASED_BYTES - LEGACY_BYTES);
+        let Some(legacy_offset) = size.checked_sub(LEGACY_BYTES as u64) else {
             return Err(Error::Malformed {
                 what: "the file is too short for a table",
                 offset: 0,
             });
         };
-        source.read_exact_at(tail, size - length as u64)?;
-        Self::decode(tail, size)
-    }
-
-    /// Of the last bytes of a file of `size` bytes.
-    fn decode(tail: &[u8], size: u64) -> Result<Self> {
-        let magic = tail.len() - 8;
-        match Bytes::from(tail, magic).fixed64() {
-            Some(LEGACY_MAGIC) => {
-                let footer = &tail[tail.len() - LEGACY_BYTES..];
-                decode_legacy(footer, size - LEGACY_BYTES as u64)
-            }
-            Some(BLOCK_BASED_MAGIC) if tail.len() == BLOCK_BASED_BYTES => {
-                decode_block_based(tail, size - BLOCK_BASED_BYTES as u64)
+        source.read_exact_at(legacy, legacy_offset)?;
+        match Bytes::from(legacy, LEGACY_BYTES - 8).fixed64() {
+            Some(LEGACY_MAGIC) => decode_legacy(legacy, legacy_offset),
+            Some(BLOCK_BASED_MAGIC) => {
+                let Some(offset) = size.checked_sub(BLOCK_BASED_BYTES as u64) else {
+                    return Err(Error::Malformed {
+                        what: "truncated footer",
+                        offset: 0,
+                    });
+                };
+                source.read_exact_at(before, offset)?;
+                decode_block_based(&footer, offset)
             }
             found => Err(
                 match OTHER_MAGICS.iter().find(|other| Some(other.0) == found) {
@@ -185,6 +179,13 @@ fn decode_extended(
 mod tests {
     use super::*;
 
+    /// Of a file of `size` bytes that ends with `footer`.
+    fn decode(footer: &[u8], size: usize) -> Result<Footer> {
+        let mut file = vec![9; size - footer.len()];
+        file.extend(footer);
+        Footer::read(&&file[..])
+    }
+
     fn block_based(format_version: u32, checksum_type: u8) -> Vec<u8> {
         let mut footer = vec![checksum_type, 10, 20, 40, 50];
         footer.resize(41, 0);
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn handles_stand_in_the_footer_before_version_6() {
-        let footer = Footer::decode(&block_based(5, 4), 1053).unwrap();
+        let footer = decode(&block_based(5, 4), 1053).unwrap();
         assert_eq!(footer.checksum_type, ChecksumType::Xxh3);
         assert_eq!(
             footer.metaindex,
@@ -238,7 +239,7 @@ mod tests {
         let mut footer = vec![10, 20, 40, 50];
         footer.resize(40, 0);
         footer.extend(LEGACY_MAGIC.to_le_bytes());
-        let read = Footer::decode(&footer, 48).unwrap();
+        let read = decode(&footer, 48).unwrap();
         assert_eq!((read.format_version, read.offset), (0, 0));
         assert_eq!(
             read.index,
@@ -247,16 +248,12 @@ mod tests {
                 size: 50
             })
         );
-        // Bytes of the last block before it do not matter.
-        let mut longer = vec![9; 5];
-        longer.extend(footer);
-        assert_eq!(Footer::decode(&longer, 1048).unwrap().index, read.index);
     }
 
     #[test]
     fn version_6_names_the_metaindex_only() {
         for checksum_type in 0..=4 {
-            let footer = Footer::decode(&extended(checksum_type, 0), 1053).unwrap();
+            let footer = decode(&extended(checksum_type, 0), 1053).unwrap();
             assert_eq!(
                 footer.metaindex,
                 BlockHandle {
@@ -274,9 +271,9 @@ mod tests {
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 1;
-            assert!(Footer::decode(&bad, 1053).is_err(), "byte {at}");
+            assert!(decode(&bad, 1053).is_err(), "byte {at}");
         }
-        assert!(Footer::decode(&good, 1054).is_err(), "another place");
+        assert!(decode(&good, 1054).is_err(), "another place");
     }
 
     #[test]
@@ -290,10 +287,7 @@ mod tests {
             extended(1, 1),
             plain,
         ] {
-            assert!(matches!(
-                Footer::decode(&footer, 1053),
-                Err(Error::Unsupported(_))
-            ));
+            assert!(matches!(decode(&footer, 1053), Err(Error::Unsupported(_))));
         }
     }
 }
