@@ -26,7 +26,7 @@ pub struct DataBlock<'b> {
 }
 
 /// The data blocks of a table, in the order of their keys, which is that of their offsets. Holds one
-/// block of the index in memory, decompressed: at most 64 MiB.
+/// block of the index in memory: at most 64 MiB, and as much again while it is being decompressed.
 ///
 /// Together the blocks' bounds cover all keys that the table may have: a user key can be in no other
 /// blocks than those whose `lower` and `separator` admit it.

@@ -190,3 +190,86 @@ impl IndexCursor {
         Ok(self.step()?.map(|value| value.handle))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST_KEYS: IndexFormat = IndexFormat {
+        user_keys: true,
+        delta_encoded: true,
+        first_keys: true,
+    };
+
+    fn internal(user_key: &str, sequence_number: u64) -> Vec<u8> {
+        let mut key = user_key.as_bytes().to_vec();
+        key.extend((sequence_number << 8 | 1).to_le_bytes());
+        key
+    }
+
+    fn may_precede(one: &[u8], next: &[u8], user_keys: bool) -> bool {
+        let separator = |key| Separator::decode(key, user_keys).unwrap();
+        separator(one).may_precede(separator(next))
+    }
+
+    #[test]
+    fn versions_of_a_key_are_in_order_newest_first() {
+        assert!(may_precede(&internal("a", 5), &internal("a", 4), false));
+        assert!(!may_precede(&internal("a", 4), &internal("a", 5), false));
+        assert!(may_precede(&internal("a", 4), &internal("b", 5), false));
+        assert!(!may_precede(&internal("b", 5), &internal("a", 4), false));
+        assert!(may_precede(b"a", b"b", true));
+        assert!(
+            !may_precede(b"a", b"a", true),
+            "a user key in two blocks needs internal keys"
+        );
+    }
+
+    #[test]
+    fn nothing_continues_behind_a_separator_that_is_made_up() {
+        let made_up = internal("a", MAX_SEQUENCE_NUMBER);
+        assert!(!Separator::decode(&made_up, false).unwrap().may_continue());
+        assert!(
+            Separator::decode(&internal("a", 1), false)
+                .unwrap()
+                .may_continue()
+        );
+        assert!(!Separator::decode(b"a", true).unwrap().may_continue());
+        assert!(!may_precede(&made_up, &internal("a", 1), false));
+        assert_eq!(Separator::decode(&made_up[2..], false), None, "too short");
+    }
+
+    /// Two data blocks; the second handle is the difference of sizes, -1, for its separator shares.
+    #[test]
+    fn handles_follow_one_another() {
+        let mut contents = vec![0, 2, b'a', b'b', 0, 100, 9];
+        contents.extend(internal("a", 3));
+        contents.extend([1, 1, b'c', 1, 9]);
+        contents.extend(internal("b", 2));
+        contents.extend([0, 0, 0, 0, 1, 0, 0, 0]);
+        let mut cursor = IndexCursor::new(Block::parse(contents, 0).unwrap(), FIRST_KEYS);
+
+        let value = cursor.step().unwrap().unwrap();
+        assert_eq!(
+            value.handle,
+            BlockHandle {
+                offset: 0,
+                size: 100
+            }
+        );
+        assert_eq!(cursor.slice(value.first_key.unwrap()), b"a");
+        assert_eq!(cursor.separator().unwrap().user_key, b"ab");
+
+        let value = cursor.step().unwrap().unwrap();
+        assert_eq!(
+            value.handle,
+            BlockHandle {
+                offset: 105,
+                size: 99
+            }
+        );
+        assert_eq!(cursor.slice(value.first_key.unwrap()), b"b");
+        assert_eq!(cursor.separator().unwrap().user_key, b"ac");
+        assert_eq!(cursor.step().unwrap(), None);
+    }
+}

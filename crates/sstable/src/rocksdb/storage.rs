@@ -71,7 +71,7 @@ impl Storage<'_> {
         Ok(StoredBlock { bytes, handle })
     }
 
-    /// Whether the checksum fits; always, if the table has none.
+    /// Whether the checksum fits. A table without checksums has zeros in their place.
     pub(super) fn is_intact(&self, stored: &StoredBlock) -> bool {
         let Footer {
             checksum_type,

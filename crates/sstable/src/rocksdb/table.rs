@@ -200,3 +200,22 @@ fn read_partitions(top_level: Block, format: IndexFormat) -> Result<Vec<Partitio
     }
     Ok(partitions)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compression_manager_of_ones_own_is_not_known() {
+        use CompressionFormat::{RocksDbVersion1, RocksDbVersion2, Uncompressed};
+        for (version, property, expected) in [
+            (0, &b"Zlib"[..], RocksDbVersion1),
+            (6, b"ZSTD", RocksDbVersion2),
+            (7, b"BuiltinV2;04;", RocksDbVersion2),
+            (7, b"Mine;04;", Uncompressed),
+            (7, b"", Uncompressed),
+        ] {
+            assert_eq!(compression_format(version, property), expected);
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use coldstream_sstable::ReadAt;
 use coldstream_sstable::rocksdb::{Blocks, DataBlock, Table};
@@ -27,6 +27,14 @@ impl<'b> Watched<'b> {
 
     pub fn bytes_read(&self) -> usize {
         self.reads.borrow().iter().map(|read| read.1).sum()
+    }
+
+    /// What was read, in bytes of the file.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let reads = self.reads.borrow().clone();
+        reads
+            .into_iter()
+            .map(|(offset, length)| offset as usize..offset as usize + length)
     }
 
     fn assert_read_once_in_small_pieces(&self) {

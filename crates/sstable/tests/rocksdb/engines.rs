@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
@@ -188,8 +189,14 @@ pub fn java(specifications: &[String]) -> Result<Vec<EngineTable>, Skipped> {
     Ok(specifications.iter().map(read).collect())
 }
 
-/// Maven keeps what it has fetched once; this copies it into a place of our own.
+/// Tests run beside each other: one of them fetches.
 fn java_archive() -> Result<PathBuf, Skipped> {
+    static ARCHIVE: OnceLock<Result<PathBuf, Skipped>> = OnceLock::new();
+    ARCHIVE.get_or_init(fetch_java_archive).clone()
+}
+
+/// Maven keeps what it has fetched once; this copies it into a place of our own.
+fn fetch_java_archive() -> Result<PathBuf, Skipped> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rocksdb-java");
     if let [archive] = files_with_or_none("jar", &directory).as_slice() {
         return Ok(archive.clone());

@@ -7,6 +7,7 @@ mod check;
 mod data_block;
 mod dump;
 mod engines;
+mod fuzz;
 mod random;
 
 use std::collections::BTreeSet;
