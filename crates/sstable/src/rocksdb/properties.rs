@@ -34,23 +34,24 @@ pub(super) struct Schema {
 impl Schema {
     pub(super) fn read(storage: &Storage<'_>, handle: BlockHandle) -> Result<Self> {
         let mut stored = storage.read_stored(handle)?;
+        if !storage.is_intact(&stored) {
+            // Taking a table in from outside may have written its sequence number into the finished
+            // table, where the checksum was made over a zero.
+            let written = Block::parse(stored.payload().to_vec(), handle.offset)
+                .and_then(|block| Self::parse(&block));
+            let Ok((_, Some(at))) = written else {
+                return Err(mismatch(handle));
+            };
+            stored.payload_mut()[at..at + 8].fill(0);
+            if !storage.is_intact(&stored) {
+                return Err(mismatch(handle));
+            }
+        }
         if stored.compression_type() != 0 {
             return Err(Error::Unsupported("compressed properties".into()));
         }
-        let block = Block::parse(stored.payload().to_vec(), handle.offset)?;
-        let (schema, global_sequence_number_at) = Self::parse(&block)?;
-        if storage.is_intact(&stored) {
-            return Ok(schema);
-        }
-        // Taking a table in from outside may have written its sequence number into the finished
-        // table, where the checksum was made over a zero.
-        if let Some(at) = global_sequence_number_at {
-            stored.payload_mut()[at..at + 8].fill(0);
-            if storage.is_intact(&stored) {
-                return Ok(schema);
-            }
-        }
-        Err(mismatch(handle))
+        let block = Block::parse(stored.into_payload(), handle.offset)?;
+        Ok(Self::parse(&block)?.0)
     }
 
     /// And the position of the global sequence number in the block.

@@ -100,7 +100,7 @@ impl StoredBlock {
         &mut self.bytes[..payload]
     }
 
-    fn into_payload(mut self) -> Vec<u8> {
+    pub(super) fn into_payload(mut self) -> Vec<u8> {
         self.bytes.truncate(self.payload().len());
         self.bytes
     }
