@@ -231,7 +231,10 @@ mod tests {
     fn an_empty_block_has_no_keys() {
         assert_eq!(keys(block(&[], &[0], 0)).unwrap(), []);
         assert_eq!(keys(block(&[], &[], 0)).unwrap(), []);
-        assert!(keys(block(&[0], &[], 0)).is_err());
+        assert!(
+            keys(block(&[0, 1, 0, b'a'], &[], 0)).is_err(),
+            "an entry without restart points"
+        );
         assert!(keys(vec![0; 3]).is_err());
     }
 
