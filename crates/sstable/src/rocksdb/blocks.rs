@@ -29,7 +29,8 @@ pub struct DataBlock<'b> {
 /// block of the index in memory: at most 64 MiB, and as much again while it is being decompressed.
 ///
 /// Together the blocks' bounds cover all keys that the table may have: a user key can be in no other
-/// blocks than those whose `lower` and `separator` admit it.
+/// blocks than those whose `lower` and `separator` admit it. Deletions of ranges are not in data
+/// blocks, and not covered.
 pub struct Blocks<'t> {
     table: &'t Table<'t>,
     /// The partition whose entries are being read, with its number.

@@ -1,5 +1,6 @@
 //! Reproducible randomness (xorshift64*).
 
+#[derive(Clone)]
 pub struct Random(u64);
 
 impl Random {
