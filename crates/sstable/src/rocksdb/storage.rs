@@ -119,3 +119,81 @@ fn too_large() -> Error {
         MAX_BLOCK_BYTES >> 20
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io;
+
+    use super::super::checksum::ChecksumType;
+    use super::*;
+
+    /// A very large file of zeros that remembers what was asked of it.
+    #[derive(Default)]
+    struct Endless(RefCell<Vec<(u64, usize)>>);
+
+    impl ReadAt for Endless {
+        fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+            self.0.borrow_mut().push((offset, buffer.len()));
+            buffer.fill(0);
+            Ok(())
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            Ok(u64::MAX)
+        }
+    }
+
+    fn read(source: &Endless, offset: u64, size: u64) -> Result<Block> {
+        let footer = Footer {
+            format_version: 2,
+            checksum_type: ChecksumType::None,
+            base_context_checksum: 0,
+            metaindex: BlockHandle { offset: 0, size: 0 },
+            index: None,
+            offset: 1 << 40,
+        };
+        let compression = CompressionFormat::Uncompressed;
+        Storage {
+            source,
+            footer,
+            compression,
+        }
+        .read(BlockHandle { offset, size })
+    }
+
+    #[test]
+    fn a_large_block_is_read_in_pieces_from_front_to_back() {
+        let source = Endless::default();
+        // Its number of restart points is zero, and so it may have no entries either.
+        assert!(matches!(
+            read(&source, 10, 5 << 19),
+            Err(Error::Malformed { offset: 10, .. })
+        ));
+        let reads = source.0.into_inner();
+        let piece = READ_BYTES as u64;
+        let expected = [
+            (10, READ_BYTES),
+            (10 + piece, READ_BYTES),
+            (10 + 2 * piece, READ_BYTES / 2 + TRAILER_BYTES as usize),
+        ];
+        assert_eq!(reads, expected);
+    }
+
+    #[test]
+    fn no_byte_is_read_of_a_block_that_cannot_be() {
+        let source = Endless::default();
+        for (offset, size) in [(1 << 40, 0), (0, 1 << 40), (u64::MAX, 1), (1, u64::MAX)] {
+            assert!(matches!(
+                read(&source, offset, size),
+                Err(Error::Malformed { .. })
+            ));
+        }
+        let too_large = MAX_BLOCK_BYTES as u64 + 1;
+        assert!(matches!(
+            read(&source, 0, too_large),
+            Err(Error::Unsupported(_))
+        ));
+        assert_eq!(source.0.into_inner(), []);
+    }
+}
