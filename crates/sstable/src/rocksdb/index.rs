@@ -1,0 +1,275 @@
+//! Entries of an index block: separators, and the handles of what they separate.
+//!
+//! `IndexValue` in RocksDB's `table/format.cc`, `IndexBlockIter` in `table/block_based/block.cc`,
+//! `ShortenedIndexBuilder` in `table/block_based/index_builder.h`; LevelDB's are the special case
+//! without options (`table/table_builder.cc`).
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::block::{Block, Position, ValueLength};
+use super::handle::BlockHandle;
+use crate::{Error, Result};
+
+/// Sequence number and type behind the user key of an internal key, in bytes.
+const TRAILER_BYTES: usize = 8;
+/// No key that is stored has it: it marks a separator that was made up between two user keys.
+const MAX_SEQUENCE_NUMBER: u64 = (1 << 56) - 1;
+
+/// How the index blocks of a table are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IndexFormat {
+    /// Separators are user keys; else internal ones.
+    pub(super) user_keys: bool,
+    /// A handle that follows one whose separator shares bytes is the difference in size only.
+    pub(super) delta_encoded: bool,
+    /// The first key of each data block stands behind its handle.
+    pub(super) first_keys: bool,
+}
+
+/// A separator, with its ordering: user keys ascend bytewise; versions of the same key, newest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Separator<'k> {
+    pub(super) user_key: &'k [u8],
+    /// Sequence number and type, where the index has them.
+    trailer: Option<u64>,
+}
+
+impl<'k> Separator<'k> {
+    /// `None` if an internal key is too short for one.
+    pub(super) fn decode(key: &'k [u8], user_keys: bool) -> Option<Self> {
+        if user_keys {
+            return Some(Self {
+                user_key: key,
+                trailer: None,
+            });
+        }
+        let (user_key, trailer) = key.split_at(key.len().checked_sub(TRAILER_BYTES)?);
+        Some(Self {
+            user_key,
+            trailer: Some(u64::from_le_bytes(trailer.try_into().ok()?)),
+        })
+    }
+
+    /// Whether the block behind this separator may begin with older versions of its user key.
+    pub(super) fn may_continue(self) -> bool {
+        self.trailer
+            .is_some_and(|trailer| trailer >> 8 != MAX_SEQUENCE_NUMBER)
+    }
+
+    /// Whether the separator `next` may directly follow this one.
+    pub(super) fn may_precede(self, next: Separator<'_>) -> bool {
+        match self.user_key.cmp(next.user_key) {
+            Ordering::Less => true,
+            Ordering::Equal => self.may_continue() && self.trailer >= next.trailer,
+            Ordering::Greater => false,
+        }
+    }
+}
+
+/// What an index block says of one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IndexValue {
+    pub(super) handle: BlockHandle,
+    /// Where the first user key of the data block lies in the index block.
+    pub(super) first_key: Option<Range<usize>>,
+}
+
+/// Moves forward through one index block.
+#[derive(Debug)]
+pub(super) struct IndexCursor {
+    block: Block,
+    format: IndexFormat,
+    position: Position,
+    previous: Option<BlockHandle>,
+}
+
+impl IndexCursor {
+    pub(super) fn new(block: Block, format: IndexFormat) -> Self {
+        Self {
+            block,
+            format,
+            position: Position::default(),
+            previous: None,
+        }
+    }
+
+    /// To before the first entry.
+    pub(super) fn rewind(&mut self) {
+        self.position = Position::default();
+        self.previous = None;
+    }
+
+    /// The key, as it is stored, of the entry that [`Self::step`] gave last.
+    pub(super) fn stored_key(&self) -> Option<&[u8]> {
+        self.previous.map(|_| self.position.key())
+    }
+
+    /// A range of an [`IndexValue`] of this block.
+    pub(super) fn slice(&self, range: Range<usize>) -> &[u8] {
+        &self.block.contents()[range]
+    }
+
+    pub(super) fn malformed(&self, what: &'static str) -> Error {
+        self.block.malformed(what)
+    }
+
+    /// The separator of the entry that [`Self::step`] gave last.
+    pub(super) fn separator(&self) -> Result<Separator<'_>> {
+        Separator::decode(self.position.key(), self.format.user_keys)
+            .ok_or_else(|| self.malformed("a separator too short for an internal key"))
+    }
+
+    pub(super) fn step(&mut self) -> Result<Option<IndexValue>> {
+        let IndexFormat {
+            delta_encoded,
+            first_keys,
+            ..
+        } = self.format;
+        let length = if delta_encoded {
+            ValueLength::Implied
+        } else {
+            ValueLength::Stated
+        };
+        let previous = self.previous;
+        let value = self
+            .block
+            .step(&mut self.position, length, |bytes, shares| {
+                let handle = if delta_encoded && shares {
+                    previous?.next(bytes.signed_varint64()?)?
+                } else {
+                    BlockHandle::decode(bytes)?
+                };
+                let first_key = if first_keys {
+                    let length = bytes.length_prefixed()?.len();
+                    let end = bytes.position();
+                    // Always an internal key, whatever the separators are.
+                    Some(end - length..end - length + length.checked_sub(TRAILER_BYTES)?)
+                } else {
+                    None
+                };
+                Some(IndexValue { handle, first_key })
+            })?;
+        if let Some(value) = &value {
+            self.previous = Some(value.handle);
+        }
+        Ok(value)
+    }
+
+    /// To the last restart point whose entry is `before` what is sought, or to the first entry.
+    /// `before` must hold for a prefix of all entries.
+    pub(super) fn skip(
+        &mut self,
+        before: impl Fn(&Separator<'_>, BlockHandle) -> bool,
+    ) -> Result<()> {
+        self.rewind();
+        let (mut low, mut high) = (0, self.block.restarts());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.step_at_restart(middle)?.is_some_and(|handle| {
+                self.separator()
+                    .is_ok_and(|separator| before(&separator, handle))
+            }) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        if low > 0 {
+            self.position = self.block.at_restart(low)?;
+        } else {
+            self.position = Position::default();
+        }
+        self.previous = None;
+        Ok(())
+    }
+
+    fn step_at_restart(&mut self, index: usize) -> Result<Option<BlockHandle>> {
+        self.position = self.block.at_restart(index)?;
+        self.previous = None;
+        Ok(self.step()?.map(|value| value.handle))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST_KEYS: IndexFormat = IndexFormat {
+        user_keys: true,
+        delta_encoded: true,
+        first_keys: true,
+    };
+
+    fn internal(user_key: &str, sequence_number: u64) -> Vec<u8> {
+        let mut key = user_key.as_bytes().to_vec();
+        key.extend((sequence_number << 8 | 1).to_le_bytes());
+        key
+    }
+
+    fn may_precede(one: &[u8], next: &[u8], user_keys: bool) -> bool {
+        let separator = |key| Separator::decode(key, user_keys).unwrap();
+        separator(one).may_precede(separator(next))
+    }
+
+    #[test]
+    fn versions_of_a_key_are_in_order_newest_first() {
+        assert!(may_precede(&internal("a", 5), &internal("a", 4), false));
+        assert!(!may_precede(&internal("a", 4), &internal("a", 5), false));
+        assert!(may_precede(&internal("a", 4), &internal("b", 5), false));
+        assert!(!may_precede(&internal("b", 5), &internal("a", 4), false));
+        assert!(may_precede(b"a", b"b", true));
+        assert!(
+            !may_precede(b"a", b"a", true),
+            "a user key in two blocks needs internal keys"
+        );
+    }
+
+    #[test]
+    fn nothing_continues_behind_a_separator_that_is_made_up() {
+        let made_up = internal("a", MAX_SEQUENCE_NUMBER);
+        assert!(!Separator::decode(&made_up, false).unwrap().may_continue());
+        assert!(
+            Separator::decode(&internal("a", 1), false)
+                .unwrap()
+                .may_continue()
+        );
+        assert!(!Separator::decode(b"a", true).unwrap().may_continue());
+        assert!(!may_precede(&made_up, &internal("a", 1), false));
+        assert_eq!(Separator::decode(&made_up[2..], false), None, "too short");
+    }
+
+    /// Two data blocks; the second handle is the difference of sizes, -1, for its separator shares.
+    #[test]
+    fn handles_follow_one_another() {
+        let mut contents = vec![0, 2, b'a', b'b', 0, 100, 9];
+        contents.extend(internal("a", 3));
+        contents.extend([1, 1, b'c', 1, 9]);
+        contents.extend(internal("b", 2));
+        contents.extend([0, 0, 0, 0, 1, 0, 0, 0]);
+        let mut cursor = IndexCursor::new(Block::parse(contents, 0).unwrap(), FIRST_KEYS);
+
+        let value = cursor.step().unwrap().unwrap();
+        assert_eq!(
+            value.handle,
+            BlockHandle {
+                offset: 0,
+                size: 100
+            }
+        );
+        assert_eq!(cursor.slice(value.first_key.unwrap()), b"a");
+        assert_eq!(cursor.separator().unwrap().user_key, b"ab");
+
+        let value = cursor.step().unwrap().unwrap();
+        assert_eq!(
+            value.handle,
+            BlockHandle {
+                offset: 105,
+                size: 99
+            }
+        );
+        assert_eq!(cursor.slice(value.first_key.unwrap()), b"b");
+        assert_eq!(cursor.separator().unwrap().user_key, b"ac");
+        assert_eq!(cursor.step().unwrap(), None);
+    }
+}

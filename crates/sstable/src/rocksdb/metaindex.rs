@@ -1,0 +1,31 @@
+//! Which further blocks a table has, by name (`table/meta_blocks.cc`).
+
+use super::block::{Block, Position, ValueLength};
+use super::handle::BlockHandle;
+use crate::Result;
+
+#[derive(Debug, Default)]
+pub(super) struct MetaIndex {
+    /// Only RocksDB writes this block, in every table.
+    pub(super) properties: Option<BlockHandle>,
+    /// Since `format_version` 6.
+    pub(super) index: Option<BlockHandle>,
+}
+
+impl MetaIndex {
+    pub(super) fn parse(block: &Block) -> Result<Self> {
+        let mut found = Self::default();
+        let mut position = Position::default();
+        while let Some(handle) = block.step(&mut position, ValueLength::Stated, |value, _| {
+            BlockHandle::decode(value)
+        })? {
+            match position.key() {
+                // The second name is that of the first releases.
+                b"rocksdb.properties" | b"rocksdb.stats" => found.properties = Some(handle),
+                b"rocksdb.index" => found.index = Some(handle),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+}

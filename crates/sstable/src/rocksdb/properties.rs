@@ -1,0 +1,99 @@
+//! What a table says about itself (`table/meta_blocks.cc: ParsePropertiesBlock`, names in
+//! `table/table_properties.cc` and `table/block_based/block_based_table_factory.cc`).
+
+use super::block::{Block, Position, ValueLength};
+use super::bytes::Bytes;
+use super::handle::BlockHandle;
+use super::storage::{Storage, mismatch};
+use crate::{Error, Result};
+
+/// What a table says about itself. LevelDB's say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// Keys, each version and deletion for itself.
+    pub entries: Option<u64>,
+    /// Data blocks.
+    pub data_blocks: Option<u64>,
+    /// Bytes of all data blocks as they are stored, with their trailers.
+    pub data_bytes: Option<u64>,
+}
+
+/// The properties that decide how the table is to be read.
+#[derive(Debug, Default)]
+pub(super) struct Schema {
+    pub(super) properties: Properties,
+    pub(super) comparator: Option<Vec<u8>>,
+    /// `BlockBasedTableOptions::IndexType`.
+    pub(super) index_type: Option<u32>,
+    pub(super) index_key_is_user_key: bool,
+    pub(super) index_value_is_delta_encoded: bool,
+    /// The first field names the compression manager since `format_version` 7.
+    pub(super) compression: Vec<u8>,
+}
+
+impl Schema {
+    pub(super) fn read(storage: &Storage<'_>, handle: BlockHandle) -> Result<Self> {
+        let mut stored = storage.read_stored(handle)?;
+        if !storage.is_intact(&stored) {
+            // Taking a table in from outside may have written its sequence number into the finished
+            // table, where the checksum was made over a zero.
+            let written = Block::parse(stored.payload().to_vec(), handle.offset)
+                .and_then(|block| Self::parse(&block));
+            let Ok((_, Some(at))) = written else {
+                return Err(mismatch(handle));
+            };
+            stored.payload_mut()[at..at + 8].fill(0);
+            if !storage.is_intact(&stored) {
+                return Err(mismatch(handle));
+            }
+        }
+        if stored.compression_type() != 0 {
+            return Err(Error::Unsupported("compressed properties".into()));
+        }
+        let block = Block::parse(stored.into_payload(), handle.offset)?;
+        Ok(Self::parse(&block)?.0)
+    }
+
+    /// And the position of the global sequence number in the block.
+    fn parse(block: &Block) -> Result<(Self, Option<usize>)> {
+        let mut schema = Self::default();
+        let mut global_sequence_number_at = None;
+        let mut position = Position::default();
+        while let Some(value) = block.step(&mut position, ValueLength::Stated, |value, _| {
+            let from = value.position();
+            value.rest();
+            Some(from..value.position())
+        })? {
+            let at = value.start;
+            let value = &block.contents()[value];
+            let malformed = || block.malformed("bad value of a property");
+            let number = || {
+                let mut value = Bytes::new(value);
+                value
+                    .varint64()
+                    .filter(|_| value.is_empty())
+                    .ok_or_else(malformed)
+            };
+            match position.key() {
+                b"rocksdb.num.entries" => schema.properties.entries = Some(number()?),
+                b"rocksdb.num.data.blocks" => schema.properties.data_blocks = Some(number()?),
+                b"rocksdb.data.size" => schema.properties.data_bytes = Some(number()?),
+                b"rocksdb.comparator" => schema.comparator = Some(value.to_vec()),
+                b"rocksdb.compression" => schema.compression = value.to_vec(),
+                b"rocksdb.block.based.table.index.type" => {
+                    let number = value.try_into().map_err(|_| malformed())?;
+                    schema.index_type = Some(u32::from_le_bytes(number));
+                }
+                b"rocksdb.index.key.is.user.key" => schema.index_key_is_user_key = number()? != 0,
+                b"rocksdb.index.value.is.delta.encoded" => {
+                    schema.index_value_is_delta_encoded = number()? != 0;
+                }
+                b"rocksdb.external_sst_file.global_seqno" if value.len() == 8 => {
+                    global_sequence_number_at = Some(at);
+                }
+                _ => {}
+            }
+        }
+        Ok((schema, global_sequence_number_at))
+    }
+}

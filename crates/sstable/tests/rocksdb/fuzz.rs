@@ -1,0 +1,295 @@
+//! Damaged tables: every one must give an error or a well-formed answer, and none a panic.
+//!
+//! Bytes of real tables are changed, cut and moved about. Mostly in a block that the reader reads, and
+//! mostly with the checksum made right again: what lies behind checksums is reached no other way.
+//! `COLDSTREAM_LONG=1` makes two million of them instead of some thousands.
+
+use std::fs;
+use std::ops::{Bound, Range};
+use std::path::Path;
+use std::time::Instant;
+
+use coldstream_sstable::rocksdb::Table;
+use coldstream_sstable::{Error, Result};
+
+use crate::check::{Watched, all, kept};
+use crate::engines::{self, EngineTable, Skipped};
+use crate::random::Random;
+
+const TRAILER_BYTES: usize = 5;
+const FOOTER_BYTES: usize = 53;
+
+/// A real table, and the blocks of it that are read, with their trailers.
+struct Seed {
+    bytes: Vec<u8>,
+    blocks: Vec<Range<usize>>,
+    /// Zero before `format_version` 6.
+    base_context_checksum: u32,
+}
+
+impl Seed {
+    fn new(table: EngineTable) -> Self {
+        let source = Watched::new(&table.bytes);
+        all(&Table::open(&source).unwrap()).unwrap();
+        let footer = table.bytes.len() - FOOTER_BYTES;
+        // The footer itself is read too, in parts; LevelDB's is 5 bytes shorter.
+        let block =
+            |read: &Range<usize>| read.len() > TRAILER_BYTES && read.end <= footer + TRAILER_BYTES;
+        let blocks = source.ranges().filter(block).collect();
+        let fixed32 = |at: usize| u32::from_le_bytes(table.bytes[at..at + 4].try_into().unwrap());
+        let block_based = table
+            .bytes
+            .ends_with(&[0xf7, 0xcf, 0xf4, 0x85, 0xb7, 0x41, 0xe2, 0x88]);
+        let extended = block_based && fixed32(footer + 41) >= 6;
+        let base_context_checksum = if extended { fixed32(footer + 9) } else { 0 };
+        Self {
+            bytes: table.bytes,
+            blocks,
+            base_context_checksum,
+        }
+    }
+
+    fn context(&self, offset: usize) -> u32 {
+        match self.base_context_checksum {
+            0 => 0,
+            base => base ^ offset as u32,
+        }
+    }
+
+    fn mutant(&self, random: &mut Random) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        match random.below(8) {
+            0 => bytes.truncate(random.below(bytes.len())),
+            1 => {
+                let last = bytes.len() - FOOTER_BYTES..bytes.len();
+                change(&mut bytes[last], random);
+                self.repair_footer(&mut bytes);
+            }
+            2 => {
+                let from = self.blocks[random.below(self.blocks.len())].start;
+                change(&mut bytes[from..], random);
+            }
+            _ => {
+                for _ in 0..=random.below(2) {
+                    let block = self.blocks[random.below(self.blocks.len())].clone();
+                    // The compression type is part of what is guarded.
+                    change(&mut bytes[block.start..block.end - 4], random);
+                    self.repair_block(&mut bytes, block);
+                }
+            }
+        }
+        bytes
+    }
+
+    fn repair_block(&self, bytes: &mut [u8], block: Range<usize>) {
+        let checksum = masked(crc32c::crc32c(&bytes[block.start..block.end - 4]))
+            .wrapping_add(self.context(block.start));
+        bytes[block.end - 4..block.end].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    fn repair_footer(&self, bytes: &mut [u8]) {
+        if self.base_context_checksum != 0 {
+            let at = bytes.len() - FOOTER_BYTES;
+            bytes[at + 5..at + 9].fill(0);
+            let checksum = masked(crc32c::crc32c(&bytes[at..])).wrapping_add(self.context(at));
+            bytes[at + 5..at + 9].copy_from_slice(&checksum.to_le_bytes());
+        }
+    }
+}
+
+fn masked(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// Changes a few bytes in place.
+fn change(bytes: &mut [u8], random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        let length = 1 + random.below((bytes.len() - at).min(16));
+        match random.below(6) {
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = random.next() as u8,
+            // Values at which lengths and varints go over.
+            2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xfe, 0xff][random.below(6)],
+            3 => bytes[at..at + length].fill([0, 0xff, 0x80][random.below(3)]),
+            4 => {
+                let from = random.below(bytes.len() - length + 1);
+                bytes.copy_within(from..from + length, at);
+            }
+            // As if a byte had been left out.
+            _ => bytes.copy_within(at + 1.., at),
+        }
+    }
+}
+
+fn seeds() -> std::result::Result<Vec<Seed>, Skipped> {
+    let small = [
+        "--num=600",
+        "--block_size=512",
+        "--metadata_block_size=128",
+        "--checksum_type=1",
+    ];
+    let bench: [&[&str]; 10] = [
+        &["--format_version=0", "--compression_type=none"],
+        &[
+            "--format_version=1",
+            "--compression_type=zlib",
+            "--key_size=64",
+        ],
+        &[
+            "--format_version=2",
+            "--compression_type=none",
+            "--partition_index=true",
+        ],
+        &[
+            "--format_version=4",
+            "--compression_type=none",
+            "--index_block_restart_interval=4",
+        ],
+        &[
+            "--format_version=5",
+            "--compression_type=none",
+            "--index_with_first_key=true",
+        ],
+        &[
+            "--format_version=5",
+            "--compression_type=none",
+            "--partition_index=true",
+        ],
+        &[
+            "--format_version=5",
+            "--compression_type=zstd",
+            "--key_size=64",
+        ],
+        &[
+            "--format_version=5",
+            "--compression_type=snappy",
+            "--key_size=64",
+        ],
+        &[
+            "--format_version=5",
+            "--compression_type=lz4",
+            "--key_size=64",
+        ],
+        &[
+            "--format_version=5",
+            "--compression_type=bzip2",
+            "--key_size=64",
+        ],
+    ];
+    let mut tables = Vec::new();
+    for options in bench {
+        tables.push(engines::db_bench(&[&small[..], options].concat())?);
+    }
+    let options = "checksum=kCRC32c keys=600 versions=10 index_restart_interval=3";
+    let specifications = [
+        format!("t6 format_version=6 {options} index_type=kBinarySearchWithFirstKey"),
+        format!(
+            "t7 format_version=7 {options} index_type=kTwoLevelIndexSearch metadata_block_size=128"
+        ),
+    ];
+    match engines::java(&specifications) {
+        Ok(java) => tables.extend(java),
+        Err(why) => eprintln!("skipped: {why}"),
+    }
+    match engines::leveldb([1, 256, 10, 600, 10]) {
+        Ok(table) => tables.push(table),
+        Err(why) => eprintln!("skipped: {why}"),
+    }
+    Ok(tables.into_iter().map(Seed::new).collect())
+}
+
+/// Reads all that there is; gives the number of blocks.
+fn exercise(bytes: &[u8], random: &mut Random) -> Result<usize> {
+    let table = Table::open(&bytes)?;
+    let blocks = all(&table);
+    if let Ok(blocks) = &blocks {
+        let mut end = 0;
+        for block in blocks {
+            assert!(block.offset >= end);
+            end = block.offset + block.length;
+            assert!(end <= bytes.len() as u64);
+            let (Bound::Included(lower) | Bound::Excluded(lower)) = &block.lower else {
+                continue;
+            };
+            assert!(lower <= &block.separator);
+        }
+    }
+    // Errors must not be in the way of what comes behind, nor wrong answers come of it.
+    let mut cursor = table.blocks();
+    for _ in 0..4 {
+        let key: Vec<u8> = (0..random.below(20)).map(|_| random.next() as u8).collect();
+        if cursor.seek(&key).is_ok()
+            && let Ok(Some(block)) = kept(&mut cursor)
+        {
+            assert!(block.separator >= key);
+        }
+        let offset = random.below(bytes.len()) as u64;
+        if cursor.skip_to_offset(offset).is_ok()
+            && let Ok(Some(block)) = kept(&mut cursor)
+        {
+            assert!(block.offset + block.length > offset);
+        }
+    }
+    blocks.map(|blocks| blocks.len())
+}
+
+#[test]
+fn damaged_tables() {
+    let long = std::env::var_os("COLDSTREAM_LONG").is_some_and(|value| value != "0");
+    let executions = if long { 2_000_000 } else { 20_000 };
+    let seeds = match seeds() {
+        Ok(seeds) => seeds,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let (mut read, mut malformed, mut unsupported) = (0u64, 0u64, 0u64);
+    let begin = Instant::now();
+    for execution in 0..executions {
+        let mut random = Random::new(execution);
+        let mutant = seeds[random.below(seeds.len())].mutant(&mut random);
+        let outcome = std::panic::catch_unwind(|| exercise(&mutant, &mut random.clone()));
+        match outcome {
+            Ok(Ok(_)) => read += 1,
+            Ok(Err(Error::Unsupported(_))) => unsupported += 1,
+            Ok(Err(Error::Malformed { .. })) => malformed += 1,
+            failure => {
+                // No two runs have the same tables: the engines write times and identities.
+                let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.sst");
+                fs::write(&path, &mutant).unwrap();
+                panic!(
+                    "execution {execution}, kept as {}: {failure:?}",
+                    path.display()
+                );
+            }
+        }
+    }
+    println!(
+        "{executions} executions in {:.0?}: {read} read, {malformed} malformed, {unsupported} \
+         unsupported",
+        begin.elapsed()
+    );
+    assert!(read > executions / 20 && malformed > executions / 20 && unsupported > 0);
+}
+
+/// Wherever it lies in what is read, but for the padding of older footers.
+#[test]
+fn a_flipped_bit_in_a_block_is_noticed() {
+    let seeds = match seeds() {
+        Ok(seeds) => seeds,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let mut random = Random::new(1);
+    let mut flipped = 0;
+    for seed in &seeds {
+        for block in &seed.blocks {
+            for _ in 0..20 {
+                let mut bytes = seed.bytes.clone();
+                bytes[block.start + random.below(block.len())] ^= 1 << random.below(8);
+                let result = Table::open(&&bytes[..]).and_then(|table| all(&table).map(|_| ()));
+                assert!(matches!(result, Err(Error::Malformed { .. })), "{result:?}");
+                flipped += 1;
+            }
+        }
+    }
+    println!("{flipped} bits flipped");
+}

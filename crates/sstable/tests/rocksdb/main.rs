@@ -1,0 +1,361 @@
+//! The index reader against tables that the engines wrote, and their own word on them.
+//!
+//! RocksDB 7.8 (`db_bench`, `ldb`, `sst_dump`; `format_version` 0 to 5), a current RocksDB by its Java
+//! API (2 to 7), and LevelDB. What is not installed is skipped, and said so.
+
+mod check;
+mod data_block;
+mod dump;
+mod engines;
+mod fuzz;
+mod random;
+
+use std::collections::BTreeSet;
+
+use check::{Checked, Watched, all, check, kept};
+use coldstream_sstable::Error;
+use coldstream_sstable::rocksdb::{Format, Table};
+use engines::{EngineTable, Skipped};
+
+fn skipped(why: &Skipped) {
+    eprintln!("skipped: {why}");
+}
+
+/// Keys that share prefixes, some 100 data blocks, and an index of several partitions if any.
+const SMALL: [&str; 5] = [
+    "--num=3000",
+    "--value_size=40",
+    "--block_size=1024",
+    "--metadata_block_size=512",
+    "--seed=1",
+];
+
+fn bench_table(options: &[&str]) -> Result<EngineTable, Skipped> {
+    engines::dumped_db_bench(&[&SMALL[..], options].concat())
+}
+
+fn check_all(tables: impl IntoIterator<Item = EngineTable>) -> Checked {
+    let mut sum = Checked::default();
+    for table in tables {
+        sum.add(&check(&table));
+    }
+    println!("{sum:?}");
+    sum
+}
+
+#[test]
+fn every_version_and_index_type_of_rocksdb_7() -> Result<(), Error> {
+    let index_types: [&[&str]; 5] = [
+        &[],
+        &["--use_hash_search=true", "--prefix_size=8"],
+        &["--partition_index=true"],
+        &["--index_with_first_key=true"],
+        &["--partition_index_and_filters=true", "--bloom_bits=10"],
+    ];
+    let compressions = ["none", "snappy", "zlib", "bzip2", "lz4", "lz4hc", "zstd"];
+    let mut tables = Vec::new();
+    for version in 0..=5 {
+        for (kind, index_type) in index_types.iter().enumerate() {
+            let version = format!("--format_version={version}");
+            let compression = format!(
+                "--compression_type={}",
+                compressions[tables.len() % compressions.len()]
+            );
+            // Versions 0 and 1 know CRC-32C only, and RocksDB 7 hashes with XXH3 unless told.
+            let checksum = match tables.len() / index_types.len() {
+                0 => "--checksum_type=1".to_string(),
+                _ => format!("--checksum_type={}", tables.len() % 5),
+            };
+            // A hash index must have a restart point at every entry.
+            let restarts = [
+                "--index_block_restart_interval=1",
+                "--index_block_restart_interval=5",
+            ][usize::from(kind != 1) * (tables.len() % 2)];
+            let shortening = format!("--index_shortening_mode={}", tables.len() % 3);
+            let mut options = vec![&version[..], &compression, &checksum, restarts, &shortening];
+            options.extend(*index_type);
+            match bench_table(&options) {
+                Ok(table) => tables.push(table),
+                Err(why) => {
+                    skipped(&why);
+                    return Ok(());
+                }
+            }
+        }
+    }
+    let versions: BTreeSet<_> = tables
+        .iter()
+        .map(|table| match Table::open(&&table.bytes[..])?.format() {
+            Format::RocksDb { format_version } => Ok(format_version),
+            Format::LevelDb => panic!("{} taken for LevelDB's", table.name),
+        })
+        .collect::<Result<_, Error>>()?;
+    assert_eq!(versions, (0..=5).collect());
+    let checked = check_all(tables);
+    assert_eq!(checked.tables, 30);
+    assert!(
+        checked.blocks > 30 * 80 && checked.keys > 30 * 1800,
+        "{checked:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn every_compression_and_checksum_of_rocksdb_7() {
+    let mut tables = Vec::new();
+    // By number: "lz4hc" and the unfinished Zstandard share those of others.
+    let compressions = [
+        ("none", 0),
+        ("snappy", 1),
+        ("zlib", 2),
+        ("bzip2", 3),
+        ("lz4", 4),
+        ("lz4hc", 5),
+        ("zstd", 7),
+    ];
+    for (compression, number) in compressions {
+        for version in [
+            "--format_version=1",
+            "--format_version=2",
+            "--format_version=5",
+        ] {
+            let compression = format!("--compression_type={compression}");
+            let checksum = format!("--checksum_type={}", number % 5);
+            let dictionary = "--compression_max_dict_bytes=4096";
+            // A separator for each block of one key: long enough an index to be worth compressing.
+            let options = [
+                version,
+                &compression,
+                &checksum,
+                dictionary,
+                "--key_size=64",
+            ];
+            match bench_table(&options) {
+                Ok(table) => {
+                    let (offset, size) = dump::index_handle(table.dump.as_deref().unwrap());
+                    let found = table.bytes[(offset + size) as usize];
+                    assert_eq!(found, number, "{}", table.name);
+                    tables.push(table);
+                }
+                Err(why) => return skipped(&why),
+            }
+        }
+    }
+    assert_eq!(check_all(tables).tables, 21);
+}
+
+#[test]
+fn aligned_blocks_of_rocksdb_7() {
+    match bench_table(&[
+        "--block_align=true",
+        "--block_size=4096",
+        "--compression_type=none",
+    ]) {
+        Ok(table) => {
+            let checked = check(&table);
+            assert!(checked.blocks > 20, "{checked:?}");
+        }
+        Err(why) => skipped(&why),
+    }
+}
+
+#[test]
+fn a_sequence_number_written_into_a_finished_table() {
+    match engines::ingested() {
+        Ok(table) => {
+            let checked = check(&table);
+            assert!(checked.blocks > 1, "{checked:?}");
+        }
+        Err(why) => skipped(&why),
+    }
+}
+
+#[test]
+fn what_is_not_known_is_declined() {
+    let options: [&[&str]; 2] = [
+        &["--user_timestamp_size=8"],
+        &[
+            "--use_plain_table=true",
+            "--mmap_read=true",
+            "--prefix_size=8",
+            "--compression_type=none",
+        ],
+    ];
+    for options in options {
+        match engines::db_bench(&[&SMALL[..], options].concat()) {
+            Ok(table) => {
+                let error = Table::open(&&table.bytes[..]).err();
+                assert!(
+                    matches!(error, Some(Error::Unsupported(_))),
+                    "{}: {error:?}",
+                    table.name
+                );
+            }
+            Err(why) => return skipped(&why),
+        }
+    }
+}
+
+/// All versions and index types that a current RocksDB writes, with several versions of some keys.
+fn java_specifications() -> Vec<String> {
+    let index_types = [
+        "kBinarySearch",
+        "kHashSearch",
+        "kTwoLevelIndexSearch",
+        "kBinarySearchWithFirstKey",
+    ];
+    let checksums = ["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"];
+    let shortenings = [
+        "kNoShortening",
+        "kShortenSeparators",
+        "kShortenSeparatorsAndSuccessor",
+    ];
+    let mut specifications = Vec::new();
+    for version in 2..=7 {
+        for index_type in index_types {
+            for versions in [1, 30] {
+                let at = specifications.len();
+                let restarts = if index_type == "kHashSearch" {
+                    1
+                } else {
+                    1 + at % 4
+                };
+                specifications.push(format!(
+                    "t{at} format_version={version} index_type={index_type} versions={versions} \
+                     seed={at} index_restart_interval={restarts} checksum={} shortening={} filter={}",
+                    checksums[at % 5],
+                    shortenings[at % 3],
+                    at % 2,
+                ));
+            }
+        }
+    }
+    let compressions = [
+        "SNAPPY_COMPRESSION",
+        "ZLIB_COMPRESSION",
+        "BZLIB2_COMPRESSION",
+        "LZ4_COMPRESSION",
+        "LZ4HC_COMPRESSION",
+        "ZSTD_COMPRESSION",
+    ];
+    for version in [6, 7] {
+        for compression in compressions {
+            specifications.push(format!(
+                "{compression}-{version} format_version={version} compression={compression}"
+            ));
+        }
+        for index_type in ["kBinarySearch", "kTwoLevelIndexSearch"] {
+            for options in [
+                "block_align=1",
+                "block_size=2000 super_block_alignment=4096",
+                "separate_key_value=1 versions=20",
+                "uniform=100 keys=5000",
+                "keys=1",
+                // A tombstone of a range only: no data block at all.
+                "keys=0",
+            ] {
+                let at = specifications.len();
+                specifications.push(format!(
+                    "t{at} format_version={version} index_type={index_type} {options}"
+                ));
+            }
+        }
+    }
+    specifications
+}
+
+#[test]
+fn every_version_and_index_type_of_rocksdb_11() {
+    match engines::java(&java_specifications()) {
+        Ok(tables) => {
+            let count = tables.len();
+            let empty = tables.iter().filter(|table| {
+                all(&Table::open(&&table.bytes[..]).unwrap())
+                    .unwrap()
+                    .is_empty()
+            });
+            assert_eq!(empty.count(), 4, "tables without a data block");
+            let checked = check_all(tables);
+            assert_eq!(checked.tables, count);
+            assert!(checked.continued > 500, "{checked:?}");
+        }
+        Err(why) => skipped(&why),
+    }
+}
+
+#[test]
+fn another_order_of_keys_is_declined() {
+    match engines::java(&["reverse reverse=1".to_string()]) {
+        Ok(tables) => {
+            let error = Table::open(&&tables[0].bytes[..]).err();
+            assert!(
+                matches!(&error, Some(Error::Unsupported(what)) if what.contains("Reverse")),
+                "{error:?}"
+            );
+        }
+        Err(why) => skipped(&why),
+    }
+}
+
+#[test]
+fn tables_of_leveldb() {
+    let mut tables = Vec::new();
+    for compression in [0, 1] {
+        for [block_size, filter_bits] in [[256, 0], [1024, 10], [4096, 10]] {
+            for versions in [1, 40] {
+                match engines::leveldb([compression, block_size, filter_bits, 4000, versions]) {
+                    Ok(table) => tables.push(table),
+                    Err(why) => return skipped(&why),
+                }
+            }
+        }
+    }
+    for table in &tables {
+        assert_eq!(
+            Table::open(&&table.bytes[..]).unwrap().format(),
+            Format::LevelDb
+        );
+    }
+    let checked = check_all(tables);
+    assert!(checked.continued > 100, "{checked:?}");
+}
+
+#[test]
+fn partitions_of_no_interest_are_not_read() {
+    let table = match bench_table(&["--partition_index=true", "--num=100000"]) {
+        Ok(table) => table,
+        Err(why) => return skipped(&why),
+    };
+    let source = Watched::new(&table.bytes);
+    let opened = Table::open(&source).unwrap();
+    let after_open = source.bytes_read();
+    let blocks = all(&opened).unwrap();
+    let whole_index = source.bytes_read() - after_open;
+
+    let middle = &blocks[blocks.len() / 2];
+    let mut before = source.bytes_read();
+    let mut read = || {
+        let now = source.bytes_read();
+        now - std::mem::replace(&mut before, now)
+    };
+    let mut cursor = opened.blocks();
+    cursor.seek(&middle.separator).unwrap();
+    assert_eq!(kept(&mut cursor).unwrap().as_ref(), Some(middle));
+    let by_key = read();
+    cursor.skip_to_offset(middle.offset).unwrap();
+    assert_eq!(kept(&mut cursor).unwrap().as_ref(), Some(middle));
+    let near = read();
+    cursor.skip_to_offset(0).unwrap();
+    read();
+    cursor.skip_to_offset(middle.offset).unwrap();
+    assert_eq!(kept(&mut cursor).unwrap().as_ref(), Some(middle));
+    let by_offset = read();
+    println!(
+        "index of {whole_index} bytes, {} blocks; read for a key: {by_key}, for an offset nearby: \
+         {near}, far: {by_offset}",
+        blocks.len()
+    );
+    assert!(by_key < whole_index / 50);
+    assert!(near < whole_index / 25);
+    assert!(by_offset < whole_index / 4);
+}
