@@ -55,6 +55,8 @@ pub struct PhaseReport {
     pub reads: u64,
     /// Those of them that ended with an error; their times count like the others'.
     pub failed_reads: u64,
+    /// Updates that ended with an error.
+    pub failed_updates: u64,
     /// Reads a second.
     pub reads_per_second: f64,
     /// From the start of a read to its end, µs.
@@ -127,6 +129,19 @@ struct Latencies {
     response: Histogram<u64>,
     fast: u64,
     failed: u64,
+    failed_updates: u64,
+}
+
+impl Latencies {
+    fn new() -> Self {
+        Self {
+            service: histogram(),
+            response: histogram(),
+            fast: 0,
+            failed: 0,
+            failed_updates: 0,
+        }
+    }
 }
 
 /// Where a phase begins.
@@ -182,12 +197,7 @@ impl Measurement {
                 end_ns,
                 failed,
             } => {
-                let latencies = self.phases.entry(phase).or_insert_with(|| Latencies {
-                    service: histogram(),
-                    response: histogram(),
-                    fast: 0,
-                    failed: 0,
-                });
+                let latencies = self.phases.entry(phase).or_insert_with(Latencies::new);
                 latencies.failed += u64::from(failed);
                 let service_ns = end_ns.saturating_sub(start_ns);
                 latencies.service.saturating_record(service_ns);
@@ -200,6 +210,11 @@ impl Measurement {
                     .entry(since_start / 1_000_000_000)
                     .or_insert_with(histogram)
                     .saturating_record(service_ns);
+                None
+            }
+            Event::FailedUpdate { phase } => {
+                let latencies = self.phases.entry(phase).or_insert_with(Latencies::new);
+                latencies.failed_updates += 1;
                 None
             }
             Event::Phase {
@@ -282,6 +297,7 @@ impl Measurement {
                 seconds,
                 reads,
                 failed_reads: latencies.failed,
+                failed_updates: latencies.failed_updates,
                 reads_per_second: reads as f64 / seconds,
                 service_us: Percentiles::of(&latencies.service),
                 response_us: Percentiles::of(&latencies.response),

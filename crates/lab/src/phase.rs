@@ -59,6 +59,11 @@ pub enum Event {
         /// Whether it ended with an error (a timeout, above all) instead of a value.
         failed: bool,
     },
+    /// An update that ended with an error.
+    FailedUpdate {
+        /// The phase in which it started.
+        phase: Phase,
+    },
     /// A phase begins.
     Phase {
         /// Which.

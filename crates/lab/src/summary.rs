@@ -168,6 +168,9 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
         row(Some(phase), "failed reads", Better::Less, &move |run| {
             phase_of(run, &|report| report.failed_reads as f64)
         });
+        row(Some(phase), "failed updates", Better::Less, &move |run| {
+            phase_of(run, &|report| report.failed_updates as f64)
+        });
         row(
             Some(phase),
             "reads under 40 µs %",

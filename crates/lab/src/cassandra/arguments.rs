@@ -25,6 +25,36 @@ impl HotPlace {
     }
 }
 
+/// What is asked of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// Reads, and one major compaction.
+    Reads,
+    /// Half reads, half updates (YCSB's workload A), and one major compaction after the other.
+    YcsbA,
+}
+
+impl Workload {
+    /// Updates among the requests.
+    pub fn update_percent(self) -> u32 {
+        match self {
+            Workload::Reads => 0,
+            Workload::YcsbA => 50,
+        }
+    }
+}
+
+/// How requests spread over the hot keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// Evenly.
+    Uniform,
+    /// As YCSB's scrambled zipfian: a few keys get most of them.
+    Zipfian,
+}
+
 /// Format of the SSTables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -46,6 +76,8 @@ Examples:
   coldstream lab cassandra --modes 5.0/stock,5.0/coldstream --compaction-mib-per-second 0
       as fast as compaction goes
   coldstream lab cassandra --modes 5.0/stock,5.0/preload:/usr/lib/other.so --hot beside
+  coldstream lab cassandra --workload ycsb-a --distribution zipfian --modes 5.0/stock,5.0/coldstream
+      half reads, half updates over the whole table, compaction without an end
 
 Modes are VERSION/WAY. Versions: 4.1.10, 5.0.9, 6.0-alpha2, fetched from Maven Central at first
 use; 4.1, 5.0 and 6.0 will do. Ways:
@@ -95,9 +127,19 @@ pub struct CassandraArgs {
     /// Keys that are read, spread over the table
     #[arg(long, value_name = "N")]
     pub hot_keys: Option<u64>,
-    /// Reads a second, whatever the node makes of them
+    /// What is asked of the node: reads, or half reads and half updates, with flushes and major
+    /// compactions one after the other
+    #[arg(long, default_value = "reads", value_enum)]
+    pub workload: Workload,
+    /// How requests spread over the keys that are read
+    #[arg(long, default_value = "uniform", value_enum)]
+    pub distribution: Distribution,
+    /// Seconds of the compaction phase with --workload ycsb-a
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub compaction_seconds: u64,
+    /// Requests a second, whatever the node makes of them
     #[arg(long, default_value_t = 1500, value_name = "N")]
-    pub reads_per_second: u64,
+    pub requests_per_second: u64,
     /// compaction_throughput in MiB/s; 0 is none
     #[arg(long, default_value_t = 64, value_name = "MIB")]
     pub compaction_mib_per_second: u64,
@@ -107,7 +149,7 @@ pub struct CassandraArgs {
     /// Heap of the node, in MiB
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     pub heap_mib: u64,
-    /// Reads a second of the first pass over the hot keys
+    /// Reads a second of the first pass over the hot keys, which ends after 30 seconds
     #[arg(long, default_value_t = 3000, value_name = "N")]
     pub first_reads_per_second: u64,
     /// Seconds at the usual rate that are not counted, after every hot key was read once
@@ -165,6 +207,11 @@ impl CassandraArgs {
             (544_000, 68_000, 2_300, 20, 15, 15)
         };
         let keys = self.keys.unwrap_or(keys);
+        // YCSB's keys are those of the whole table.
+        let hot_keys = match self.workload {
+            Workload::Reads => hot_keys,
+            Workload::YcsbA => keys,
+        };
         Sizes {
             keys,
             hot_keys: self.hot_keys.unwrap_or(hot_keys).clamp(1, keys),

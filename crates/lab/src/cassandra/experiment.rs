@@ -1,6 +1,7 @@
 //! The plan and its execution: the modes in turn, run by run.
 
-use super::arguments::{CassandraArgs, HotPlace};
+use super::arguments::{CassandraArgs, Distribution, HotPlace, Workload};
+use super::chooser::Chooser;
 use super::dataset::{ADDRESS, BESIDE, COMPACTED, KEYSPACE, Template, settings, table_directory};
 use super::load::{Baton, Load, Plan};
 use super::mode::{Mode, Way};
@@ -14,7 +15,7 @@ use crate::report::{self, CaseDescription, Report};
 use crate::sampler::now_ns;
 use crate::workplace::{Next, Workplace};
 use anyhow::{Context, Result, bail};
-use coldstream_nodes::{Distribution, Launch, Node, Nodetool, Version};
+use coldstream_nodes::{Distribution as Release, Launch, Node, Nodetool, Version};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub fn run(arguments: &CassandraArgs) -> Result<(), LabError> {
 
 /// A release and its node directory with the data set.
 struct Prepared {
-    distribution: Distribution,
+    release: Release,
     template: Template,
 }
 
@@ -50,14 +51,24 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
     let sizes = arguments.sizes();
     let mib = |bytes: u64| bytes >> 20;
     let load = format!(
-        "{} keys of {} bytes, chunks of {} KiB, {} reads/s of {} keys {} the compacted table; \
-         major compaction at {}",
+        "{} keys of {} bytes, chunks of {} KiB, {} {}/s of {} keys {} the compacted \
+         table; {} at {}",
         sizes.keys,
         arguments.value_bytes,
         arguments.chunk_kib,
-        arguments.reads_per_second,
+        arguments.requests_per_second,
+        match (arguments.workload, arguments.distribution) {
+            (Workload::Reads, Distribution::Uniform) => "reads",
+            (Workload::Reads, Distribution::Zipfian) => "zipfian reads",
+            (Workload::YcsbA, Distribution::Uniform) => "reads and updates",
+            (Workload::YcsbA, Distribution::Zipfian) => "zipfian reads and updates",
+        },
         sizes.hot_keys,
         arguments.hot.name(),
+        match arguments.workload {
+            Workload::Reads => "one major compaction",
+            Workload::YcsbA => "major compactions one after the other",
+        },
         match arguments.compaction_mib_per_second {
             0 => "full speed".to_owned(),
             rate => format!("{rate} MiB/s"),
@@ -99,7 +110,9 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
             "chunk_kib": arguments.chunk_kib,
             "format": arguments.format,
             "hot": arguments.hot,
-            "reads_per_second": arguments.reads_per_second,
+            "workload": arguments.workload,
+            "distribution": arguments.distribution,
+            "requests_per_second": arguments.requests_per_second,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
         }),
         modes: arguments.modes.iter().map(Mode::to_string).collect(),
@@ -143,37 +156,28 @@ fn prepare(
     let cache = arguments
         .releases
         .clone()
-        .unwrap_or_else(Distribution::default_cache);
+        .unwrap_or_else(Release::default_cache);
     // What 4.1 writes, every later release can import.
-    let needed =
-        std::iter::once(Version::V4_1).chain(arguments.modes.iter().map(|mode| mode.version));
-    let mut distributions = BTreeMap::new();
-    for version in needed {
-        if !distributions.contains_key(&version) {
-            let obtained = Distribution::obtain(version, &cache, &mut |text| {
-                place.progress.line(text);
-            })?;
-            distributions.insert(version, obtained);
-        }
+    let mut versions: Vec<Version> = arguments.modes.iter().map(|mode| mode.version).collect();
+    versions.push(Version::V4_1);
+    versions.sort_unstable();
+    versions.dedup();
+    let mut releases = BTreeMap::new();
+    for version in versions {
+        let obtained = Release::obtain(version, &cache, &mut |text| place.progress.line(text))?;
+        releases.insert(version, obtained);
     }
-    let writer = distributions[&Version::V4_1].clone();
+    let writer = releases[&Version::V4_1].clone();
     let work_dir = place.directory().to_path_buf();
     let mut prepared = BTreeMap::new();
-    for (version, distribution) in distributions {
+    for (version, release) in releases {
         if !arguments.modes.iter().any(|mode| mode.version == version) {
             continue;
         }
-        let template =
-            Template::prepare(arguments, &distribution, &writer, &work_dir, &mut |text| {
-                place.progress.line(text);
-            })?;
-        prepared.insert(
-            version,
-            Prepared {
-                distribution,
-                template,
-            },
-        );
+        let template = Template::prepare(arguments, &release, &writer, &work_dir, &mut |text| {
+            place.progress.line(text);
+        })?;
+        prepared.insert(version, Prepared { release, template });
     }
     Ok(prepared)
 }
@@ -218,7 +222,7 @@ fn one_run(
         _ => {}
     }
     let mut node = Node::start(
-        &prepared.distribution,
+        &prepared.release,
         &settings,
         directory.path(),
         ADDRESS,
@@ -231,14 +235,22 @@ fn one_run(
         HotPlace::Inside => COMPACTED,
         HotPlace::Beside => BESIDE,
     };
-    let statement = load.prepare(&format!("{KEYSPACE}.{table}"))?;
+    let statements = Arc::new(load.prepare(&format!("{KEYSPACE}.{table}"))?);
     let plan = Plan {
-        keys: sizes.keys,
-        hot_keys: sizes.hot_keys,
         value_bytes: arguments.value_bytes,
-        reads_per_second: arguments.reads_per_second,
-        seed: turn,
+        first_reads_per_second: arguments.first_reads_per_second,
+        requests_per_second: arguments.requests_per_second,
+        update_percent: arguments.workload.update_percent(),
     };
+    let first_pass_keys =
+        Chooser::first_pass_keys(sizes.hot_keys, arguments.first_reads_per_second);
+    let chooser = Chooser::new(
+        arguments.distribution,
+        sizes.hot_keys,
+        sizes.keys,
+        first_pass_keys,
+        turn,
+    );
     let baton = Arc::new(Baton::new());
     let (send, events) = channel();
     let process = node.process_id();
@@ -246,15 +258,16 @@ fn one_run(
     std::thread::scope(|scope| {
         let readers = send.clone();
         scope.spawn({
-            let (load, statement, plan, baton) = (&load, &statement, &plan, Arc::clone(&baton));
-            let rate = arguments.first_reads_per_second;
-            move || load.run(statement, plan, rate, &baton, &readers)
+            let (load, statements, plan) = (&load, &statements, &plan);
+            let baton = Arc::clone(&baton);
+            move || load.run(statements, plan, chooser, &baton, &readers)
         });
         let conductor = Conductor {
             arguments,
             nodetool: node.nodetool(),
             process,
             baton: &baton,
+            first_pass_seconds: first_pass_keys / arguments.first_reads_per_second.max(1) + 1,
             events: send,
         };
         scope.spawn(move || conductor.conduct());
@@ -312,6 +325,7 @@ struct Conductor<'a> {
     nodetool: &'a mut Nodetool,
     process: u32,
     baton: &'a Baton,
+    first_pass_seconds: u64,
     events: Sender<Result<Event>>,
 }
 
@@ -325,15 +339,22 @@ impl Conductor<'_> {
 
     fn phases(&mut self) -> Result<()> {
         let sizes = self.arguments.sizes();
-        let first = sizes.hot_keys / self.arguments.first_reads_per_second.max(1) + 1;
         self.begin(Phase::WarmUp);
         // Loads what the command needs, so that the compaction's start does not.
         self.nodetool.run(&["compactionstats"])?;
-        self.wait(first + sizes.warm_up_seconds);
+        self.wait(self.first_pass_seconds + sizes.warm_up_seconds);
         self.begin(Phase::Idle);
         self.wait(sizes.idle_seconds);
         self.begin(Phase::Compaction);
-        self.nodetool.run(&["compact", KEYSPACE, COMPACTED])?;
+        let until = Instant::now() + Duration::from_secs(self.arguments.compaction_seconds);
+        loop {
+            self.nodetool.run(&["compact", KEYSPACE, COMPACTED])?;
+            let over = Instant::now() >= until || self.baton.is_over();
+            if over || self.arguments.workload == Workload::Reads {
+                break;
+            }
+            self.nodetool.run(&["flush", KEYSPACE, COMPACTED])?;
+        }
         self.begin(Phase::After);
         self.wait(sizes.after_seconds);
         self.begin(Phase::End);

@@ -1,6 +1,7 @@
 //! Open-loop CQL reads: each is sent when it is due, whatever has become of the ones before.
 
-use super::values::{SplitMix, hot_key, is_value_of};
+use super::chooser::Chooser;
+use super::values::{is_value_of, updated};
 use crate::error::WrongValue;
 use crate::phase::{Event, Phase};
 use crate::sampler::now_ns;
@@ -26,19 +27,24 @@ pub struct Load {
     runtime: Runtime,
 }
 
-/// What is read, and how fast.
+/// What is asked, and how fast.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Keys of the table.
-    pub keys: u64,
-    /// Keys that are read.
-    pub hot_keys: u64,
     /// Bytes of every value.
     pub value_bytes: u64,
-    /// Reads a second.
-    pub reads_per_second: u64,
-    /// Varies the order.
-    pub seed: u32,
+    /// Reads a second of the first pass over the hot keys.
+    pub first_reads_per_second: u64,
+    /// Requests a second from then on.
+    pub requests_per_second: u64,
+    /// Updates among these.
+    pub update_percent: u32,
+}
+
+/// The statements of a table.
+#[derive(Clone, Debug)]
+pub struct Statements {
+    read: PreparedStatement,
+    update: PreparedStatement,
 }
 
 /// Shared by the load and whoever conducts a run.
@@ -102,36 +108,38 @@ impl Load {
         Ok(())
     }
 
-    /// A read of the value of one key of `table`.
-    pub fn prepare(&self, table: &str) -> Result<PreparedStatement> {
-        let text = format!("SELECT value FROM {table} WHERE key = ?");
-        self.runtime
-            .block_on(self.session.prepare(text.as_str()))
-            .with_context(|| text.clone())
+    /// Reads and updates of one key of `table`.
+    pub fn prepare(&self, table: &str) -> Result<Statements> {
+        let prepare = |text: String| {
+            self.runtime
+                .block_on(self.session.prepare(text.as_str()))
+                .with_context(|| text.clone())
+        };
+        Ok(Statements {
+            read: prepare(format!("SELECT value FROM {table} WHERE key = ?"))?,
+            update: prepare(format!("UPDATE {table} SET value = ? WHERE key = ?"))?,
+        })
     }
 
-    /// Reads every hot key once at this rate, in no order; then hot keys at random at the plan's
-    /// rate until the baton says that it is over. Blocks until the last answer is there.
+    /// Reads the chooser's first pass, then asks what it chooses at the plan's rate until the baton
+    /// says that it is over. Blocks until then; answers may still be on their way.
     pub fn run(
         &self,
-        statement: &PreparedStatement,
+        statements: &Arc<Statements>,
         plan: &Plan,
-        first_reads_per_second: u64,
+        mut chooser: Chooser,
         baton: &Arc<Baton>,
         events: &Sender<Result<Event>>,
     ) {
-        let mut random = SplitMix(u64::from(plan.seed));
-        let mut order: Vec<u64> = (0..plan.hot_keys).collect();
-        for place in (1..order.len()).rev() {
-            order.swap(place, random.below(place as u64 + 1) as usize);
-        }
-        let mut first = order.into_iter();
         let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
         let mut due_ns = now_ns();
         while !baton.is_over() {
-            let (place, rate) = match first.next() {
-                Some(place) => (place, first_reads_per_second),
-                None => (random.below(plan.hot_keys), plan.reads_per_second),
+            let (key, update, rate) = match chooser.first() {
+                Some(key) => (key, None, plan.first_reads_per_second),
+                None => {
+                    let update = chooser.update(plan.update_percent);
+                    (chooser.key(), update, plan.requests_per_second)
+                }
             };
             due_ns += 1_000_000_000 / rate.max(1);
             let now = now_ns();
@@ -141,42 +149,75 @@ impl Load {
             let permit = self
                 .runtime
                 .block_on(Arc::clone(&in_flight).acquire_owned());
-            let key = hot_key(place, plan.hot_keys, plan.keys);
-            let (session, statement) = (Arc::clone(&self.session), statement.clone());
+            let request = Request {
+                session: Arc::clone(&self.session),
+                statements: Arc::clone(statements),
+                key,
+                value_bytes: plan.value_bytes,
+                due_ns,
+            };
             let (baton, events) = (Arc::clone(baton), events.clone());
-            let (value_bytes, intended_ns) = (plan.value_bytes, due_ns);
             self.runtime.spawn(async move {
                 let phase = baton.phase();
-                let start_ns = now_ns();
-                let value = read(&session, &statement, key).await;
-                let end_ns = now_ns();
-                drop(permit);
-                if baton.is_over() {
-                    return;
-                }
-                let read = |failed| Event::Read {
-                    phase,
-                    intended_ns,
-                    start_ns,
-                    end_ns,
-                    failed,
+                let event = match update {
+                    None => request.read(phase).await.map(Some),
+                    Some(number) => request.update(phase, number).await,
                 };
-                // Nobody listens any more: the run is over.
-                let _ = events.send(match value {
-                    Ok(value) if is_value_of(key, &value, value_bytes) => Ok(read(false)),
-                    Ok(value) => {
-                        let bytes = value.len();
-                        Err(
-                            WrongValue(format!("key {key}: another value, of {bytes} bytes"))
-                                .into(),
-                        )
-                    }
-                    Err(error) if error.is::<WrongValue>() => Err(error),
-                    // A node that stalls lets reads time out: that is what is measured here.
-                    Err(_) => Ok(read(true)),
-                });
+                drop(permit);
+                if !baton.is_over()
+                    && let Some(event) = event.transpose()
+                {
+                    // Nobody listens any more: the run is over.
+                    let _ = events.send(event);
+                }
             });
         }
+    }
+}
+
+/// A request that was due at a time.
+struct Request {
+    session: Arc<Session>,
+    statements: Arc<Statements>,
+    key: u64,
+    value_bytes: u64,
+    due_ns: u64,
+}
+
+impl Request {
+    /// Reads the value and compares it.
+    async fn read(&self, phase: Phase) -> Result<Event> {
+        let start_ns = now_ns();
+        let value = read(&self.session, &self.statements.read, self.key).await;
+        let read = |failed| Event::Read {
+            phase,
+            intended_ns: self.due_ns,
+            start_ns,
+            end_ns: now_ns(),
+            failed,
+        };
+        let (key, end) = (self.key, read(value.is_err()));
+        match value {
+            Ok(value) if is_value_of(key, &value, self.value_bytes) => Ok(end),
+            Ok(value) => {
+                let bytes = value.len();
+                Err(WrongValue(format!("key {key}: another value, of {bytes} bytes")).into())
+            }
+            Err(error) if error.is::<WrongValue>() => Err(error),
+            // A node that stalls lets reads time out: that is what is measured here.
+            Err(_) => Ok(end),
+        }
+    }
+
+    /// Gives the key a new value; only a failure is an event.
+    async fn update(&self, phase: Phase, number: u64) -> Result<Option<Event>> {
+        let value = updated(self.key, number, self.value_bytes);
+        let parameters = (value, self.key as i64);
+        let written = self
+            .session
+            .execute_unpaged(&self.statements.update, parameters)
+            .await;
+        Ok(written.is_err().then_some(Event::FailedUpdate { phase }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Apache Cassandra: real nodes, real CQL.
 
 mod arguments;
+mod chooser;
 mod dataset;
 mod experiment;
 mod load;

@@ -14,20 +14,35 @@ impl SplitMix {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
-
-    /// A number below `bound`, nearly uniform for bounds far below 2⁶⁴.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
 }
 
-/// Whether this is the value of that key (`WriteTables.java` writes the same).
+/// The value that an update gives a key: the update's number, which is not 0, then a stream.
+pub fn updated(key: u64, number: u64, value_bytes: u64) -> Vec<u8> {
+    let mut stream = SplitMix(key ^ number.rotate_left(32));
+    let mut value = number.to_le_bytes().to_vec();
+    while (value.len() as u64) < value_bytes {
+        value.extend(stream.next().to_le_bytes());
+    }
+    value.truncate(value_bytes as usize);
+    value
+}
+
+/// Whether this is a value of that key: the first one (`WriteTables.java` writes it), or one that
+/// an update gave it.
 pub fn is_value_of(key: u64, value: &[u8], value_bytes: u64) -> bool {
-    let mut stream = SplitMix(key);
-    value.len() as u64 == value_bytes
-        && value
+    let is = |mut stream: SplitMix, value: &[u8]| {
+        value
             .chunks(8)
             .all(|chunk| stream.next().to_le_bytes().starts_with(chunk))
+    };
+    if value.len() as u64 != value_bytes {
+        return false;
+    }
+    is(SplitMix(key), value)
+        || value.split_first_chunk().is_some_and(|(number, rest)| {
+            let number = u64::from_le_bytes(*number);
+            is(SplitMix(key ^ number.rotate_left(32)), rest)
+        })
 }
 
 /// The hot keys are spread evenly over the key numbers; their tokens scatter them over the tables.
@@ -49,6 +64,20 @@ mod tests {
         assert!(!is_value_of(7, &value[..19], 20));
         value[19] ^= 1;
         assert!(!is_value_of(7, &value, 20));
+    }
+
+    #[test]
+    fn an_updated_value_is_of_its_key_too() {
+        for bytes in [8, 20, 4096] {
+            let mut value = updated(7, 99, bytes);
+            assert_eq!(value.len() as u64, bytes);
+            assert!(is_value_of(7, &value, bytes));
+            if bytes > 8 {
+                assert!(!is_value_of(8, &value, bytes));
+                value[10] ^= 1;
+                assert!(!is_value_of(7, &value, bytes));
+            }
+        }
     }
 
     #[test]
