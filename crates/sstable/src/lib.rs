@@ -63,6 +63,16 @@ impl ReadAt for File {
     }
 }
 
+impl<T: ReadAt + ?Sized> ReadAt for &T {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        (**self).read_exact_at(buffer, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
 impl ReadAt for [u8] {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let bytes = usize::try_from(offset)

@@ -63,15 +63,17 @@ impl Key {
     /// and the beginning of the other.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Ordering {
-        let common = self.bytes.len().min(other.bytes.len());
-        let known = |key: &Self| {
-            if key.complete {
-                key.bytes.len()
-            } else {
-                common
-            }
+        let shorter = if self.bytes.len() < other.bytes.len() {
+            self
+        } else {
+            other
         };
-        self.bytes[..known(self)].cmp(&other.bytes[..known(other)])
+        let common = shorter.bytes.len();
+        if shorter.complete {
+            self.bytes.cmp(&other.bytes)
+        } else {
+            self.bytes[..common].cmp(&other.bytes[..common])
+        }
     }
 
     pub(super) fn set_complete(&mut self, partition_key: &[u8]) {

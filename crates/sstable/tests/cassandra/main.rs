@@ -1,0 +1,9 @@
+//! Cassandra's tables: those that the tests write themselves, whatever they contain, and those
+//! that Cassandra wrote, compared with what its own tools say of them.
+//!
+//! Of the latter, Cassandra 5.0.9 by default, and the others with `COLDSTREAM_LONG=1`. Maven gets
+//! them, a JDK 17 runs them (that of `JAVA_HOME`, or `java`); where one is missing, these tests
+//! say `skipped` and why.
+
+mod properties;
+mod synthetic;
