@@ -5,5 +5,12 @@
 //! them, a JDK 17 runs them (that of `JAVA_HOME`, or `java`); where one is missing, these tests
 //! say `skipped` and why.
 
+mod engine;
+mod lz4;
 mod properties;
+mod real;
 mod synthetic;
+
+fn long() -> bool {
+    std::env::var_os("COLDSTREAM_LONG").is_some_and(|value| value != "0")
+}

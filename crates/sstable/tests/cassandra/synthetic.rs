@@ -84,7 +84,7 @@ pub fn sorted(mut partitions: Vec<Partition>) -> Vec<Partition> {
         let key = Key::from_partition_key(&partition.partition_key);
         key.bytes().to_vec()
     };
-    partitions.sort_by_key(form);
+    partitions.sort_by_cached_key(form);
     partitions.dedup_by_key(|partition| form(partition));
     partitions
 }
