@@ -6,6 +6,7 @@
 //! say `skipped` and why.
 
 mod engine;
+mod fuzz;
 mod lz4;
 mod properties;
 mod real;
