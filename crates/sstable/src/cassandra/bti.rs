@@ -96,9 +96,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
                 pages: Pages::new(partitions, footer.trie_end),
                 rows: ForwardReader::new(rows, rows.size()?, ROWS_PIECE),
                 partition_key: Vec::new(),
-                // Each node has two bytes at least, and is visited when the walk comes to it, after
-                // each child, and when it leaves: three times for each node, rounded up.
-                visits_left: footer.trie_end.saturating_mul(2),
+                steps_left: 0,
             },
             path: Vec::new(),
             prefix: Vec::new(),
@@ -112,14 +110,16 @@ impl<'a, R: ReadAt> Entries<'a, R> {
     pub(super) fn advance(&mut self, key: &mut Key) -> Result<Option<u64>> {
         while let Some(step) = self.path.last_mut() {
             let node = self.nodes.get(step.position)?;
-            if !std::mem::replace(&mut step.entered, true)
-                && let Some(payload) = node.payload()?
-            {
+            let child = if std::mem::replace(&mut step.entered, true) {
+                node.child_from(step.next_slot)?
+            } else if let Some(payload) = node.payload()? {
                 let position = self.nodes.resolve(&self.prefix, payload, key)?;
                 self.check_against_footer(key)?;
                 return Ok(Some(position));
-            }
-            match node.child_from(step.next_slot)? {
+            } else {
+                Some(node.first_child()?)
+            };
+            match child {
                 Some(child) => {
                     step.next_slot = child.slot + 1;
                     self.prefix.push(child.transition);
@@ -168,6 +168,8 @@ impl<'a, R: ReadAt> Entries<'a, R> {
     /// one if all are after it.
     pub(super) fn seek_position(&mut self, position: u64) -> Result<()> {
         self.restart()?;
+        // No two of the ways below meet, and each node has two bytes at least.
+        self.nodes.steps_left = self.footer.trie_end / 2;
         let mut children = Vec::new();
         while let Some(step) = self.path.last_mut() {
             let node = self.nodes.get(step.position)?;
@@ -207,8 +209,6 @@ impl<'a, R: ReadAt> Entries<'a, R> {
         self.path.clear();
         self.prefix.clear();
         self.given = None;
-        // Looking ahead visits nodes more than once. No trie of real keys needs as much as this.
-        self.nodes.visits_left = self.footer.trie_end.saturating_mul(16).saturating_add(4096);
         self.step_to(self.footer.root)
     }
 
@@ -262,19 +262,13 @@ struct Nodes<'a, R> {
     rows: ForwardReader<'a, R>,
     /// Space to read a key into.
     partition_key: Vec<u8>,
-    /// Stops walks through a damaged trie in which nodes have more than one parent.
-    visits_left: u64,
+    /// Ends a search for a position in a damaged trie, in which nodes have more than one parent.
+    /// A walk through such a trie ends when it comes to a partition again.
+    steps_left: u64,
 }
 
 impl<R: ReadAt> Nodes<'_, R> {
     fn get(&mut self, position: u64) -> Result<Node<'_>> {
-        let Some(left) = self.visits_left.checked_sub(1) else {
-            return Err(Error::Malformed {
-                what: "nodes of the trie have more than one parent",
-                offset: position,
-            });
-        };
-        self.visits_left = left;
         Node::parse(position, self.pages.from(position)?)
     }
 
@@ -309,6 +303,13 @@ impl<R: ReadAt> Nodes<'_, R> {
     /// Position in the data of the first partition below a node.
     fn first_data_position(&mut self, mut position: u64) -> Result<u64> {
         loop {
+            let Some(left) = self.steps_left.checked_sub(1) else {
+                return Err(Error::Malformed {
+                    what: "nodes of the trie have more than one parent",
+                    offset: position,
+                });
+            };
+            self.steps_left = left;
             let node = self.get(position)?;
             if let Some(payload) = node.payload()? {
                 return match payload.target {

@@ -5,9 +5,11 @@
 //! them, a JDK 17 runs them (that of `JAVA_HOME`, or `java`); where one is missing, these tests
 //! say `skipped` and why.
 
+mod declined;
 mod engine;
 mod fuzz;
 mod lz4;
+mod names;
 mod properties;
 mod real;
 mod synthetic;
