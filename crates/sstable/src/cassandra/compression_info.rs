@@ -39,6 +39,16 @@ struct Chunks<R> {
     length: u64,
 }
 
+impl<R: ReadAt> Chunks<R> {
+    /// Where a chunk begins in `Data.db`.
+    fn offset(&self, number: u64) -> Result<u64> {
+        let mut bytes = [0; 8];
+        let at = self.offsets_at + number * 8;
+        self.source.read_exact_at(&mut bytes, at)?;
+        Ok(u64::from_be_bytes(bytes))
+    }
+}
+
 impl<R: ReadAt> ChunkMap<R> {
     /// The map of a table without compression, whose `Data.db` has `file_length` bytes.
     #[must_use]
@@ -119,7 +129,8 @@ impl<R: ReadAt> ChunkMap<R> {
     }
 }
 
-/// Looks positions of a [`ChunkMap`] up. Ascending positions read each offset once.
+/// Looks positions of a [`ChunkMap`] up. Ascending positions, of either kind, read each offset at
+/// most once, and a few of them alone to find the first ones.
 #[derive(Debug)]
 pub struct ChunkCursor<'a, R> {
     map: &'a ChunkMap<R>,
@@ -171,17 +182,27 @@ impl<R: ReadAt> ChunkCursor<'_, R> {
 
     /// Number of the chunk that holds an offset of `Data.db`.
     fn chunk_at(&mut self, chunks: &Chunks<R>, file_offset: u64) -> Result<u64> {
-        // The chunk is in from..to.
-        let (mut from, mut to) = (0, chunks.count);
-        while to - from > 1 {
-            let middle = from + (to - from) / 2;
-            if self.chunk(chunks, middle)?.start <= file_offset {
-                from = middle;
-            } else {
-                to = middle;
+        let held =
+            self.offsets.first() <= Some(&file_offset) && self.offsets.last() > Some(&file_offset);
+        if !held {
+            // Offsets are held in groups; its own is in one of from..to.
+            let (mut from, mut to) = (0, chunks.count.div_ceil(OFFSETS_AT_A_TIME));
+            while to - from > 1 {
+                let middle = from + (to - from) / 2;
+                if chunks.offset(middle * OFFSETS_AT_A_TIME)? <= file_offset {
+                    from = middle;
+                } else {
+                    to = middle;
+                }
             }
+            self.load(chunks, from * OFFSETS_AT_A_TIME)?;
         }
-        Ok(from)
+        let not_after = self
+            .offsets
+            .partition_point(|&offset| offset <= file_offset);
+        // The last one is no chunk's, but the end of the last chunk.
+        let index = not_after.clamp(1, self.offsets.len() - 1) - 1;
+        Ok(self.first + index as u64)
     }
 
     /// Where a chunk lies in `Data.db`.

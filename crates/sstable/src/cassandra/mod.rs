@@ -20,9 +20,10 @@
 //! its own readers, there is no `Statistics.db` yet (`SortedTableWriter.java` finishes the index,
 //! then `Data.db` with its `CompressionInfo.db`, then `Statistics.db`, then `TOC.txt`), so that
 //! [`Table::open`] fails with [`std::io::ErrorKind::NotFound`]. An index that ends within an entry
-//! is [`Error::Malformed`](crate::Error::Malformed) there; the partitions before the last whole entry,
-//! whose own end is not known, have been given by then. Of an `Index.db` that was cut exactly between two entries nothing tells that it
-//! is incomplete: its last partition appears to reach to the end of the data.
+//! is [`Error::Malformed`](crate::Error::Malformed) there; the partitions before the last whole
+//! entry, whose own end is not known, have been given by then. Of an `Index.db` that was cut
+//! exactly between two entries nothing tells that it is incomplete: its last partition appears to
+//! reach to the end of the data.
 
 mod big;
 mod bti;

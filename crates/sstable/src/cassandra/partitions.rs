@@ -99,8 +99,8 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
 
     /// Passes over all partitions that are before the one of `key`, so that the next one is that
     /// partition, if there is such a one: whether the next one's key [matches](Key::matches)
-    /// tells. It never goes back. A BTI index takes a few steps for it; of a BIG one all entries
-    /// between are read.
+    /// tells. If `key` is not complete, the one after it may match as well, and so on. It never
+    /// goes back. A BTI index takes a few steps for it; of a BIG one all entries between are read.
     ///
     /// # Errors
     /// If the index cannot be read or is malformed.
