@@ -113,6 +113,32 @@ proptest! {
     }
 
     #[test]
+    fn an_incomplete_key_finds_its_partition_in_a_larger_table(
+        partitions in partitions(),
+        seed in any::<u64>(),
+        share in 2_usize..10,
+    ) {
+        let input: Vec<Partition> = partitions.iter().step_by(share).cloned().collect();
+        let input = synthetic::write(Format::Bti, &input, &mut Random::new(seed));
+        let keys = walk(&input.open().unwrap()).unwrap();
+        for output in both(&partitions, seed) {
+            let table = output.open().unwrap();
+            let walked = walk(&table).unwrap();
+            for ((key, _), (_, range)) in keys.iter().zip(walked.iter().step_by(share)) {
+                let mut cursor = table.partitions().unwrap();
+                cursor.skip_to_key(key).unwrap();
+                let mut found = false;
+                while let Some(partition) = cursor.next_partition().unwrap()
+                    && partition.key.compare(key).is_eq()
+                {
+                    found |= partition.key.matches(key) && partition.uncompressed == *range;
+                }
+                prop_assert!(found);
+            }
+        }
+    }
+
+    #[test]
     fn a_key_of_another_table_is_not_found_in_a_complete_index(
         partitions in partitions(),
         other in partition_key(),
