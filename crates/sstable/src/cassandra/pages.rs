@@ -6,21 +6,27 @@ use crate::{Error, ReadAt, Result};
 /// boundary.
 const PAGE_SIZE: u64 = 4096;
 
-/// Pages that are held, 1 MiB. A walk goes back to the pages of the nodes that it came through and
-/// of their neighbours, which lie close together.
-const HELD_PAGES: usize = 256;
+/// Pages are held in sets by their numbers modulo this.
+const SETS: usize = 64;
 
-/// A bounded number of pages, the page number modulo that number telling its place.
+/// Pages of a set that are held, the ones that were used last: 1 MiB of pages in all. A walk goes
+/// back and forth between a few pages that lie close together, where leaves are, and a few of the
+/// nodes above them, which lie anywhere. More than one page of a set keeps these from pushing each
+/// other out.
+const HELD_OF_A_SET: usize = 4;
+
+/// A bounded number of pages.
 pub(super) struct Pages<'a, R> {
     source: &'a R,
     /// Where the trie ends, in bytes from the beginning of the file.
     end: u64,
-    held: Vec<Option<Page>>,
+    /// The page that was used last is the first of its set.
+    sets: Vec<Vec<Page>>,
 }
 
 struct Page {
     number: u64,
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
 }
 
 impl<'a, R: ReadAt> Pages<'a, R> {
@@ -28,7 +34,7 @@ impl<'a, R: ReadAt> Pages<'a, R> {
         Self {
             source,
             end,
-            held: std::iter::repeat_with(|| None).take(HELD_PAGES).collect(),
+            sets: std::iter::repeat_with(Vec::new).take(SETS).collect(),
         }
     }
 
@@ -41,19 +47,19 @@ impl<'a, R: ReadAt> Pages<'a, R> {
             });
         }
         let number = position / PAGE_SIZE;
-        let place = &mut self.held[number as usize % HELD_PAGES];
-        let page = match place.take() {
-            Some(page) if page.number == number => page,
-            other => {
+        let set = &mut self.sets[number as usize % SETS];
+        match set.iter().position(|page| page.number == number) {
+            Some(held) => set[..=held].rotate_right(1),
+            None => {
                 let start = number * PAGE_SIZE;
                 let length = (self.end - start).min(PAGE_SIZE) as usize;
-                let reusable = other.map(|page| page.bytes);
-                let reusable = reusable.filter(|bytes| bytes.len() == length);
-                let mut bytes = reusable.unwrap_or_else(|| vec![0; length].into());
+                let longest_unused = (set.len() == HELD_OF_A_SET).then(|| set.pop()).flatten();
+                let mut bytes = longest_unused.map_or_else(Vec::new, |page| page.bytes);
+                bytes.resize(length, 0);
                 self.source.read_exact_at(&mut bytes, start)?;
-                Page { number, bytes }
+                set.insert(0, Page { number, bytes });
             }
-        };
-        Ok(&place.insert(page).bytes[(position % PAGE_SIZE) as usize..])
+        }
+        Ok(&set[0].bytes[(position % PAGE_SIZE) as usize..])
     }
 }

@@ -1,7 +1,8 @@
 // Writes tables with Cassandra's own writer, for the tests of the readers. No node is needed.
 //
-// Argument: the directory to write to, each table into a subdirectory of its own. The format is the
-// one that the configuration (-Dcassandra.config) selects.
+// Arguments: the directory to write to, each table into a subdirectory of its own; possibly the
+// number of partitions of one table that is written instead. The format is the one that the
+// configuration (-Dcassandra.config) selects.
 
 import java.io.File;
 import java.nio.ByteBuffer;
@@ -20,21 +21,29 @@ public class WriteTables
     {
         File directory = new File(arguments[0]);
         DatabaseDescriptor.toolInitialization(false);
-        writeSmall(directory, "small", LZ4_16_KIB);
-        writeWide(directory, "wide", LZ4_4_KIB);
-        writeWide(directory, "widenone", NONE);
-        writeBlobs(directory, "blobs", NONE);
-        writeComposite(directory, "composite", LZ4_4_KIB);
+        if (arguments.length > 1)
+            writeSmall(directory, "large", LZ4_16_KIB, Integer.parseInt(arguments[1]));
+        else
+            writeAll(directory);
         // Cassandra's threads would keep the process alive.
         System.exit(0);
     }
 
-    private static void writeSmall(File directory, String name, String compression) throws Exception
+    private static void writeAll(File directory) throws Exception
+    {
+        writeSmall(directory, "small", LZ4_16_KIB, 20000);
+        writeWide(directory, "wide", LZ4_4_KIB);
+        writeWide(directory, "widenone", NONE);
+        writeBlobs(directory, "blobs", NONE);
+        writeComposite(directory, "composite", LZ4_4_KIB);
+    }
+
+    private static void writeSmall(File directory, String name, String compression, int count) throws Exception
     {
         try (CQLSSTableWriter writer = writer(directory, name, "k text PRIMARY KEY, v text", "k, v", compression))
         {
             Random random = new Random(42);
-            for (int i = 0; i < 20000; i++)
+            for (int i = 0; i < count; i++)
                 writer.addRow(String.format("key%08d", i), text(random, 100));
         }
     }

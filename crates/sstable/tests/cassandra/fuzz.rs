@@ -3,39 +3,11 @@
 //!
 //! `COLDSTREAM_LONG=1` makes millions of executions; `COLDSTREAM_SEED=n` repeats a run.
 
-use std::cell::Cell;
-use std::io;
-
-use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{Components, Format, Key, Table};
 
+use super::counted::Counted;
 use super::long;
 use super::synthetic::{self, Choices, Files, Partition, Random, descriptor};
-
-/// A file that counts what is read of it.
-struct Counted<'a> {
-    bytes: &'a [u8],
-    read: Cell<u64>,
-}
-
-impl<'a> Counted<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
-        let read = Cell::new(0);
-        Self { bytes, read }
-    }
-}
-
-impl ReadAt for Counted<'_> {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        assert!(buffer.len() <= 1 << 20, "no piece is longer than 1 MiB");
-        self.read.set(self.read.get() + buffer.len() as u64);
-        self.bytes.read_exact_at(buffer, offset)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.bytes.size()
-    }
-}
 
 #[derive(Default)]
 struct Outcomes {
@@ -166,7 +138,7 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
     outcomes.opened += 1;
     let end = table.uncompressed().end;
     let size = files.keys.len() as u64;
-    let opened = keys.read.get();
+    let opened = keys.read();
     let mut partitions = table.partitions().expect("memory has a size");
     let mut before: Option<(Key, u64)> = None;
     let finished = loop {
@@ -185,7 +157,7 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
         }
     };
     outcomes.walked += u64::from(finished);
-    assert!(keys.read.get() - opened <= size, "each byte is read once");
+    assert!(keys.read() - opened <= size, "each byte is read once");
     if finished && let Some((_, last)) = before {
         assert_eq!(last, end, "the last partition goes to the end");
     } else {

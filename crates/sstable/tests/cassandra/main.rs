@@ -5,6 +5,7 @@
 //! them, a JDK 17 runs them (that of `JAVA_HOME`, or `java`); where one is missing, these tests
 //! say `skipped` and why.
 
+mod counted;
 mod declined;
 mod engine;
 mod fuzz;

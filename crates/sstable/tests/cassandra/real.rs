@@ -5,8 +5,10 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use coldstream_sstable::cassandra::{Format, Key, Table};
+use coldstream_sstable::ReadAt;
+use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Key, Table};
 
+use super::counted::Counted;
 use super::engine::{Dumped, Engine};
 use super::synthetic::walk;
 use super::{long, lz4};
@@ -61,6 +63,84 @@ fn tables_of_cassandra_6_0() {
         compare_tables("6.0-alpha2", &[Format::Big, Format::Bti]);
     } else {
         eprintln!("skipped: COLDSTREAM_LONG is not set");
+    }
+}
+
+/// An index of many times what a reader holds of it is read once from the first partition to the
+/// last, and a small part of it where others are passed over.
+#[test]
+fn large_tables_are_read_once() {
+    if !long() {
+        eprintln!("skipped: COLDSTREAM_LONG is not set");
+        return;
+    }
+    let Some(engine) = Engine::get("5.0.9") else {
+        return;
+    };
+    let scratch = scratch();
+    for format in [Format::Big, Format::Bti] {
+        let directory = scratch.path().join(format!("{format:?}"));
+        let arguments = [&directory, Path::new("900000")];
+        engine.run(scratch.path(), format, "WriteTables.java", &arguments);
+        let data = data_file(&directory.join("large"));
+        let name = data.file_name().and_then(|name| name.to_str());
+        let descriptor = Descriptor::parse(name.expect("a name")).expect("a table's");
+        let read = |component| {
+            let path = data.with_file_name(descriptor.file_name(component));
+            fs::read(path).expect("a file of the table")
+        };
+        let (keys, rows) = match format {
+            Format::Big => (read(Component::Index), None),
+            Format::Bti => (read(Component::Partitions), Some(read(Component::Rows))),
+        };
+        let compression_info = read(Component::CompressionInfo);
+        let statistics = read(Component::Statistics);
+        let (keys, rows) = (Counted::new(&keys), rows.as_deref().map(Counted::new));
+        let compression_info = Counted::new(&compression_info);
+        let components = Components {
+            keys: &keys,
+            rows: rows.as_ref(),
+            compression_info: Some(&compression_info),
+            statistics: &Counted::new(&statistics),
+            data_length: fs::metadata(&data).expect("the data").len(),
+        };
+        let table = Table::new(&descriptor, components).expect("a table");
+        let before = keys.read();
+        let walked = walk(&table).expect("a whole index");
+        let read_once = keys.read() - before;
+        let size = keys.size().expect("memory has a size");
+        assert!(
+            size > 4 << 20 && read_once <= size,
+            "{read_once} of {size} bytes"
+        );
+        // One after another, so that only those in question are read.
+        let mut partitions = table.partitions().expect("an index");
+        for (key, range) in walked.iter().skip(walked.len() / 2).step_by(100).take(100) {
+            partitions.skip_to_key(key).expect("an index");
+            let found = partitions
+                .next_partition()
+                .expect("an index")
+                .expect("in the table");
+            assert_eq!((found.key, &found.uncompressed), (key, range));
+        }
+        let read_partly = keys.read() - before - read_once;
+        assert!(
+            format == Format::Big || read_partly < size / 10,
+            "{read_partly}"
+        );
+        let mut chunks = table.chunks();
+        let before = compression_info.read();
+        for (_, range) in &walked {
+            chunks.file_range(range.clone()).expect("a chunk");
+        }
+        let read_of_chunks = compression_info.read() - before;
+        eprintln!(
+            "{format:?}: {} partitions: {read_once} of {size} bytes for all, {read_partly} for \
+             100 neighbours; {read_of_chunks} bytes of offsets",
+            walked.len(),
+        );
+        // Blocks of offsets overlap by one.
+        assert!(read_of_chunks <= compression_info.size().expect("memory has a size") + 64);
     }
 }
 
