@@ -71,8 +71,13 @@ proptest! {
             let walked = walk(&table).unwrap();
             let mut cursor = table.partitions().unwrap();
             let mut next = 0;
-            for share in shares.iter().chain([&999, &1010]) {
-                let position = files.data_length / 1000 * share;
+            let some = shares.iter().map(|share| &walked[*share as usize * walked.len() / 1000].1);
+            let positions = some.flat_map(|range| [range.start, range.end - 1]);
+            let of_all = shares.iter().map(|share| files.data_length / 1000 * share);
+            let beyond = [files.data_length - 1, files.data_length, u64::MAX];
+            let mut positions: Vec<u64> = positions.chain(of_all).chain(beyond).collect();
+            positions.sort();
+            for position in positions {
                 let holding = walked.iter().position(|(_, range)| range.contains(&position));
                 // It never goes back.
                 next = next.max(holding.unwrap_or(walked.len()));
@@ -184,10 +189,14 @@ proptest! {
         prop_assert_eq!(table.uncompressed(), 0..length);
         let mut chunks = table.chunks();
         for _ in 0..10 {
-            let mut cut = || random.below(length as usize + 100) as u64;
+            let mut cut = || {
+                let cut = random.below(length as usize + 100) as u64;
+                // Every other one is where a chunk ends.
+                cut - random.below(2) as u64 * (cut % chunk_length)
+            };
             let (one, another) = (cut(), cut());
-            let range = one.min(another)..one.max(another) + 1;
-            let expected = if range.start >= length {
+            let range = one.min(another)..one.max(another);
+            let expected = if range.start >= length || range.is_empty() {
                 0..0
             } else {
                 let last = (range.end.min(length) - 1) / chunk_length;
