@@ -161,8 +161,11 @@ proptest! {
             // The first that is not before it, which may be it as far as a prefix tells.
             let first = walked.iter().find(|(other, _)| other.compare(&key).is_ge());
             prop_assert_eq!(found.as_ref(), first);
-            if let Some((found, _)) = found && found.is_complete() {
-                prop_assert!(!found.matches(&key));
+            if let Some((found, _)) = found {
+                let other_hash = found.filter_hash().is_some_and(|hash| Some(hash) != key.filter_hash());
+                if found.is_complete() || other_hash {
+                    prop_assert!(!found.matches(&key) && !key.matches(&found));
+                }
             }
         }
     }
