@@ -80,7 +80,7 @@ fn large_tables_are_read_once() {
     let scratch = scratch();
     for format in [Format::Big, Format::Bti] {
         let directory = scratch.path().join(format!("{format:?}"));
-        let arguments = [&directory, Path::new("900000")];
+        let arguments = [&directory, Path::new("400000")];
         engine.run(scratch.path(), format, "WriteTables.java", &arguments);
         let data = data_file(&directory.join("large"));
         let name = data.file_name().and_then(|name| name.to_str());
@@ -110,7 +110,7 @@ fn large_tables_are_read_once() {
         let read_once = keys.read() - before;
         let size = keys.size().expect("memory has a size");
         assert!(
-            size > 4 << 20 && read_once <= size,
+            size > 3 << 20 && read_once <= size,
             "{read_once} of {size} bytes"
         );
         // One after another, so that only those in question are read.
