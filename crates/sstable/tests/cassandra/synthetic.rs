@@ -19,7 +19,8 @@ pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed | 1)
+        // It must not be zero, and neighbours must not be alike.
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 }
 
