@@ -1,0 +1,48 @@
+//! `Index.db` of the BIG format: every partition's key and position, in the order of the data.
+//!
+//! Source: `io/sstable/format/big/BigTableWriter.java` (`IndexWriter.append`) and
+//! `RowIndexEntry.java` (`deserializePositionAndSkip`) of Cassandra 5.0.9 and 6.0-alpha2,
+//! `db/RowIndexEntry.java` of 4.1.10, all of them alike: the length of the key in two bytes, the
+//! key, its position in the uncompressed data, the length of what follows, an index of the
+//! partition's rows, which is skipped.
+
+use super::forward::ForwardReader;
+use super::key::Key;
+use crate::{ReadAt, Result};
+
+/// Bytes that are read at a time. What is skipped of longer indexes of rows is not read.
+const PIECE: usize = 128 << 10;
+
+/// The entries from the first to the last.
+pub(super) struct Entries<'a, R> {
+    index: ForwardReader<'a, R>,
+    partition_key: Vec<u8>,
+}
+
+impl<'a, R: ReadAt> Entries<'a, R> {
+    pub(super) fn new(index: &'a R) -> Result<Self> {
+        Ok(Self {
+            index: ForwardReader::new(index, index.size()?, PIECE),
+            partition_key: Vec::new(),
+        })
+    }
+
+    /// The next entry's key and position in the uncompressed data.
+    pub(super) fn advance(&mut self, key: &mut Key) -> Result<Option<u64>> {
+        if self.index.is_at_end() {
+            return Ok(None);
+        }
+        let key_length = self.index.u16()?;
+        self.index.read(key_length, &mut self.partition_key)?;
+        let position = self.index.variable_length()?;
+        let row_index_length = self.index.variable_length()?;
+        self.index.skip(row_index_length)?;
+        key.set_complete(&self.partition_key);
+        Ok(Some(position))
+    }
+
+    /// Where the next entry begins in the index.
+    pub(super) fn offset(&self) -> u64 {
+        self.index.position()
+    }
+}

@@ -1,0 +1,51 @@
+//! The byte-comparable form of partition keys: byte strings whose order is that of the partitions.
+//!
+//! Source: `db/DecoratedKey.java` (`asComparableBytes`) with `utils/bytecomparable/ByteSource.java`
+//! (`Multi`, `Number`, `AbstractEscaper`), version `OSS50`, which is the version of the tries on
+//! disk (`io/tries/Walker.java`); the same in Cassandra 5.0.9 and 6.0-alpha2.
+
+use super::token::token;
+
+/// Longest partition key in bytes: its length is written in two bytes.
+const LONGEST_KEY: usize = u16::MAX as usize;
+
+/// Longest byte-comparable form in bytes: a token, a key of which every other byte is escaped, its
+/// end, two separators and a terminator.
+pub(super) const LONGEST: usize = 8 + LONGEST_KEY + LONGEST_KEY.div_ceil(2) + 1 + 2 + 1;
+
+const NEXT_COMPONENT: u8 = 0x40;
+const TERMINATOR: u8 = 0x38;
+const ESCAPE: u8 = 0x00;
+const ESCAPED_ZERO_GOES_ON: u8 = 0xfe;
+const ESCAPED_ZERO_DONE: u8 = 0xff;
+
+/// Appends the byte-comparable form of a partition key whose hash is `hash`.
+pub(super) fn encode(key: &[u8], hash: [u64; 2], into: &mut Vec<u8>) {
+    into.push(NEXT_COMPONENT);
+    // With the sign bit inverted, unsigned order is signed order.
+    let ordered = token(key, hash) ^ i64::MIN;
+    into.extend_from_slice(&ordered.to_be_bytes());
+    into.push(NEXT_COMPONENT);
+    escape(key, into);
+    into.push(TERMINATOR);
+}
+
+/// A run of n zeroes becomes 00, n - 1 times FE, FF, so that it is above the 00 that ends the
+/// key; a run that ends the key has no FF and no further 00 but one more FE.
+fn escape(key: &[u8], into: &mut Vec<u8>) {
+    let mut in_zeroes = false;
+    for &byte in key {
+        match (byte, in_zeroes) {
+            (0, false) => into.push(ESCAPE),
+            (0, true) => into.push(ESCAPED_ZERO_GOES_ON),
+            (_, false) => into.push(byte),
+            (_, true) => into.extend([ESCAPED_ZERO_DONE, byte]),
+        }
+        in_zeroes = byte == 0;
+    }
+    into.push(if in_zeroes {
+        ESCAPED_ZERO_GOES_ON
+    } else {
+        ESCAPE
+    });
+}

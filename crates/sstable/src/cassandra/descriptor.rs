@@ -1,0 +1,152 @@
+//! File names of tables: `nb-1-big-Data.db`, `da-3gtn_0w2g_0mkjk2ttp0ueyhbnc4-bti-Partitions.db`.
+//!
+//! Source: `io/sstable/Descriptor.java`, `SequenceBasedSSTableId.java`, `UUIDBasedSSTableId.java`,
+//! `format/Version.java`, `format/SSTableFormat.java`, `format/big/BigFormat.java` and
+//! `format/bti/BtiFormat.java` (Cassandra 5.0.9 and 6.0-alpha2).
+
+use std::fmt;
+
+use crate::{Error, Result};
+
+/// How a table is organised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// With an `Index.db`; the only one up to Cassandra 4.1, the default of 5.0.
+    Big,
+    /// With a `Partitions.db` and a `Rows.db`.
+    Bti,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Big => "big",
+            Self::Bti => "bti",
+        }
+    }
+
+    /// The versions whose files are known for certain.
+    fn versions(self) -> &'static [&'static str] {
+        match self {
+            Self::Big => &["na", "nb", "oa", "pa"],
+            Self::Bti => &["da", "ea"],
+        }
+    }
+}
+
+/// A file of a table that this reader has a use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// The partitions themselves, possibly compressed.
+    Data,
+    /// Keys and positions of a BIG table.
+    Index,
+    /// Keys and positions of a BTI table.
+    Partitions,
+    /// Indexes of the rows of a BTI table's large partitions.
+    Rows,
+    /// Where the chunks of compressed data begin.
+    CompressionInfo,
+    /// What Cassandra knows about the table as a whole.
+    Statistics,
+}
+
+impl Component {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Data => "Data.db",
+            Self::Index => "Index.db",
+            Self::Partitions => "Partitions.db",
+            Self::Rows => "Rows.db",
+            Self::CompressionInfo => "CompressionInfo.db",
+            Self::Statistics => "Statistics.db",
+        }
+    }
+}
+
+/// What the names of all files of one table have in common. There is none of a version that this
+/// reader does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    version: &'static str,
+    id: String,
+    format: Format,
+}
+
+impl Descriptor {
+    /// Parses the name of any file of a table, without directories.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if it is none, or a table's of another version.
+    pub fn parse(file_name: &str) -> Result<Self> {
+        let unsupported = |why: &str| Err(Error::Unsupported(format!("{file_name}: {why}")));
+        let parts: Vec<&str> = file_name.split('-').collect();
+        let &[version, id, format, component] = &parts[..] else {
+            return unsupported("not a file of a table");
+        };
+        let format = match format {
+            "big" => Format::Big,
+            "bti" => Format::Bti,
+            _ => return unsupported("unknown format"),
+        };
+        if component.is_empty() || component.ends_with(".tmp") {
+            return unsupported("not a file of a table");
+        }
+        if !is_sequence_number(id) && !is_time_uuid(id) {
+            return unsupported("not the identifier of a table");
+        }
+        let known = format.versions().iter().find(|&&known| known == version);
+        let Some(&version) = known else {
+            return unsupported("unknown version");
+        };
+        Ok(Self {
+            version,
+            id: id.to_owned(),
+            format,
+        })
+    }
+
+    /// How the table is organised.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Version of the format, two letters.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        self.version
+    }
+
+    /// What tells the table from the others in its directory.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Name of a file of the table, without directories.
+    #[must_use]
+    pub fn file_name(&self, component: Component) -> String {
+        format!("{self}-{}", component.name())
+    }
+}
+
+impl fmt::Display for Descriptor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (version, id, format) = (self.version, &self.id, self.format.name());
+        write!(formatter, "{version}-{id}-{format}")
+    }
+}
+
+fn is_sequence_number(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Days, seconds, and 100 ns units with a random part, in base 36: `3gtn_0w2g_0mkjk2ttp0ueyhbnc4`.
+fn is_time_uuid(id: &str) -> bool {
+    id.len() == 28
+        && id.bytes().enumerate().all(|(index, byte)| match index {
+            4 | 9 => byte == b'_',
+            _ => byte.is_ascii_alphanumeric(),
+        })
+}

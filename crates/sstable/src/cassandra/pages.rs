@@ -1,0 +1,65 @@
+//! The pages of an index in the form of a trie.
+
+use crate::{Error, ReadAt, Result};
+
+/// Bytes of a page (`io/util/PageAware.java`, Cassandra 5.0.9). No node of a trie crosses one's
+/// boundary.
+const PAGE_SIZE: u64 = 4096;
+
+/// Pages are held in sets by their numbers modulo this.
+const SETS: usize = 64;
+
+/// Pages of a set that are held, the ones that were used last: 1 MiB of pages in all. A walk goes
+/// back and forth between a few pages that lie close together, where leaves are, and a few of the
+/// nodes above them, which lie anywhere. More than one page of a set keeps these from pushing each
+/// other out.
+const HELD_OF_A_SET: usize = 4;
+
+/// A bounded number of pages.
+pub(super) struct Pages<'a, R> {
+    source: &'a R,
+    /// Where the trie ends, in bytes from the beginning of the file.
+    end: u64,
+    /// The page that was used last is the first of its set.
+    sets: Vec<Vec<Page>>,
+}
+
+struct Page {
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a, R: ReadAt> Pages<'a, R> {
+    pub(super) fn new(source: &'a R, end: u64) -> Self {
+        Self {
+            source,
+            end,
+            sets: std::iter::repeat_with(Vec::new).take(SETS).collect(),
+        }
+    }
+
+    /// The bytes from `position` to the end of its page, or of the trie.
+    pub(super) fn from(&mut self, position: u64) -> Result<&[u8]> {
+        if position >= self.end {
+            return Err(Error::Malformed {
+                what: "a node beyond the trie",
+                offset: position,
+            });
+        }
+        let number = position / PAGE_SIZE;
+        let set = &mut self.sets[number as usize % SETS];
+        match set.iter().position(|page| page.number == number) {
+            Some(held) => set[..=held].rotate_right(1),
+            None => {
+                let start = number * PAGE_SIZE;
+                let length = (self.end - start).min(PAGE_SIZE) as usize;
+                let longest_unused = (set.len() == HELD_OF_A_SET).then(|| set.pop()).flatten();
+                let mut bytes = longest_unused.map_or_else(Vec::new, |page| page.bytes);
+                bytes.resize(length, 0);
+                self.source.read_exact_at(&mut bytes, start)?;
+                set.insert(0, Page { number, bytes });
+            }
+        }
+        Ok(&set[0].bytes[(position % PAGE_SIZE) as usize..])
+    }
+}

@@ -1,0 +1,141 @@
+//! A table: its files, its partitions, its chunks.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use super::bti::Footer;
+use super::compression_info::{ChunkCursor, ChunkMap};
+use super::descriptor::{Component, Descriptor, Format};
+use super::partitions::{Entries, Partitions};
+use super::statistics::require_murmur3_partitioner;
+use super::{big, bti};
+use crate::{Error, ReadAt, Result};
+
+/// The files of a table that its index is made of.
+#[derive(Debug)]
+pub struct Components<R> {
+    /// `Index.db` of a BIG table, `Partitions.db` of a BTI one.
+    pub keys: R,
+    /// `Rows.db` of a BTI table.
+    pub rows: Option<R>,
+    /// `CompressionInfo.db`; `None` if the table is not compressed.
+    pub compression_info: Option<R>,
+    /// `Statistics.db`.
+    pub statistics: R,
+    /// Length of `Data.db`, which itself is not read, in bytes.
+    pub data_length: u64,
+}
+
+/// A finished table.
+#[derive(Debug)]
+pub struct Table<R> {
+    index: Index<R>,
+    chunks: ChunkMap<R>,
+}
+
+#[derive(Debug)]
+enum Index<R> {
+    Big {
+        index: R,
+    },
+    Bti {
+        partitions: R,
+        rows: R,
+        footer: Footer,
+    },
+}
+
+impl Table<File> {
+    /// Opens the table that the file at `path` is part of, whichever file it is.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the file's name is not one of a known version's table, or the
+    /// partitioner is not Murmur3. If a file cannot be read, or its beginning or its end is
+    /// malformed. That of a table that is still being written is
+    /// [`io::ErrorKind::NotFound`].
+    pub fn open(path: &Path) -> Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| Error::Unsupported("no file name in UTF-8".into()))?;
+        let descriptor = Descriptor::parse(name)?;
+        let open = |component| File::open(path.with_file_name(descriptor.file_name(component)));
+        // The last one to be written is opened first: if it is there, then so are all others, and
+        // no CompressionInfo.db means that there is no compression.
+        let statistics = open(Component::Statistics)?;
+        let (keys, rows) = match descriptor.format() {
+            Format::Big => (open(Component::Index)?, None),
+            Format::Bti => (open(Component::Partitions)?, Some(open(Component::Rows)?)),
+        };
+        let compression_info = match open(Component::CompressionInfo) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened?),
+        };
+        let data = path.with_file_name(descriptor.file_name(Component::Data));
+        let components = Components {
+            keys,
+            rows,
+            compression_info,
+            statistics,
+            data_length: data.metadata()?.len(),
+        };
+        Self::new(&descriptor, components)
+    }
+}
+
+impl<R: ReadAt> Table<R> {
+    /// Makes a table of its files.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the partitioner is not Murmur3, or a BTI table's `Rows.db` is not
+    /// given. If a file cannot be read, or its beginning or its end is malformed.
+    pub fn new(descriptor: &Descriptor, components: Components<R>) -> Result<Self> {
+        require_murmur3_partitioner(&components.statistics)?;
+        let index = match (descriptor.format(), components.rows) {
+            (Format::Big, _) => Index::Big {
+                index: components.keys,
+            },
+            (Format::Bti, Some(rows)) => Index::Bti {
+                footer: Footer::read(&components.keys)?,
+                partitions: components.keys,
+                rows,
+            },
+            (Format::Bti, None) => {
+                return Err(Error::Unsupported("a BTI table without Rows.db".into()));
+            }
+        };
+        let chunks = match components.compression_info {
+            Some(compression_info) => ChunkMap::read(compression_info, components.data_length)?,
+            None => ChunkMap::identity(components.data_length),
+        };
+        Ok(Self { index, chunks })
+    }
+
+    /// The partitions, from the first to the last.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub fn partitions(&self) -> Result<Partitions<'_, R>> {
+        let entries = match &self.index {
+            Index::Big { index } => Entries::Big(big::Entries::new(index)?),
+            Index::Bti {
+                partitions,
+                rows,
+                footer,
+            } => Entries::Bti(bti::Entries::new(footer, partitions, rows)?),
+        };
+        Ok(Partitions::new(entries, self.chunks.uncompressed_length()))
+    }
+
+    /// Where positions of the uncompressed data lie in `Data.db`.
+    #[must_use]
+    pub fn chunks(&self) -> ChunkCursor<'_, R> {
+        self.chunks.cursor()
+    }
+
+    /// The positions of the uncompressed data, in bytes.
+    #[must_use]
+    pub fn uncompressed(&self) -> Range<u64> {
+        0..self.chunks.uncompressed_length()
+    }
+}
