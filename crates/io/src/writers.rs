@@ -51,8 +51,9 @@ impl Writers {
     /// Hands a write over. None if nobody is free: then it has not been begun.
     ///
     /// # Safety
-    /// The bytes of the request must neither move nor change before [`Writers::finish`].
-    pub unsafe fn begin(&'static self, request: &Request) -> Option<Flight> {
+    /// The bytes of the request must neither move nor change before [`Writers::finish`], and the
+    /// writers must live as long as the process.
+    pub unsafe fn begin(&self, request: &Request) -> Option<Flight> {
         let (number, writer) = self.claim()?;
         writer.give(*request);
         Some(Flight(number as u32 + 1))
@@ -78,7 +79,7 @@ impl Writers {
         self.writers.get(flight.index()?)
     }
 
-    fn claim(&'static self) -> Option<(usize, &'static Writer)> {
+    fn claim(&self) -> Option<(usize, &Writer)> {
         let mut numbered = self.writers.iter().enumerate();
         if let Some(free) = numbered.find(|(_, writer)| writer.claim(FREE)) {
             return Some(free);
