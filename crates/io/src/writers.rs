@@ -12,7 +12,7 @@ use crate::sys::{Errno, process, thread};
 use std::cell::UnsafeCell;
 
 /// So many writes go on at once at most.
-pub const WRITERS_MAX: usize = 4;
+pub const WRITERS_MAX: usize = 8;
 
 /// A write that is handed over.
 #[derive(Clone, Copy, Debug)]
@@ -296,11 +296,11 @@ mod tests {
             length_bytes: bytes.len(),
             offset: number << 20,
         };
-        for round in 0..20 {
+        for round in 0..10 {
             let flights: Vec<Flight> = (0..WRITERS_MAX as u64)
                 .map(|number| {
                     // SAFETY: the bytes stay as they are.
-                    unsafe { writers.begin(&request(round * 4 + number)) }.unwrap()
+                    unsafe { writers.begin(&request(round * WRITERS_MAX as u64 + number)) }.unwrap()
                 })
                 .collect();
             // SAFETY: as above.

@@ -52,6 +52,41 @@ pub fn run(obstacle: Obstacle) {
     journal.line("end");
 }
 
+/// A table is truncated by its name while it is being written, and written on; what is seen of it.
+pub fn truncate_by_name() {
+    let mut journal = subject::own_journal();
+    let name = c"nb-1-big-Data.db";
+    let mut bytes = vec![0; 64 << 10];
+    let mut look = |when: &str| {
+        let file = raw::open(name, libc::O_RDONLY);
+        let mut found = vec![1; 2 << 20];
+        let size = raw::read_all(file, &mut found);
+        raw::close(file);
+        let written = found[..size].iter().filter(|byte| **byte != 0).count();
+        journal.line(&format!("{when}: {size} bytes, {written} not zero"));
+    };
+    // SAFETY: NUL-terminated texts; the buffer is readable for its length.
+    unsafe {
+        calls::prctl(libc::PR_SET_NAME, c"CompactionExecu".as_ptr());
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        let file = calls::open64(name.as_ptr(), flags, 0o644);
+        // Staging buffers of 256 KiB: the second is being written when the last of these returns.
+        for number in 0..9 {
+            fill(1, number * bytes.len() as u64, &mut bytes);
+            let written = calls::write(file, bytes.as_ptr().cast(), bytes.len());
+            assert_eq!(written, bytes.len() as isize);
+        }
+        let other = calls::open64(name.as_ptr(), libc::O_WRONLY | libc::O_TRUNC, 0);
+        look("truncated");
+        let written = calls::write(file, bytes.as_ptr().cast(), bytes.len());
+        assert_eq!(written, bytes.len() as isize);
+        look("written on");
+        assert_eq!((calls::close(other), calls::close(file)), (0, 0));
+        look("closed");
+    }
+    journal.line("end");
+}
+
 fn limit_file_size() {
     let limit = libc::rlimit {
         rlim_cur: FILE_SIZE_MAX,
