@@ -28,7 +28,6 @@ pub use rules::{Operation, Verdict};
 pub use staging::Staging;
 
 use crate::sys::Errno;
-use std::ops::Range;
 
 /// The system calls of a staged file.
 pub trait Edge {
@@ -65,7 +64,6 @@ pub trait Buffers {
     fn filling(&mut self) -> &mut [u8];
     /// The one that is being written, or whose bytes could not be; empty if there is only one.
     fn leaving(&self) -> &[u8];
-    /// Each becomes the other; these bytes of the one that was filled are `carried` over to the
-    /// beginning of the one that will be.
-    fn swap(&mut self, carried: Range<usize>);
+    /// Each becomes the other.
+    fn swap(&mut self);
 }

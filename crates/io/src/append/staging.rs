@@ -172,8 +172,7 @@ impl Staging {
         was_in_flight
     }
 
-    /// Empties the buffer that is full, but for the end of a block: its whole blocks take off, or
-    /// are written.
+    /// Empties the buffer that is full: its blocks take off, or are written.
     fn make_room<E: Edge, B: Buffers>(
         &mut self,
         edge: &mut E,
@@ -181,32 +180,29 @@ impl Staging {
         alignment: Alignment,
     ) -> Result<(), Errno> {
         self.land(edge, buffers, alignment)?;
-        let head_start = self.start;
-        let head_end = alignment.up(head_start).min(self.end);
-        let blocks_end = alignment.down(self.end);
-        if head_end < blocks_end && !buffers.leaving().is_empty() {
+        let ends_with_a_block = alignment.down(self.end) == self.end;
+        if ends_with_a_block && !buffers.leaving().is_empty() {
+            let head_start = self.start;
+            let head_end = alignment.up(head_start);
             let filled = buffers.filling();
             let head = Stretch::new(filled, self.base, head_end);
             head.write(&mut self.start, edge, alignment, Extent::WholeBlocks, None)?;
-            if head_start < head_end {
+            if head_start < head_end && head_end < self.end {
                 edge.write_back_before(head_start, head_end);
             }
-            let blocks = filled.get(self.place(head_end)..self.place(blocks_end));
-            if blocks.is_some_and(|blocks| edge.begin_direct(blocks, head_end)) {
-                buffers.swap(self.place(blocks_end)..self.place(self.end));
+            let blocks = filled.get((head_end - self.base) as usize..);
+            if blocks
+                .is_some_and(|blocks| !blocks.is_empty() && edge.begin_direct(blocks, head_end))
+            {
                 self.in_flight = true;
                 self.leaving_base = self.base;
-                self.leaving_end = blocks_end;
-                self.base = blocks_end;
+                self.leaving_end = self.end;
+                self.base = self.end;
+                buffers.swap();
                 return Ok(());
             }
         }
         self.write_filled(edge, buffers, alignment, Extent::WholeBlocks)
-    }
-
-    /// Where in the buffer that is filled a byte of the file is.
-    fn place(&self, offset: u64) -> usize {
-        (offset - self.base) as usize
     }
 
     /// Waits for what is in flight. What did not arrive, then or earlier, is written now.

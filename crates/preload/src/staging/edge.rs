@@ -7,7 +7,6 @@ use coldstream_io::pool::{WindowMemory, WindowPool};
 use coldstream_io::probe::reopen;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::writers::{Flight, Request, Writers};
-use std::ops::Range;
 
 /// The kernel's side of a staged table, for one piece of work.
 pub(super) struct Kernel<'a> {
@@ -181,12 +180,7 @@ impl Buffers for Memory<'_> {
         unsafe { std::slice::from_raw_parts(address, bytes) }
     }
 
-    fn swap(&mut self, carried: Range<usize>) {
+    fn swap(&mut self) {
         *self.filling = 1 - *self.filling;
-        let (address, bytes) = self.place(*self.filling);
-        let from = self.leaving().get(carried).unwrap_or_default();
-        let count = from.len().min(bytes);
-        // SAFETY: two buffers do not overlap, and this one is the caller's alone.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), address, count) };
     }
 }
