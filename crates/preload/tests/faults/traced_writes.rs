@@ -9,6 +9,7 @@ use crate::support::long;
 use crate::support::places::{self, Filesystem};
 use crate::support::process::{Ended, Program};
 use crate::traced::{WHEN, launcher, tracer};
+use crate::writes;
 use std::path::Path;
 
 /// Ways to write, by what they make of the calls.
@@ -161,6 +162,21 @@ fn writes_take_long() {
     }
     let log = ExitLog::read(&log);
     assert!(log.overlapped_bytes > 4 << 20, "{}", log.text);
+}
+
+#[test]
+fn forks_and_exits_wait_for_what_is_in_flight() {
+    let Some(strace) = tracer() else { return };
+    let directory = places::on_disk();
+    let trace = directory.path().join("trace");
+    let role = "writes, then forks and exits";
+    let launcher = launcher(&strace, "pwrite64", &[], "delay_enter=200000", &trace);
+    held_to_their_word(role, role, directory.path(), |program| {
+        program.run_under(&launcher, &preload(WAYS[0]))
+    });
+    let last = directory.path().join("work/nb-3-big-Data.db");
+    let last = std::ffi::CString::new(last.to_str().unwrap()).unwrap();
+    assert!(writes::is_complete(&last, 3));
 }
 
 #[test]
