@@ -304,11 +304,8 @@ mod tests {
                 })
                 .collect();
             // SAFETY: as above.
-            assert_eq!(
-                unsafe { writers.begin(&request(0)) },
-                None,
-                "nobody is free"
-            );
+            let one_more = unsafe { writers.begin(&request(0)) };
+            assert_eq!(one_more, None, "nobody is free");
             for flight in flights.into_iter().rev() {
                 assert_eq!(writers.finish(flight), Ok(1 << 20));
             }

@@ -140,6 +140,14 @@ impl Figures {
     }
 }
 
+/// What a process of its own does.
+struct Run<'a> {
+    engine: Engine,
+    pace: Pace,
+    mode: &'a str,
+    bytes: u64,
+}
+
 struct Bench {
     library: PathBuf,
     directory: tempfile::TempDir,
@@ -171,7 +179,12 @@ impl Bench {
                 order.reverse();
             }
             for mode in order {
-                runs[mode].push(self.run(engine, pace, MODES[mode], self.bytes));
+                runs[mode].push(self.run(&Run {
+                    engine,
+                    pace,
+                    mode: MODES[mode],
+                    bytes: self.bytes,
+                }));
             }
         }
         println!(
@@ -222,15 +235,13 @@ impl Bench {
     fn check(&self, engine: Engine, mode: &str) -> String {
         let log = self.directory.path().join("log");
         let log_text = log.to_str().expect("UTF-8");
-        let mut command = self.command(
-            &[],
+        let run = Run {
             engine,
-            Pace::Idle,
+            pace: Pace::Idle,
             mode,
-            log_text,
-            SMALL_BYTES,
-            "compare",
-        );
+            bytes: SMALL_BYTES,
+        };
+        let mut command = self.command(&[], &run, log_text, "compare");
         let ended = command.output().expect("start");
         let said = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{mode}: {said}");
@@ -245,7 +256,13 @@ impl Bench {
         let output = self.directory.path().join("calls");
         let count = |bytes| {
             let prefix = counter.prefix(output.to_str().expect("UTF-8"));
-            let mut command = self.command(&prefix, engine, Pace::Idle, mode, "none", bytes, "go");
+            let run = Run {
+                engine,
+                pace: Pace::Idle,
+                mode,
+                bytes,
+            };
+            let mut command = self.command(&prefix, &run, "none", "go");
             let ended = command.output().expect("start");
             assert!(ended.status.success(), "{mode}: {ended:?}");
             counter.parse(&std::fs::read_to_string(&output).ok()?)
@@ -254,7 +271,7 @@ impl Bench {
         Some(all.saturating_sub(always) as f64 / (SMALL_BYTES / MIB) as f64)
     }
 
-    fn run(&self, engine: Engine, pace: Pace, mode: &str, bytes: u64) -> Figures {
+    fn run(&self, run: &Run<'_>) -> Figures {
         // Nothing that an earlier run left may be written back in this one's time.
         let directory = open(self.directory.path(), libc::O_RDONLY | libc::O_DIRECTORY);
         // SAFETY: no memory is involved.
@@ -264,33 +281,23 @@ impl Bench {
         // machine above all. Only root may drop it.
         let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
         let ended = self
-            .command(&[], engine, pace, mode, "none", bytes, "go")
+            .command(&[], run, "none", "go")
             .output()
             .expect("start");
         let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(ended.status.success(), "{mode}: {said}");
+        assert!(ended.status.success(), "{}: {said}", run.mode);
         Figures::parse(&String::from_utf8_lossy(&ended.stdout))
     }
 
     /// A run, through `env`, so that a counter before it does without the library.
-    #[allow(clippy::too_many_arguments)]
-    fn command(
-        &self,
-        prefix: &[&str],
-        engine: Engine,
-        pace: Pace,
-        mode: &str,
-        log: &str,
-        bytes: u64,
-        then: &str,
-    ) -> Command {
+    fn command(&self, prefix: &[&str], run: &Run<'_>, log: &str, then: &str) -> Command {
         let mut words: Vec<String> = prefix.iter().map(|word| word.to_string()).collect();
         words.extend(["env".into(), "-u".into(), "LD_PRELOAD".into()]);
-        if mode != MODES[0] {
+        if run.mode != MODES[0] {
             words.extend([
                 format!("LD_PRELOAD={}", self.library.display()),
-                format!("COLDSTREAM_PROFILE={}", engine.name()),
-                format!("COLDSTREAM_WRITES={mode}"),
+                format!("COLDSTREAM_PROFILE={}", run.engine.name()),
+                format!("COLDSTREAM_WRITES={}", run.mode),
                 format!("COLDSTREAM_LOG={log}"),
             ]);
         }
@@ -298,9 +305,9 @@ impl Bench {
         command
             .args(&words[1..])
             .arg(std::env::current_exe().expect("own path"))
-            .args([WRITE, engine.name(), pace.name()])
+            .args([WRITE, run.engine.name(), run.pace.name()])
             .arg(self.directory.path())
-            .args([&bytes.to_string(), then])
+            .args([&run.bytes.to_string(), then])
             .stdin(Stdio::null());
         command
     }
