@@ -127,6 +127,9 @@ counters! {
     /// Tables written plainly because what their writer had read was in the page cache: the data
     /// fits in memory, and its successor shall too.
     KeptCached = "kept_cached",
+    /// Of the bytes written directly, those that a thread of the library's own wrote while the
+    /// application filled the next buffer.
+    WriteBytesOverlapped = "write_bytes_overlapped",
 }
 
 impl Counter {
@@ -207,6 +210,7 @@ mod tests {
                 "fallback_write_kernel",
                 "fallback_panic",
                 "kept_cached",
+                "write_bytes_overlapped",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

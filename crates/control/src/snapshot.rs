@@ -93,6 +93,7 @@ impl fmt::Display for Snapshot {
             bytes(Counter::WriteBytesDirect)
         )?;
         for (name, counter) in [
+            ("of these overlapped", Counter::WriteBytesOverlapped),
             ("dontcache", Counter::WriteBytesDontcache),
             ("window", Counter::WriteBytesWindow),
             ("buffered", Counter::WriteBytesBuffered),

@@ -20,5 +20,6 @@ pub mod scan;
 pub mod shared;
 pub mod sync;
 pub mod sys;
+pub mod writers;
 
 pub use sys::Errno;

@@ -13,7 +13,7 @@ mod imp {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
     loom::lazy_static! {
-        /// One queue of sleepers is enough for the one lock of a model.
+        /// One queue of sleepers is enough: whom a wake-up does not mean sleeps on.
         static ref SLEEPERS: (loom::sync::Mutex<()>, loom::sync::Condvar) =
             (loom::sync::Mutex::new(()), loom::sync::Condvar::new());
     }
@@ -27,9 +27,9 @@ mod imp {
         }
     }
 
-    /// As the system call.
+    /// Wakes all: the system call, too, may wake whom nobody meant.
     pub fn futex_wake_one(_: &AtomicU32) {
         let _held = SLEEPERS.0.lock().unwrap();
-        SLEEPERS.1.notify_one();
+        SLEEPERS.1.notify_all();
     }
 }

@@ -5,7 +5,8 @@
 
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
-use coldstream_io::append::{Edge, Operation, Staging, Verdict};
+use coldstream_io::append::{Buffers, Edge, Operation, Staging, Verdict};
+use std::cell::Cell;
 
 /// A generator of which nothing is asked but to differ (splitmix64).
 struct Random(u64);
@@ -28,6 +29,52 @@ impl Random {
     }
 }
 
+/// Whether bytes are in flight, and their buffer set aside: what the buffers and the kernel know of
+/// each other.
+#[derive(Default)]
+struct Tower {
+    in_flight: Cell<bool>,
+    set_aside: Cell<bool>,
+}
+
+impl Tower {
+    fn may_fill(&self) -> bool {
+        !self.in_flight.get() || self.set_aside.get()
+    }
+}
+
+/// One buffer or two.
+struct Memory<'a> {
+    buffers: [Vec<u8>; 2],
+    filling: usize,
+    tower: &'a Tower,
+}
+
+impl Buffers for Memory<'_> {
+    fn filling(&mut self) -> &mut [u8] {
+        assert!(self.tower.may_fill(), "bytes in flight could be changed");
+        &mut self.buffers[self.filling]
+    }
+
+    fn leaving(&self) -> &[u8] {
+        &self.buffers[1 - self.filling]
+    }
+
+    fn swap(&mut self) {
+        let was_set_aside = self.tower.set_aside.replace(true);
+        assert!(!was_set_aside || !self.tower.in_flight.get());
+        self.filling = 1 - self.filling;
+    }
+}
+
+/// A write that was begun.
+struct Flight {
+    bytes: Vec<u8>,
+    offset: u64,
+    /// How it ended, once the kernel made it.
+    result: Option<Result<usize, Errno>>,
+}
+
 /// What the kernel was given.
 struct Kernel<'a> {
     file: Vec<u8>,
@@ -42,6 +89,10 @@ struct Kernel<'a> {
     reference: &'a [u8],
     direct_bytes: u64,
     calls: u64,
+    tower: &'a Tower,
+    flight: Option<Flight>,
+    flights: u64,
+    failed_flights: u64,
 }
 
 impl Kernel<'_> {
@@ -74,8 +125,32 @@ impl Kernel<'_> {
     }
 }
 
-impl Edge for Kernel<'_> {
-    fn write_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+impl Kernel<'_> {
+    /// Nothing fails but for a fault.
+    fn assert_possible<T: std::fmt::Debug>(&self, result: &Result<T, Errno>) {
+        assert!(result.is_ok() || self.fault_every > 0, "{result:?}");
+    }
+
+    /// Whether a write was begun that the kernel has not made yet.
+    fn is_pending(&self) -> bool {
+        let flight = self.flight.as_ref();
+        flight.is_some_and(|flight| flight.result.is_none())
+    }
+
+    /// The moment at which the write in flight is made.
+    fn make_flight(&mut self) {
+        let Some(mut flight) = self.flight.take() else {
+            return;
+        };
+        if flight.result.is_none() {
+            let result = self.make_direct(&flight.bytes, flight.offset);
+            self.failed_flights += u64::from(result != Ok(flight.bytes.len()));
+            flight.result = Some(result);
+        }
+        self.flight = Some(flight);
+    }
+
+    fn make_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         let block = self.alignment.bytes();
         assert_eq!(offset % block, 0);
         assert_eq!(bytes.len() as u64 % block, 0);
@@ -90,12 +165,53 @@ impl Edge for Kernel<'_> {
         self.direct_bytes += count as u64;
         Ok(count)
     }
+}
+
+impl Edge for Kernel<'_> {
+    fn write_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        assert!(self.flight.is_none(), "a second write at once");
+        self.make_direct(bytes, offset)
+    }
+
+    fn begin_direct(&mut self, bytes: &[u8], offset: u64) -> bool {
+        assert!(self.flight.is_none(), "a second write in flight");
+        if self.random.once_in(10) {
+            return false;
+        }
+        assert_eq!(offset, self.file.len() as u64);
+        self.tower.in_flight.set(true);
+        self.tower.set_aside.set(false);
+        self.flights += 1;
+        self.flight = Some(Flight {
+            bytes: bytes.to_vec(),
+            offset,
+            result: None,
+        });
+        true
+    }
+
+    fn has_landed(&mut self) -> bool {
+        if self.random.once_in(20) {
+            self.make_flight();
+        }
+        let flight = self.flight.as_ref().expect("asked only in flight");
+        flight.result.is_some()
+    }
+
+    fn land(&mut self) -> Result<usize, Errno> {
+        self.make_flight();
+        let flight = self.flight.take().expect("a write in flight");
+        self.tower.in_flight.set(false);
+        flight.result.expect("made just now")
+    }
 
     fn write_back_before(&mut self, start: u64, end: u64) {
         assert!(start < end && end == self.file.len() as u64);
+        assert!(self.flight.is_none());
     }
 
     fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        assert!(self.flight.is_none(), "a second write at once");
         if self.full {
             return Err(Errno(libc::ENOSPC));
         }
@@ -122,12 +238,39 @@ struct Run {
     direct_bytes: u64,
     calls: u64,
     writes: u64,
+    flights: u64,
+    failed_flights: u64,
+    /// Made when the file had been truncated.
+    late_flights: u64,
+}
+
+impl Run {
+    fn has_all(&self) -> bool {
+        [
+            self.direct_bytes,
+            self.flights,
+            self.failed_flights,
+            self.late_flights,
+        ]
+        .iter()
+        .all(|count| *count > 0)
+    }
 }
 
 /// Writes one file and looks at it; returns how many operations that took.
 fn one_file(random: &mut Random, run: &mut Run) {
     let alignment = Alignment::covering(1, 1 << (12 + random.below(3))).unwrap();
-    let mut memory = vec![0_u8; 1 << (17 + random.below(3))];
+    let buffer_bytes = 1 << (17 + random.below(3));
+    let tower = Tower::default();
+    let mut memory = Memory {
+        buffers: [
+            vec![0; buffer_bytes],
+            // Often there is no memory for a second one.
+            vec![0; if random.once_in(3) { 0 } else { buffer_bytes }],
+        ],
+        filling: 0,
+        tower: &tower,
+    };
     let source: Vec<u8> = {
         let mut word = random.next();
         (0..FILE_BYTES_MAX + (1 << 20))
@@ -147,6 +290,10 @@ fn one_file(random: &mut Random, run: &mut Run) {
         reference: &source,
         direct_bytes: 0,
         calls: 0,
+        tower: &tower,
+        flight: None,
+        flights: 0,
+        failed_flights: 0,
     };
     let mut staging = Staging::default();
     // What the application was told that the file is: always a prefix of `source`.
@@ -159,7 +306,16 @@ fn one_file(random: &mut Random, run: &mut Run) {
         if kernel.fault_every > 0 && random.once_in(50) {
             kernel.full = !kernel.full;
         }
-        match random.below(40) {
+        // The write in flight is made whenever it is made.
+        if random.once_in(10) {
+            kernel.make_flight();
+        }
+        let operation = if kernel.is_pending() && random.once_in(8) {
+            39
+        } else {
+            random.below(41)
+        };
+        match operation {
             0..=29 => {
                 let length = match random.below(4) {
                     0 => 4118,
@@ -174,8 +330,10 @@ fn one_file(random: &mut Random, run: &mut Run) {
                     staging.append(&mut kernel, &mut memory, alignment, bytes)
                 };
                 run.writes += 1;
+                kernel.assert_possible(&result);
                 if let Ok(taken) = result {
                     assert!(taken > 0 && taken <= length);
+                    assert!(taken == length || kernel.fault_every > 0);
                     told += taken as u64;
                     if through {
                         assert_eq!(kernel.file.len() as u64, told);
@@ -184,7 +342,9 @@ fn one_file(random: &mut Random, run: &mut Run) {
             }
             30 => {
                 let settled = staging.settle(&mut kernel, &mut memory, alignment);
+                kernel.assert_possible(&settled);
                 assert_eq!(settled.is_ok(), staging.staged_bytes() == 0);
+                assert!(kernel.flight.is_none());
             }
             31..=35 => {
                 let start = random.below(told + 5000);
@@ -226,6 +386,33 @@ fn one_file(random: &mut Random, run: &mut Run) {
                     told = size;
                 }
             }
+            39 if kernel.is_pending() || random.once_in(40) => {
+                // Truncated by its name: before or after what is in flight is made.
+                kernel.file.clear();
+                kernel.cached.clear();
+                let pending = kernel
+                    .flight
+                    .as_ref()
+                    .filter(|flight| flight.result.is_none());
+                let late = pending.map(|flight| flight.offset as usize + flight.bytes.len());
+                if let Some(end) = late {
+                    // Made now, it leaves a hole before it.
+                    run.late_flights += 1;
+                    kernel.file.resize(end, 0);
+                    let flight = kernel.flight.as_mut().expect("pending");
+                    flight.result = Some(Ok(flight.bytes.len()));
+                }
+                let was_in_flight = kernel.flight.is_some();
+                assert_eq!(staging.discard(&mut kernel), was_in_flight);
+                assert!(kernel.flight.is_none());
+                if was_in_flight {
+                    kernel.file.clear();
+                }
+                assert_eq!((staging.staged_bytes(), staging.end()), (0, 0));
+                assert_eq!(staging.position(), told);
+                staging.moved(0, 0);
+                told = 0;
+            }
             _ => {
                 for operation in [Operation::Observe, Operation::Sync, Operation::MovePosition] {
                     assert_eq!(staging.verdict(operation), Verdict::Settle);
@@ -236,7 +423,14 @@ fn one_file(random: &mut Random, run: &mut Run) {
             }
         }
         assert_eq!(staging.end(), told);
-        assert_eq!(kernel.file.len() as u64, told - staging.staged_bytes());
+        let settled = told - staging.staged_bytes();
+        if let Some(flight) = &kernel.flight {
+            assert_eq!(flight.offset, settled, "it is what is staged first");
+            let made = flight.result.unwrap_or(Ok(0)).unwrap_or(0) as u64;
+            assert_eq!(kernel.file.len() as u64, settled + made);
+        } else {
+            assert_eq!(kernel.file.len() as u64, settled);
+        }
         if told as usize >= FILE_BYTES_MAX || random.once_in(20_000) {
             break;
         }
@@ -248,6 +442,8 @@ fn one_file(random: &mut Random, run: &mut Run) {
     run.files += 1;
     run.direct_bytes += kernel.direct_bytes;
     run.calls += kernel.calls;
+    run.flights += kernel.flights;
+    run.failed_flights += kernel.failed_flights;
 }
 
 #[test]
@@ -273,17 +469,24 @@ fn the_kernel_has_a_prefix_of_what_was_appended() {
         direct_bytes: 0,
         calls: 0,
         writes: 0,
+        flights: 0,
+        failed_flights: 0,
+        late_flights: 0,
     };
-    while run.operations < operations {
+    // A short run may have none of the rarer things; then it goes on.
+    while run.operations < operations || (!run.has_all() && run.operations < 20 * operations) {
         one_file(&mut random, &mut run);
     }
     println!(
-        "{} operations on {} files: {} writes in {} calls of the kernel, {} MiB directly",
+        "{} operations on {} files: {} writes in {} calls of the kernel, {} MiB directly, \
+         {} writes beside the application, {} of which failed",
         run.operations,
         run.files,
         run.writes,
         run.calls,
-        run.direct_bytes >> 20
+        run.direct_bytes >> 20,
+        run.flights,
+        run.failed_flights,
     );
-    assert!(run.direct_bytes > 0);
+    assert!(run.has_all());
 }

@@ -3,6 +3,11 @@
 //! under it with each treatment, in turn. Every run is a process of its own, which this program
 //! starts from itself. What was written is compared before anything is timed.
 //!
+//! Three cases: a writer that does nothing but write, of either engine; and Cassandra's, busy between
+//! its writes as with compressing and checksumming, on a device that is held to the rate of a cloud
+//! volume (cgroup v1 `blkio`, as root): what is gained there is gained by writing and working at
+//! the same time. (That cgroup holds whoever submits a request: not the kernel's own writers.)
+//!
 //! `COLDSTREAM_BENCH_DIR` names the directory to write in (else it is in the target directory),
 //! `COLDSTREAM_BENCH_MIB` the size and `COLDSTREAM_BENCH_ROUNDS` the rounds. Other settings of the
 //! library are inherited.
@@ -19,16 +24,20 @@ const SMALL_BYTES: u64 = 128 * MIB;
 /// The first is what the others are compared with.
 const MODES: [&str; 6] = ["plain", "buffered", "window", "dontcache", "direct", "auto"];
 
+/// Rate of the held device.
+const HELD_BYTES_PER_SECOND: u64 = 250 * MIB;
+
 /// First word of a run's arguments.
 const WRITE: &str = "write";
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, engine, directory, bytes, then] = &words[..]
+    if let [first, engine, pace, directory, bytes, then] = &words[..]
         && first == WRITE
     {
         let bytes = bytes.parse().expect("a number of bytes");
-        return one_run(Engine::named(engine), directory.as_ref(), bytes, then);
+        let (engine, pace) = (Engine::named(engine), Pace::named(pace));
+        return one_run(engine, pace, directory.as_ref(), bytes, then);
     }
     let directory = std::env::var_os("COLDSTREAM_BENCH_DIR")
         .map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from);
@@ -39,8 +48,46 @@ fn main() {
         rounds: number("COLDSTREAM_BENCH_ROUNDS", 5) as usize,
         counter: Counter::find(),
     };
-    for engine in [Engine::Cassandra, Engine::RocksDb] {
-        bench.compare(engine);
+    bench.compare(Engine::Cassandra, Pace::Idle);
+    bench.compare(Engine::RocksDb, Pace::Idle);
+    match DeviceLimit::hold(bench.directory.path()) {
+        Ok(_held) => {
+            println!(
+                "the device held to {} MiB/s of direct writes",
+                HELD_BYTES_PER_SECOND / MIB
+            );
+            bench.compare(Engine::Cassandra, Pace::Compressing);
+            bench.compare(Engine::Cassandra, Pace::Merging);
+        }
+        Err(why) => println!("skipped: the device cannot be held to a rate: {why}"),
+    }
+}
+
+/// This process, and those that it starts, in a cgroup that may write to the device so fast and no
+/// faster; ended when dropped.
+struct DeviceLimit(PathBuf);
+
+impl DeviceLimit {
+    fn hold(place: &Path) -> std::io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let device = std::fs::metadata(place)?.dev();
+        let name = format!("/sys/fs/cgroup/blkio/coldstream-{}", std::process::id());
+        std::fs::create_dir(&name)?;
+        let limit = Self(name.into());
+        let (major, minor) = (libc::major(device), libc::minor(device));
+        let rule = format!("{major}:{minor} {HELD_BYTES_PER_SECOND}");
+        std::fs::write(limit.0.join("blkio.throttle.write_bps_device"), rule)?;
+        let process = std::process::id().to_string();
+        std::fs::write(limit.0.join("cgroup.procs"), process)?;
+        Ok(limit)
+    }
+}
+
+impl Drop for DeviceLimit {
+    fn drop(&mut self) {
+        let process = std::process::id().to_string();
+        let _ = std::fs::write("/sys/fs/cgroup/blkio/cgroup.procs", process);
+        let _ = std::fs::remove_dir(&self.0);
     }
 }
 
@@ -93,6 +140,14 @@ impl Figures {
     }
 }
 
+/// What a process of its own does.
+struct Run<'a> {
+    engine: Engine,
+    pace: Pace,
+    mode: &'a str,
+    bytes: u64,
+}
+
 struct Bench {
     library: PathBuf,
     directory: tempfile::TempDir,
@@ -102,10 +157,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn compare(&self, engine: Engine) {
+    fn compare(&self, engine: Engine, pace: Pace) {
         println!(
-            "{}: {} MiB, {} rounds in turn, median (smallest–largest)",
+            "{}, {}: {} MiB, {} rounds in turn, median (smallest–largest)",
             engine.name(),
+            pace.name(),
             self.bytes / MIB,
             self.rounds
         );
@@ -123,7 +179,12 @@ impl Bench {
                 order.reverse();
             }
             for mode in order {
-                runs[mode].push(self.run(engine, MODES[mode], self.bytes));
+                runs[mode].push(self.run(&Run {
+                    engine,
+                    pace,
+                    mode: MODES[mode],
+                    bytes: self.bytes,
+                }));
             }
         }
         println!(
@@ -174,7 +235,13 @@ impl Bench {
     fn check(&self, engine: Engine, mode: &str) -> String {
         let log = self.directory.path().join("log");
         let log_text = log.to_str().expect("UTF-8");
-        let mut command = self.command(&[], engine, mode, log_text, SMALL_BYTES, "compare");
+        let run = Run {
+            engine,
+            pace: Pace::Idle,
+            mode,
+            bytes: SMALL_BYTES,
+        };
+        let mut command = self.command(&[], &run, log_text, "compare");
         let ended = command.output().expect("start");
         let said = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{mode}: {said}");
@@ -189,7 +256,13 @@ impl Bench {
         let output = self.directory.path().join("calls");
         let count = |bytes| {
             let prefix = counter.prefix(output.to_str().expect("UTF-8"));
-            let mut command = self.command(&prefix, engine, mode, "none", bytes, "go");
+            let run = Run {
+                engine,
+                pace: Pace::Idle,
+                mode,
+                bytes,
+            };
+            let mut command = self.command(&prefix, &run, "none", "go");
             let ended = command.output().expect("start");
             assert!(ended.status.success(), "{mode}: {ended:?}");
             counter.parse(&std::fs::read_to_string(&output).ok()?)
@@ -198,7 +271,7 @@ impl Bench {
         Some(all.saturating_sub(always) as f64 / (SMALL_BYTES / MIB) as f64)
     }
 
-    fn run(&self, engine: Engine, mode: &str, bytes: u64) -> Figures {
+    fn run(&self, run: &Run<'_>) -> Figures {
         // Nothing that an earlier run left may be written back in this one's time.
         let directory = open(self.directory.path(), libc::O_RDONLY | libc::O_DIRECTORY);
         // SAFETY: no memory is involved.
@@ -208,31 +281,23 @@ impl Bench {
         // machine above all. Only root may drop it.
         let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
         let ended = self
-            .command(&[], engine, mode, "none", bytes, "go")
+            .command(&[], run, "none", "go")
             .output()
             .expect("start");
         let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(ended.status.success(), "{mode}: {said}");
+        assert!(ended.status.success(), "{}: {said}", run.mode);
         Figures::parse(&String::from_utf8_lossy(&ended.stdout))
     }
 
     /// A run, through `env`, so that a counter before it does without the library.
-    fn command(
-        &self,
-        prefix: &[&str],
-        engine: Engine,
-        mode: &str,
-        log: &str,
-        bytes: u64,
-        then: &str,
-    ) -> Command {
+    fn command(&self, prefix: &[&str], run: &Run<'_>, log: &str, then: &str) -> Command {
         let mut words: Vec<String> = prefix.iter().map(|word| word.to_string()).collect();
         words.extend(["env".into(), "-u".into(), "LD_PRELOAD".into()]);
-        if mode != MODES[0] {
+        if run.mode != MODES[0] {
             words.extend([
                 format!("LD_PRELOAD={}", self.library.display()),
-                format!("COLDSTREAM_PROFILE={}", engine.name()),
-                format!("COLDSTREAM_WRITES={mode}"),
+                format!("COLDSTREAM_PROFILE={}", run.engine.name()),
+                format!("COLDSTREAM_WRITES={}", run.mode),
                 format!("COLDSTREAM_LOG={log}"),
             ]);
         }
@@ -240,9 +305,9 @@ impl Bench {
         command
             .args(&words[1..])
             .arg(std::env::current_exe().expect("own path"))
-            .args([WRITE, engine.name()])
+            .args([WRITE, run.engine.name(), run.pace.name()])
             .arg(self.directory.path())
-            .args([&bytes.to_string(), then])
+            .args([&run.bytes.to_string(), then])
             .stdin(Stdio::null());
         command
     }
@@ -368,6 +433,53 @@ impl Engine {
     }
 }
 
+/// What a writer does between its writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Nothing.
+    Idle,
+    /// As much work for each chunk as a fast compressor has, and a checksum: about 4 µs for 4 KiB.
+    Compressing,
+    /// As much as a compaction has that merges rows, too: about 16 µs, so that it produces about as
+    /// much as the held device takes.
+    Merging,
+}
+
+impl Pace {
+    fn named(name: &str) -> Self {
+        [Pace::Idle, Pace::Compressing, Pace::Merging]
+            .into_iter()
+            .find(|pace| pace.name() == name)
+            .expect("a pace")
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Pace::Idle => "idle",
+            Pace::Compressing => "compressing",
+            Pace::Merging => "merging",
+        }
+    }
+
+    fn work(self, bytes: &[u8]) {
+        let rounds = match self {
+            Pace::Idle => 0,
+            Pace::Compressing => 3,
+            Pace::Merging => 13,
+        };
+        // FNV-1a by words: each step waits for the one before.
+        let mut sum = 0xCBF2_9CE4_8422_2325_u64;
+        for round in 0..rounds {
+            for word in bytes.chunks_exact(8) {
+                let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+                sum = (sum ^ word ^ round).wrapping_mul(0x0000_0100_0000_01B3);
+                sum ^= sum >> 29;
+            }
+        }
+        std::hint::black_box(sum);
+    }
+}
+
 /// Incompressible bytes, the same in every run. Small enough for a processor's cache, as what an
 /// engine has just compressed or collected is; of an odd length, so that no two windows of the
 /// library are equal.
@@ -409,7 +521,7 @@ struct Written {
     writes: Duration,
 }
 
-fn one_run(engine: Engine, directory: &Path, bytes: u64, then: &str) {
+fn one_run(engine: Engine, pace: Pace, directory: &Path, bytes: u64, then: &str) {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("own maps");
     assert_eq!(
         maps.contains("libcoldstream.so"),
@@ -426,8 +538,8 @@ fn one_run(engine: Engine, directory: &Path, bytes: u64, then: &str) {
         let written: Vec<Written> = files
             .iter()
             .map(|(path, bytes)| match engine {
-                Engine::Cassandra => write_as_cassandra(path, *bytes, &content),
-                Engine::RocksDb => write_as_rocksdb(path, *bytes, &content),
+                Engine::Cassandra => write_as_cassandra(path, *bytes, &content, pace),
+                Engine::RocksDb => write_as_rocksdb(path, *bytes, &content, pace),
             })
             .collect();
         let dirtied = dirtied_pages() - dirtied_before;
@@ -463,7 +575,7 @@ const CASSANDRA_WRITES: [usize; 2] = [4118, 4];
 const EARLY_OPEN_BYTES: u64 = 50 * MIB;
 
 /// Whole chunks only, as many as fit in `bytes`; the file's name is fresh.
-fn write_as_cassandra(path: &Path, bytes: u64, content: &Content) -> Written {
+fn write_as_cassandra(path: &Path, bytes: u64, content: &Content, pace: Pace) -> Written {
     let chunk_bytes = CASSANDRA_WRITES.iter().sum::<usize>() as u64;
     let start = Instant::now();
     let descriptor = open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL);
@@ -473,7 +585,9 @@ fn write_as_cassandra(path: &Path, bytes: u64, content: &Content) -> Written {
     let writes_start = Instant::now();
     while written + chunk_bytes <= bytes {
         for length in CASSANDRA_WRITES {
-            write(descriptor, content.at(written, length));
+            let bytes = content.at(written, length);
+            pace.work(bytes);
+            write(descriptor, bytes);
             written += length as u64;
         }
         // SAFETY: no memory is involved.
@@ -536,7 +650,7 @@ fn rocksdb_files(directory: &Path, bytes: u64) -> Vec<(PathBuf, u64)> {
         .collect()
 }
 
-fn write_as_rocksdb(path: &Path, bytes: u64, content: &Content) -> Written {
+fn write_as_rocksdb(path: &Path, bytes: u64, content: &Content, pace: Pace) -> Written {
     let start = Instant::now();
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
     let descriptor = open(path, flags);
@@ -551,7 +665,9 @@ fn write_as_rocksdb(path: &Path, bytes: u64, content: &Content) -> Written {
     let writes_start = Instant::now();
     while written < bytes {
         let length = ROCKSDB_WRITE_BYTES.min((bytes - written) as usize);
-        write(descriptor, content.at(written, length));
+        let bytes = content.at(written, length);
+        pace.work(bytes);
+        write(descriptor, bytes);
         written += length as u64;
     }
     let writes = writes_start.elapsed();

@@ -21,8 +21,9 @@ use coldstream_io::lock::{FutexGuard, FutexLock};
 use coldstream_io::pool::WindowMemory;
 use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::writers::{Flight, Writers};
 use coldstream_policy::Treatment;
-use edge::Kernel;
+use edge::{Kernel, Memory, Outcome};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Tables written at once; further ones are written plainly.
@@ -57,12 +58,19 @@ struct Stage {
     mode: Mode,
     stamp: FileStamp,
     alignment: Option<Alignment>,
-    memory: WindowMemory,
+    /// The second one is taken when the first has once been full.
+    buffers: [WindowMemory; 2],
+    /// Which of them is being filled.
+    filling: usize,
     direct: PrivateDescriptor,
     staging: Staging,
+    /// The write that is going on out of the other one.
+    flight: Flight,
     behind: Behind,
     /// The kernel's own file position is not the application's.
     position_is_behind: bool,
+    /// A direct write was made, in the application's thread: those that follow may be handed over.
+    was_tried: bool,
     /// A direct write was seen to leave no page behind.
     effect_is_proven: bool,
     /// Direct writes turned out to be of no use: a window from the next settling on.
@@ -105,6 +113,7 @@ pub(crate) struct Stages {
     /// The process ends: nothing is taken in any more.
     closed: AtomicBool,
     stages: [FutexLock<Stage>; STAGES_MAX],
+    writers: Writers,
     devices: FutexLock<[Device; DEVICES_MAX]>,
 }
 
@@ -113,6 +122,11 @@ impl Stages {
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether the process ends.
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     fn refuses_direct(&self, device: u64) -> bool {
@@ -377,7 +391,7 @@ impl Books {
             let mut stage = place.lock();
             if stage.owner != 0 && stage.stamp.inode == inode && stage.stamp.device == device {
                 if truncated {
-                    stage.staging = Staging::at(0, stage.staging.position());
+                    self.discard(&mut stage);
                 }
                 let _ = match for_good {
                     Some(reason) => self.demote(&mut stage, reason),
@@ -407,6 +421,19 @@ impl Books {
         Ok(())
     }
 
+    /// What is staged went with the rest of the file, which was just truncated to nothing.
+    fn discard(&self, stage: &mut Stage) {
+        let was_in_flight =
+            self.with_kernel(stage, |staging, kernel, _, _| Ok(staging.discard(kernel)));
+        // It may have come after the truncation.
+        if was_in_flight == Ok(true)
+            && let Some(direct) = stage.direct.number()
+            && kernel_is(direct, &stage.stamp)
+        {
+            let _ = file::truncate(direct, 0);
+        }
+    }
+
     /// Settles, and leaves the file to the kernel. A file that cannot be settled stays, with its
     /// error.
     fn demote(&self, stage: &mut Stage, reason: Counter) -> Result<(), Errno> {
@@ -433,48 +460,67 @@ impl Books {
         }
         let stamp = stage.stamp;
         stage.direct.close(&stamp, self);
-        self.scanner
-            .pool()
-            .give_back(std::mem::take(&mut stage.memory), false);
+        debug_assert_eq!(stage.flight, Flight::default(), "settled before");
+        for buffer in std::mem::take(&mut stage.buffers) {
+            self.scanner.pool().give_back(buffer, false);
+        }
         stage.owner = 0;
         stage.mode = Mode::None;
         self.staging.count.fetch_sub(1, Ordering::AcqRel);
         self.note_memory();
     }
 
+    /// Takes a second buffer for a table that has filled its first, if there is memory to spare:
+    /// half of all at least is the readers'.
+    fn take_second_buffer(&self, stage: &mut Stage) {
+        let [first, second] = &mut stage.buffers;
+        let pool = self.scanner.pool();
+        if second.is_empty() && (pool.used_bytes() + first.bytes()) * 2 <= pool.cap_bytes() {
+            *second = pool.take(first.bytes()).unwrap_or_default();
+            self.note_memory();
+        }
+    }
+
     /// Runs work of the state with the kernel at its side, and notes what came of it.
     fn with_kernel<T>(
         &self,
         stage: &mut Stage,
-        work: impl FnOnce(&mut Staging, &mut Kernel, &mut [u8], Alignment) -> Result<T, Errno>,
+        work: impl FnOnce(&mut Staging, &mut Kernel<'_>, &mut Memory<'_>, Alignment) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let Some(alignment) = stage.alignment else {
             return Err(Errno(libc::EIO));
         };
-        let mut kernel = Kernel::new(
-            stage.direct.number(),
-            stage.descriptor,
-            stage.stamp,
-            stage.effect_is_proven,
-            stage.mode == Mode::Staged,
-        );
-        let address = self.scanner.pool().address(&stage.memory);
-        // SAFETY: the memory belongs to this stage, whose lock is held.
-        let memory = unsafe { std::slice::from_raw_parts_mut(address, stage.memory.bytes()) };
-        let result = work(&mut stage.staging, &mut kernel, memory, alignment);
-        self.count(Counter::WriteBytesDirect, kernel.direct_bytes);
-        self.count(Counter::WriteBytesBuffered, kernel.cached_bytes);
-        stage.effect_is_proven |= kernel.effect == Some(true);
+        let mut kernel = Kernel {
+            direct: stage.direct.number(),
+            descriptor: stage.descriptor,
+            stamp: stage.stamp,
+            proven: stage.effect_is_proven,
+            keeps_order: stage.mode == Mode::Staged,
+            writers: &self.staging.writers,
+            may_hand_over: stage.was_tried && !stage.unfit && !self.staging.is_closed(),
+            flight: &mut stage.flight,
+            outcome: Outcome::default(),
+        };
+        let pool = self.scanner.pool();
+        // SAFETY: the buffers belong to this stage, whose lock is held.
+        let mut memory = unsafe { Memory::new(pool, &stage.buffers, &mut stage.filling) };
+        let result = work(&mut stage.staging, &mut kernel, &mut memory, alignment);
+        let outcome = kernel.outcome;
+        self.count(Counter::WriteBytesDirect, outcome.direct_bytes);
+        self.count(Counter::WriteBytesOverlapped, outcome.overlapped_bytes);
+        self.count(Counter::WriteBytesBuffered, outcome.cached_bytes);
+        stage.was_tried |= outcome.direct_bytes > 0;
+        stage.effect_is_proven |= outcome.effect == Some(true);
         stage.error = result.as_ref().err().map_or(0, |errno| errno.0);
-        if let Some(lost) = kernel.lost {
+        if let Some(lost) = outcome.lost {
             stage.lost = lost.0;
         }
-        if kernel.direct_error.is_some() {
+        if outcome.direct_error.is_some() {
             self.count(Counter::FallbackWriteFailed, 1);
         }
-        let no_use = kernel.effect == Some(false)
+        let no_use = outcome.effect == Some(false)
             || matches!(
-                kernel.direct_error,
+                outcome.direct_error,
                 Some(Errno(libc::EINVAL | libc::EOPNOTSUPP))
             );
         if no_use && !stage.unfit {

@@ -4,6 +4,8 @@
 //! Pure logic apart from [`Edge`], through which every system call goes:
 //! - [`Staging`] is the state of a file written directly: which bytes the kernel has, which are
 //!   still in memory, and where the application's file position is;
+//! - [`Buffers`] are the memory of such a file, two if they can be had: one is filled while the
+//!   other is being written;
 //! - [`Operation`] and [`Verdict`] say which of the application's calls sees staged bytes;
 //! - [`Behind`] follows a buffered writer, starts writeback early and drops what is done.
 //!
@@ -11,6 +13,7 @@
 //! - the kernel's file is at every moment a prefix of what was appended, never longer, never with
 //!   a gap or a padding: only whole blocks are written directly, heads and tails through the page
 //!   cache, and no byte is ever written in both ways;
+//! - at most one write of a file is in flight, and no other is made until it has landed;
 //! - bytes leave the memory only once the kernel has them; an error keeps the rest, to be tried
 //!   again and reported with every later write, sync and close.
 
@@ -42,4 +45,25 @@ pub trait Edge {
     /// the direct write that follows, so that a power cut leaves no gap. May do nothing where
     /// that would cost too much: nothing of it was synced.
     fn write_back_before(&mut self, start: u64, end: u64);
+    /// Begins a direct write that goes on while the caller fills the other buffer, whose bytes stay
+    /// as they are until it has landed. `false` if that cannot be done: then it is made as any
+    /// other.
+    fn begin_direct(&mut self, bytes: &[u8], offset: u64) -> bool;
+    /// Whether the write that was begun has ended.
+    fn has_landed(&mut self) -> bool;
+    /// Waits for the end of the write that was begun; its result.
+    ///
+    /// # Errors
+    /// As of [`Edge::write_direct`].
+    fn land(&mut self) -> Result<usize, Errno>;
+}
+
+/// The memory of a staged file: one buffer, or two of the same length.
+pub trait Buffers {
+    /// The one that is being filled.
+    fn filling(&mut self) -> &mut [u8];
+    /// The one that is being written, or whose bytes could not be; empty if there is only one.
+    fn leaving(&self) -> &[u8];
+    /// Each becomes the other.
+    fn swap(&mut self);
 }

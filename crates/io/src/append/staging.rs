@@ -1,15 +1,17 @@
 //! The state of a file that is written directly.
 
-use super::pieces::{Extent, Way, pieces};
-use super::{Edge, Operation, Verdict};
+use super::pieces::{Extent, Piece, Way, pieces};
+use super::{Buffers, Edge, Operation, Verdict};
 use crate::alignment::Alignment;
 use crate::sys::Errno;
 
 /// What the kernel has and what the memory holds of one appended file.
 ///
-/// `base ≤ start ≤ end`: the kernel has `[0, start)`, the memory `[start, end)`, at the distance
-/// from its own beginning that they have from `base`, the last aligned offset before them. All
-/// zeros are a valid state of an empty file. Not thread-safe: its owner locks.
+/// `base ≤ start ≤ end`: the kernel has `[0, start)`, the memory `[start, end)`. While one buffer is
+/// being written, or could not be, it holds `[start, leaving_end)`, from `leaving_base` on; what is
+/// behind it, or else everything, is in the other one, at the distance from its beginning that it
+/// has from `base`. Bases are aligned. All zeros are a valid state of an empty file. Not
+/// thread-safe: its owner locks.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Staging {
@@ -17,6 +19,10 @@ pub struct Staging {
     start: u64,
     end: u64,
     position: u64,
+    leaving_base: u64,
+    leaving_end: u64,
+    /// The bytes up to `leaving_end` are being written.
+    in_flight: bool,
 }
 
 impl Staging {
@@ -27,6 +33,7 @@ impl Staging {
             start: size,
             end: size,
             position,
+            ..Self::default()
         }
     }
 
@@ -56,28 +63,37 @@ impl Staging {
         *self = Self::at(size, position);
     }
 
+    /// Whether so many more bytes do not fit into a buffer of this length.
+    pub fn would_fill(&self, buffer_bytes: usize, more_bytes: usize) -> bool {
+        (self.end - self.base).saturating_add(more_bytes as u64) > buffer_bytes as u64
+    }
+
     /// Takes `source` at the application's position, which must be the end of the file; writes
-    /// whenever `memory` is full. Returns how many bytes were taken: all of them, or fewer if a
-    /// write failed, whose error the next call reports.
+    /// whenever the buffer is full, if possible while the other one is filled. Returns how many
+    /// bytes were taken: all of them, or fewer if a write failed, whose error the next call reports.
     ///
     /// # Errors
     /// The error of a write, if no byte could be taken.
-    pub fn append<E: Edge>(
+    pub fn append<E: Edge, B: Buffers>(
         &mut self,
         edge: &mut E,
-        memory: &mut [u8],
+        buffers: &mut B,
         alignment: Alignment,
         source: &[u8],
     ) -> Result<usize, Errno> {
+        if self.in_flight && edge.has_landed() {
+            // The application hears of an error now, not when the next buffer is full.
+            self.land(edge, buffers, alignment)?;
+        }
         let mut taken = 0;
         while taken < source.len() {
             if self.end == self.start {
                 self.base = alignment.down(self.start);
             }
             let used = (self.end - self.base) as usize;
-            let room = memory.get_mut(used..).unwrap_or_default();
+            let room = buffers.filling().get_mut(used..).unwrap_or_default();
             if room.is_empty() {
-                match self.write_out(edge, memory, alignment, Extent::WholeBlocks) {
+                match self.make_room(edge, buffers, alignment) {
                     Ok(()) => continue,
                     Err(_) if taken > 0 => break,
                     Err(errno) => return Err(errno),
@@ -100,10 +116,10 @@ impl Staging {
     ///
     /// # Errors
     /// The error of a write, if the kernel took no byte.
-    pub fn append_through<E: Edge>(
+    pub fn append_through<E: Edge, B: Buffers>(
         &mut self,
         edge: &mut E,
-        memory: &mut [u8],
+        buffers: &mut B,
         alignment: Alignment,
         source: &[u8],
     ) -> Result<usize, Errno> {
@@ -111,19 +127,19 @@ impl Staging {
         let mut taken = 0;
         let mut result = Ok(());
         while taken < source.len() && result.is_ok() {
-            let room = memory.len() - (self.end - alignment.down(self.end)) as usize;
+            let ahead = (self.end - alignment.down(self.end)) as usize;
+            let room = buffers.filling().len() - ahead;
             let part = &source[taken..source.len().min(taken + room)];
-            result = match self.append(edge, memory, alignment, part) {
+            result = match self.append(edge, buffers, alignment, part) {
                 Ok(count) => {
                     taken += count;
-                    self.write_out(edge, memory, alignment, Extent::Everything)
+                    self.settle(edge, buffers, alignment)
                 }
                 Err(errno) => Err(errno),
             };
         }
         // What the kernel did not take was never written, as far as anybody is told.
-        self.end = self.start;
-        self.position = self.start;
+        *self = Self::at(self.start, self.start);
         let written = (self.end - before) as usize;
         match result {
             Err(errno) if written == 0 => Err(errno),
@@ -131,47 +147,91 @@ impl Staging {
         }
     }
 
-    /// Brings everything to the kernel. What could not be written stays.
+    /// Brings everything to the kernel. What could not be written stays; nothing is in flight then.
     ///
     /// # Errors
     /// The error of the write that failed.
-    pub fn settle<E: Edge>(
+    pub fn settle<E: Edge, B: Buffers>(
         &mut self,
         edge: &mut E,
-        memory: &mut [u8],
+        buffers: &mut B,
         alignment: Alignment,
     ) -> Result<(), Errno> {
-        self.write_out(edge, memory, alignment, Extent::Everything)
+        self.land(edge, buffers, alignment)?;
+        self.write_filled(edge, buffers, alignment, Extent::Everything)
     }
 
-    fn write_out<E: Edge>(
+    /// What is staged is void: the file was truncated to nothing. Whether a write was in flight then,
+    /// of which nobody knows on which side of the truncation it was made.
+    pub fn discard<E: Edge>(&mut self, edge: &mut E) -> bool {
+        let was_in_flight = self.in_flight;
+        if was_in_flight {
+            let _ = edge.land();
+        }
+        *self = Self::at(0, self.position);
+        was_in_flight
+    }
+
+    /// Empties the buffer that is full: its blocks take off, or are written.
+    fn make_room<E: Edge, B: Buffers>(
         &mut self,
         edge: &mut E,
-        memory: &mut [u8],
+        buffers: &mut B,
+        alignment: Alignment,
+    ) -> Result<(), Errno> {
+        self.land(edge, buffers, alignment)?;
+        let ends_with_a_block = alignment.down(self.end) == self.end;
+        if ends_with_a_block && !buffers.leaving().is_empty() {
+            let head_start = self.start;
+            let head_end = alignment.up(head_start);
+            let filled = buffers.filling();
+            let head = Stretch::new(filled, self.base, head_end);
+            head.write(&mut self.start, edge, alignment, Extent::WholeBlocks, None)?;
+            if head_start < head_end && head_end < self.end {
+                edge.write_back_before(head_start, head_end);
+            }
+            let blocks = filled.get((head_end - self.base) as usize..);
+            if blocks
+                .is_some_and(|blocks| !blocks.is_empty() && edge.begin_direct(blocks, head_end))
+            {
+                self.in_flight = true;
+                self.leaving_base = self.base;
+                self.leaving_end = self.end;
+                self.base = self.end;
+                buffers.swap();
+                return Ok(());
+            }
+        }
+        self.write_filled(edge, buffers, alignment, Extent::WholeBlocks)
+    }
+
+    /// Waits for what is in flight. What did not arrive, then or earlier, is written now.
+    fn land<E: Edge, B: Buffers>(
+        &mut self,
+        edge: &mut E,
+        buffers: &B,
+        alignment: Alignment,
+    ) -> Result<(), Errno> {
+        let begun = std::mem::take(&mut self.in_flight).then(|| edge.land());
+        if self.start >= self.leaving_end {
+            return Ok(());
+        }
+        // It ends with a block.
+        let left = Stretch::new(buffers.leaving(), self.leaving_base, self.leaving_end);
+        left.write(&mut self.start, edge, alignment, Extent::WholeBlocks, begun)
+    }
+
+    /// Writes what is in the buffer that is filled, once the other one is empty.
+    fn write_filled<E: Edge, B: Buffers>(
+        &mut self,
+        edge: &mut E,
+        buffers: &mut B,
         alignment: Alignment,
         extent: Extent,
     ) -> Result<(), Errno> {
-        let mut result = Ok(());
-        let mut head_start = self.start;
-        for piece in pieces(self.start, self.end, alignment, extent) {
-            if piece.way == Way::Direct && head_start < piece.start {
-                edge.write_back_before(head_start, piece.start);
-            }
-            head_start = piece.end;
-            let from = (piece.start - self.base) as usize;
-            let to = (piece.end - self.base) as usize;
-            let Some(bytes) = memory.get(from..to) else {
-                result = Err(Errno(libc::EIO));
-                break;
-            };
-            let (written, outcome) = write_piece(edge, piece.way, bytes, piece.start, alignment);
-            self.start = piece.start + written as u64;
-            result = outcome;
-            if result.is_err() {
-                break;
-            }
-        }
-        self.close_up(memory, alignment);
+        let filled = Stretch::new(buffers.filling(), self.base, self.end);
+        let result = filled.write(&mut self.start, edge, alignment, extent, None);
+        self.close_up(buffers.filling(), alignment);
         result
     }
 
@@ -189,23 +249,63 @@ impl Staging {
     }
 }
 
+/// Bytes of the file in a buffer.
+struct Stretch<'a> {
+    buffer: &'a [u8],
+    base: u64,
+    end: u64,
+}
+
+impl<'a> Stretch<'a> {
+    /// Up to `end`, in a buffer that begins with the byte at `base`.
+    fn new(buffer: &'a [u8], base: u64, end: u64) -> Self {
+        Self { buffer, base, end }
+    }
+
+    /// Writes what is in it from `start` on, which moves along; of its first direct piece a write
+    /// may have been `begun`, and ended so.
+    fn write<E: Edge>(
+        &self,
+        start: &mut u64,
+        edge: &mut E,
+        alignment: Alignment,
+        extent: Extent,
+        mut begun: Option<Result<usize, Errno>>,
+    ) -> Result<(), Errno> {
+        let mut head_start = *start;
+        for piece in pieces(*start, self.end, alignment, extent) {
+            if piece.way == Way::Direct && head_start < piece.start {
+                edge.write_back_before(head_start, piece.start);
+            }
+            head_start = piece.end;
+            let from = (piece.start - self.base) as usize;
+            let to = (piece.end - self.base) as usize;
+            let bytes = self.buffer.get(from..to).ok_or(Errno(libc::EIO))?;
+            let (written, outcome) = write_piece(edge, piece, bytes, alignment, begun.take());
+            *start = piece.start + written as u64;
+            outcome?;
+        }
+        Ok(())
+    }
+}
+
 /// Writes all bytes of a piece; returns how many the kernel took, and why not more. A direct
 /// write that fails, or stops in the middle of a block, goes on through the page cache.
 fn write_piece<E: Edge>(
     edge: &mut E,
-    way: Way,
+    piece: Piece,
     bytes: &[u8],
-    offset: u64,
     alignment: Alignment,
+    mut begun: Option<Result<usize, Errno>>,
 ) -> (usize, Result<(), Errno>) {
-    let mut way = way;
+    let mut way = piece.way;
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
-        let at = offset + written as u64;
-        let result = match way {
+        let at = piece.start + written as u64;
+        let result = begun.take().unwrap_or_else(|| match way {
             Way::Direct => edge.write_direct(rest, at),
             Way::Cached => edge.write_cached(rest, at),
-        };
+        });
         match (result, way) {
             (Ok(count), _) if count > 0 => {
                 written += count.min(rest.len());

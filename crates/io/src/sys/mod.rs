@@ -9,6 +9,7 @@ pub mod file;
 pub mod memory;
 pub mod process;
 mod raw;
+pub mod thread;
 
 pub use raw::syscall;
 

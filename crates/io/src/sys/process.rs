@@ -54,6 +54,24 @@ pub fn thread_name() -> [u8; THREAD_NAME_BYTES] {
     name
 }
 
+/// Names the calling thread (`prctl(PR_SET_NAME)`); the kernel keeps 15 bytes.
+pub fn set_thread_name(name: &std::ffi::CStr) {
+    // SAFETY: the kernel reads a NUL-terminated string.
+    unsafe {
+        syscall(
+            libc::SYS_prctl,
+            [
+                libc::PR_SET_NAME as usize,
+                name.as_ptr() as usize,
+                0,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
 /// `clock_gettime(2)` in nanoseconds; 0 if the clock does not exist.
 pub fn clock_ns(clock: i32) -> i128 {
     let mut time = libc::timespec {

@@ -47,3 +47,66 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     }
     result
 }
+
+/// Issues `clone(2)` for a thread of this process: the caller gets the kernel's raw result, the new
+/// thread runs `entry(argument)` on its own stack.
+///
+/// # Safety
+/// `flags` must make a thread that shares the memory; `stack_end` must be the end of a stack that
+/// nobody else uses, aligned to 16 bytes; `entry` must be sound to run there with `argument`.
+pub(super) unsafe fn clone_thread(
+    flags: usize,
+    stack_end: usize,
+    entry: unsafe extern "C" fn(usize) -> !,
+    argument: usize,
+) -> isize {
+    let result: isize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller vouches for the call; the new thread never leaves this block, and has
+    // nothing of the caller's stack.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone as isize => result,
+            in("rdi") flags,
+            in("rsi") stack_end,
+            in("rdx") 0,
+            in("r10") 0,
+            in("r8") 0,
+            in("r12") argument,
+            in("r13") entry,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x30, xzr",
+            "mov x0, x10",
+            "blr x9",
+            "brk #1",
+            "2:",
+            in("x8") libc::SYS_clone,
+            inlateout("x0") flags => result,
+            in("x1") stack_end,
+            in("x2") 0,
+            in("x3") 0,
+            in("x4") 0,
+            in("x9") entry,
+            in("x10") argument,
+        );
+    }
+    result
+}

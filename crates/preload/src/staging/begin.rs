@@ -16,6 +16,7 @@ use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
+use coldstream_io::writers::Flight;
 use coldstream_policy::{ReadTreatment, Treatment, direct_writes_corrupt};
 use std::sync::atomic::{Ordering, fence};
 
@@ -47,7 +48,7 @@ impl Books {
         if !is_new
             || flags & UNFIT_FLAGS != 0
             || !thread::role().is_background_writer(config.bypass_flush)
-            || self.staging.closed.load(Ordering::Relaxed)
+            || self.staging.is_closed()
             || background::is_broken()
         {
             return;
@@ -91,11 +92,14 @@ impl Books {
             mode,
             stamp: *stamp,
             alignment: alignment_of(descriptor),
-            memory,
+            buffers: [memory, WindowMemory::default()],
+            filling: 0,
             direct,
             staging: Staging::default(),
+            flight: Flight::default(),
             behind: Behind::default(),
             position_is_behind: false,
+            was_tried: false,
             effect_is_proven: false,
             unfit: false,
             error: 0,

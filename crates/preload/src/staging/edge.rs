@@ -2,51 +2,54 @@
 
 use super::kernel_is;
 use coldstream_io::Errno;
-use coldstream_io::append::Edge;
+use coldstream_io::append::{Buffers, Edge};
+use coldstream_io::pool::{WindowMemory, WindowPool};
 use coldstream_io::probe::reopen;
 use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::writers::{Flight, Request, Writers};
 
 /// The kernel's side of a staged table, for one piece of work.
-pub(super) struct Kernel {
-    direct: Option<i32>,
-    descriptor: i32,
-    stamp: FileStamp,
+pub(super) struct Kernel<'a> {
+    pub(super) direct: Option<i32>,
+    pub(super) descriptor: i32,
+    pub(super) stamp: FileStamp,
+    /// Whether a direct write is known to leave the page cache alone.
+    pub(super) proven: bool,
+    /// Whether a power cut must not leave a gap before what is written directly.
+    pub(super) keeps_order: bool,
+    /// Who writes while the application fills the next buffer.
+    pub(super) writers: &'a Writers,
+    /// Whether they may be asked.
+    pub(super) may_hand_over: bool,
+    pub(super) flight: &'a mut Flight,
+    pub(super) outcome: Outcome,
+}
+
+/// What came of the work.
+#[derive(Default)]
+pub(super) struct Outcome {
     /// Whether a direct write left the page cache alone, once it was looked at.
     pub(super) effect: Option<bool>,
-    proven: bool,
-    /// Whether a power cut must not leave a gap before what is written directly.
-    keeps_order: bool,
     /// An error of writeback, which the kernel tells only once.
     pub(super) lost: Option<Errno>,
     pub(super) direct_bytes: u64,
+    /// Of these, bytes that were handed over.
+    pub(super) overlapped_bytes: u64,
     pub(super) cached_bytes: u64,
     pub(super) direct_error: Option<Errno>,
 }
 
-impl Kernel {
-    pub(super) fn new(
-        direct: Option<i32>,
-        descriptor: i32,
-        stamp: FileStamp,
-        proven: bool,
-        keeps_order: bool,
-    ) -> Self {
-        Self {
-            direct,
-            descriptor,
-            stamp,
-            effect: None,
-            proven,
-            keeps_order,
-            lost: None,
-            direct_bytes: 0,
-            cached_bytes: 0,
-            direct_error: None,
+impl Kernel<'_> {
+    fn note_direct(&mut self, result: Result<usize, Errno>) {
+        match result {
+            Ok(written) => self.outcome.direct_bytes += written as u64,
+            Err(Errno(libc::EINTR)) => {}
+            Err(errno) => self.outcome.direct_error = Some(errno),
         }
     }
 }
 
-impl Edge for Kernel {
+impl Edge for Kernel<'_> {
     fn write_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         // A number that somebody closed unseen may be another file's by now.
         let direct = self
@@ -54,24 +57,57 @@ impl Edge for Kernel {
             .filter(|direct| kernel_is(*direct, &self.stamp))
             .ok_or(Errno(libc::EBADF))?;
         let result = file::pwrite(direct, bytes, offset);
-        match result {
-            Ok(written) => {
-                self.direct_bytes += written as u64;
-                if !self.proven && self.effect.is_none() && written > 0 {
-                    self.effect = file::cache_statistics(direct, offset, written as u64)
-                        .ok()
-                        .map(|statistics| statistics.cached_pages == 0);
-                }
+        self.note_direct(result);
+        if let Ok(written) = result
+            && written > 0
+            && !self.proven
+            && self.outcome.effect.is_none()
+        {
+            self.outcome.effect = file::cache_statistics(direct, offset, written as u64)
+                .ok()
+                .map(|statistics| statistics.cached_pages == 0);
+        }
+        result
+    }
+
+    fn begin_direct(&mut self, bytes: &[u8], offset: u64) -> bool {
+        let Some(descriptor) = self.direct.filter(|_| self.may_hand_over) else {
+            return false;
+        };
+        let request = Request {
+            descriptor,
+            stamp: self.stamp,
+            address: bytes.as_ptr() as usize,
+            length_bytes: bytes.len(),
+            offset,
+        };
+        // SAFETY: the bytes are a staging buffer's, which is set aside and not given back until
+        // the write has landed; the books live as long as the process.
+        match unsafe { self.writers.begin(&request) } {
+            Some(flight) => {
+                *self.flight = flight;
+                true
             }
-            Err(Errno(libc::EINTR)) => {}
-            Err(errno) => self.direct_error = Some(errno),
+            None => false,
+        }
+    }
+
+    fn has_landed(&mut self) -> bool {
+        self.writers.is_finished(self.flight)
+    }
+
+    fn land(&mut self) -> Result<usize, Errno> {
+        let result = self.writers.finish(std::mem::take(self.flight));
+        self.note_direct(result);
+        if let Ok(written) = result {
+            self.outcome.overlapped_bytes += written as u64;
         }
         result
     }
 
     fn write_back_before(&mut self, start: u64, end: u64) {
         if self.keeps_order && kernel_is(self.descriptor, &self.stamp) {
-            self.lost = file::write_back(self.descriptor, start, end - start).err();
+            self.outcome.lost = file::write_back(self.descriptor, start, end - start).err();
         }
     }
 
@@ -90,8 +126,61 @@ impl Edge for Kernel {
             result
         };
         if let Ok(written) = result {
-            self.cached_bytes += written as u64;
+            self.outcome.cached_bytes += written as u64;
         }
         result
+    }
+}
+
+/// The staging buffers of a table: one, or two of the same length.
+pub(super) struct Memory<'a> {
+    addresses: [*mut u8; 2],
+    lengths: [usize; 2],
+    filling: &'a mut usize,
+}
+
+impl<'a> Memory<'a> {
+    /// # Safety
+    /// The memory must belong to the caller alone for as long as this lives, but for a write in
+    /// flight out of the buffer that is not `filling`.
+    pub(super) unsafe fn new(
+        pool: &WindowPool,
+        buffers: &[WindowMemory; 2],
+        filling: &'a mut usize,
+    ) -> Self {
+        let [first, second] = buffers;
+        Self {
+            addresses: [pool.address(first), pool.address(second)],
+            lengths: [first.bytes(), second.bytes()],
+            filling,
+        }
+    }
+
+    fn place(&self, number: usize) -> (*mut u8, usize) {
+        let [first, second] = self.addresses;
+        let [first_bytes, second_bytes] = self.lengths;
+        if number == 0 {
+            (first, first_bytes)
+        } else {
+            (second, second_bytes)
+        }
+    }
+}
+
+impl Buffers for Memory<'_> {
+    fn filling(&mut self) -> &mut [u8] {
+        let (address, bytes) = self.place(*self.filling);
+        // SAFETY: the caller's alone, as `new` demands; it is not this one that is in flight.
+        unsafe { std::slice::from_raw_parts_mut(address, bytes) }
+    }
+
+    fn leaving(&self) -> &[u8] {
+        let (address, bytes) = self.place(1 - *self.filling);
+        // SAFETY: nobody changes it before it is the one that is filled.
+        unsafe { std::slice::from_raw_parts(address, bytes) }
+    }
+
+    fn swap(&mut self) {
+        *self.filling = 1 - *self.filling;
     }
 }

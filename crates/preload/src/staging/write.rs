@@ -113,6 +113,13 @@ unsafe fn attempt(
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
             stage.position_is_behind = true;
             books.count(Counter::StagedWrites, 1);
+            let [buffer, second] = &stage.buffers;
+            if second.is_empty()
+                && stage.was_tried
+                && stage.staging.would_fill(buffer.bytes(), length_bytes)
+            {
+                books.take_second_buffer(&mut stage);
+            }
             books.with_kernel(&mut stage, |staging, kernel, memory, alignment| {
                 staging.append(kernel, memory, alignment, source)
             })

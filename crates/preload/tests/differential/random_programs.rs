@@ -178,6 +178,7 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
                 sums[place].cache_bytes += log.cache_bytes;
                 sums[place].buffered_bytes += log.buffered_bytes;
                 sums[place].written_direct_bytes += log.written_direct_bytes;
+                sums[place].overlapped_bytes += log.overlapped_bytes;
                 sums[place].staged_writes += log.staged_writes;
             }
         }
@@ -185,7 +186,7 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
     for (setting, sum) in settings.iter().zip(&sums) {
         println!(
             "{filesystem:?}, {}: direct {}, dontcache {}, window {}, page cache {}, buffered {}; written \
-             directly {}, {} writes staged",
+             directly {}, of these overlapped {}, {} writes staged",
             setting.name,
             sum.direct_bytes,
             sum.dontcache_bytes,
@@ -193,11 +194,13 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
             sum.cache_bytes,
             sum.buffered_bytes,
             sum.written_direct_bytes,
+            sum.overlapped_bytes,
             sum.staged_writes
         );
     }
     if kind == APPENDS && fixed.is_none() && only.is_none() && filesystem == Filesystem::Ext4 {
         assert!(sums[0].staged_writes > 100 && sums[0].written_direct_bytes > 0);
+        assert!(sums[0].overlapped_bytes > 0);
     }
     if kind == 0
         && fixed.is_none()

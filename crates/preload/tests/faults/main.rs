@@ -30,6 +30,8 @@ fn subject_entry() {
         Some("writes") => writes::run(writes::Obstacle::None),
         Some("writes with limited files") => writes::run(writes::Obstacle::FileSize),
         Some("writes on a full disk") => writes::run(writes::Obstacle::FullDisk),
+        Some("writes, then forks and exits") => writes::fork_and_exit(),
+        Some("writes, then truncates by name") => writes::truncate_by_name(),
         Some("damaged") => device::run(),
         Some(role) => panic!("no subject is called {role}"),
         None => {}

@@ -3,11 +3,13 @@
 //! itself (`writes.rs`).
 
 use crate::subject::{self, journal::Journal};
+use crate::support::exit_log::ExitLog;
 use crate::support::library::Preload;
 use crate::support::long;
 use crate::support::places::{self, Filesystem};
 use crate::support::process::{Ended, Program};
 use crate::traced::{WHEN, launcher, tracer};
+use crate::writes;
 use std::path::Path;
 
 /// Ways to write, by what they make of the calls.
@@ -99,6 +101,97 @@ fn staged_bytes_are_written_in_part() {
         held_to_their_word(&format!("{way:?}"), "writes", directory.path(), |program| {
             program.run_under(&launcher, &preload(way))
         });
+    }
+}
+
+/// Faults in the calls of the library's own thread: what it was given while the application filled
+/// the next buffer.
+#[test]
+fn what_was_handed_over_cannot_be_written() {
+    let Some(strace) = tracer() else { return };
+    let directory = places::on_disk();
+    let trace = directory.path().join("trace");
+    let faults = [
+        "error=ENOSPC:when=1+2",
+        "error=EIO:when=2+1",
+        "error=EINTR:when=1+2",
+        "error=EDQUOT:when=3",
+        "retval=0:when=2+2",
+    ];
+    let mut injected = 0;
+    for fault in faults {
+        let mut launcher = launcher(&strace, "pwrite64", &[], fault, &trace);
+        launcher.extend(["-e", "trace=pwrite64,prctl"].map(str::to_owned));
+        let way = WAYS[0];
+        held_to_their_word(fault, "writes", directory.path(), |program| {
+            program.run_under(&launcher, &preload(way))
+        });
+        let text = std::fs::read_to_string(&trace).unwrap_or_default();
+        let thread_of = |line: &str| line.split(' ').next().map(str::to_owned);
+        let own: Vec<_> = text
+            .lines()
+            .filter(|line| line.contains("PR_SET_NAME, \"coldstream-io\""))
+            .map(thread_of)
+            .collect();
+        injected += text
+            .lines()
+            .filter(|line| line.contains("(INJECTED)") && own.contains(&thread_of(line)))
+            .count();
+    }
+    assert!(injected > 0, "no fault in a thread of the library's own");
+}
+
+#[test]
+fn no_thread_can_be_had() {
+    // The application's own are made by `clone3`.
+    each("clone", &["EAGAIN", "EPERM", "ENOMEM"]);
+}
+
+/// Every call of the application finds a write in flight.
+#[test]
+fn writes_take_long() {
+    let Some(strace) = tracer() else { return };
+    let directory = places::on_disk();
+    let (trace, log) = (directory.path().join("trace"), directory.path().join("log"));
+    for delay in ["delay_enter=20000:when=2+2", "delay_exit=20000:when=2+2"] {
+        let launcher = launcher(&strace, "pwrite64", &[], delay, &trace);
+        let preload = preload(WAYS[0]).with("COLDSTREAM_LOG", log.display());
+        held_to_their_word(delay, "writes", directory.path(), |program| {
+            program.run_under(&launcher, &preload)
+        });
+    }
+    let log = ExitLog::read(&log);
+    assert!(log.overlapped_bytes > 4 << 20, "{}", log.text);
+}
+
+#[test]
+fn forks_and_exits_wait_for_what_is_in_flight() {
+    let Some(strace) = tracer() else { return };
+    let directory = places::on_disk();
+    let trace = directory.path().join("trace");
+    let role = "writes, then forks and exits";
+    let launcher = launcher(&strace, "pwrite64", &[], "delay_enter=200000", &trace);
+    held_to_their_word(role, role, directory.path(), |program| {
+        program.run_under(&launcher, &preload(WAYS[0]))
+    });
+    let last = directory.path().join("work/nb-3-big-Data.db");
+    let last = std::ffi::CString::new(last.to_str().unwrap()).unwrap();
+    assert!(writes::is_complete(&last, 3));
+}
+
+#[test]
+fn a_table_is_truncated_by_its_name_before_what_is_in_flight_arrives() {
+    let Some(strace) = tracer() else { return };
+    let directory = places::on_disk();
+    let trace = directory.path().join("trace");
+    let role = "writes, then truncates by name";
+    let plain = held_to_their_word("plain", role, directory.path(), Program::run);
+    let launcher = launcher(&strace, "pwrite64", &[], "delay_enter=200000", &trace);
+    for way in WAYS {
+        let lines = held_to_their_word(&format!("{way:?}"), role, directory.path(), |program| {
+            program.run_under(&launcher, &preload(way))
+        });
+        assert_eq!(lines, plain, "{way:?}");
     }
 }
 

@@ -52,6 +52,87 @@ pub fn run(obstacle: Obstacle) {
     journal.line("end");
 }
 
+/// Length of a table of which a staging buffer of 256 KiB has just been handed over.
+pub const IN_FLIGHT_BYTES: u64 = 9 * (64 << 10);
+
+/// Begins a table, and leaves it so that its second staging buffer is being written. Its content is
+/// named by its number.
+fn write_until_in_flight(name: &CStr, number: u64) -> i32 {
+    let mut bytes = vec![0; 64 << 10];
+    // SAFETY: NUL-terminated texts; the buffer is readable for its length.
+    unsafe {
+        calls::prctl(libc::PR_SET_NAME, c"CompactionExecu".as_ptr());
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        let file = calls::open64(name.as_ptr(), flags, 0o644);
+        for start in (0..IN_FLIGHT_BYTES).step_by(bytes.len()) {
+            fill(number, start, &mut bytes);
+            let written = calls::write(file, bytes.as_ptr().cast(), bytes.len());
+            assert_eq!(written, bytes.len() as isize);
+        }
+        file
+    }
+}
+
+/// What the kernel has of such a table: nothing less, and nothing else.
+pub fn is_complete(name: &CStr, number: u64) -> bool {
+    let file = raw::open(name, libc::O_RDONLY);
+    let mut bytes = vec![0; IN_FLIGHT_BYTES as usize + 1];
+    let size = raw::read_all(file, &mut bytes);
+    raw::close(file);
+    size as u64 == IN_FLIGHT_BYTES && first_difference(number, 0, &bytes[..size]).is_none()
+}
+
+/// Forks, and exits, with a write in flight; the child writes a table of its own.
+pub fn fork_and_exit() {
+    let mut journal = subject::own_journal();
+    write_until_in_flight(c"nb-1-big-Data.db", 1);
+    // SAFETY: the child makes system calls, and ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let seen = is_complete(c"nb-1-big-Data.db", 1);
+            let own = write_until_in_flight(c"nb-2-big-Data.db", 2);
+            let closed = calls::close(own) == 0 && is_complete(c"nb-2-big-Data.db", 2);
+            libc::_exit(i32::from(!(seen && closed)));
+        }
+        let mut status = 0;
+        libc::waitpid(child, &raw mut status, 0);
+        if status != 0 {
+            journal.line(&format!("violation: status {status:x} of the child"));
+        }
+        write_until_in_flight(c"nb-3-big-Data.db", 3);
+        journal.line("end");
+        libc::_exit(0);
+    }
+}
+
+/// A table is truncated by its name while it is being written, and written on; what is seen of it.
+pub fn truncate_by_name() {
+    let mut journal = subject::own_journal();
+    let name = c"nb-1-big-Data.db";
+    let bytes = vec![1; 64 << 10];
+    let mut look = |when: &str| {
+        let file = raw::open(name, libc::O_RDONLY);
+        let mut found = vec![1; 2 << 20];
+        let size = raw::read_all(file, &mut found);
+        raw::close(file);
+        let written = found[..size].iter().filter(|byte| **byte != 0).count();
+        journal.line(&format!("{when}: {size} bytes, {written} not zero"));
+    };
+    let file = write_until_in_flight(name, 1);
+    // SAFETY: a NUL-terminated text; the buffer is readable for its length.
+    unsafe {
+        let other = calls::open64(name.as_ptr(), libc::O_WRONLY | libc::O_TRUNC, 0);
+        look("truncated");
+        let written = calls::write(file, bytes.as_ptr().cast(), bytes.len());
+        assert_eq!(written, bytes.len() as isize);
+        look("written on");
+        assert_eq!((calls::close(other), calls::close(file)), (0, 0));
+        look("closed");
+    }
+    journal.line("end");
+}
+
 fn limit_file_size() {
     let limit = libc::rlimit {
         rlim_cur: FILE_SIZE_MAX,

@@ -13,6 +13,8 @@ pub struct ExitLog {
     pub buffered_bytes: u64,
     /// Written directly.
     pub written_direct_bytes: u64,
+    /// Of these, written while the application filled the next buffer.
+    pub overlapped_bytes: u64,
     /// Writes that ended in a staging buffer.
     pub staged_writes: u64,
     pub text: String,
@@ -33,6 +35,12 @@ impl ExitLog {
                 let size = size.split(" in ").next().unwrap_or_default();
                 log.written_direct_bytes += size_in_bytes(size)
                     .unwrap_or_else(|| panic!("{size} is not a size, in: {line}"));
+                if let Some((_, overlapped)) = writes.split_once("of these overlapped ") {
+                    let size = overlapped.split(',').next().unwrap_or_default();
+                    let size = size.split(" in ").next().unwrap_or_default();
+                    log.overlapped_bytes += size_in_bytes(size)
+                        .unwrap_or_else(|| panic!("{size} is not a size, in: {line}"));
+                }
                 let staged = writes
                     .split_once(" calls staged")
                     .and_then(|(before, _)| before.rsplit(' ').next()?.parse::<u64>().ok());

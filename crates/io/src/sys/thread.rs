@@ -1,0 +1,122 @@
+//! A thread without libc (`clone(2)`): made inside an interposed call, where the application's
+//! allocator and whoever else interposes `pthread_create` must not be called, and never counted
+//! by libc, which ends a process with the last thread that it knows of.
+
+use super::raw::{clone_thread, syscall};
+use super::{Errno, memory};
+
+/// What the thread runs. It has no thread-local storage of its own (the register points to that of
+/// the thread that made it): no `errno`, no thread local, no panic.
+pub type Entry = unsafe extern "C" fn(argument: usize) -> !;
+
+const PAGE_BYTES: usize = 4096;
+/// All that a loop of raw system calls needs, and a page at the bottom that ends what needs more.
+const STACK_BYTES: usize = 8 * PAGE_BYTES;
+
+/// As `pthread_create`, less thread-local storage: one process, one memory, one table of
+/// descriptors.
+const FLAGS: i32 = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM;
+
+/// Starts a thread that lives as long as the process. All signals are blocked in it: the
+/// application's handlers run in the application's threads.
+///
+/// # Safety
+/// `entry` must be sound to run with `argument`, under the restrictions of [`Entry`].
+///
+/// # Errors
+/// The kernel's: no memory, no more threads, or a filter that forbids it.
+pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
+    let stack = memory::map(
+        STACK_BYTES,
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
+        -1,
+        0,
+    )?;
+    // SAFETY: nobody knows of the mapping yet; a forked child has no such thread, and a refusal of
+    // either call costs a guard.
+    unsafe {
+        let _ = memory::advise(stack, STACK_BYTES, memory::ADVICE_DONT_FORK);
+        syscall(libc::SYS_mprotect, [stack as usize, PAGE_BYTES, 0, 0, 0, 0]);
+    }
+    let before = set_blocked(u64::MAX);
+    // SAFETY: the stack is the new thread's alone; the caller vouches for the rest.
+    let result = unsafe {
+        clone_thread(
+            FLAGS as usize,
+            stack.wrapping_add(STACK_BYTES) as usize,
+            entry,
+            argument,
+        )
+    };
+    set_blocked(before);
+    let started = Errno::check(result).map(|_| ());
+    if started.is_err() {
+        // SAFETY: there is no thread that could use it.
+        let _ = unsafe { memory::unmap(stack, STACK_BYTES) };
+    }
+    started
+}
+
+/// Sets the calling thread's blocked signals; returns those before.
+fn set_blocked(signals: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: the kernel's signal set is eight bytes; one is read and one is written.
+    unsafe {
+        syscall(
+            libc::SYS_rt_sigprocmask,
+            [
+                libc::SIG_SETMASK as usize,
+                &raw const signals as usize,
+                &raw mut before as usize,
+                size_of::<u64>(),
+                0,
+                0,
+            ],
+        )
+    };
+    before
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::process::{futex_wait, futex_wake_one, set_thread_name};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static WORD: AtomicU32 = AtomicU32::new(0);
+
+    unsafe extern "C" fn entry(argument: usize) -> ! {
+        set_thread_name(c"coldstream-test");
+        WORD.store(argument as u32, Ordering::Release);
+        futex_wake_one(&WORD);
+        loop {
+            futex_wait(&WORD, argument as u32);
+        }
+    }
+
+    #[test]
+    fn it_runs_beside_the_others_with_all_signals_blocked() {
+        let own_mask = set_blocked(0);
+        set_blocked(own_mask);
+        // SAFETY: the entry keeps to the restrictions.
+        unsafe { start(entry, 7) }.unwrap();
+        while WORD.load(Ordering::Acquire) == 0 {
+            futex_wait(&WORD, 0);
+        }
+        assert_eq!(WORD.load(Ordering::Acquire), 7);
+        assert_eq!(set_blocked(own_mask), own_mask, "the caller's are its own");
+        let found = std::fs::read_dir("/proc/self/task").unwrap().any(|task| {
+            let path = task.unwrap().path();
+            let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
+            // All but SIGKILL and SIGSTOP, which cannot be.
+            status.contains("coldstream-test") && status.contains("SigBlk:\tfffffffffffbfeff")
+        });
+        assert!(found);
+    }
+}
