@@ -1,0 +1,11 @@
+//! Real Cassandra nodes under `coldstream run`: every row that was written is read back with its
+//! value, whatever was compacted, rewritten, streamed or killed meanwhile.
+//!
+//! Short: 5.0.9. `COLDSTREAM_LONG=1`: all versions, formats, layouts and kills (half an hour).
+
+mod client;
+mod files;
+mod operations;
+mod program;
+mod rows;
+mod scene;

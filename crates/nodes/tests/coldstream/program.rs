@@ -1,0 +1,112 @@
+//! The command and the library under test, and what a node says about itself under them.
+
+use coldstream_nodes::{Launch, Node};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The `coldstream` command beside its library; both are built here if they are not up to date:
+/// cargo does not build other packages for the sake of a package's integration tests.
+fn command() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        // .../<target directory>/<profile>/deps/<test>
+        let test = std::env::current_exe().expect("own path");
+        let profile_directory = test.ancestors().nth(2).expect("profile directory");
+        let profile = match profile_directory.file_name().and_then(|name| name.to_str()) {
+            Some("debug") => "dev",
+            Some(name) => name,
+            None => panic!("{} has no name", profile_directory.display()),
+        };
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--profile", profile])
+            .args(["--package", "coldstream-cli", "--bin", "coldstream"])
+            .args(["--package", "coldstream-preload", "--lib"])
+            .arg("--manifest-path")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
+            .arg("--target-dir")
+            .arg(profile_directory.parent().expect("target directory"))
+            .output()
+            .expect("cargo");
+        assert!(
+            built.status.success(),
+            "building the command and the library: {}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        profile_directory.join("coldstream")
+    })
+}
+
+/// A node under Coldstream as its users start one.
+pub fn launch() -> Launch {
+    let words = ["run", "--profile", "cassandra", "--"];
+    let mut prefix = vec![command().as_os_str().to_owned()];
+    prefix.extend(words.map(Into::into));
+    Launch {
+        prefix,
+        ..Launch::default()
+    }
+}
+
+/// The counters of a process.
+#[derive(Debug)]
+pub struct Counters(BTreeMap<String, u64>);
+
+impl Counters {
+    /// As `coldstream ctl PID status` has them.
+    pub fn of(node: &Node) -> Self {
+        let output = Command::new(command())
+            .args(["ctl", &node.process_id().to_string(), "status", "--json"])
+            .output()
+            .expect("coldstream ctl");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "coldstream ctl: {said}");
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let counters = status["counters"].as_object().expect("counters");
+        Self(
+            counters
+                .iter()
+                .map(|(name, value)| (name.clone(), value.as_u64().expect("a number")))
+                .collect(),
+        )
+    }
+
+    pub fn get(&self, name: &str) -> u64 {
+        *self.0.get(name).unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    /// The library was at work, and nothing of its own went wrong.
+    pub fn assert_at_work(&self, who: &str) {
+        eprintln!("{who}: {}", self.line());
+        for name in ["bytes_direct", "write_bytes_direct", "staged_writes"] {
+            assert!(self.get(name) > 0, "{who}: {name} is 0");
+        }
+        self.assert_well(who);
+    }
+
+    /// Nothing of its own went wrong.
+    pub fn assert_well(&self, who: &str) {
+        for name in [
+            "fallback_panic",
+            "fallback_read_failed",
+            "fallback_write_failed",
+            "fallback_write_no_effect",
+            "fallback_identity",
+            "write_errors",
+            "demoted_call",
+            "demoted_buffer",
+        ] {
+            assert_eq!(self.get(name), 0, "{who}: {name}; {}", self.line());
+        }
+    }
+
+    /// All that are not 0.
+    fn line(&self) -> String {
+        let counted = self.0.iter().filter(|(_, value)| **value != 0);
+        let words: Vec<_> = counted
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        words.join(" ")
+    }
+}
