@@ -105,9 +105,7 @@ impl Settings {
             compactors = self.compactors,
         );
         yaml.push_str(match self.commit_log_sync {
-            CommitLogSync::Periodic => {
-                "commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n"
-            }
+            CommitLogSync::Periodic => "commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n",
             CommitLogSync::Batch => "commitlog_sync: batch\n",
         });
         if self.disk_access == DiskAccess::MmapIndexOnly {

@@ -67,6 +67,12 @@ pub struct Pages {
     pub all: u64,
 }
 
+impl std::fmt::Display for Pages {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} of {}", self.resident, self.all)
+    }
+}
+
 impl Pages {
     pub fn of(paths: &[PathBuf]) -> Self {
         let mut pages = Self::default();
@@ -100,7 +106,8 @@ pub fn assert_digests(paths: &[PathBuf]) {
     make_cold(paths);
     for path in paths {
         let digest = path.to_string_lossy().replace("-Data.db", "-Digest.crc32");
-        let digest = fs::read_to_string(&digest).unwrap_or_else(|error| panic!("{digest}: {error}"));
+        let digest =
+            fs::read_to_string(&digest).unwrap_or_else(|error| panic!("{digest}: {error}"));
         let found = checksum(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert_eq!(digest.trim(), found.to_string(), "{}", path.display());
     }

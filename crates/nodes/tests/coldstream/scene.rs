@@ -11,6 +11,15 @@ pub fn long() -> bool {
     std::env::var_os("COLDSTREAM_LONG").is_some()
 }
 
+/// The releases that a test goes through.
+pub fn versions() -> Vec<Version> {
+    if long() {
+        Version::ALL.to_vec()
+    } else {
+        vec![Version::V5_0]
+    }
+}
+
 /// The tests of this program run in parallel, their clusters do not: memory and cores.
 static ONE_CLUSTER: Mutex<()> = Mutex::new(());
 
@@ -98,13 +107,16 @@ pub fn nodetool(node: &mut Node, words: &[&str]) -> String {
     said.unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Cassandra's exceptions for data that is not as it was written, and what scrub says.
+const CORRUPTION: [&str; 3] = ["CorruptSSTable", "CorruptBlock", "unreadable"];
+
 /// Asserts that nothing in the node's log is an error or speaks of corruption.
 pub fn assert_log_clean(log: &Path) {
     let text = fs::read_to_string(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
     let bad: Vec<_> = text
         .lines()
         .filter(|line| {
-            line.starts_with("ERROR") || line.to_lowercase().contains("corrupt")
+            line.starts_with("ERROR") || CORRUPTION.iter().any(|name| line.contains(name))
         })
         .collect();
     assert!(bad.is_empty(), "{}: {bad:#?}", log.display());
