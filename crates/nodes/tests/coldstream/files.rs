@@ -42,6 +42,18 @@ pub fn data(node: &Node, table: Option<&str>) -> Vec<PathBuf> {
     files.filter(|path| is_data(path)).collect()
 }
 
+/// Transaction logs of compactions that have not come to their ends.
+pub fn compactions(node_directory: &Path) -> Vec<PathBuf> {
+    let tables = entries(&node_directory.join("data").join(KEYSPACE)).into_iter();
+    let files = tables.flat_map(|table| entries(&table));
+    files
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.contains("_txn_compaction_") && name.ends_with(".log")
+        })
+        .collect()
+}
+
 /// The `Data.db` files of a snapshot.
 pub fn of_snapshot(node: &Node, tag: &str) -> Vec<PathBuf> {
     let snapshots = directories(node, None).into_iter();

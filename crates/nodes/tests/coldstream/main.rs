@@ -4,7 +4,9 @@
 //! Short: 5.0.9. `COLDSTREAM_LONG=1`: all versions, formats, layouts and kills (half an hour).
 
 mod client;
+mod cluster;
 mod files;
+mod kills;
 mod operations;
 mod program;
 mod rows;

@@ -146,7 +146,7 @@ impl Subject {
 
 /// Pages of a `Data.db` that others than compaction may read: whoever opens it looks at its first
 /// and last partitions, and the tail is written through the page cache.
-const READ_IN_FOREGROUND: u64 = 8;
+const READ_IN_FOREGROUND: u64 = 16;
 
 /// Looks at the page cache again and again while `work` goes on; the most that was there at once.
 fn while_watching(paths: &[PathBuf], work: impl FnOnce() -> String) -> Pages {
@@ -217,7 +217,7 @@ fn rewrite(scene: Scene, format: SstableFormat) {
     }
     subject.check("scrub, garbagecollect and cleanup");
     subject.verify();
-    Counters::of(&subject.node).assert_at_work(&subject.who);
+    Counters::of(subject.node.process_id()).assert_at_work(&subject.who);
 
     let Subject {
         node,
@@ -248,7 +248,7 @@ fn rewrite(scene: Scene, format: SstableFormat) {
     subject.tool(&["upgradesstables", "--include-all-sstables", KEYSPACE]);
     subject.check("upgradesstables");
     subject.verify();
-    Counters::of(&subject.node).assert_at_work(&subject.who);
+    Counters::of(subject.node.process_id()).assert_at_work(&subject.who);
     subject
         .node
         .stop()

@@ -1,6 +1,6 @@
 //! The command and the library under test, and what a node says about itself under them.
 
-use coldstream_nodes::{Launch, Node};
+use coldstream_nodes::Launch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,9 +55,9 @@ pub struct Counters(BTreeMap<String, u64>);
 
 impl Counters {
     /// As `coldstream ctl PID status` has them.
-    pub fn of(node: &Node) -> Self {
+    pub fn of(process_id: u32) -> Self {
         let output = Command::new(command())
-            .args(["ctl", &node.process_id().to_string(), "status", "--json"])
+            .args(["ctl", &process_id.to_string(), "status", "--json"])
             .output()
             .expect("coldstream ctl");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -76,13 +76,18 @@ impl Counters {
         *self.0.get(name).unwrap_or_else(|| panic!("no {name}"))
     }
 
+    /// Prints what was counted; nothing of its own went wrong.
+    pub fn report(&self, who: &str) {
+        eprintln!("{who}: {}", self.line());
+        self.assert_well(who);
+    }
+
     /// The library was at work, and nothing of its own went wrong.
     pub fn assert_at_work(&self, who: &str) {
-        eprintln!("{who}: {}", self.line());
+        self.report(who);
         for name in ["bytes_direct", "write_bytes_direct", "staged_writes"] {
             assert!(self.get(name) > 0, "{who}: {name} is 0");
         }
-        self.assert_well(who);
     }
 
     /// Nothing of its own went wrong.

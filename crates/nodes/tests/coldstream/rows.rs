@@ -24,7 +24,7 @@ pub enum Change {
 }
 
 /// SplitMix64's finaliser.
-fn mixed(mut number: u64) -> u64 {
+pub fn mixed(mut number: u64) -> u64 {
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)

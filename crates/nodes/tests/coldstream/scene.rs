@@ -4,6 +4,8 @@ use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version}
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Whether all versions, layouts and kills are asked for.
@@ -57,16 +59,6 @@ impl Scene {
 
     /// Starts node `number` (from 1 on, which is the seed), anew or once more.
     pub fn start(&self, number: u8, settings: &Settings, launch: &Launch) -> Node {
-        self.try_start(number, settings, launch)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    pub fn try_start(
-        &self,
-        number: u8,
-        settings: &Settings,
-        launch: &Launch,
-    ) -> Result<Node, NodeError> {
         let directory = self.directory.path().join(number.to_string());
         Node::start(
             &self.distribution,
@@ -76,6 +68,7 @@ impl Scene {
             &address(1),
             launch,
         )
+        .unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
@@ -97,6 +90,8 @@ pub fn settings() -> Settings {
     Settings {
         heap_mib: 512,
         compaction_mib_per_second: 0,
+        // Tables of a few megabytes are read while they are being written, too.
+        more: vec!["sstable_preemptive_open_interval: 2MiB".into()],
         ..Settings::default()
     }
 }
@@ -106,6 +101,20 @@ pub fn nodetool(node: &mut Node, words: &[&str]) -> String {
     let said = node.nodetool().run(words);
     said.unwrap_or_else(|error| panic!("{error}"))
 }
+
+/// Asks until the answer is yes.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(
+            since.elapsed() < WAIT_TIME_MAX,
+            "not within {WAIT_TIME_MAX:?}: {what}"
+        );
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+const WAIT_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Cassandra's exceptions for data that is not as it was written, and what scrub says.
 const CORRUPTION: [&str; 3] = ["CorruptSSTable", "CorruptBlock", "unreadable"];
