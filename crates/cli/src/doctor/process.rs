@@ -10,6 +10,7 @@ use coldstream_control::Snapshot;
 use coldstream_policy::{Profile, Role};
 use serde::Serialize;
 
+use super::cassandra;
 use super::cgroup::{self, MemoryLimit};
 use super::mounts;
 use crate::exit::{self, Exit, failure};
@@ -41,6 +42,8 @@ pub struct Process {
     pub background_threads: BTreeMap<&'static str, usize>,
     /// The tightest limit of its memory cgroup.
     pub memory_limit: Option<MemoryLimit>,
+    /// Its configuration, if it is a Cassandra node and that can be read.
+    pub cassandra: Option<cassandra::Node>,
     /// What to change.
     pub advice: Vec<String>,
 }
@@ -81,9 +84,19 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         io_uring,
         background_threads: background_threads(pid),
         memory_limit: cgroup::memory_limit(&pid.to_string(), &mounts::read()),
+        cassandra: None,
         advice: Vec::new(),
     };
+    let unread = match cassandra::of_process(pid) {
+        Some(Ok(node)) => {
+            process.cassandra = Some(node);
+            None
+        }
+        Some(Err(error)) => Some(format!("{error:#}")),
+        None => None,
+    };
     process.advice = advice(&process);
+    process.advice.extend(unread);
     Ok(process)
 }
 
@@ -173,7 +186,9 @@ fn advice(process: &Process) -> Vec<String> {
             "the library is not loaded: start the program with `coldstream run -- …`".to_owned(),
         ),
     }
-    if !process.mapped_tables.is_empty() {
+    let says_so_already = |node: &cassandra::Node| node.data_reads == "mmap";
+    if !process.mapped_tables.is_empty() && !process.cassandra.as_ref().is_some_and(says_so_already)
+    {
         advice.push(
             "tables are read through mmap, which no library sees: for Cassandra set \
              `disk_access_mode: mmap_index_only` (4.1) or `standard`, for RocksDB \

@@ -190,6 +190,7 @@ fn rewrite(scene: Scene, format: SstableFormat) {
         ..scene::settings()
     };
     let node = scene.start(1, &settings, &program::launch());
+    program::assert_doctor_is_content(node.process_id(), scene.version());
     let client = Client::connect(&node.cql(), Consistency::One);
     let mut subject = Subject {
         node,

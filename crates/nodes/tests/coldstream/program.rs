@@ -1,6 +1,6 @@
 //! The command and the library under test, and what a node says about itself under them.
 
-use coldstream_nodes::Launch;
+use coldstream_nodes::{Launch, Version};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,6 +47,25 @@ pub fn launch() -> Launch {
         prefix,
         ..Launch::default()
     }
+}
+
+/// What `coldstream doctor PID` says of a node: the library is loaded, its data files are read so
+/// that it sees them, and new tables are written directly.
+pub fn assert_doctor_is_content(process_id: u32, version: Version) {
+    let output = Command::new(command())
+        .args(["doctor", "--json", &process_id.to_string()])
+        .output()
+        .expect("coldstream doctor");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "coldstream doctor: {said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let process = &report["processes"][0];
+    assert!(process["library"].is_string(), "{process:#}");
+    assert_eq!(process["cassandra"]["version"], version.name());
+    assert_eq!(process["cassandra"]["data_reads"], "pread");
+    let advice = process["cassandra"]["advice"].as_array();
+    assert!(advice.is_some_and(Vec::is_empty), "{process:#}");
+    assert_eq!(report["paths"][0]["write_treatment"], "direct");
 }
 
 /// The counters of a process.
