@@ -4,9 +4,10 @@ mod common;
 
 use std::ffi::CString;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use coldstream_control::{Counter, Header, PageView, start_time_ticks};
 use coldstream_io::shared::SharedPage;
@@ -225,9 +226,12 @@ fn doctor_of_a_cassandra_process() {
     let settings = "compaction_read_disk_access_mode: direct\n\
                     background_write_disk_access_mode: direct\n";
     let configuration = installation(&scene, "6.0-alpha2", settings);
-    // A shell that waits, and is called like a node.
+    // A shell that waits, and is called like a node; like Cassandra's script, with jemalloc alone.
+    let allocator = scene.path("libjemalloc.so.2");
+    fs::copy(scene.path("libcoldstream.so"), &allocator).unwrap();
     let mut node = Command::new("sh")
-        .args(["-c", "read line", "java"])
+        .env("LD_PRELOAD", &allocator)
+        .args(["-c", "echo ready; read line", "java"])
         .arg(format!(
             "-Dcassandra.config=file://{}",
             configuration.display()
@@ -235,14 +239,20 @@ fn doctor_of_a_cassandra_process() {
         .arg("-cp")
         .arg(scene.path("lib/*"))
         .arg("org.apache.cassandra.service.CassandraDaemon")
-        .stdin(std::process::Stdio::piped())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut ready = String::new();
+    let mut said = BufReader::new(node.stdout.take().unwrap());
+    said.read_line(&mut ready).unwrap();
     let json = doctor_json(&scene, node.id().to_string().as_ref());
     node.kill().unwrap();
     node.wait().unwrap();
     let process = &json["processes"][0];
     assert_eq!(process["library"], serde_json::Value::Null);
+    let advice = process["advice"].to_string();
+    assert!(advice.contains("CASSANDRA_LIBJEMALLOC=/"), "{advice}");
     let cassandra = &process["cassandra"];
     assert_eq!(cassandra["configuration"], configuration.to_str().unwrap());
     assert_eq!(cassandra["version"], "6.0-alpha2");

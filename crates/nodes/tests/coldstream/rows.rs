@@ -68,7 +68,7 @@ pub fn value(p: i64, c: i32, round: i32) -> Vec<u8> {
     };
     // A product of two even distributions: all sizes, small ones more often.
     let of = |purpose| hash(p, c, round, purpose) % (1 << 16);
-    let length = VALUE_BYTES_MIN + ((most - VALUE_BYTES_MIN) * of(3) >> 16) * of(4) / (1 << 16);
+    let length = VALUE_BYTES_MIN + (((most - VALUE_BYTES_MIN) * of(3)) >> 16) * of(4) / (1 << 16);
     let mut state = hash(p, c, round, 5);
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default() + 8);
     while (bytes.len() as u64) < length {

@@ -13,8 +13,14 @@ pub fn long() -> bool {
     std::env::var_os("COLDSTREAM_LONG").is_some()
 }
 
-/// The releases that a test goes through.
+/// The releases that a test goes through; `COLDSTREAM_CASSANDRA=5.0,6.0` names others.
 pub fn versions() -> Vec<Version> {
+    if let Ok(names) = std::env::var("COLDSTREAM_CASSANDRA") {
+        let named = names.split(',').map(str::parse);
+        return named
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|error| panic!("COLDSTREAM_CASSANDRA: {error}"));
+    }
     if long() {
         Version::ALL.to_vec()
     } else {

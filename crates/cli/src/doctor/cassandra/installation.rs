@@ -83,11 +83,12 @@ impl Daemon {
     /// The value of a system property.
     pub fn property(&self, name: &str) -> Option<&OsStr> {
         let prefix = format!("-D{name}=");
-        let values = self
-            .arguments
+        // The virtual machine takes the last one.
+        self.arguments
             .iter()
-            .filter_map(|argument| argument.strip_prefix(prefix.as_bytes()));
-        values.last().map(OsStr::from_bytes)
+            .rev()
+            .find_map(|argument| argument.strip_prefix(prefix.as_bytes()))
+            .map(OsStr::from_bytes)
     }
 
     /// The entries of the class path; a directory of jars ends with `*`.
