@@ -39,7 +39,12 @@ impl Cluster {
             SUBJECT | JOINING => program::launch(),
             _ => Launch::default(),
         };
-        let node = self.scene.start(number, &self.settings, &launch);
+        let mut settings = self.settings.clone();
+        if number != JOINING {
+            // There is nothing yet to stream, and no two nodes may do it at once.
+            settings.more.push("auto_bootstrap: false".into());
+        }
+        let node = self.scene.start(number, &settings, &launch);
         self.nodes.push((number, node));
         self.wait_until_all_are_up();
     }
