@@ -35,12 +35,16 @@ struct Cluster {
 
 impl Cluster {
     fn start(&mut self, number: u8) {
-        let launch = match number {
+        let mut launch = match number {
             SUBJECT | JOINING => program::launch(),
             _ => Launch::default(),
         };
         let mut settings = self.settings.clone();
-        if number != JOINING {
+        if number == JOINING {
+            // Before it has heard of the others it would join without streaming.
+            let long = "-Dcassandra.ring_delay_ms=15000".into();
+            launch.java_arguments.push(long);
+        } else {
             // There is nothing yet to stream, and no two nodes may do it at once.
             settings.more.push("auto_bootstrap: false".into());
         }

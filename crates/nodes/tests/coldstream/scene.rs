@@ -78,6 +78,16 @@ impl Scene {
     }
 }
 
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // The nodes' logs say more than their ends.
+            self.directory.disable_cleanup(true);
+            eprintln!("kept: {}", self.directory.path().display());
+        }
+    }
+}
+
 /// Other suites' nodes are elsewhere in 127.0.0.0/8.
 pub fn address(number: u8) -> String {
     format!("127.77.1.{number}")
