@@ -84,7 +84,7 @@ fn write(
                 for p in (part..KEYS).step_by(WRITERS as usize) {
                     let key = usize::try_from(p).expect("from 0 on");
                     let version = ledger.sent[key].fetch_add(1, Ordering::Relaxed) + 1;
-                    // 0 would be taken for none.
+                    // Timestamps begin with 1.
                     let timestamp = i64::from(version) + 1;
                     let values = (p, version, rows::value(p, 0, version), timestamp);
                     match session.execute_unpaged(&inserts[table_of(p)], values).await {

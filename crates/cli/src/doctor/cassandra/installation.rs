@@ -70,14 +70,20 @@ impl Daemon {
             .then_some(Self { pid, arguments })
     }
 
-    /// A path of the process as this process can open it: it may be in a container.
+    /// Whether a path means the same file to it as to us: it may be in a container.
+    pub fn shares_our_files(&self) -> bool {
+        let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+        let root = fs::read_link(processes::proc_path(self.pid, "root")).ok();
+        root == Some(PathBuf::from("/")) && namespace("self") == namespace(&self.pid.to_string())
+    }
+
+    /// A path of the process as we can open it.
     pub fn seen_from_here(&self, path: &Path) -> PathBuf {
-        let root = processes::proc_path(self.pid, "root");
-        if fs::read_link(&root).is_ok_and(|root| root == Path::new("/")) && path.exists() {
+        if self.shares_our_files() {
             return path.to_owned();
         }
-        let path = path.strip_prefix("/").unwrap_or(path);
-        root.join(path)
+        let below_root = path.strip_prefix("/").unwrap_or(path);
+        processes::proc_path(self.pid, "root").join(below_root)
     }
 
     /// The value of a system property.

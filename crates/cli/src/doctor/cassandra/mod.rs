@@ -66,8 +66,14 @@ pub fn of_process(pid: u32) -> Option<anyhow::Result<Node>> {
             {
                 node.data_directories.push(Path::new(directory).join("data"));
             }
-            for directory in &mut node.data_directories {
-                *directory = daemon.seen_from_here(directory);
+            if !daemon.shares_our_files() {
+                node.advice.push(format!(
+                    "the node is in a container: run `coldstream doctor {}` in it for the \
+                     directories of its data",
+                    node.configuration.display()
+                ));
+                // Our files of these names are others.
+                node.data_directories.clear();
             }
             Ok(node)
         });
