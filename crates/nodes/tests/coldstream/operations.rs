@@ -144,9 +144,10 @@ impl Subject {
     }
 }
 
-/// Pages of a `Data.db` that others than compaction may read: whoever opens it looks at its first
-/// and last partitions, and the tail is written through the page cache.
-const READ_IN_FOREGROUND: u64 = 16;
+/// Pages of a `Data.db` that others than compaction may bring in: whoever opens it reads one chunk
+/// or two of it, with what the kernel reads ahead of them (16 pages were seen); the tail is written
+/// through the page cache.
+const READ_IN_FOREGROUND: u64 = 64;
 
 /// Looks at the page cache again and again while `work` goes on; the most that was there at once.
 fn while_watching(paths: &[PathBuf], work: impl FnOnce() -> String) -> Pages {
