@@ -4,9 +4,10 @@ mod common;
 
 use std::ffi::CString;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use coldstream_control::{Counter, Header, PageView, start_time_ticks};
 use coldstream_io::shared::SharedPage;
@@ -166,6 +167,100 @@ fn doctor_of_a_process() {
     for words in ["sleep 60", "not loaded", "coldstream run"] {
         assert!(stdout.contains(words), "{words} is not in {stdout}");
     }
+}
+
+/// An installation like that of the tarball: `conf`, `lib` and a directory of data.
+fn installation(scene: &Scene, version: &str, settings: &str) -> std::path::PathBuf {
+    for directory in ["conf", "lib", "data"] {
+        fs::create_dir(scene.path(directory)).unwrap();
+    }
+    let jar = format!("lib/apache-cassandra-{version}.jar");
+    fs::write(scene.path(&jar), "").unwrap();
+    let configuration = scene.path("conf/cassandra.yaml");
+    let data = scene.path("data");
+    let text = format!(
+        "# a comment\ndata_file_directories:\n    - {}\n{settings}",
+        data.display()
+    );
+    fs::write(&configuration, text).unwrap();
+    configuration
+}
+
+fn doctor_json(scene: &Scene, subject: &std::ffi::OsStr) -> serde_json::Value {
+    let mut command = scene.coldstream();
+    let (code, stdout, stderr) = outcome(command.args(["doctor", "--json"]).arg(subject));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn doctor_of_a_cassandra_configuration() {
+    let scene = Scene::new();
+    let configuration = installation(&scene, "4.1.10", "trickle_fsync: true\n");
+    let json = doctor_json(&scene, configuration.as_os_str());
+    let node = &json["cassandra"][0];
+    assert_eq!(node["version"], "4.1.10");
+    assert_eq!(node["data_reads"], "mmap");
+    let advice = node["advice"].to_string();
+    assert!(advice.contains("mmap_index_only"), "{advice}");
+    assert!(advice.contains("trickle_fsync"), "{advice}");
+    // Where its data is counts too, for reads and for writes.
+    let place = &json["paths"][0];
+    assert!(place["path"].as_str().unwrap().ends_with("/data"));
+    assert!(place["treatment"].is_string() && place["write_treatment"].is_string());
+
+    let (code, stdout, _) = outcome(scene.coldstream().arg("doctor").arg(&configuration));
+    assert_eq!(code, 0);
+    for words in [
+        "4.1.10",
+        "mmap (disk_access_mode: not set)",
+        "background writes",
+    ] {
+        assert!(stdout.contains(words), "{words} is not in {stdout}");
+    }
+}
+
+#[test]
+fn doctor_of_a_cassandra_process() {
+    let scene = Scene::new();
+    let settings = "compaction_read_disk_access_mode: direct\n\
+                    background_write_disk_access_mode: direct\n";
+    let configuration = installation(&scene, "6.0-alpha2", settings);
+    // A shell that waits, and is called like a node; like Cassandra's script, with jemalloc alone.
+    let allocator = scene.path("libjemalloc.so.2");
+    fs::copy(scene.path("libcoldstream.so"), &allocator).unwrap();
+    let mut node = Command::new("sh")
+        .env("LD_PRELOAD", &allocator)
+        .args(["-c", "echo ready; read line", "java"])
+        .arg(format!(
+            "-Dcassandra.config=file://{}",
+            configuration.display()
+        ))
+        .arg("-cp")
+        .arg(scene.path("lib/*"))
+        .arg("org.apache.cassandra.service.CassandraDaemon")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut said = BufReader::new(node.stdout.take().unwrap());
+    said.read_line(&mut ready).unwrap();
+    let json = doctor_json(&scene, node.id().to_string().as_ref());
+    node.kill().unwrap();
+    node.wait().unwrap();
+    let process = &json["processes"][0];
+    assert_eq!(process["library"], serde_json::Value::Null);
+    let advice = process["advice"].to_string();
+    assert!(advice.contains("CASSANDRA_LIBJEMALLOC=/"), "{advice}");
+    let cassandra = &process["cassandra"];
+    assert_eq!(cassandra["configuration"], configuration.to_str().unwrap());
+    assert_eq!(cassandra["version"], "6.0-alpha2");
+    assert_eq!(cassandra["data_reads"], "pread");
+    assert_eq!(cassandra["own_direct_reads"], true);
+    let advice = cassandra["advice"].to_string();
+    assert!(advice.contains("use one of the two"), "{advice}");
+    assert!(json["paths"][0]["write_treatment"].is_string());
 }
 
 #[test]

@@ -22,6 +22,15 @@ pub enum SstableFormat {
     Bti,
 }
 
+/// `commitlog_sync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitLogSync {
+    /// Every 10 s, as Cassandra has it: what was acknowledged since may be lost in a crash.
+    Periodic,
+    /// Before each acknowledgement.
+    Batch,
+}
+
 /// What of a node's configuration varies here.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -39,6 +48,10 @@ pub struct Settings {
     pub own_direct_reads: bool,
     /// 6.0's own `background_write_disk_access_mode: direct`.
     pub own_direct_writes: bool,
+    /// `commitlog_sync`.
+    pub commit_log_sync: CommitLogSync,
+    /// Further lines of `cassandra.yaml`.
+    pub more: Vec<String>,
 }
 
 impl Default for Settings {
@@ -51,6 +64,8 @@ impl Default for Settings {
             format: SstableFormat::Big,
             own_direct_reads: false,
             own_direct_writes: false,
+            commit_log_sync: CommitLogSync::Periodic,
+            more: Vec::new(),
         }
     }
 }
@@ -83,14 +98,16 @@ impl Settings {
              saved_caches_directory: {directory}/saved_caches\n\
              hints_directory: {directory}/hints\n\
              cdc_raw_directory: {directory}/cdc_raw\n\
-             commitlog_sync: periodic\n\
-             commitlog_sync_period: 10000ms\n\
              auto_snapshot: false\n\
              compaction_throughput: {throughput}MiB/s\n\
              concurrent_compactors: {compactors}\n",
             throughput = self.compaction_mib_per_second,
             compactors = self.compactors,
         );
+        yaml.push_str(match self.commit_log_sync {
+            CommitLogSync::Periodic => "commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n",
+            CommitLogSync::Batch => "commitlog_sync: batch\n",
+        });
         if self.disk_access == DiskAccess::MmapIndexOnly {
             yaml.push_str("disk_access_mode: mmap_index_only\n");
         }
@@ -105,6 +122,10 @@ impl Settings {
                 yaml,
                 "background_write_disk_access_mode: direct\ndirect_write_buffer_size: 1MiB\n"
             );
+        }
+        for line in &self.more {
+            yaml.push_str(line);
+            yaml.push('\n');
         }
         yaml
     }
@@ -139,11 +160,14 @@ mod tests {
         assert!(plain.contains("seeds: \"127.0.0.1\"\n"));
         assert!(plain.contains("  - /d/data\n"));
         assert!(!plain.contains(": direct\n") && !plain.contains("bti"));
+        assert!(plain.contains("commitlog_sync: periodic\ncommitlog_sync_period: "));
         let own = Settings {
             own_direct_reads: true,
             own_direct_writes: true,
             format: SstableFormat::Bti,
             disk_access: DiskAccess::Default,
+            commit_log_sync: CommitLogSync::Batch,
+            more: vec!["stream_entire_sstables: false".into()],
             ..Settings::default()
         };
         let yaml = yaml(&own, Version::V6_0);
@@ -151,9 +175,11 @@ mod tests {
             "compaction_read_disk_access_mode: direct\n",
             "background_write_disk_access_mode: direct\n",
             "  selected_format: bti\n",
+            "commitlog_sync: batch\n",
+            "stream_entire_sstables: false\n",
         ] {
             assert!(yaml.contains(line), "{line}");
         }
-        assert!(!yaml.contains("mmap_index_only"));
+        assert!(!yaml.contains("mmap_index_only") && !yaml.contains("commitlog_sync_period"));
     }
 }

@@ -12,7 +12,7 @@ mod node;
 mod nodetool;
 mod version;
 
-pub use configuration::{DiskAccess, Settings, SstableFormat};
+pub use configuration::{CommitLogSync, DiskAccess, Settings, SstableFormat};
 pub use distribution::Distribution;
 pub use error::NodeError;
 pub use java::Java;

@@ -27,7 +27,7 @@ pub struct Launch {
     pub prefix: Vec<OsString>,
     /// The `cgroup.procs` that it enters first.
     pub cgroup_processes: Option<PathBuf>,
-    /// Further arguments of the virtual machine.
+    /// Further arguments of the virtual machine; they win over what is passed anyway.
     pub java_arguments: Vec<String>,
 }
 
@@ -81,13 +81,13 @@ impl Node {
             .arg(format!("-Xms{}m", settings.heap_mib))
             .arg(format!("-Xmx{}m", settings.heap_mib))
             .args(JVM_FLAGS)
-            .args(&launch.java_arguments)
             .arg(format!("-Dlogback.configurationFile={}", logging.display()))
             .arg(format!("-Dcassandra.config=file://{}", yaml.display()))
             .arg(format!("-Dcassandra.storagedir={}", directory.display()))
             .arg(format!("-Dcassandra.logdir={}", directory.display()))
             .arg(format!("-Dcassandra.jmx.local.port={jmx_port}"))
             .args(NODE_FLAGS)
+            .args(&launch.java_arguments)
             .arg("org.apache.cassandra.service.CassandraDaemon")
             .current_dir(&directory)
             .stdin(Stdio::null())

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use coldstream_io::scan;
+use coldstream_policy::direct_writes_corrupt;
 use serde::Serialize;
 
 use super::cgroup::{self, MemoryLimit};
@@ -40,10 +41,12 @@ const AIO_NEEDED: u64 = (scan::STREAMS_MAX * scan::WINDOWS_MAX) as u64;
 pub fn examine() -> Machine {
     let name = rustix::system::uname();
     let kernel_release = name.release().to_string_lossy().into_owned();
-    let build = name.version().to_string_lossy();
     Machine {
         library: library::find(None).ok(),
-        ext4_direct_write_bug: has_ext4_direct_write_bug(&kernel_release, &build),
+        ext4_direct_write_bug: direct_writes_corrupt(
+            name.release().to_bytes(),
+            name.version().to_bytes(),
+        ),
         kernel_release,
         multi_generational_lru: multi_generational_lru(),
         aio_in_use: number("/proc/sys/fs/aio-nr"),
@@ -83,19 +86,6 @@ impl Machine {
     }
 }
 
-/// Debian #1057843: stable kernels 6.1.64 and 6.1.65 do not advance the file
-/// position after a direct, synchronous, extending write. Debian's release name
-/// (`6.1.0-14-amd64`) hides the number; the build line has it.
-fn has_ext4_direct_write_bug(release: &str, build: &str) -> bool {
-    let numbered = |text: &str| {
-        ["6.1.64", "6.1.65"].iter().any(|version| {
-            text.strip_prefix(version)
-                .is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
-        })
-    };
-    numbered(release) || build.split_whitespace().any(numbered)
-}
-
 fn multi_generational_lru() -> Option<bool> {
     let mask = fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").ok()?;
     let mask = u32::from_str_radix(mask.trim().trim_start_matches("0x"), 16).ok()?;
@@ -119,29 +109,6 @@ pub fn number(path: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kernels_with_the_bug_are_known() {
-        let debian = "#1 SMP PREEMPT_DYNAMIC Debian";
-        for (release, build, bug) in [
-            ("6.1.64", "#1 SMP", true),
-            ("6.1.65-custom", "#1 SMP", true),
-            (
-                "6.1.0-14-amd64",
-                &format!("{debian} 6.1.64-1 (2023-11-30)"),
-                true,
-            ),
-            (
-                "6.1.0-15-amd64",
-                &format!("{debian} 6.1.66-1 (2023-12-09)"),
-                false,
-            ),
-            ("6.1.640", "#1 SMP", false),
-            ("6.6.64", "#1 SMP", false),
-        ] {
-            assert_eq!(has_ext4_direct_write_bug(release, build), bug, "{release}");
-        }
-    }
 
     #[test]
     fn this_machine_can_be_examined() {

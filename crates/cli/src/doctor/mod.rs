@@ -3,6 +3,7 @@
 //!
 //! Reads only, except for one temporary file in a directory without a table.
 
+mod cassandra;
 mod cgroup;
 mod machine;
 mod mounts;
@@ -22,15 +23,17 @@ Examples:
   coldstream doctor /var/lib/cassandra/data
   coldstream doctor --json /var/lib/db /mnt/backup
   coldstream doctor 4711
+  coldstream doctor /etc/cassandra/cassandra.yaml
 
 A directory is examined by a table in it if there is one, else by a temporary file. A number is a
-process id; write ./4711 for a path of that name.";
+process id; write ./4711 for a path of that name. Of a Cassandra node, or its cassandra.yaml, the
+configuration and the directories of its data are examined too.";
 
 /// Say what bypassing the page cache can do here, for a path or a process
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DoctorArguments {
-    /// Directories, files or process ids [default: the current directory]
+    /// Directories, files, a cassandra.yaml or process ids [default: the current directory]
     #[arg(value_name = "PATH|PID")]
     subjects: Vec<PathBuf>,
     /// Print JSON
@@ -42,6 +45,7 @@ pub struct DoctorArguments {
 struct Report {
     machine: machine::Machine,
     paths: Vec<place::Place>,
+    cassandra: Vec<cassandra::Node>,
     processes: Vec<process::Process>,
 }
 
@@ -57,17 +61,25 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
     let mut report = Report {
         machine: machine::examine(),
         paths: Vec::new(),
+        cassandra: Vec::new(),
         processes: Vec::new(),
     };
     let mut errors = Vec::new();
     for subject in subjects {
         let examined = match process_id(subject) {
             Some(pid) => process::examine(pid).map(|process| report.processes.push(process)),
+            None if cassandra::is_configuration(subject) => {
+                cassandra::of_configuration(subject).map(|node| report.cassandra.push(node))
+            }
             None => place::examine(subject, &report.machine).map(|place| report.paths.push(place)),
         };
         errors.extend(examined.err());
     }
-    if !report.paths.is_empty() || !report.processes.is_empty() {
+    for directory in data_directories(&report) {
+        let examined = place::examine(&directory, &report.machine);
+        errors.extend(examined.map(|place| report.paths.push(place)).err());
+    }
+    if !report.paths.is_empty() || !report.processes.is_empty() || !report.cassandra.is_empty() {
         if arguments.json {
             output::print_json(&report)?;
         } else {
@@ -80,6 +92,20 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
         output::error(&error);
     }
     first.map_or(Ok(()), Err)
+}
+
+/// The directories of all nodes' tables that exist: a configuration may be another machine's.
+fn data_directories(report: &Report) -> Vec<PathBuf> {
+    let of_processes = report
+        .processes
+        .iter()
+        .filter_map(|process| process.cassandra.as_ref());
+    let nodes = report.cassandra.iter().chain(of_processes);
+    nodes
+        .flat_map(|node| &node.data_directories)
+        .filter(|directory| directory.exists())
+        .cloned()
+        .collect()
 }
 
 fn process_id(subject: &Path) -> Option<u32> {

@@ -56,6 +56,10 @@ pub struct Place {
     pub treatment: &'static str,
     /// Why.
     pub reason: String,
+    /// What `auto` does with background writes here.
+    pub write_treatment: &'static str,
+    /// Why.
+    pub write_reason: String,
     /// What to change.
     pub advice: Vec<String>,
 }
@@ -77,6 +81,7 @@ pub fn examine(path: &Path, machine: &Machine) -> anyhow::Result<Place> {
     let (probed_file, probe) = probe_in(&full)?;
     let treatment =
         ReadTreatment::Auto.choose(probe.direct_is_usable(), probe.dont_cache, probe.trusted);
+    let writes = treatment_of_writes(machine, &probe);
     let mounts = mounts::read();
     // A table below the path may lie on another filesystem than the path.
     let mount = mount_of(probed_file.as_ref().unwrap_or(&full), &mounts)
@@ -101,6 +106,8 @@ pub fn examine(path: &Path, machine: &Machine) -> anyhow::Result<Place> {
         cache_statistics: probe.cache_statistics,
         treatment: treatment.name(),
         reason: reason(treatment, &probe),
+        write_treatment: writes.name(),
+        write_reason: reason_of_writes(writes, machine, &probe),
         advice,
         path: full,
     })
@@ -266,6 +273,34 @@ fn reason(treatment: Treatment, probe: &Probe) -> String {
     }
 }
 
+/// As the library chooses with `auto`.
+fn treatment_of_writes(machine: &Machine, probe: &Probe) -> Treatment {
+    if !probe.trusted {
+        return Treatment::Buffered;
+    }
+    let direct = probe.direct_is_usable() && !machine.ext4_direct_write_bug;
+    ReadTreatment::Auto.choose_for_writes(direct, probe.dont_cache)
+}
+
+fn reason_of_writes(treatment: Treatment, machine: &Machine, probe: &Probe) -> String {
+    match treatment {
+        Treatment::Direct => {
+            "new tables go around the page cache, unless what they are made of is \
+                              in it"
+                .to_owned()
+        }
+        Treatment::Buffered => reason(treatment, probe),
+        _ if machine.ext4_direct_write_bug => {
+            "this kernel corrupts direct writes (Debian #1057843): new tables are written back \
+             early and dropped"
+                .to_owned()
+        }
+        _ => "direct writes do not go around the page cache here: new tables are written back \
+              early and dropped"
+            .to_owned(),
+    }
+}
+
 fn advice(machine: &Machine, mount: &Mount, device: Option<&Device>, probe: &Probe) -> Vec<String> {
     let mut advice = Vec::new();
     if mount.filesystem == "overlay" {
@@ -285,7 +320,7 @@ fn advice(machine: &Machine, mount: &Mount, device: Option<&Device>, probe: &Pro
     if mount.filesystem == "ext4" && machine.ext4_direct_write_bug {
         advice.push(
             "this kernel loses the file position after direct writes on ext4 (Debian #1057843): \
-             reads are safe; install a newer kernel before anything writes directly"
+             Coldstream does not write directly here, and reads are safe; install a newer kernel"
                 .to_owned(),
         );
     }

@@ -10,6 +10,7 @@ use coldstream_control::Snapshot;
 use coldstream_policy::{Profile, Role};
 use serde::Serialize;
 
+use super::cassandra;
 use super::cgroup::{self, MemoryLimit};
 use super::mounts;
 use crate::exit::{self, Exit, failure};
@@ -33,6 +34,8 @@ pub struct Process {
     pub status_missing: Option<String>,
     /// Tables that it has open.
     pub open_tables: BTreeSet<PathBuf>,
+    /// jemalloc, if that is loaded into it.
+    pub allocator: Option<PathBuf>,
     /// Tables that it has mapped: such reads are not seen.
     pub mapped_tables: BTreeSet<PathBuf>,
     /// Whether it has an io_uring: such reads are not seen.
@@ -41,6 +44,8 @@ pub struct Process {
     pub background_threads: BTreeMap<&'static str, usize>,
     /// The tightest limit of its memory cgroup.
     pub memory_limit: Option<MemoryLimit>,
+    /// Its configuration, if it is a Cassandra node and that can be read.
+    pub cassandra: Option<cassandra::Node>,
     /// What to change.
     pub advice: Vec<String>,
 }
@@ -66,13 +71,8 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
     let mut process = Process {
         pid,
         command: processes::command_line(pid),
-        library: mapped
-            .iter()
-            .find(|path| {
-                path.file_name()
-                    .is_some_and(|name| name == library::FILE_NAME)
-            })
-            .cloned(),
+        library: named(&mapped, |name| name == library::FILE_NAME.as_bytes()),
+        allocator: named(&mapped, |name| name.starts_with(b"libjemalloc.so")),
         library_asked_for: library_asked_for(pid),
         status,
         status_missing,
@@ -81,9 +81,19 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         io_uring,
         background_threads: background_threads(pid),
         memory_limit: cgroup::memory_limit(&pid.to_string(), &mounts::read()),
+        cassandra: None,
         advice: Vec::new(),
     };
+    let unread = match cassandra::of_process(pid) {
+        Some(Ok(node)) => {
+            process.cassandra = Some(node);
+            None
+        }
+        Some(Err(error)) => Some(format!("{error:#}")),
+        None => None,
+    };
     process.advice = advice(&process);
+    process.advice.extend(unread);
     Ok(process)
 }
 
@@ -108,6 +118,15 @@ fn mapped_files(maps: &[u8]) -> BTreeSet<PathBuf> {
         })
         .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
         .collect()
+}
+
+/// The first file with such a name.
+fn named(files: &BTreeSet<PathBuf>, is_such: impl Fn(&[u8]) -> bool) -> Option<PathBuf> {
+    let has_such_a_name = |path: &&PathBuf| {
+        path.file_name()
+            .is_some_and(|name| is_such(name.as_bytes()))
+    };
+    files.iter().find(has_such_a_name).cloned()
 }
 
 fn is_table(path: &Path) -> bool {
@@ -161,6 +180,7 @@ fn background_threads(pid: u32) -> BTreeMap<&'static str, usize> {
 
 fn advice(process: &Process) -> Vec<String> {
     let mut advice = Vec::new();
+    let replaced = process.cassandra.as_ref().and(process.allocator.as_ref());
     match (&process.library, process.library_asked_for) {
         (Some(_), _) => {}
         (None, true) => advice.push(
@@ -169,11 +189,22 @@ fn advice(process: &Process) -> Vec<String> {
              on standard error"
                 .to_owned(),
         ),
-        (None, false) => advice.push(
-            "the library is not loaded: start the program with `coldstream run -- …`".to_owned(),
-        ),
+        (None, false) => advice.push(match replaced {
+            // `bin/cassandra`: `export LD_PRELOAD=$CASSANDRA_LIBJEMALLOC`.
+            Some(allocator) => format!(
+                "the library is not loaded: Cassandra's start script puts jemalloc in the place of \
+                 whatever LD_PRELOAD was; set CASSANDRA_LIBJEMALLOC=/…/{}:{} for it",
+                library::FILE_NAME,
+                allocator.display()
+            ),
+            None => {
+                "the library is not loaded: start the program with `coldstream run -- …`".to_owned()
+            }
+        }),
     }
-    if !process.mapped_tables.is_empty() {
+    let says_so_already = |node: &cassandra::Node| node.data_reads == "mmap";
+    if !process.mapped_tables.is_empty() && !process.cassandra.as_ref().is_some_and(says_so_already)
+    {
         advice.push(
             "tables are read through mmap, which no library sees: for Cassandra set \
              `disk_access_mode: mmap_index_only` (4.1) or `standard`, for RocksDB \

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use coldstream_policy::display_bytes;
 
 use super::Report;
+use super::cassandra::Node;
 use super::cgroup::MemoryLimit;
 use super::machine::Machine;
 use super::place::Place;
@@ -20,6 +21,11 @@ pub fn render(report: &Report, colours: Colours) -> String {
     for subject in &report.paths {
         lines.push(String::new());
         lines.extend(place(subject, colours));
+    }
+    for subject in &report.cassandra {
+        lines.push(String::new());
+        lines.push(colours.bold(subject.configuration.display()));
+        lines.extend(cassandra(subject, colours));
     }
     for subject in &report.processes {
         lines.push(String::new());
@@ -109,7 +115,7 @@ fn place(place: &Place, colours: Colours) -> Vec<String> {
         .map_or("a temporary file".to_owned(), |path| {
             path.display().to_string()
         });
-    let treatment = match place.treatment {
+    let coloured = |treatment| match treatment {
         "buffered" => colours.yellow("buffered"),
         better => colours.green(better),
     };
@@ -146,7 +152,18 @@ fn place(place: &Place, colours: Colours) -> Vec<String> {
                 "does not answer"
             },
         ),
-        row("background reads", format!("{treatment}: {}", place.reason)),
+        row(
+            "background reads",
+            format!("{}: {}", coloured(place.treatment), place.reason),
+        ),
+        row(
+            "background writes",
+            format!(
+                "{}: {}",
+                coloured(place.write_treatment),
+                place.write_reason
+            ),
+        ),
     ];
     lines.extend(advice(&place.advice, colours));
     lines
@@ -183,7 +200,34 @@ fn process(process: &Process, colours: Colours) -> Vec<String> {
     lines.push(row("mapped tables", process.mapped_tables.len()));
     lines.extend(tables(process.mapped_tables.iter()));
     lines.push(row("memory limit", limit(process.memory_limit.as_ref())));
+    if let Some(node) = &process.cassandra {
+        lines.push(row("configuration", node.configuration.display()));
+        lines.extend(cassandra(node, colours));
+    }
     lines.extend(advice(&process.advice, colours));
+    lines
+}
+
+fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
+    let mode = node.disk_access_mode.as_deref().unwrap_or("not set");
+    let own = match (node.own_direct_reads, node.own_direct_writes) {
+        (false, false) => "none",
+        (true, false) => "reads",
+        (false, true) => "writes",
+        (true, true) => "reads and writes",
+    };
+    let mut lines = vec![
+        row(
+            "Cassandra",
+            node.version.as_deref().unwrap_or("unknown release"),
+        ),
+        row(
+            "data files",
+            format!("{} (disk_access_mode: {mode})", node.data_reads),
+        ),
+        row("own direct modes", own),
+    ];
+    lines.extend(advice(&node.advice, colours));
     lines
 }
 

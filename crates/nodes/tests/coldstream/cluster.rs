@@ -1,0 +1,214 @@
+//! Three nodes and a fourth, some of them under Coldstream: repair, and streams in both directions.
+
+use crate::client::Client;
+use crate::files::{self, KEYSPACE};
+use crate::program::{self, Counters};
+use crate::rows::Shape;
+use crate::scene::{self, Scene, nodetool};
+use coldstream_nodes::{Launch, Node, Settings};
+use scylla::statement::Consistency;
+use std::fs;
+
+const TABLES: [(&str, &str); 2] = [
+    (
+        "shared_lz4_4",
+        "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 4}",
+    ),
+    ("shared_none", "compression = {'enabled': false}"),
+];
+
+/// Reads shall not repair what repair has missed.
+const OPTIONS: &str = "read_repair = 'NONE'";
+
+const SHAPE: Shape = Shape { partitions: 400 };
+
+/// Under Coldstream; 2 and 3 are not.
+const SUBJECT: u8 = 1;
+const JOINING: u8 = 4;
+
+struct Cluster {
+    scene: Scene,
+    settings: Settings,
+    nodes: Vec<(u8, Node)>,
+    rounds: i32,
+}
+
+impl Cluster {
+    fn start(&mut self, number: u8) {
+        let mut launch = match number {
+            SUBJECT | JOINING => program::launch(),
+            _ => Launch::default(),
+        };
+        let mut settings = self.settings.clone();
+        if number == JOINING {
+            // Before it has heard of the others it would join without streaming.
+            let long = "-Dcassandra.ring_delay_ms=15000".into();
+            launch.java_arguments.push(long);
+        } else {
+            // There is nothing yet to stream, and no two nodes may do it at once.
+            settings.more.push("auto_bootstrap: false".into());
+        }
+        let node = self.scene.start(number, &settings, &launch);
+        self.nodes.push((number, node));
+        self.wait_until_all_are_up();
+    }
+
+    fn node(&mut self, number: u8) -> &mut Node {
+        let found = self.nodes.iter_mut().find(|(other, _)| *other == number);
+        &mut found.unwrap_or_else(|| panic!("node {number} is down")).1
+    }
+
+    fn stop(&mut self, number: u8) {
+        let place = self.nodes.iter().position(|(other, _)| *other == number);
+        let (_, node) = self.nodes.remove(place.expect("it is up"));
+        node.stop().unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Every node that is up must know of every other that is.
+    fn wait_until_all_are_up(&mut self) {
+        let all = self.nodes.len();
+        for (_, node) in &mut self.nodes {
+            scene::wait_until("all nodes see each other", || {
+                let said = nodetool(node, &["status"]);
+                said.lines().filter(|line| line.starts_with("UN")).count() == all
+            });
+        }
+    }
+
+    fn client(&mut self, consistency: Consistency) -> Client {
+        Client::connect(&self.nodes[0].1.cql(), consistency)
+    }
+
+    fn flush(&mut self) {
+        for (_, node) in &mut self.nodes {
+            nodetool(node, &["flush", KEYSPACE]);
+        }
+    }
+
+    /// A round that only the nodes that are up take part in.
+    fn write_round(&mut self) {
+        let consistency = if self.nodes.len() < 3 {
+            Consistency::Quorum
+        } else {
+            Consistency::All
+        };
+        let client = self.client(consistency);
+        for (table, _) in TABLES {
+            client.write_round(table, SHAPE, self.rounds);
+        }
+        self.rounds += 1;
+        self.flush();
+    }
+
+    /// Runs a command at a node; the nodes under Coldstream read cold files meanwhile.
+    fn tool(&mut self, number: u8, words: &[&str]) -> String {
+        for (_, node) in &self.nodes {
+            files::make_cold(&files::data(node, None));
+        }
+        nodetool(self.node(number), words)
+    }
+
+    /// The replicas are equal, and what they agree on is what was written.
+    fn check(&mut self, after: &str) {
+        let said = self.tool(SUBJECT, &["repair", "--preview", "--full", KEYSPACE]);
+        assert!(said.contains("in sync"), "after {after}: {said}");
+        let client = self.client(Consistency::All);
+        for (table, _) in TABLES {
+            let found = client.check(table, SHAPE, self.rounds);
+            eprintln!("{} after {after}: {table}: {found:?}", self.scene.version());
+        }
+        for (number, node) in &mut self.nodes {
+            if matches!(*number, SUBJECT | JOINING) {
+                let who = format!("node {number} after {after}");
+                Counters::of(node.process_id()).report(&who);
+            }
+            scene::assert_log_clean(&node.log());
+        }
+    }
+
+    /// The node comes back without its tables and streams them from the others.
+    fn rebuild(&mut self, number: u8) {
+        let directory = self.node(number).directory().join("data").join(KEYSPACE);
+        self.stop(number);
+        fs::remove_dir_all(&directory).expect("remove the tables");
+        self.start(number);
+        assert!(files::data(self.node(number), None).is_empty());
+        self.tool(number, &["rebuild", "--keyspace", KEYSPACE]);
+        assert!(!files::data(self.node(number), None).is_empty());
+    }
+}
+
+#[test]
+fn replicas_agree_after_repair_and_streams() {
+    if !scene::long() {
+        eprintln!("skipped: a cluster takes minutes; COLDSTREAM_LONG=1");
+        return;
+    }
+    for version in scene::versions() {
+        for whole_tables in [true, false] {
+            let Some(scene) = Scene::of(version) else {
+                return;
+            };
+            eprintln!("{version}: stream_entire_sstables: {whole_tables}");
+            repair_and_stream(scene, whole_tables);
+        }
+    }
+}
+
+fn repair_and_stream(scene: Scene, whole_tables: bool) {
+    let mut settings = scene::settings();
+    settings.more.extend([
+        format!("stream_entire_sstables: {whole_tables}"),
+        "hinted_handoff_enabled: false".into(),
+    ]);
+    let mut cluster = Cluster {
+        scene,
+        settings,
+        nodes: Vec::new(),
+        rounds: 0,
+    };
+    for number in [SUBJECT, 2, 3] {
+        cluster.start(number);
+    }
+    let client = cluster.client(Consistency::All);
+    client.create_keyspace(3);
+    for (table, options) in TABLES {
+        client.create_table(table, &format!("{options} AND {OPTIONS}"));
+    }
+    drop(client);
+    cluster.write_round();
+    cluster.write_round();
+
+    for absent in [3, SUBJECT] {
+        cluster.stop(absent);
+        cluster.write_round();
+        cluster.start(absent);
+        cluster.tool(SUBJECT, &["repair", "--full", KEYSPACE]);
+        cluster.check(&format!("node {absent} missed a round and was repaired"));
+    }
+
+    // Nobody else is there to send.
+    cluster.stop(2);
+    cluster.rebuild(3);
+    cluster.start(2);
+    cluster.check("the node under Coldstream sent everything");
+
+    cluster.rebuild(SUBJECT);
+    cluster.check("the node under Coldstream received everything");
+
+    cluster.start(JOINING);
+    cluster.check("a node under Coldstream joined");
+    for number in [SUBJECT, JOINING] {
+        cluster.tool(
+            number,
+            &["verify", "--force", "--extended-verify", KEYSPACE],
+        );
+        cluster.tool(number, &["cleanup", KEYSPACE]);
+        cluster.tool(number, &["compact", KEYSPACE]);
+    }
+    cluster.check("cleanup and compaction");
+    for number in [SUBJECT, JOINING] {
+        let process_id = cluster.node(number).process_id();
+        Counters::of(process_id).assert_at_work(&format!("node {number}"));
+    }
+}

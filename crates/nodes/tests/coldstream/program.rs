@@ -1,0 +1,136 @@
+//! The command and the library under test, and what a node says about itself under them.
+
+use coldstream_nodes::{Launch, Version};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The `coldstream` command beside its library; both are built here if they are not up to date:
+/// cargo does not build other packages for the sake of a package's integration tests.
+fn command() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        // .../<target directory>/<profile>/deps/<test>
+        let test = std::env::current_exe().expect("own path");
+        let profile_directory = test.ancestors().nth(2).expect("profile directory");
+        let profile = match profile_directory.file_name().and_then(|name| name.to_str()) {
+            Some("debug") => "dev",
+            Some(name) => name,
+            None => panic!("{} has no name", profile_directory.display()),
+        };
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--profile", profile])
+            .args(["--package", "coldstream-cli", "--bin", "coldstream"])
+            .args(["--package", "coldstream-preload", "--lib"])
+            .arg("--manifest-path")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
+            .arg("--target-dir")
+            .arg(profile_directory.parent().expect("target directory"))
+            .output()
+            .expect("cargo");
+        assert!(
+            built.status.success(),
+            "building the command and the library: {}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        profile_directory.join("coldstream")
+    })
+}
+
+/// A node under Coldstream as its users start one.
+pub fn launch() -> Launch {
+    let words = ["run", "--profile", "cassandra", "--"];
+    let mut prefix = vec![command().as_os_str().to_owned()];
+    prefix.extend(words.map(Into::into));
+    Launch {
+        prefix,
+        ..Launch::default()
+    }
+}
+
+/// What `coldstream doctor PID` says of a node: the library is loaded, its data files are read so
+/// that it sees them, and new tables are written directly.
+pub fn assert_doctor_is_content(process_id: u32, version: Version) {
+    let output = Command::new(command())
+        .args(["doctor", "--json", &process_id.to_string()])
+        .output()
+        .expect("coldstream doctor");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "coldstream doctor: {said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let process = &report["processes"][0];
+    assert!(process["library"].is_string(), "{process:#}");
+    assert_eq!(process["cassandra"]["version"], version.name());
+    assert_eq!(process["cassandra"]["data_reads"], "pread");
+    let advice = process["cassandra"]["advice"].as_array();
+    assert!(advice.is_some_and(Vec::is_empty), "{process:#}");
+    assert_eq!(report["paths"][0]["write_treatment"], "direct");
+}
+
+/// The counters of a process.
+#[derive(Debug)]
+pub struct Counters(BTreeMap<String, u64>);
+
+impl Counters {
+    /// As `coldstream ctl PID status` has them.
+    pub fn of(process_id: u32) -> Self {
+        let output = Command::new(command())
+            .args(["ctl", &process_id.to_string(), "status", "--json"])
+            .output()
+            .expect("coldstream ctl");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "coldstream ctl: {said}");
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let counters = status["counters"].as_object().expect("counters");
+        Self(
+            counters
+                .iter()
+                .map(|(name, value)| (name.clone(), value.as_u64().expect("a number")))
+                .collect(),
+        )
+    }
+
+    pub fn get(&self, name: &str) -> u64 {
+        *self.0.get(name).unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    /// Prints what was counted; nothing of its own went wrong.
+    pub fn report(&self, who: &str) {
+        eprintln!("{who}: {}", self.line());
+        self.assert_well(who);
+    }
+
+    /// The library was at work, and nothing of its own went wrong.
+    pub fn assert_at_work(&self, who: &str) {
+        self.report(who);
+        for name in ["bytes_direct", "write_bytes_direct", "staged_writes"] {
+            assert!(self.get(name) > 0, "{who}: {name} is 0");
+        }
+    }
+
+    /// Nothing of its own went wrong.
+    pub fn assert_well(&self, who: &str) {
+        for name in [
+            "fallback_panic",
+            "fallback_read_failed",
+            "fallback_write_failed",
+            "fallback_write_no_effect",
+            "fallback_identity",
+            "write_errors",
+            "demoted_call",
+            "demoted_buffer",
+        ] {
+            assert_eq!(self.get(name), 0, "{who}: {name}; {}", self.line());
+        }
+    }
+
+    /// All that are not 0.
+    fn line(&self) -> String {
+        let counted = self.0.iter().filter(|(_, value)| **value != 0);
+        let words: Vec<_> = counted
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        words.join(" ")
+    }
+}

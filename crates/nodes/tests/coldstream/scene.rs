@@ -1,0 +1,148 @@
+//! Nodes for a test, one cluster at a time.
+
+use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Whether all versions, layouts and kills are asked for.
+pub fn long() -> bool {
+    std::env::var_os("COLDSTREAM_LONG").is_some()
+}
+
+/// The releases that a test goes through; `COLDSTREAM_CASSANDRA=5.0,6.0` names others.
+pub fn versions() -> Vec<Version> {
+    if let Ok(names) = std::env::var("COLDSTREAM_CASSANDRA") {
+        let named = names.split(',').map(str::parse);
+        return named
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|error| panic!("COLDSTREAM_CASSANDRA: {error}"));
+    }
+    if long() {
+        Version::ALL.to_vec()
+    } else {
+        vec![Version::V5_0]
+    }
+}
+
+/// The tests of this program run in parallel, their clusters do not: memory and cores.
+static ONE_CLUSTER: Mutex<()> = Mutex::new(());
+
+/// A release, and a directory for nodes of it.
+pub struct Scene {
+    distribution: Distribution,
+    directory: TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Scene {
+    /// `None`, and a word why, where Java or Maven is missing.
+    pub fn of(version: Version) -> Option<Self> {
+        let alone = ONE_CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = Distribution::default_cache();
+        let distribution =
+            match Distribution::obtain(version, &cache, &mut |text| eprintln!("{text}")) {
+                Ok(distribution) => distribution,
+                Err(error @ (NodeError::NoJava { .. } | NodeError::NoMaven { .. })) => {
+                    eprintln!("skipped: {error}");
+                    return None;
+                }
+                Err(error) => panic!("{error}"),
+            };
+        Some(Self {
+            distribution,
+            directory: on_disk(),
+            _alone: alone,
+        })
+    }
+
+    pub fn version(&self) -> Version {
+        self.distribution.version()
+    }
+
+    /// Starts node `number` (from 1 on, which is the seed), anew or once more.
+    pub fn start(&self, number: u8, settings: &Settings, launch: &Launch) -> Node {
+        let directory = self.directory.path().join(number.to_string());
+        Node::start(
+            &self.distribution,
+            settings,
+            &directory,
+            &address(number),
+            &address(1),
+            launch,
+        )
+        .unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // The nodes' logs say more than their ends.
+            self.directory.disable_cleanup(true);
+            eprintln!("kept: {}", self.directory.path().display());
+        }
+    }
+}
+
+/// Other suites' nodes are elsewhere in 127.0.0.0/8.
+pub fn address(number: u8) -> String {
+    format!("127.77.1.{number}")
+}
+
+/// Around the page cache there must be a device: where the build goes, not `/tmp`, which may be
+/// tmpfs.
+fn on_disk() -> TempDir {
+    let test = std::env::current_exe().expect("own path");
+    let directory: PathBuf = test.ancestors().nth(2).expect("target directory").into();
+    tempfile::tempdir_in(directory).expect("temporary directory")
+}
+
+/// Small: what is tested does not depend on the heap.
+pub fn settings() -> Settings {
+    Settings {
+        heap_mib: 512,
+        compaction_mib_per_second: 0,
+        // Tables of a few megabytes are read while they are being written, too.
+        more: vec!["sstable_preemptive_open_interval: 2MiB".into()],
+        ..Settings::default()
+    }
+}
+
+/// Runs a nodetool command.
+pub fn nodetool(node: &mut Node, words: &[&str]) -> String {
+    let said = node.nodetool().run(words);
+    said.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Asks until the answer is yes.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(
+            since.elapsed() < WAIT_TIME_MAX,
+            "not within {WAIT_TIME_MAX:?}: {what}"
+        );
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+const WAIT_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Cassandra's exceptions for data that is not as it was written, and what scrub says.
+const CORRUPTION: [&str; 3] = ["CorruptSSTable", "CorruptBlock", "unreadable"];
+
+/// Asserts that nothing in the node's log is an error or speaks of corruption.
+pub fn assert_log_clean(log: &Path) {
+    let text = fs::read_to_string(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+    let bad: Vec<_> = text
+        .lines()
+        .filter(|line| {
+            line.starts_with("ERROR") || CORRUPTION.iter().any(|name| line.contains(name))
+        })
+        .collect();
+    assert!(bad.is_empty(), "{}: {bad:#?}", log.display());
+}
