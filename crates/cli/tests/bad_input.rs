@@ -408,3 +408,29 @@ fn paths_and_processes_that_are_not_there() {
         assert_error(scene.coldstream().args(arguments), 7, words);
     }
 }
+
+#[test]
+fn a_laboratory_without_what_it_needs() {
+    let scene = Scene::new();
+    let mut unknown = scene.coldstream();
+    unknown.args(["lab", "cassandra", "--modes", "5.0/direct-reads"]);
+    let (code, _, said) = outcome(&mut unknown);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("6.0-alpha2 has"), "{said}");
+    if !std::path::Path::new("/usr/lib/jvm").exists() {
+        eprintln!("skipped: without Java, Maven is not missed");
+        return;
+    }
+    let mut without_maven = scene.coldstream();
+    without_maven
+        .args(["lab", "cassandra", "--modes", "5.0/stock"])
+        .arg("--releases")
+        .arg(scene.path("releases"))
+        .arg("--work-dir")
+        .arg(scene.path("work"))
+        .env("PATH", "/nowhere");
+    let (code, _, said) = outcome(&mut without_maven);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("apt-get install"), "{said}");
+    assert!(!scene.path("work").exists(), "{said}");
+}

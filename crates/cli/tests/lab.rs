@@ -94,6 +94,57 @@ fn a_warm_start_has_the_database_in_the_cgroups_page_cache() {
 }
 
 #[test]
+fn cassandra_compacts_around_the_page_cache_while_every_read_is_answered() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let ended = Command::new(env!("CARGO_BIN_EXE_coldstream"))
+        .args(["lab", "cassandra", "--runs", "1", "--keys", "12000"])
+        .args(["--hot-keys", "500", "--requests-per-second", "200"])
+        .args(["--heap-mib", "512", "--memory-mib", "1600"])
+        .args(["--compaction-mib-per-second", "20"])
+        .args(["--warm-up-seconds", "1", "--idle-seconds", "2"])
+        .args(["--after-seconds", "2", "--work-dir", "work"])
+        .args(["--modes", "5.0/stock,5.0/coldstream"])
+        .args(["--json", "--html", "report.html"])
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("start");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    if said.contains("no JDK 17 was found") || said.contains("mvn was not found") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    assert!(ended.status.success(), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let run = |mode: usize| &report["cases"][0]["runs"][mode][0];
+    for mode in 0..2 {
+        // Two SSTables of 6,000 keys of 4 KiB.
+        assert!(run(mode)["compacted_read_bytes"].as_u64() > Some(12_000 * 4096));
+        for phase in 0..3 {
+            assert!(run(mode)["phases"][phase]["reads"].as_u64() > Some(0));
+            assert_eq!(run(mode)["phases"][phase]["failed_reads"], 0, "{said}");
+        }
+    }
+    let cached_mib = |mode: usize| {
+        let timeline = run(mode)["timeline"].as_array().expect("a timeline");
+        let of = |name| {
+            let values = timeline
+                .iter()
+                .map(move |second| second["rates"][name].as_f64());
+            values.flatten().fold(0.0, f64::max)
+        };
+        (of("inputs_cached_mib"), of("outputs_cached_mib"))
+    };
+    // The whole table is 47 MiB, its 500 hot keys take 4 MiB.
+    let (stock, coldstream) = (cached_mib(0), cached_mib(1));
+    assert!(stock.1 > 30.0, "{stock:?}");
+    assert!(coldstream.0 < 12.0 && coldstream.1 < 12.0, "{coldstream:?}");
+    let page = std::fs::read_to_string(directory.path().join("report.html")).expect("report");
+    assert!(page.contains("inputs hold, MiB"));
+    assert!(!directory.path().join("work").exists());
+}
+
+#[test]
 fn an_unknown_engine_option_is_a_clear_error() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let words = [

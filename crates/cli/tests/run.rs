@@ -72,6 +72,29 @@ fn the_library_goes_before_other_preloads() {
 }
 
 #[test]
+fn a_start_script_that_sets_its_own_preload_still_loads_the_library() {
+    let scene = Scene::new();
+    // What Cassandra's does where jemalloc is installed; it is quoted, not run.
+    let script = scene.file(
+        "cassandra",
+        "#!/bin/sh\necho \"$CASSANDRA_LIBJEMALLOC\"\n",
+        0o755,
+    );
+    let outcome_with = |before: &str| {
+        let mut command = scene.coldstream();
+        command
+            .env("CASSANDRA_LIBJEMALLOC", before)
+            .arg("run")
+            .arg(&script);
+        outcome(&mut command).1
+    };
+    let ours = scene.path("libcoldstream.so");
+    let expected = format!("{}:/nowhere/libjemalloc.so\n", ours.display());
+    assert_eq!(outcome_with("/nowhere/libjemalloc.so"), expected);
+    assert_eq!(outcome_with("-"), "-\n");
+}
+
+#[test]
 fn the_program_is_what_a_shell_would_find() {
     let scene = Scene::new();
     fs::create_dir(scene.path("bin")).unwrap();

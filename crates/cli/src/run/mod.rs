@@ -3,6 +3,7 @@
 
 mod command;
 mod elf;
+mod jemalloc;
 mod log_file;
 mod settings;
 
@@ -11,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use coldstream_policy::{Config, display_bytes};
+use coldstream_policy::{Config, Profile, display_bytes};
 
 use crate::exit::{Exit, failure};
 use crate::{library, output};
@@ -66,7 +67,14 @@ pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
         }
     }
 
-    let error = Command::new(&program)
+    let mut command = Command::new(&program);
+    if matches!(config.profile, Profile::Auto | Profile::Cassandra) {
+        let before = std::env::var_os(jemalloc::VARIABLE);
+        let installed = jemalloc::installed();
+        let value = jemalloc::value(&preload, before.as_deref(), installed.as_deref());
+        command.envs(value.map(|value| (jemalloc::VARIABLE, value)));
+    }
+    let error = command
         .arg0(name)
         .args(rest)
         .env("LD_PRELOAD", preload)
