@@ -8,9 +8,13 @@
 //! memory, it is a copy by the same processors that the consumer runs on, and its rate varies from
 //! one second to the next: see the spread, and the reader that copies.
 
+#[path = "support/device_limit.rs"]
+mod device_limit;
+
 use coldstream_io::alignment::Alignment;
 use coldstream_io::scan::{Method, NoHost, Outcome, Request, Scanner, Settings};
 use coldstream_io::sys::{aio, file};
+use device_limit::DeviceLimit;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -27,7 +31,11 @@ const HELD_BYTES_PER_SECOND: u64 = 400 << 20;
 fn main() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let file = make_file(&directory.path().join("1.sst"), FILE_BYTES);
-    match DeviceLimit::hold(&directory.path().join("1.sst")) {
+    match DeviceLimit::hold(
+        &directory.path().join("1.sst"),
+        "read_bps_device",
+        HELD_BYTES_PER_SECOND,
+    ) {
         Ok(_held) => {
             println!(
                 "the device held to {} MiB/s: one file of {} MiB, 1 MiB windows, {ROUNDS} rounds in \
@@ -42,35 +50,6 @@ fn main() {
     println!("the device as it is:");
     compare_all(&directory.path().join("1.sst"), &file);
     merge(directory.path());
-}
-
-/// This process in a cgroup that may read the device so fast and no faster; ended when dropped.
-struct DeviceLimit(std::path::PathBuf);
-
-impl DeviceLimit {
-    fn hold(file: &Path) -> std::io::Result<Self> {
-        use std::os::unix::fs::MetadataExt;
-        let device = std::fs::metadata(file)?.dev();
-        let limit = Self(format!("/sys/fs/cgroup/blkio/coldstream-{}", std::process::id()).into());
-        std::fs::create_dir(&limit.0)?;
-        let rule = format!(
-            "{}:{} {HELD_BYTES_PER_SECOND}",
-            libc::major(device),
-            libc::minor(device)
-        );
-        std::fs::write(limit.0.join("blkio.throttle.read_bps_device"), rule)?;
-        let process = std::process::id().to_string();
-        std::fs::write(limit.0.join("cgroup.procs"), process)?;
-        Ok(limit)
-    }
-}
-
-impl Drop for DeviceLimit {
-    fn drop(&mut self) {
-        let process = std::process::id().to_string();
-        let _ = std::fs::write("/sys/fs/cgroup/blkio/cgroup.procs", process);
-        let _ = std::fs::remove_dir(&self.0);
-    }
 }
 
 fn compare_all(path: &Path, file: &File) {

@@ -12,6 +12,10 @@
 //! `COLDSTREAM_BENCH_MIB` the size and `COLDSTREAM_BENCH_ROUNDS` the rounds. Other settings of the
 //! library are inherited.
 
+#[path = "../../io/benches/support/device_limit.rs"]
+mod device_limit;
+
+use device_limit::DeviceLimit;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,7 +54,11 @@ fn main() {
     };
     bench.compare(Engine::Cassandra, Pace::Idle);
     bench.compare(Engine::RocksDb, Pace::Idle);
-    match DeviceLimit::hold(bench.directory.path()) {
+    match DeviceLimit::hold(
+        bench.directory.path(),
+        "write_bps_device",
+        HELD_BYTES_PER_SECOND,
+    ) {
         Ok(_held) => {
             println!(
                 "the device held to {} MiB/s of direct writes",
@@ -60,34 +68,6 @@ fn main() {
             bench.compare(Engine::Cassandra, Pace::Merging);
         }
         Err(why) => println!("skipped: the device cannot be held to a rate: {why}"),
-    }
-}
-
-/// This process, and those that it starts, in a cgroup that may write to the device so fast and no
-/// faster; ended when dropped.
-struct DeviceLimit(PathBuf);
-
-impl DeviceLimit {
-    fn hold(place: &Path) -> std::io::Result<Self> {
-        use std::os::unix::fs::MetadataExt;
-        let device = std::fs::metadata(place)?.dev();
-        let name = format!("/sys/fs/cgroup/blkio/coldstream-{}", std::process::id());
-        std::fs::create_dir(&name)?;
-        let limit = Self(name.into());
-        let (major, minor) = (libc::major(device), libc::minor(device));
-        let rule = format!("{major}:{minor} {HELD_BYTES_PER_SECOND}");
-        std::fs::write(limit.0.join("blkio.throttle.write_bps_device"), rule)?;
-        let process = std::process::id().to_string();
-        std::fs::write(limit.0.join("cgroup.procs"), process)?;
-        Ok(limit)
-    }
-}
-
-impl Drop for DeviceLimit {
-    fn drop(&mut self) {
-        let process = std::process::id().to_string();
-        let _ = std::fs::write("/sys/fs/cgroup/blkio/cgroup.procs", process);
-        let _ = std::fs::remove_dir(&self.0);
     }
 }
 

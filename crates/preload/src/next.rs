@@ -40,6 +40,32 @@ impl Next {
     }
 }
 
+/// The next definitions of a module's interposed symbols, in `symbols`, and a `resolve` for all.
+#[cfg(not(test))]
+macro_rules! symbols {
+    ($($name:ident),*) => {
+        #[allow(non_upper_case_globals)]
+        mod symbols {
+            use $crate::next::Next;
+            $(
+                pub(super) static $name: Next = Next::new(
+                    match std::ffi::CStr::from_bytes_with_nul(
+                        concat!(stringify!($name), "\0").as_bytes(),
+                    ) {
+                        Ok(name) => name,
+                        Err(_) => panic!("a symbol's name has no NUL inside"),
+                    },
+                );
+            )*
+        }
+
+        /// Resolves every symbol of this module.
+        pub(super) fn resolve() {
+            $( symbols::$name.resolve(); )*
+        }
+    };
+}
+
 /// Declares interposed functions. Each body sees its arguments, and `next!(...)` calls on to the
 /// next definition; a symbol that no other library defines fails with `ENOSYS`.
 #[cfg(not(test))]
@@ -70,27 +96,9 @@ macro_rules! interpose {
             }
         )*
 
-        #[allow(non_upper_case_globals)]
-        mod symbols {
-            use $crate::next::Next;
-            $(
-                pub(super) static $name: Next = Next::new(
-                    match std::ffi::CStr::from_bytes_with_nul(
-                        concat!(stringify!($name), "\0").as_bytes(),
-                    ) {
-                        Ok(name) => name,
-                        Err(_) => panic!("a symbol's name has no NUL inside"),
-                    },
-                );
-            )*
-        }
-
-        /// Resolves every symbol of this module.
-        pub(super) fn resolve() {
-            $( symbols::$name.resolve(); )*
-        }
+        $crate::next::symbols!($($name),*);
     };
 }
 
 #[cfg(not(test))]
-pub(crate) use interpose;
+pub(crate) use {interpose, symbols};

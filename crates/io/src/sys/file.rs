@@ -297,6 +297,21 @@ pub fn write_back(descriptor: i32, offset: u64, length_bytes: u64) -> Result<(),
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
         | libc::SYNC_FILE_RANGE_WRITE
         | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    sync_file_range(descriptor, offset, length_bytes, flags)
+}
+
+/// `sync_file_range(2)` of a range, only begun.
+pub fn start_write_back(descriptor: i32, offset: u64, length_bytes: u64) -> Result<(), Errno> {
+    let flags = libc::SYNC_FILE_RANGE_WRITE;
+    sync_file_range(descriptor, offset, length_bytes, flags)
+}
+
+fn sync_file_range(
+    descriptor: i32,
+    offset: u64,
+    length_bytes: u64,
+    flags: libc::c_uint,
+) -> Result<(), Errno> {
     // SAFETY: no memory is passed.
     E::check(unsafe {
         syscall(
@@ -306,25 +321,6 @@ pub fn write_back(descriptor: i32, offset: u64, length_bytes: u64) -> Result<(),
                 offset as usize,
                 length_bytes as usize,
                 flags as usize,
-                0,
-                0,
-            ],
-        )
-    })
-    .map(|_| ())
-}
-
-/// `sync_file_range(2)` of a range, only begun.
-pub fn start_write_back(descriptor: i32, offset: u64, length_bytes: u64) -> Result<(), Errno> {
-    // SAFETY: no memory is passed.
-    E::check(unsafe {
-        syscall(
-            libc::SYS_sync_file_range,
-            [
-                descriptor as usize,
-                offset as usize,
-                length_bytes as usize,
-                libc::SYNC_FILE_RANGE_WRITE as usize,
                 0,
                 0,
             ],

@@ -3,6 +3,8 @@
 //!
 //! Short: 5.0.9. `COLDSTREAM_LONG=1`: all versions, formats, layouts, kills and clusters (about an hour).
 
+#[path = "../../../preload/tests/support/built.rs"]
+mod built;
 mod client;
 mod cluster;
 mod files;

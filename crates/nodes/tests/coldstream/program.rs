@@ -1,39 +1,20 @@
 //! The command and the library under test, and what a node says about itself under them.
 
+use crate::built::built;
 use coldstream_nodes::{Launch, Version};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The `coldstream` command beside its library; both are built here if they are not up to date:
-/// cargo does not build other packages for the sake of a package's integration tests.
+/// The `coldstream` command beside its library.
 fn command() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
-        // .../<target directory>/<profile>/deps/<test>
-        let test = std::env::current_exe().expect("own path");
-        let profile_directory = test.ancestors().nth(2).expect("profile directory");
-        let profile = match profile_directory.file_name().and_then(|name| name.to_str()) {
-            Some("debug") => "dev",
-            Some(name) => name,
-            None => panic!("{} has no name", profile_directory.display()),
-        };
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--profile", profile])
-            .args(["--package", "coldstream-cli", "--bin", "coldstream"])
-            .args(["--package", "coldstream-preload", "--lib"])
-            .arg("--manifest-path")
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
-            .arg("--target-dir")
-            .arg(profile_directory.parent().expect("target directory"))
-            .output()
-            .expect("cargo");
-        assert!(
-            built.status.success(),
-            "building the command and the library: {}",
-            String::from_utf8_lossy(&built.stderr)
-        );
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+        let command = ["--package", "coldstream-cli", "--bin", "coldstream"];
+        let library = ["--package", "coldstream-preload", "--lib"];
+        let profile_directory = built(manifest, &[command.as_slice(), &library].concat());
         profile_directory.join("coldstream")
     })
 }

@@ -141,25 +141,7 @@ macro_rules! before_jump {
             }
         )*
 
-        #[allow(non_upper_case_globals)]
-        mod symbols {
-            use crate::next::Next;
-            $(
-                pub(super) static $name: Next = Next::new(
-                    match std::ffi::CStr::from_bytes_with_nul(
-                        concat!(stringify!($name), "\0").as_bytes(),
-                    ) {
-                        Ok(name) => name,
-                        Err(_) => panic!("a symbol's name has no NUL inside"),
-                    },
-                );
-            )*
-        }
-
-        /// Resolves every symbol of this module.
-        pub(super) fn resolve() {
-            $( symbols::$name.resolve(); )*
-        }
+        $crate::next::symbols!($($name),*);
     };
 }
 

@@ -1,8 +1,8 @@
 //! The library under test, and how a program is told to load it.
 
+use super::built::built;
 use super::process::Program;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 /// Path of `libcoldstream.so`. `COLDSTREAM_LIBRARY` names another one; otherwise it is built
@@ -13,30 +13,8 @@ pub fn path() -> &'static Path {
         if let Some(path) = std::env::var_os("COLDSTREAM_LIBRARY") {
             return PathBuf::from(path);
         }
-        // .../<target directory>/<profile>/deps/<test>
-        let test = std::env::current_exe().expect("own path");
-        let profile_directory = test
-            .parent()
-            .and_then(Path::parent)
-            .expect("profile directory");
-        let profile = match profile_directory.file_name().and_then(|name| name.to_str()) {
-            Some("debug") => "dev",
-            Some(name) => name,
-            None => panic!("{} has no name", profile_directory.display()),
-        };
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--lib", "--profile", profile])
-            .arg("--manifest-path")
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
-            .arg("--target-dir")
-            .arg(profile_directory.parent().expect("target directory"))
-            .output()
-            .expect("cargo");
-        assert!(
-            built.status.success(),
-            "building the library: {}",
-            String::from_utf8_lossy(&built.stderr)
-        );
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let profile_directory = built(manifest, &["--lib"]);
         let path = profile_directory.join("libcoldstream.so");
         assert!(path.exists(), "{} was not built", path.display());
         path

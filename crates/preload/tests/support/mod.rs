@@ -5,6 +5,7 @@
     reason = "every suite is a crate of its own and uses a part"
 )]
 
+pub mod built;
 pub mod exit_log;
 pub mod files;
 pub mod library;
