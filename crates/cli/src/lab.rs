@@ -2,12 +2,11 @@
 //! to this program.
 
 use std::io;
-use std::path::PathBuf;
 
 use clap::Subcommand;
-use coldstream_lab::LabError;
 use coldstream_lab::cassandra::{self, CassandraArgs};
 use coldstream_lab::rocksdb::{self, RocksDbArgs};
+use coldstream_lab::{LabError, PlaceArgs};
 
 use crate::exit::{self, Exit, failure};
 use crate::library;
@@ -40,19 +39,21 @@ pub fn run(arguments: LabArguments) -> anyhow::Result<()> {
             arguments.driver = arguments
                 .driver
                 .or_else(|| library::companion(ROCKSDB_DRIVER));
-            arguments.coldstream_library = or_installed(arguments.coldstream_library);
+            look_where_installed(&mut arguments.place);
             rocksdb::run(&arguments)
         }
         Engine::Cassandra(mut arguments) => {
-            arguments.coldstream_library = or_installed(arguments.coldstream_library);
+            look_where_installed(&mut arguments.place);
             cassandra::run(&arguments)
         }
     };
     ended.map_err(|error| failure(exit_of(&error), error.to_string()))
 }
 
-fn or_installed(named: Option<PathBuf>) -> Option<PathBuf> {
-    named.or_else(|| library::find(None).ok())
+fn look_where_installed(place: &mut PlaceArgs) {
+    if place.coldstream_library.is_none() {
+        place.coldstream_library = library::find(None).ok();
+    }
 }
 
 fn exit_of(error: &LabError) -> Exit {

@@ -8,11 +8,12 @@ pub mod cassandra;
 mod cgroup;
 mod error;
 mod interrupt;
-mod library;
 mod linked;
 mod machine;
 mod measurement;
+mod own_direct;
 mod phase;
+mod preloaded;
 mod progress;
 mod report;
 pub mod rocksdb;
@@ -22,3 +23,4 @@ mod treatments;
 mod workplace;
 
 pub use error::LabError;
+pub use workplace::PlaceArgs;

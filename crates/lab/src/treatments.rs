@@ -27,10 +27,9 @@ impl Treatments {
         })
     }
 
-    /// The environment of a database under Coldstream.
-    pub fn environment(&self, profile: &str, library: &Path, log: &Path) -> Vec<String> {
-        vec![
-            format!("LD_PRELOAD={}", library.display()),
+    /// The settings of a database under Coldstream, as variables of its environment.
+    pub fn environment(&self, profile: &str, log: &Path) -> [String; 4] {
+        [
             format!("COLDSTREAM_PROFILE={profile}"),
             format!("COLDSTREAM_READS={}", self.reads.name()),
             format!("COLDSTREAM_WRITES={}", self.writes.name()),

@@ -2,21 +2,28 @@
 //! done here.
 
 use crate::cgroup::{Cgroup, Version};
+use crate::error::Interrupted;
+use crate::interrupt;
 use crate::machine::{Machine, ReadAhead};
 use crate::measurement::{Measurement, RunReport};
 use crate::phase::{Event, Phase};
 use crate::progress::Progress;
-use crate::report::{CaseDescription, CaseReport};
+use crate::report::{CaseDescription, CaseReport, OutputArgs};
 use crate::sampler::{Sampler, now_ns};
 use crate::summary::rows;
 use anyhow::{Context, Result};
+use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
 /// Often enough that a short phase has a mean of what is dirty; a sample takes 0.1 ms.
 const SAMPLE_INTERVAL_NS: u64 = 250_000_000;
+
+/// Samples and interrupts wait for an event at most so long.
+const EVENT_WAIT: Duration = Duration::from_millis(50);
 
 /// The work directory and everything around it; the directory goes away with it, if it was made
 /// for it and is not to be kept.
@@ -32,33 +39,43 @@ pub struct Workplace {
     pub limitations: Vec<String>,
 }
 
-/// What came of waiting for an event.
-#[derive(Debug)]
-pub enum Next {
-    /// An event.
-    Event(Event),
-    /// None within the time.
-    Nothing,
-    /// There will be no more.
-    Over,
+/// Where a measurement takes place, with what, and where its report goes.
+#[derive(Args, Clone, Debug)]
+pub struct PlaceArgs {
+    /// Coldstream's library, if it is not beside this program
+    #[arg(long, value_name = "PATH")]
+    pub coldstream_library: Option<PathBuf>,
+    /// Where the database lives while it is measured; on the filesystem and device in question
+    #[arg(long, default_value = "lab-results/work", value_name = "DIR")]
+    pub work_dir: PathBuf,
+    /// Set the device's readahead for the time of the measurement
+    #[arg(long, value_name = "KIB")]
+    pub read_ahead_kb: Option<u64>,
+    /// Keep the data sets for the next time
+    #[arg(long)]
+    pub keep: bool,
+    /// Where the report goes
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 impl Workplace {
     /// Makes the directory and looks at the machine; sets the device's readahead if asked to.
-    pub fn open(directory: &Path, keep: bool, read_ahead_kb: Option<u64>) -> Result<Self> {
+    pub fn open(arguments: &PlaceArgs) -> Result<Self> {
+        let directory = &arguments.work_dir;
         let created = !directory.exists();
         fs::create_dir_all(directory)
             .with_context(|| format!("make the work directory {}", directory.display()))?;
         let directory = fs::canonicalize(directory)?;
         let mut place = Self {
-            remove: created && !keep,
+            remove: created && !arguments.keep,
             _read_ahead: None,
             machine: Machine::observe(&directory),
             progress: Progress::new(),
             limitations: Vec::new(),
             directory,
         };
-        if let Some(read_ahead_kb) = read_ahead_kb {
+        if let Some(read_ahead_kb) = arguments.read_ahead_kb {
             place._read_ahead = place.set_read_ahead(read_ahead_kb);
             if let (Some(_), Some(device)) = (&place._read_ahead, &mut place.machine.device) {
                 device.read_ahead_kb = read_ahead_kb;
@@ -122,13 +139,15 @@ impl Workplace {
         }
     }
 
-    /// Takes a run's events until they are over, and the kernel's counters meanwhile.
+    /// Takes a run's events until there are no more, or none comes and the run `is_over`, and the
+    /// kernel's counters meanwhile. An interrupt ends it with [`Interrupted`].
     pub fn record(
         &mut self,
         title: &str,
         cgroup: Option<&Cgroup>,
         measurement: &mut Measurement,
-        mut next: impl FnMut(Duration) -> Result<Next>,
+        events: &Receiver<Result<Event>>,
+        is_over: impl Fn() -> bool,
         mut cached: impl FnMut() -> (u64, u64),
     ) -> Result<()> {
         let device = self.machine.device.as_ref();
@@ -144,16 +163,19 @@ impl Workplace {
         let mut next_sample_ns = now_ns();
         let mut phase = Phase::WarmUp;
         loop {
-            match next(Duration::from_millis(50))? {
-                Next::Event(event) => {
-                    if let Some(begun) = measurement.take(event) {
+            if interrupt::is_requested() {
+                return Err(Interrupted.into());
+            }
+            match events.recv_timeout(EVENT_WAIT) {
+                Ok(event) => {
+                    if let Some(begun) = measurement.take(event?) {
                         phase = begun;
                         sample(measurement);
                         self.progress.phase(title, phase);
                     }
                 }
-                Next::Nothing => {}
-                Next::Over => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if !is_over() => {}
+                Err(_) => return Ok(()),
             }
             if now_ns() >= next_sample_ns && phase != Phase::End {
                 sample(measurement);

@@ -1,7 +1,7 @@
 //! What `coldstream lab cassandra` can be asked.
 
 use super::mode::Mode;
-use crate::report::OutputArgs;
+use crate::workplace::PlaceArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -161,24 +161,12 @@ pub struct CassandraArgs {
     /// Seconds of the phase after the compaction
     #[arg(long, value_name = "SECONDS")]
     pub after_seconds: Option<u64>,
-    /// Coldstream's library, if it is not beside this program
-    #[arg(long, value_name = "PATH")]
-    pub coldstream_library: Option<PathBuf>,
     /// Where releases of Cassandra are kept [default: coldstream/cassandra in the user's cache]
     #[arg(long, value_name = "DIR")]
     pub releases: Option<PathBuf>,
-    /// Where the nodes live while they are measured; on the filesystem and device in question
-    #[arg(long, default_value = "lab-results/work", value_name = "DIR")]
-    pub work_dir: PathBuf,
-    /// Set the device's readahead for the time of the measurement
-    #[arg(long, value_name = "KIB")]
-    pub read_ahead_kb: Option<u64>,
-    /// Keep the data sets for the next time
-    #[arg(long)]
-    pub keep: bool,
-    /// Where the report goes
+    /// Where it is measured, and where the report goes
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub place: PlaceArgs,
 }
 
 /// The figures that the presets leave open, settled.

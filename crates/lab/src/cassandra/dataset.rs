@@ -61,6 +61,43 @@ pub fn settings(arguments: &CassandraArgs) -> Settings {
     }
 }
 
+/// The data set as SSTables that no node has seen; removed when dropped unless kept.
+#[derive(Debug)]
+pub struct Sstables {
+    path: PathBuf,
+    keep: bool,
+    writer: Distribution,
+}
+
+/// What distinguishes the data set of these parameters.
+fn name(arguments: &CassandraArgs) -> String {
+    format!(
+        "{}x{}-chunk{}",
+        arguments.sizes().keys,
+        arguments.value_bytes,
+        arguments.chunk_kib
+    )
+}
+
+impl Sstables {
+    /// Those for these parameters, to be written by `writer` when a table is first asked for.
+    pub fn of(arguments: &CassandraArgs, writer: Distribution, work_dir: &Path) -> Self {
+        Self {
+            path: work_dir.join(format!("sstables-{}", name(arguments))),
+            keep: arguments.place.keep,
+            writer,
+        }
+    }
+}
+
+impl Drop for Sstables {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
 /// A node's directory with the data set in it, complete; removed when dropped unless kept.
 #[derive(Debug)]
 pub struct Template {
@@ -69,46 +106,40 @@ pub struct Template {
 }
 
 impl Template {
-    /// Takes the one for these parameters and this release, making it if it is not there; the
-    /// SSTables are written by `writer`, a release whose format this one can import.
+    /// Takes the one for these parameters and this release, which can import the SSTables, making
+    /// it if it is not there.
     pub fn prepare(
         arguments: &CassandraArgs,
         distribution: &Distribution,
-        writer: &Distribution,
+        sstables: &Sstables,
         work_dir: &Path,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self> {
-        let name = format!(
-            "{}x{}-chunk{}",
-            arguments.sizes().keys,
-            arguments.value_bytes,
-            arguments.chunk_kib
-        );
         let format = match arguments.format {
             Format::Big => "big",
             Format::Bti => "bti",
         };
         let path = work_dir.join(format!(
-            "node-{name}-{format}-{}-{}",
+            "node-{}-{format}-{}-{}",
+            name(arguments),
             arguments.hot.name(),
             distribution.version()
         ));
         let template = Self {
             path,
-            keep: arguments.keep,
+            keep: arguments.place.keep,
         };
         if template.path.join("COMPLETE").exists() {
             return Ok(template);
         }
-        let dataset = work_dir.join(format!("sstables-{name}"));
         for table in tables(arguments) {
-            write_sstables(arguments, writer, &dataset, table, progress)?;
+            write_sstables(arguments, &sstables.writer, &sstables.path, table, progress)?;
         }
         progress(&format!(
             "importing into Cassandra {}",
             distribution.version()
         ));
-        template.import(arguments, distribution, &dataset)?;
+        template.import(arguments, distribution, &sstables.path)?;
         fs::write(template.path.join("COMPLETE"), "")?;
         Ok(template)
     }

@@ -2,27 +2,28 @@
 
 use super::arguments::{CassandraArgs, Distribution, HotPlace, Workload};
 use super::chooser::Chooser;
-use super::dataset::{ADDRESS, BESIDE, COMPACTED, KEYSPACE, Template, settings, table_directory};
+use super::dataset::{
+    ADDRESS, BESIDE, COMPACTED, KEYSPACE, Sstables, Template, settings, table_directory,
+};
 use super::load::{Baton, Load, Plan};
 use super::mode::{Mode, Way};
 use super::tables::Tables;
-use crate::error::{Interrupted, LabError};
+use crate::error::LabError;
 use crate::interrupt;
-use crate::library::{beside_us, canonical};
 use crate::measurement::{Measurement, RunReport};
 use crate::phase::{Event, Phase};
+use crate::preloaded::Libraries;
 use crate::report::{self, CaseDescription, Report};
 use crate::sampler::now_ns;
-use crate::workplace::{Next, Workplace};
+use crate::workplace::Workplace;
 use anyhow::{Context, Result, bail};
 use coldstream_nodes::{Distribution as Release, Launch, Node, Nodetool, Version};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Measures, prints and writes the report.
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 /// See [`LabError`].
 pub fn run(arguments: &CassandraArgs) -> Result<(), LabError> {
     interrupt::watch();
-    measure(arguments)?.publish(&arguments.output)?;
+    measure(arguments)?.publish(&arguments.place.output)?;
     Ok(())
 }
 
@@ -45,8 +46,12 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
     if arguments.modes.is_empty() {
         bail!("nothing to measure: give at least one of --modes");
     }
-    let library = find_library(arguments)?;
-    let mut place = Workplace::open(&arguments.work_dir, arguments.keep, arguments.read_ahead_kb)?;
+    let preloaded = arguments.modes.iter().filter_map(|mode| match &mode.way {
+        Way::Preloaded(preloaded) => Some(preloaded),
+        _ => None,
+    });
+    let libraries = Libraries::find(preloaded, arguments.place.coldstream_library.as_deref())?;
+    let mut place = Workplace::open(&arguments.place)?;
     let prepared = prepare(arguments, &mut place)?;
     let sizes = arguments.sizes();
     let mib = |bytes: u64| bytes >> 20;
@@ -89,15 +94,7 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
         arguments.runs,
         |place, title, mode, turn| {
             let prepared = &prepared[&mode.version];
-            one_run(
-                arguments,
-                place,
-                prepared,
-                library.as_ref(),
-                title,
-                mode,
-                turn,
-            )
+            one_run(arguments, place, prepared, &libraries, title, mode, turn)
         },
     )?;
     Ok(Report {
@@ -123,32 +120,6 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
     })
 }
 
-fn find_library(arguments: &CassandraArgs) -> Result<Option<PathBuf>> {
-    for mode in &arguments.modes {
-        if let Way::Preload(path) = &mode.way
-            && !path.exists()
-        {
-            bail!("mode {mode}: {} does not exist", path.display());
-        }
-    }
-    let wanted = |mode: &Mode| matches!(mode.way, Way::Coldstream(_));
-    if !arguments.modes.iter().any(wanted) {
-        return Ok(None);
-    }
-    let found = arguments
-        .coldstream_library
-        .clone()
-        .or_else(|| beside_us("libcoldstream.so"))
-        .filter(|path| path.exists());
-    let Some(library) = found else {
-        bail!(
-            "libcoldstream.so is not beside this program: build it with `make build`, or name it \
-             with --coldstream-library"
-        );
-    };
-    Ok(Some(canonical(&library)?))
-}
-
 fn prepare(
     arguments: &CassandraArgs,
     place: &mut Workplace,
@@ -167,14 +138,14 @@ fn prepare(
         let obtained = Release::obtain(version, &cache, &mut |text| place.progress.line(text))?;
         releases.insert(version, obtained);
     }
-    let writer = releases[&Version::V4_1].clone();
     let work_dir = place.directory().to_path_buf();
+    let sstables = Sstables::of(arguments, releases[&Version::V4_1].clone(), &work_dir);
     let mut prepared = BTreeMap::new();
     for (version, release) in releases {
         if !arguments.modes.iter().any(|mode| mode.version == version) {
             continue;
         }
-        let template = Template::prepare(arguments, &release, &writer, &work_dir, &mut |text| {
+        let template = Template::prepare(arguments, &release, &sstables, &work_dir, &mut |text| {
             place.progress.line(text);
         })?;
         prepared.insert(version, Prepared { release, template });
@@ -186,7 +157,7 @@ fn one_run(
     arguments: &CassandraArgs,
     place: &mut Workplace,
     prepared: &Prepared,
-    library: Option<&PathBuf>,
+    libraries: &Libraries,
     title: &str,
     mode: &Mode,
     turn: u32,
@@ -204,22 +175,17 @@ fn one_run(
         cgroup_processes: cgroup.as_ref().map(|cgroup| cgroup.processes_file()),
         ..Launch::default()
     };
-    let with = |environment: Vec<String>| {
-        let words = std::iter::once("env".to_owned()).chain(environment);
-        words.map(Into::into).collect()
-    };
-    match (&mode.way, library) {
-        (Way::OwnDirect { reads, writes }, _) => {
-            settings.own_direct_reads = *reads;
-            settings.own_direct_writes = *writes;
+    match &mode.way {
+        Way::OwnDirect(own) => {
+            settings.own_direct_reads = own.reads();
+            settings.own_direct_writes = own.writes();
         }
-        (Way::Coldstream(treatments), Some(library)) => {
-            launch.prefix = with(treatments.environment("cassandra", library, log.path()));
+        Way::Preloaded(preloaded) => {
+            let library = libraries.of(preloaded)?;
+            let prefix = preloaded.prefix(&library, "cassandra", log.path());
+            launch.prefix = prefix.into_iter().map(Into::into).collect();
         }
-        (Way::Preload(path), _) => {
-            launch.prefix = with(vec![format!("LD_PRELOAD={}", canonical(path)?.display())]);
-        }
-        _ => {}
+        Way::Stock | Way::NoReadahead => {}
     }
     let mut node = Node::start(
         &prepared.release,
@@ -275,7 +241,8 @@ fn one_run(
             title,
             cgroup.as_ref(),
             &mut measurement,
-            |wait| next(&events, &baton, wait),
+            &events,
+            || baton.is_over(),
             || {
                 directory.drop_deleted();
                 tables.cached_bytes()
@@ -304,18 +271,6 @@ fn one_run(
 fn kill(process: u32) {
     if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = kill_process(process, Signal::KILL);
-    }
-}
-
-fn next(events: &Receiver<Result<Event>>, baton: &Baton, wait: Duration) -> Result<Next> {
-    if interrupt::is_requested() {
-        return Err(Interrupted.into());
-    }
-    match events.recv_timeout(wait) {
-        Ok(event) => Ok(Next::Event(event?)),
-        Err(RecvTimeoutError::Timeout) if baton.is_over() => Ok(Next::Over),
-        Err(RecvTimeoutError::Timeout) => Ok(Next::Nothing),
-        Err(RecvTimeoutError::Disconnected) => Ok(Next::Over),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What is compared: releases of Cassandra as they are, 6.0's own direct modes, Coldstream, other
 //! preload libraries.
 
-use crate::treatments::Treatments;
+use crate::own_direct::OwnDirect;
+use crate::preloaded::Preloaded;
 use coldstream_nodes::Version;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 /// One way to run a release.
@@ -22,17 +22,11 @@ pub enum Way {
     Stock,
     /// As it is, on a device that does not read ahead.
     NoReadahead,
-    /// With its own direct I/O; from 6.0 on.
-    OwnDirect {
-        /// `compaction_read_disk_access_mode: direct`.
-        reads: bool,
-        /// `background_write_disk_access_mode: direct`.
-        writes: bool,
-    },
-    /// Under Coldstream.
-    Coldstream(Treatments),
-    /// Under another preload library.
-    Preload(PathBuf),
+    /// With its own direct I/O, from 6.0 on: `compaction_read_disk_access_mode` and
+    /// `background_write_disk_access_mode`.
+    OwnDirect(OwnDirect),
+    /// With a preload library.
+    Preloaded(Preloaded),
 }
 
 impl FromStr for Mode {
@@ -51,16 +45,12 @@ impl FromStr for Mode {
         let way = match way {
             "stock" => Way::Stock,
             "no-readahead" => Way::NoReadahead,
-            "direct-reads" | "direct-writes" | "direct-reads-writes" => Way::OwnDirect {
-                reads: way.contains("reads"),
-                writes: way.contains("writes"),
-            },
-            _ => match way.strip_prefix("preload:") {
-                Some(path) if !path.is_empty() => Way::Preload(path.into()),
-                _ => Way::Coldstream(Treatments::from_name(way).ok_or_else(unknown)?),
+            _ => match OwnDirect::from_name(way) {
+                Some(own) => Way::OwnDirect(own),
+                None => Way::Preloaded(Preloaded::from_name(way).ok_or_else(unknown)?),
             },
         };
-        if matches!(way, Way::OwnDirect { .. }) && version < Version::V6_0 {
+        if matches!(way, Way::OwnDirect(_)) && version < Version::V6_0 {
             return Err(format!(
                 "\"{text}\": Cassandra {version} has no direct I/O of its own; 6.0-alpha2 has"
             ));
@@ -74,13 +64,8 @@ impl std::fmt::Display for Mode {
         let way = match &self.way {
             Way::Stock => "stock".into(),
             Way::NoReadahead => "no-readahead".into(),
-            Way::OwnDirect { reads, writes } => match (reads, writes) {
-                (true, true) => "direct-reads-writes".into(),
-                (true, false) => "direct-reads".into(),
-                (false, _) => "direct-writes".into(),
-            },
-            Way::Coldstream(treatments) => treatments.to_string(),
-            Way::Preload(path) => format!("preload:{}", path.display()),
+            Way::OwnDirect(own) => own.name().into(),
+            Way::Preloaded(preloaded) => preloaded.to_string(),
         };
         formatter.pad(&format!("{}/{way}", self.version))
     }

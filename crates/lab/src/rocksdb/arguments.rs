@@ -1,7 +1,7 @@
 //! What `coldstream lab rocksdb` can be asked.
 
 use super::mode::Mode;
-use crate::report::OutputArgs;
+use crate::workplace::PlaceArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -162,27 +162,15 @@ pub struct RocksDbArgs {
     /// RocksDB to load
     #[arg(long, default_value = "librocksdb.so", value_name = "PATH")]
     pub engine_library: String,
-    /// Coldstream's library, if it is not beside this program
-    #[arg(long, value_name = "PATH")]
-    pub coldstream_library: Option<PathBuf>,
     /// The load driver, if it is not beside this program
     #[arg(long, value_name = "PATH")]
     pub driver: Option<PathBuf>,
-    /// Where the database lives while it is measured; on the filesystem and device in question
-    #[arg(long, default_value = "lab-results/work", value_name = "DIR")]
-    pub work_dir: PathBuf,
-    /// Set the device's readahead for the time of the measurement
-    #[arg(long, value_name = "KIB")]
-    pub read_ahead_kb: Option<u64>,
     /// Compare the whole database with what was written, after every run
     #[arg(long)]
     pub verify: bool,
-    /// Keep the data set for the next time
-    #[arg(long)]
-    pub keep: bool,
-    /// Where the report goes
+    /// Where it is measured, and where the report goes
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub place: PlaceArgs,
 }
 
 /// The figures that the presets leave open, settled.

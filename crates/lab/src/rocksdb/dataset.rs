@@ -43,7 +43,7 @@ impl Dataset {
         }
         Ok(Self {
             path,
-            keep: arguments.keep,
+            keep: arguments.place.keep,
         })
     }
 

@@ -7,16 +7,15 @@ use super::mode::Mode;
 use crate::cgroup::Cgroup;
 use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
-use crate::library::{beside_us, canonical};
 use crate::phase::{Event, Phase};
-use crate::workplace::Next;
+use crate::preloaded::{Libraries, beside_us};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 /// Exit code with which the driver says that a value was wrong.
@@ -76,7 +75,7 @@ pub fn base_options(arguments: &RocksDbArgs) -> String {
 pub struct Driver {
     executable: PathBuf,
     engine_library: String,
-    coldstream_library: Option<PathBuf>,
+    libraries: Libraries,
 }
 
 /// What a run needs to know beside the arguments.
@@ -110,35 +109,15 @@ impl Driver {
                      it with `make build`, or name it with --driver"
                 )
             })?;
-        let coldstream_library = arguments
-            .coldstream_library
-            .clone()
-            .or_else(|| beside_us("libcoldstream.so"));
-        let needed = arguments
-            .modes
-            .iter()
-            .any(|mode| matches!(mode, Mode::Coldstream(_)));
-        if needed
-            && !coldstream_library
-                .as_ref()
-                .is_some_and(|path| path.exists())
-        {
-            bail!(
-                "libcoldstream.so is not beside this program: build it with `make build`, or name \
-                 it with --coldstream-library"
-            );
-        }
-        for mode in &arguments.modes {
-            if let Mode::Preload(path) = mode
-                && !path.exists()
-            {
-                bail!("mode {mode}: {} does not exist", path.display());
-            }
-        }
+        let preloaded = arguments.modes.iter().filter_map(|mode| match mode {
+            Mode::Preloaded(preloaded) => Some(preloaded),
+            _ => None,
+        });
+        let libraries = Libraries::find(preloaded, arguments.place.coldstream_library.as_deref())?;
         Ok(Self {
             executable,
             engine_library: arguments.engine_library.clone(),
-            coldstream_library,
+            libraries,
         })
     }
 
@@ -180,20 +159,9 @@ impl Driver {
             .arg("if [ -n \"$0\" ]; then echo $$ > \"$0\" || exit 3; fi; exec \"$@\"")
             .arg(cgroup.map(Cgroup::processes_file).unwrap_or_default());
         // Only the driver gets the library, not the shell.
-        match (setup.mode, &self.coldstream_library) {
-            (Mode::Coldstream(treatments), Some(library)) => {
-                let library = canonical(library)?;
-                command
-                    .arg("env")
-                    .args(treatments.environment("rocksdb", &library, setup.log));
-            }
-            (Mode::Preload(path), _) => {
-                let library = canonical(path)?;
-                command
-                    .arg("env")
-                    .arg(format!("LD_PRELOAD={}", library.display()));
-            }
-            _ => {}
+        if let Mode::Preloaded(preloaded) = setup.mode {
+            let library = self.libraries.of(preloaded)?;
+            command.args(preloaded.prefix(&library, "rocksdb", setup.log));
         }
         let numbers: [(&str, f64); 13] = [
             ("--keys", sizes.keys as f64),
@@ -291,18 +259,6 @@ impl Running {
             return Err(WrongValue(said).into());
         }
         bail!("the load driver ended with {status}: {said}")
-    }
-
-    /// The next event; `None` when the output has ended.
-    pub fn next(&self, events: &Receiver<Result<Event>>, wait: Duration) -> Result<Next> {
-        if interrupt::is_requested() {
-            return Err(Interrupted.into());
-        }
-        match events.recv_timeout(wait) {
-            Ok(event) => Ok(Next::Event(event?)),
-            Err(RecvTimeoutError::Timeout) => Ok(Next::Nothing),
-            Err(RecvTimeoutError::Disconnected) => Ok(Next::Over),
-        }
     }
 }
 

@@ -24,7 +24,7 @@ const HIT_NS_MAX: u64 = 40_000;
 /// See [`LabError`].
 pub fn run(arguments: &RocksDbArgs) -> Result<(), LabError> {
     interrupt::watch();
-    measure(arguments)?.publish(&arguments.output)?;
+    measure(arguments)?.publish(&arguments.place.output)?;
     Ok(())
 }
 
@@ -33,7 +33,7 @@ fn measure(arguments: &RocksDbArgs) -> Result<Report> {
         bail!("nothing to measure: give at least one of --modes and of --cases");
     }
     let driver = Driver::find(arguments)?;
-    let mut place = Workplace::open(&arguments.work_dir, arguments.keep, arguments.read_ahead_kb)?;
+    let mut place = Workplace::open(&arguments.place)?;
     let work_dir = place.directory().to_path_buf();
     let dataset = Dataset::prepare(arguments, &driver, &work_dir, &mut |text| {
         place.progress.line(text);
@@ -144,7 +144,8 @@ impl Lab<'_> {
             title,
             cgroup.as_ref(),
             &mut measurement,
-            |wait| running.next(&events, wait),
+            &events,
+            || false,
             || {
                 database.drop_deleted();
                 (0, 0)

@@ -1,7 +1,7 @@
 //! What is compared: the engine as it is, its own switches, Coldstream, other preload libraries.
 
-use crate::treatments::Treatments;
-use std::path::PathBuf;
+use crate::own_direct::OwnDirect;
+use crate::preloaded::Preloaded;
 use std::str::FromStr;
 
 /// One way to run the engine.
@@ -9,17 +9,11 @@ use std::str::FromStr;
 pub enum Mode {
     /// The engine as it is.
     Buffered,
-    /// The engine's own direct I/O.
-    OwnDirect {
-        /// `use_direct_io_for_compaction_reads`.
-        reads: bool,
-        /// `use_direct_io_for_flush_and_compaction`.
-        writes: bool,
-    },
-    /// Coldstream.
-    Coldstream(Treatments),
-    /// Another preload library.
-    Preload(PathBuf),
+    /// The engine's own direct I/O: `use_direct_io_for_compaction_reads` and
+    /// `use_direct_io_for_flush_and_compaction`.
+    OwnDirect(OwnDirect),
+    /// With a preload library.
+    Preloaded(Preloaded),
 }
 
 impl FromStr for Mode {
@@ -33,25 +27,12 @@ impl FromStr for Mode {
                  dontcache, window or buffered) or preload:PATH"
             )
         };
-        Ok(match text {
-            "buffered" => Mode::Buffered,
-            "direct-writes" => Mode::OwnDirect {
-                reads: false,
-                writes: true,
-            },
-            "direct-reads" => Mode::OwnDirect {
-                reads: true,
-                writes: false,
-            },
-            "direct-reads-writes" => Mode::OwnDirect {
-                reads: true,
-                writes: true,
-            },
-            _ => match text.strip_prefix("preload:") {
-                Some(path) if !path.is_empty() => Mode::Preload(path.into()),
-                _ => Mode::Coldstream(Treatments::from_name(text).ok_or_else(unknown)?),
-            },
-        })
+        if text == "buffered" {
+            return Ok(Mode::Buffered);
+        }
+        let own = OwnDirect::from_name(text).map(Mode::OwnDirect);
+        own.or_else(|| Preloaded::from_name(text).map(Mode::Preloaded))
+            .ok_or_else(unknown)
     }
 }
 
@@ -59,13 +40,8 @@ impl std::fmt::Display for Mode {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Mode::Buffered => formatter.pad("buffered"),
-            Mode::OwnDirect { reads, writes } => formatter.pad(match (reads, writes) {
-                (true, true) => "direct-reads-writes",
-                (true, false) => "direct-reads",
-                (false, _) => "direct-writes",
-            }),
-            Mode::Coldstream(treatments) => treatments.fmt(formatter),
-            Mode::Preload(path) => formatter.pad(&format!("preload:{}", path.display())),
+            Mode::OwnDirect(own) => formatter.pad(own.name()),
+            Mode::Preloaded(preloaded) => preloaded.fmt(formatter),
         }
     }
 }
@@ -73,14 +49,14 @@ impl std::fmt::Display for Mode {
 impl Mode {
     /// The engine's options that this mode sets.
     pub fn engine_options(&self) -> String {
-        let Mode::OwnDirect { reads, writes } = self else {
+        let Mode::OwnDirect(own) = self else {
             return String::new();
         };
         let mut options = String::new();
-        if *reads {
+        if own.reads() {
             options.push_str(";use_direct_io_for_compaction_reads=true");
         }
-        if *writes {
+        if own.writes() {
             options.push_str(";use_direct_io_for_flush_and_compaction=true");
         }
         options

@@ -1,0 +1,100 @@
+//! A preload library as a mode: Coldstream, or any other one.
+
+use crate::treatments::Treatments;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is loaded into the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preloaded {
+    /// Coldstream.
+    Coldstream(Treatments),
+    /// Another library.
+    Other(PathBuf),
+}
+
+impl Preloaded {
+    /// `coldstream…` or `preload:PATH`.
+    pub fn from_name(text: &str) -> Option<Self> {
+        match text.strip_prefix("preload:") {
+            Some(path) => (!path.is_empty()).then(|| Preloaded::Other(path.into())),
+            None => Treatments::from_name(text).map(Preloaded::Coldstream),
+        }
+    }
+
+    /// The command that the database's own command line follows: it sets the environment.
+    pub fn prefix(&self, library: &Path, profile: &str, log: &Path) -> Vec<String> {
+        let mut words = vec!["env".into(), format!("LD_PRELOAD={}", library.display())];
+        if let Preloaded::Coldstream(treatments) = self {
+            words.extend(treatments.environment(profile, log));
+        }
+        words
+    }
+}
+
+impl std::fmt::Display for Preloaded {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Preloaded::Coldstream(treatments) => treatments.fmt(formatter),
+            Preloaded::Other(path) => formatter.pad(&format!("preload:{}", path.display())),
+        }
+    }
+}
+
+/// Where the libraries of all modes are.
+#[derive(Debug)]
+pub struct Libraries {
+    coldstream: Option<PathBuf>,
+}
+
+impl Libraries {
+    /// Finds Coldstream's, where it was named or beside this program, and looks whether the others
+    /// are there: before anything is measured.
+    pub fn find<'a>(
+        modes: impl Iterator<Item = &'a Preloaded>,
+        named: Option<&Path>,
+    ) -> Result<Self> {
+        let mut libraries = Self { coldstream: None };
+        for mode in modes {
+            match mode {
+                Preloaded::Other(path) if !path.exists() => {
+                    bail!("mode {mode}: {} does not exist", path.display());
+                }
+                Preloaded::Other(_) => {}
+                Preloaded::Coldstream(_) => {
+                    let found = named.map(Path::to_path_buf);
+                    let found = found.or_else(|| beside_us("libcoldstream.so"));
+                    libraries.coldstream = found.filter(|path| path.exists());
+                    if libraries.coldstream.is_none() {
+                        bail!(
+                            "libcoldstream.so is not beside this program: build it with `make \
+                             build`, or name it with --coldstream-library"
+                        );
+                    }
+                }
+            }
+        }
+        Ok(libraries)
+    }
+
+    /// The library of a mode, by a path that holds in whatever directory the database starts.
+    pub fn of<'a>(&'a self, mode: &'a Preloaded) -> Result<PathBuf> {
+        let path = match mode {
+            Preloaded::Coldstream(_) => self.coldstream.as_deref().context("not looked for")?,
+            Preloaded::Other(path) => path,
+        };
+        fs::canonicalize(path).with_context(|| path.display().to_string())
+    }
+}
+
+/// Finds `name` beside this executable, or a directory above it.
+pub fn beside_us(name: &str) -> Option<PathBuf> {
+    let executable = std::env::current_exe().ok()?;
+    executable
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join(name))
+        .find(|path| path.exists())
+}
