@@ -5,6 +5,7 @@
 
 mod bytes;
 mod config;
+pub mod heat;
 mod kind;
 mod role;
 mod treatment;

@@ -1,8 +1,9 @@
 //! Read-only index readers: which key lives at which offset of an SSTable.
 //!
 //! The handover needs nothing else of a table: hot pages of an input become keys by the input's
-//! index, and keys become pages of the output by the output's. No data block is ever read for it,
-//! and no table is ever written. A table that a reader does not know for certain is declined
+//! index, and keys become pages of the output by the output's. Nothing of a table is read for it but
+//! its index and, where a hot block's keys lie far apart in the output, that block; no table is ever
+//! written. A table that a reader does not know for certain is declined
 //! ([`Error::Unsupported`]), a damaged one is [`Error::Malformed`]; neither is guessed at.
 
 #![forbid(unsafe_code)]

@@ -20,9 +20,12 @@ pub(super) struct Entries<'a, R> {
 }
 
 impl<'a, R: ReadAt> Entries<'a, R> {
-    pub(super) fn new(index: &'a R) -> Result<Self> {
+    /// Entries from the one that begins at `offset` of the index.
+    pub(super) fn from(index: &'a R, offset: u64) -> Result<Self> {
+        let mut reader = ForwardReader::new(index, index.size()?, PIECE);
+        reader.seek(offset)?;
         Ok(Self {
-            index: ForwardReader::new(index, index.size()?, PIECE),
+            index: reader,
             partition_key: Vec::new(),
         })
     }

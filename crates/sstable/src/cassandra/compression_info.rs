@@ -118,6 +118,12 @@ impl<R: ReadAt> ChunkMap<R> {
         self.uncompressed_length
     }
 
+    /// Bytes of a chunk before compression; `None` without compression.
+    #[must_use]
+    pub fn chunk_length(&self) -> Option<u64> {
+        self.chunks.as_ref().map(|chunks| chunks.length)
+    }
+
     /// Starts looking positions up.
     #[must_use]
     pub fn cursor(&self) -> ChunkCursor<'_, R> {

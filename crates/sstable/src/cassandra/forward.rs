@@ -4,6 +4,9 @@ use std::io;
 
 use crate::{Error, ReadAt, Result};
 
+/// What is said of a file that ends within what is being read.
+pub(super) const ENDS_EARLY: &str = "the file ends too early";
+
 /// A buffered reader that is meant to move forwards. Moving back is possible, and reads again.
 pub(super) struct ForwardReader<'a, R> {
     source: &'a R,
@@ -150,7 +153,7 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
 
     fn ends_early(&self) -> Error {
         Error::Malformed {
-            what: "the file ends too early",
+            what: ENDS_EARLY,
             offset: self.end,
         }
     }

@@ -16,14 +16,14 @@
 //! Keys of both formats have one form, [`Key`], hence a partition of a BIG table can be looked for
 //! in a BTI table and the other way round.
 //!
-//! Only finished tables are read. While Cassandra writes a table, even while it opens it early for
+//! [`Table`] reads finished tables only. While Cassandra writes a table, even while it opens it early for
 //! its own readers, there is no `Statistics.db` yet (`SortedTableWriter.java` finishes the index,
 //! then `Data.db` with its `CompressionInfo.db`, then `Statistics.db`, then `TOC.txt`), so that
 //! [`Table::open`] fails with [`std::io::ErrorKind::NotFound`]. An index that ends within an entry
 //! is [`Error::Malformed`](crate::Error::Malformed) there; the partitions before the last whole
 //! entry, whose own end is not known, have been given by then. Of an `Index.db` that was cut
 //! exactly between two entries nothing tells that it is incomplete: its last partition appears to
-//! reach to the end of the data.
+//! reach to the end of the data. What has been written of it [`GrowingIndex`] reads.
 
 mod big;
 mod bti;
@@ -31,6 +31,7 @@ mod byte_comparable;
 mod compression_info;
 mod descriptor;
 mod forward;
+mod growing;
 mod key;
 mod pages;
 mod partitions;
@@ -41,6 +42,7 @@ mod trie;
 
 pub use compression_info::{ChunkCursor, ChunkMap};
 pub use descriptor::{Component, Descriptor, Format};
+pub use growing::{GrowingIndex, Written};
 pub use key::Key;
-pub use partitions::{Partition, Partitions};
+pub use partitions::{Partition, Partitions, Place};
 pub use table::{Components, Table};

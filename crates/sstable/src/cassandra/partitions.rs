@@ -42,7 +42,13 @@ struct Entry {
     key: Key,
     /// `None` after the last entry.
     position: Option<u64>,
+    /// Where it begins in a BIG index.
+    place: Place,
 }
+
+/// A place in the index of a table, to go on from later: 0 is the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(pub(super) u64);
 
 impl<'a, R: ReadAt> Partitions<'a, R> {
     pub(super) fn new(entries: Entries<'a, R>, uncompressed_length: u64) -> Self {
@@ -70,6 +76,15 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
             key: &self.current.key,
             uncompressed: start..self.following.position.unwrap_or(self.uncompressed_length),
         }))
+    }
+
+    /// The place of the partition that is given next; the beginning for a BTI table.
+    ///
+    /// # Errors
+    /// If the index cannot be read or is malformed.
+    pub fn place(&mut self) -> Result<Place> {
+        self.pass_given()?;
+        Ok(self.current.place)
     }
 
     /// Passes over all partitions that end at `position` of the uncompressed data or before it, so
@@ -149,6 +164,9 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
     }
 
     fn read_following(&mut self) -> Result<()> {
+        if let Entries::Big(entries) = &self.entries {
+            self.following.place = Place(entries.offset());
+        }
         let read = match &mut self.entries {
             Entries::Big(entries) => entries.advance(&mut self.following.key),
             Entries::Bti(entries) => entries.advance(&mut self.following.key),

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::bti::Footer;
 use super::compression_info::{ChunkCursor, ChunkMap};
 use super::descriptor::{Component, Descriptor, Format};
-use super::partitions::{Entries, Partitions};
+use super::partitions::{Entries, Partitions, Place};
 use super::statistics::require_murmur3_partitioner;
 use super::{big, bti};
 use crate::{Error, ReadAt, Result};
@@ -116,8 +116,17 @@ impl<R: ReadAt> Table<R> {
     /// # Errors
     /// If the index cannot be read.
     pub fn partitions(&self) -> Result<Partitions<'_, R>> {
+        self.partitions_from(Place::default())
+    }
+
+    /// The partitions from a place on that [`Partitions::place`] told of this very table; those of
+    /// a BTI table always from the first one, since skipping takes no time there.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub fn partitions_from(&self, place: Place) -> Result<Partitions<'_, R>> {
         let entries = match &self.index {
-            Index::Big { index } => Entries::Big(big::Entries::new(index)?),
+            Index::Big { index } => Entries::Big(big::Entries::from(index, place.0)?),
             Index::Bti {
                 partitions,
                 rows,
@@ -131,6 +140,12 @@ impl<R: ReadAt> Table<R> {
     #[must_use]
     pub fn chunks(&self) -> ChunkCursor<'_, R> {
         self.chunks.cursor()
+    }
+
+    /// Bytes of a chunk before compression; `None` if the table is not compressed.
+    #[must_use]
+    pub fn chunk_length(&self) -> Option<u64> {
+        self.chunks.chunk_length()
     }
 
     /// The positions of the uncompressed data, in bytes.

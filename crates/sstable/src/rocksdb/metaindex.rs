@@ -10,6 +10,8 @@ pub(super) struct MetaIndex {
     pub(super) properties: Option<BlockHandle>,
     /// Since `format_version` 6.
     pub(super) index: Option<BlockHandle>,
+    /// Data blocks are compressed with a dictionary.
+    pub(super) dictionary: bool,
 }
 
 impl MetaIndex {
@@ -23,6 +25,7 @@ impl MetaIndex {
                 // The second name is that of the first releases.
                 b"rocksdb.properties" | b"rocksdb.stats" => found.properties = Some(handle),
                 b"rocksdb.index" => found.index = Some(handle),
+                b"rocksdb.compression_dict" => found.dictionary = true,
                 _ => {}
             }
         }

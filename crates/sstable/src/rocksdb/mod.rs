@@ -2,7 +2,7 @@
 //!
 //! [`Table::open`] reads a table from its end to the top of its index; [`Table::blocks`] then gives
 //! each data block's place in the file and the user keys that it may have, reading one block of the
-//! index at a time and never a data block. Every block's checksum is verified, unless the table was
+//! index at a time; [`Table::user_keys`] reads a data block for its keys. Every block's checksum is verified, unless the table was
 //! written without.
 //!
 //! What is read:
@@ -30,6 +30,7 @@ mod blocks;
 mod bytes;
 mod checksum;
 mod compression;
+mod data;
 mod footer;
 mod handle;
 mod index;

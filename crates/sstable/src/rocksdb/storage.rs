@@ -28,6 +28,11 @@ pub(super) struct StoredBlock {
 impl Storage<'_> {
     /// The contents of the block at `handle`, verified and decompressed.
     pub(super) fn read(&self, handle: BlockHandle) -> Result<Block> {
+        Block::parse(self.read_contents(handle)?, handle.offset)
+    }
+
+    /// As [`Self::read`], of a block of whatever kind.
+    pub(super) fn read_contents(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         let stored = self.read_stored(handle)?;
         if !self.is_intact(&stored) {
             return Err(mismatch(handle));
@@ -36,17 +41,16 @@ impl Storage<'_> {
         let contents = self
             .compression
             .decompress(compression_type, stored.into_payload());
-        let contents = contents.map_err(|failure| match failure {
+        contents.map_err(|failure| match failure {
             Failure::Unknown => {
-                Error::Unsupported(format!("compression type {compression_type} of an index"))
+                Error::Unsupported(format!("compression type {compression_type} of a block"))
             }
             Failure::TooLarge => too_large(),
             Failure::Damaged => Error::Malformed {
                 what: "a block does not decompress",
                 offset: handle.offset,
             },
-        })?;
-        Block::parse(contents, handle.offset)
+        })
     }
 
     pub(super) fn read_stored(&self, handle: BlockHandle) -> Result<StoredBlock> {

@@ -35,6 +35,8 @@ pub struct Table<'a> {
     pub(super) index: IndexFormat,
     /// In the order of their keys. An index that is not partitioned is a single one.
     pub(super) partitions: Vec<Partition>,
+    /// Data blocks are compressed with a dictionary, which this reader does not read.
+    pub(super) dictionary: bool,
     format: Format,
     properties: Properties,
 }
@@ -89,6 +91,7 @@ impl<'a> Table<'a> {
                     handle: index,
                     last_key: None,
                 }],
+                dictionary: metaindex.dictionary,
                 format: Format::LevelDb,
                 properties: Properties::default(),
             });
@@ -130,6 +133,7 @@ impl<'a> Table<'a> {
             storage,
             index: format,
             partitions,
+            dictionary: metaindex.dictionary,
             format: Format::RocksDb {
                 format_version: version,
             },

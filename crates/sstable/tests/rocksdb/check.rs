@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::ops::{Bound, Range};
 
-use coldstream_sstable::ReadAt;
+use coldstream_sstable::{Error, ReadAt};
 use coldstream_sstable::rocksdb::{Blocks, DataBlock, Table};
 
 use crate::data_block;
@@ -112,6 +112,8 @@ pub struct Checked {
     pub blocks: usize,
     /// Entries whose block is known from the engine's dump or from the block itself.
     pub keys: usize,
+    /// Keys that the reader itself found in data blocks.
+    pub read_keys: usize,
     pub seeks: usize,
     /// Blocks that really begin with the user key with which the block before ended.
     pub continued: usize,
@@ -122,6 +124,7 @@ impl Checked {
         self.tables += other.tables;
         self.blocks += other.blocks;
         self.keys += other.keys;
+        self.read_keys += other.read_keys;
         self.seeks += other.seeks;
         self.continued += other.continued;
     }
@@ -145,6 +148,7 @@ pub fn check(engine: &EngineTable) -> Checked {
         assert_eq!(properties.data_bytes, Some(dump.data_bytes), "{name}");
     }
     let keys = check_keys(engine, &blocks, dump.as_ref());
+    let read_keys = check_data_blocks(engine, &table, &blocks, &keys);
     let seeks = check_seeks(name, &table, &blocks, &keys);
     let ends = keys
         .windows(2)
@@ -153,6 +157,7 @@ pub fn check(engine: &EngineTable) -> Checked {
         tables: 1,
         blocks: blocks.len(),
         keys: keys.iter().map(Vec::len).sum(),
+        read_keys,
         seeks,
         continued: ends.filter(|pair| !pair[0].is_empty()).count(),
     }
@@ -214,6 +219,37 @@ fn check_keys(engine: &EngineTable, blocks: &[Kept], dump: Option<&Dump>) -> Vec
         }
     }
     keys.unwrap_or_default()
+}
+
+/// The reader finds in data blocks the keys that are there. Returns how many.
+fn check_data_blocks(
+    engine: &EngineTable,
+    table: &Table<'_>,
+    blocks: &[Kept],
+    keys: &[Vec<Vec<u8>>],
+) -> usize {
+    let name = &engine.name;
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for (number, block) in blocks.iter().enumerate() {
+        let mut found = Vec::new();
+        match table.user_keys(block.offset, block.length, |key| found.push(key.to_vec())) {
+            Ok(()) => {}
+            Err(Error::Unsupported(_)) => return 0,
+            Err(error) => panic!("{name}: {error}"),
+        }
+        if let Some(known) = keys.get(number) {
+            let mut known = known.clone();
+            known.dedup();
+            assert_eq!(found, known, "{name}");
+        }
+        all.extend(found);
+    }
+    let count = all.len();
+    all.dedup();
+    if let Some(expected) = &engine.keys {
+        assert!(all == *expected, "{name}: other keys than the engine's");
+    }
+    count
 }
 
 /// Seeks and skips give what reading from the beginning gives.

@@ -93,6 +93,7 @@ fn every_version_and_index_type_of_rocksdb_7() -> Result<(), Error> {
     assert_eq!(versions, (0..=5).collect());
     let checked = check_all(tables);
     assert_eq!(checked.tables, 30);
+    assert!(checked.read_keys >= checked.keys, "{checked:?}");
     assert!(
         checked.blocks > 30 * 80 && checked.keys > 30 * 1800,
         "{checked:?}"

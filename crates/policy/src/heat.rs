@@ -1,0 +1,443 @@
+//! How hot each page of each table is: counted reads of the foreground, which fade.
+//!
+//! A table of groups, each of one cache line: what it is of, when it was last used, and a byte for
+//! each of 56 consecutive pages (224 KiB of a file). That is 292 KiB for each GiB of tables that is
+//! read (0.028 %), and never more than what it was given: the group that has rested longest makes
+//! room for a new one.
+//!
+//! There is no lock. Threads that count in the same group in the same moment may lose one of their
+//! counts, and one that counts while its group is given to other pages may count for those: heat is
+//! an estimate, and nothing else is ever derived from it.
+//!
+//! Time is measured in reads, not in seconds ([`Epochs`]): an epoch has as many reads as there are
+//! pages in memory, and with each one heat halves. So a page stays hot about as long as the page
+//! cache's own lists would keep it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a page that heat is kept of.
+const PAGE_BYTES: u64 = 4096;
+/// Words of a group: a cache line of 64 bytes.
+pub const GROUP_WORDS: usize = 8;
+/// Pages of a group: a byte each, behind the first word.
+const GROUP_PAGES: u64 = (GROUP_WORDS as u64 - 1) * 8;
+/// Groups where those of one place are looked for: neighbours in memory.
+const PROBES: usize = 4;
+
+/// What one read adds. Fading halves it four times before nothing is left.
+pub const TOUCH: u8 = 16;
+/// The most that is counted: fifteen reads in one epoch.
+const HEAT_MAX: u8 = 0xFE;
+/// A page that was warmed and not read since.
+const WARMED: u8 = 1;
+
+/// Counts reads into epochs. All-zero memory is a valid one, before its first epoch.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Epochs {
+    reads: AtomicU64,
+}
+
+impl Epochs {
+    /// So many reads were made. Meant to be called once for many reads.
+    pub fn note_reads(&self, reads: u64) {
+        self.reads.fetch_add(reads, Ordering::Relaxed);
+    }
+
+    /// The present epoch, if each has `reads` reads.
+    pub fn now(&self, reads: u64) -> u16 {
+        (self.reads.load(Ordering::Relaxed) / reads.max(1)) as u16
+    }
+}
+
+/// What is to be known of a page that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// Nothing.
+    Plain,
+    /// It is the first read since the page was warmed.
+    FirstSinceWarmed,
+}
+
+/// The sketch, over memory that the caller has; all zeros is an empty one. May be used by any
+/// number of threads at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Heat<'m> {
+    words: &'m [AtomicU64],
+    groups: usize,
+}
+
+/// A group's first word: what it is of in the upper 48 bits, its last epoch in the lower 16.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Head(u64);
+
+impl Head {
+    fn new(tag: u64, epoch: u16) -> Self {
+        Self(tag << 16 | u64::from(epoch))
+    }
+
+    fn tag(self) -> u64 {
+        self.0 >> 16
+    }
+
+    /// Epochs since it was last used.
+    fn age(self, now: u16) -> u16 {
+        now.wrapping_sub(self.0 as u16)
+    }
+}
+
+impl<'m> Heat<'m> {
+    /// A sketch of as many groups as fit, a power of two; `None` if not even a few do.
+    pub fn new(words: &'m [AtomicU64]) -> Option<Self> {
+        let groups = words.len() / GROUP_WORDS;
+        let groups = (groups + 1).next_power_of_two() / 2;
+        (groups >= PROBES).then_some(Self { words, groups })
+    }
+
+    /// The foreground read `length_bytes` from `offset` of `file`, a number that no other file has.
+    /// Counted are the page in which the read begins, and those that it covers wholly: a block of
+    /// a table that ends somewhere in a page does not make the next block, which begins there, hot.
+    #[inline]
+    pub fn touch(&self, file: u64, offset: u64, length_bytes: u64, now: u16) -> Touched {
+        let first = offset / PAGE_BYTES;
+        let behind = (offset.saturating_add(length_bytes) / PAGE_BYTES).max(first + 1);
+        if behind == first + 1 {
+            return self.touch_page(file, first, now);
+        }
+        let mut touched = Touched::Plain;
+        for page in first..behind {
+            if self.touch_page(file, page, now) == Touched::FirstSinceWarmed {
+                touched = Touched::FirstSinceWarmed;
+            }
+        }
+        touched
+    }
+
+    #[inline]
+    fn touch_page(&self, file: u64, page: u64, now: u16) -> Touched {
+        let (tag, place) = self.locate(file, page / GROUP_PAGES);
+        let group = match self.find(tag, place) {
+            Some(group) => group,
+            None => self.claim(tag, place, now),
+        };
+        self.refresh(group, tag, now);
+        let Some((word, shift)) = self.byte(group, page) else {
+            return Touched::Plain;
+        };
+        let before = word.load(Ordering::Relaxed);
+        let byte = (before >> shift) as u8;
+        let heat = (byte & HEAT_MAX).saturating_add(TOUCH) & HEAT_MAX;
+        word.store(with_byte(before, shift, heat), Ordering::Relaxed);
+        if byte & WARMED == 0 {
+            Touched::Plain
+        } else {
+            Touched::FirstSinceWarmed
+        }
+    }
+
+    /// The heat of the page with the byte at `offset`: 0 is cold.
+    pub fn of(&self, file: u64, offset: u64, now: u16) -> u8 {
+        let page = offset / PAGE_BYTES;
+        let (tag, place) = self.locate(file, page / GROUP_PAGES);
+        let Some(group) = self.find(tag, place) else {
+            return 0;
+        };
+        let age = self.head(group).age(now);
+        self.byte(group, page).map_or(0, |(word, shift)| {
+            let byte = (faded(word.load(Ordering::Relaxed), age) >> shift) as u8;
+            byte & HEAT_MAX
+        })
+    }
+
+    /// Whether any page of the first `length_bytes` of `file` is at least so hot.
+    pub fn any(&self, file: u64, length_bytes: u64, least: u8, now: u16) -> bool {
+        let groups = length_bytes.div_ceil(PAGE_BYTES).div_ceil(GROUP_PAGES);
+        (0..groups).any(|number| {
+            let (tag, place) = self.locate(file, number);
+            self.find(tag, place).is_some_and(|group| {
+                let age = self.head(group).age(now);
+                self.bytes(group).any(|word| {
+                    let word = faded(word.load(Ordering::Relaxed), age);
+                    word.to_ne_bytes().iter().any(|byte| byte & HEAT_MAX >= least)
+                })
+            })
+        })
+    }
+
+    /// The page with the byte at `offset` has this heat now, and was `warmed`.
+    pub fn put(&self, file: u64, offset: u64, heat: u8, warmed: bool, now: u16) {
+        let page = offset / PAGE_BYTES;
+        let (tag, place) = self.locate(file, page / GROUP_PAGES);
+        let group = match self.find(tag, place) {
+            Some(group) => group,
+            None => self.claim(tag, place, now),
+        };
+        self.refresh(group, tag, now);
+        if let Some((word, shift)) = self.byte(group, page) {
+            let byte = heat & HEAT_MAX | if warmed { WARMED } else { 0 };
+            let before = word.load(Ordering::Relaxed);
+            word.store(with_byte(before, shift, byte), Ordering::Relaxed);
+        }
+    }
+
+    /// What was known of these bytes of `file` is over: they are others now.
+    pub fn forget(&self, file: u64, bytes: Range<u64>) {
+        let pages = bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES);
+        let mut page = pages.start;
+        while page < pages.end {
+            let number = page / GROUP_PAGES;
+            let next = ((number + 1) * GROUP_PAGES).min(pages.end);
+            let (tag, place) = self.locate(file, number);
+            if let Some(group) = self.find(tag, place) {
+                for page in page..next {
+                    if let Some((word, shift)) = self.byte(group, page) {
+                        let before = word.load(Ordering::Relaxed);
+                        word.store(with_byte(before, shift, 0), Ordering::Relaxed);
+                    }
+                }
+            }
+            page = next;
+        }
+    }
+
+    /// What tells a group from others, never 0, and the first of its possible places.
+    #[inline]
+    fn locate(&self, file: u64, number: u64) -> (u64, usize) {
+        // The finaliser of MurmurHash3: every bit of the input moves every bit of the result.
+        let mut hash = file ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        hash = (hash ^ hash >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        hash = (hash ^ hash >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+        let place = (hash as usize & (self.groups - 1)) & !(PROBES - 1);
+        ((hash >> 16).max(1), place)
+    }
+
+    #[inline]
+    fn head_word(&self, group: usize) -> Option<&AtomicU64> {
+        self.words.get(group * GROUP_WORDS)
+    }
+
+    #[inline]
+    fn head(&self, group: usize) -> Head {
+        Head(
+            self.head_word(group)
+                .map_or(0, |word| word.load(Ordering::Relaxed)),
+        )
+    }
+
+    #[inline]
+    fn find(&self, tag: u64, place: usize) -> Option<usize> {
+        (place..place + PROBES).find(|&group| self.head(group).tag() == tag)
+    }
+
+    fn bytes(&self, group: usize) -> impl Iterator<Item = &AtomicU64> {
+        let words = self
+            .words
+            .get(group * GROUP_WORDS + 1..(group + 1) * GROUP_WORDS);
+        words.unwrap_or_default().iter()
+    }
+
+    /// The word with a page's byte, and how far up the byte is in it.
+    #[inline]
+    fn byte(&self, group: usize, page: u64) -> Option<(&AtomicU64, u32)> {
+        let inside = (page % GROUP_PAGES) as usize;
+        let word = self.words.get(group * GROUP_WORDS + 1 + inside / 8)?;
+        Some((word, (inside % 8) as u32 * 8))
+    }
+
+    /// Gives the place that has rested longest to a group that has none.
+    #[cold]
+    fn claim(&self, tag: u64, place: usize, now: u16) -> usize {
+        let rested = |group: &usize| {
+            let head = self.head(*group);
+            // An empty one before all others.
+            (head.tag() == 0, head.age(now))
+        };
+        let group = (place..place + PROBES).max_by_key(rested).unwrap_or(place);
+        if let Some(head) = self.head_word(group) {
+            for word in self.bytes(group) {
+                word.store(0, Ordering::Relaxed);
+            }
+            head.store(Head::new(tag, now).0, Ordering::Relaxed);
+        }
+        group
+    }
+
+    /// Lets a group's heat fade to the present epoch.
+    #[inline]
+    fn refresh(&self, group: usize, tag: u64, now: u16) {
+        let head = self.head(group);
+        let age = head.age(now);
+        if age != 0 {
+            self.fade(group, head, tag, now);
+        }
+    }
+
+    #[cold]
+    fn fade(&self, group: usize, head: Head, tag: u64, now: u16) {
+        let Some(word) = self.head_word(group) else {
+            return;
+        };
+        let fresh = Head::new(tag, now);
+        // Only one thread lets it fade.
+        let won = word.compare_exchange(head.0, fresh.0, Ordering::Relaxed, Ordering::Relaxed);
+        if won.is_ok() {
+            for word in self.bytes(group) {
+                let before = word.load(Ordering::Relaxed);
+                word.store(faded(before, head.age(now)), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Eight pages' bytes, so many epochs later: each one's heat is halved as often, its mark stays.
+fn faded(word: u64, epochs: u16) -> u64 {
+    const MARKS: u64 = 0x0101_0101_0101_0101;
+    const HALVED: u64 = 0x7E7E_7E7E_7E7E_7E7E;
+    let mut word = word;
+    for _ in 0..epochs.min(8) {
+        word = word >> 1 & HALVED | word & MARKS;
+    }
+    word
+}
+
+fn with_byte(word: u64, shift: u32, byte: u8) -> u64 {
+    word & !(0xFF << shift) | u64::from(byte) << shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn memory(groups: usize) -> Vec<AtomicU64> {
+        (0..groups * GROUP_WORDS).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn a_read_heats_the_page_it_begins_in_and_those_it_covers() {
+        let memory = memory(64);
+        let heat = Heat::new(&memory).unwrap();
+        heat.touch(7, 4096 + 100, 4101, 0);
+        assert_eq!([0, 1, 2].map(|page| heat.of(7, page * 4096, 0)), [0, TOUCH, 0]);
+        heat.touch(7, 3 * 4096, 3 * 4096 + 1, 0);
+        let pages = [2, 3, 4, 5, 6].map(|page| heat.of(7, page * 4096, 0));
+        assert_eq!(pages, [0, TOUCH, TOUCH, TOUCH, 0]);
+        assert_eq!(heat.of(8, 4096, 0), 0, "another file");
+        heat.touch(7, u64::MAX - 10, 100, 0);
+    }
+
+    #[test]
+    fn heat_halves_with_each_epoch_and_has_a_top() {
+        let memory = memory(64);
+        let heat = Heat::new(&memory).unwrap();
+        for _ in 0..100 {
+            heat.touch(1, 0, 1, 65_535);
+        }
+        assert_eq!(heat.of(1, 0, 65_535), HEAT_MAX);
+        assert_eq!(heat.of(1, 0, 0), HEAT_MAX / 2 & HEAT_MAX, "epochs wrap");
+        heat.touch(1, 4096, 1, 1);
+        assert_eq!(heat.of(1, 0, 1), 62);
+        assert_eq!(heat.of(1, 4096, 1), TOUCH);
+        assert_eq!(heat.of(1, 0, 9), 0);
+        assert!(heat.any(1, 8192, TOUCH, 1) && !heat.any(1, 8192, TOUCH, 4));
+    }
+
+    #[test]
+    fn the_first_read_since_a_page_was_warmed_is_told() {
+        let memory = memory(64);
+        let heat = Heat::new(&memory).unwrap();
+        heat.put(1, 8192, 40, true, 3);
+        assert_eq!(heat.of(1, 8192, 5), 10);
+        assert_eq!(heat.touch(1, 8192, 1, 5), Touched::FirstSinceWarmed);
+        assert_eq!(heat.touch(1, 8192, 1, 5), Touched::Plain);
+        assert_eq!(heat.of(1, 8192, 5), 10 + 2 * TOUCH);
+        heat.forget(1, 8192..8193);
+        assert_eq!(heat.of(1, 8192, 5), 0);
+    }
+
+    #[test]
+    fn no_memory_is_no_sketch() {
+        let words = memory(3);
+        assert!(Heat::new(&words).is_none());
+        assert_eq!(Heat::new(&memory(7)).unwrap().groups, 4);
+    }
+
+    #[test]
+    fn a_full_table_keeps_what_was_used_last() {
+        let memory = memory(16);
+        let heat = Heat::new(&memory).unwrap();
+        for number in 0..1000 {
+            heat.touch(1, number * GROUP_PAGES * PAGE_BYTES, 1, 0);
+        }
+        heat.touch(2, 0, 1, 1);
+        for number in 0..1000 {
+            heat.touch(3, number * GROUP_PAGES * PAGE_BYTES, 1, 1);
+            heat.touch(2, 0, 1, 1);
+        }
+        assert!(heat.of(2, 0, 1) >= TOUCH);
+    }
+
+    #[test]
+    fn threads_lose_next_to_nothing() {
+        let memory = memory(1024);
+        let heat = Heat::new(&memory).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for page in 0..4000 {
+                        heat.touch(thread, page * PAGE_BYTES, 1, 0);
+                    }
+                });
+            }
+        });
+        let counted = (0..4)
+            .flat_map(|thread| (0..4000).map(move |page| (thread, page)))
+            .filter(|(thread, page)| heat.of(*thread, page * PAGE_BYTES, 0) > 0)
+            .count();
+        assert!(counted > 15_900, "{counted} of 16,000");
+    }
+
+    proptest! {
+        /// With room enough it is exact.
+        #[test]
+        fn as_a_model_that_counts(
+            operations in proptest::collection::vec((0_u64..3, 0_u64..300, 0_u8..8), 1..400),
+        ) {
+            let memory = memory(512);
+            let heat = Heat::new(&memory).unwrap();
+            let mut model: HashMap<(u64, u64), u8> = HashMap::new();
+            let mut now = 0_u16;
+            for (file, page, action) in operations {
+                match action {
+                    0 => {
+                        now += 1;
+                        for heat in model.values_mut() {
+                            *heat = *heat / 2 & HEAT_MAX;
+                        }
+                    }
+                    1 => {
+                        heat.forget(file, page * PAGE_BYTES..(page + 70) * PAGE_BYTES);
+                        model.retain(|(of, at), _| *of != file || !(page..page + 70).contains(at));
+                    }
+                    2 => {
+                        heat.put(file, page * PAGE_BYTES, 99, false, now);
+                        model.insert((file, page), 98);
+                    }
+                    _ => {
+                        heat.touch(file, page * PAGE_BYTES + 5, 4096, now);
+                        let known = model.entry((file, page)).or_default();
+                        *known = known.saturating_add(TOUCH) & HEAT_MAX;
+                    }
+                }
+            }
+            for file in 0..3 {
+                for page in 0..400 {
+                    let known = model.get(&(file, page)).copied().unwrap_or(0);
+                    prop_assert_eq!(heat.of(file, page * PAGE_BYTES, now), known);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The user keys in a data block.
+//!
+//! `table/block_based/data_block_footer.cc` and `data_block_hash_index.h` of RocksDB: a block may
+//! have a hash index between its restart points and its last number, which then has its highest bit
+//! set: a byte for each bucket, and the number of buckets in two bytes.
+
+use super::block::{Block, Position, ValueLength};
+use super::bytes::Bytes;
+use super::handle::{BlockHandle, TRAILER_BYTES};
+use super::table::Table;
+use crate::{Error, Result};
+
+/// The block has a hash index.
+const HASH_INDEX: u32 = 1 << 31;
+/// Sequence number and type, behind every user key.
+const INTERNAL_BYTES: usize = 8;
+
+impl Table<'_> {
+    /// Calls `visit` with each user key of the data block at `offset`, of `length` bytes with its
+    /// trailer (as [`DataBlock`](super::DataBlock) tells them), in their order; once with a key that
+    /// is there in several versions. Reads the block.
+    ///
+    /// # Errors
+    /// Those of reading it; [`Error::Unsupported`] for features of a data block that this reader
+    /// does not know: values that are kept apart from their keys, compression by a dictionary.
+    pub fn user_keys(&self, offset: u64, length: u64, mut visit: impl FnMut(&[u8])) -> Result<()> {
+        let malformed = |what| Error::Malformed { what, offset };
+        if self.dictionary {
+            return Err(Error::Unsupported("a compression dictionary".into()));
+        }
+        let size = length
+            .checked_sub(TRAILER_BYTES)
+            .ok_or(malformed("a data block without a trailer"))?;
+        let contents = self.storage.read_contents(BlockHandle { offset, size })?;
+        let block = Block::parse(without_hash_index(contents, offset)?, offset)?;
+        let mut position = Position::default();
+        let mut last: Option<Vec<u8>> = None;
+        let decode = |value: &mut Bytes<'_>, _| Some(value.rest().len());
+        while block
+            .step(&mut position, ValueLength::Stated, decode)?
+            .is_some()
+        {
+            let key = position.key();
+            let user_key = key
+                .len()
+                .checked_sub(INTERNAL_BYTES)
+                .and_then(|length| key.get(..length))
+                .ok_or(malformed("a key without a sequence number"))?;
+            if last.as_deref() != Some(user_key) {
+                visit(user_key);
+                user_key.clone_into(last.get_or_insert_default());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a hash index out of a block.
+fn without_hash_index(mut contents: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
+    let Some(packed_at) = contents.len().checked_sub(4) else {
+        return Ok(contents);
+    };
+    let packed = Bytes::from(&contents, packed_at)
+        .fixed32()
+        .unwrap_or_default();
+    if packed & HASH_INDEX == 0 {
+        return Ok(contents);
+    }
+    let index_at = packed_at.checked_sub(2).and_then(|count_at| {
+        let count = contents.get(count_at..packed_at)?;
+        let buckets = u16::from_le_bytes(count.try_into().ok()?);
+        count_at.checked_sub(usize::from(buckets))
+    });
+    let index_at = index_at.ok_or(Error::Malformed {
+        what: "a hash index that does not fit its block",
+        offset,
+    })?;
+    contents.truncate(index_at);
+    contents.extend((packed & !HASH_INDEX).to_le_bytes());
+    Ok(contents)
+}
