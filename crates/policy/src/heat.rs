@@ -159,7 +159,9 @@ impl<'m> Heat<'m> {
                 let age = self.head(group).age(now);
                 self.bytes(group).any(|word| {
                     let word = faded(word.load(Ordering::Relaxed), age);
-                    word.to_ne_bytes().iter().any(|byte| byte & HEAT_MAX >= least)
+                    word.to_ne_bytes()
+                        .iter()
+                        .any(|byte| byte & HEAT_MAX >= least)
                 })
             })
         })
@@ -312,7 +314,9 @@ mod tests {
     use std::collections::HashMap;
 
     fn memory(groups: usize) -> Vec<AtomicU64> {
-        (0..groups * GROUP_WORDS).map(|_| AtomicU64::new(0)).collect()
+        (0..groups * GROUP_WORDS)
+            .map(|_| AtomicU64::new(0))
+            .collect()
     }
 
     #[test]
@@ -320,7 +324,10 @@ mod tests {
         let memory = memory(64);
         let heat = Heat::new(&memory).unwrap();
         heat.touch(7, 4096 + 100, 4101, 0);
-        assert_eq!([0, 1, 2].map(|page| heat.of(7, page * 4096, 0)), [0, TOUCH, 0]);
+        assert_eq!(
+            [0, 1, 2].map(|page| heat.of(7, page * 4096, 0)),
+            [0, TOUCH, 0]
+        );
         heat.touch(7, 3 * 4096, 3 * 4096 + 1, 0);
         let pages = [2, 3, 4, 5, 6].map(|page| heat.of(7, page * 4096, 0));
         assert_eq!(pages, [0, TOUCH, TOUCH, TOUCH, 0]);

@@ -134,6 +134,30 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
         Ok(())
     }
 
+    /// Whether there is no further partition.
+    ///
+    /// # Errors
+    /// If the index cannot be read or is malformed.
+    pub fn is_at_end(&mut self) -> Result<bool> {
+        self.pass_given()?;
+        Ok(self.current.position.is_none())
+    }
+
+    /// Where the partition of `key` lies in the uncompressed data, if it is there; all that are
+    /// before it are passed over, and it itself is given next. It never goes back. If `key` or the
+    /// index's key is not complete, it may be another partition, close to it.
+    ///
+    /// # Errors
+    /// If the index cannot be read or is malformed.
+    pub fn find(&mut self, key: &Key) -> Result<Option<Range<u64>>> {
+        self.skip_to_key(key)?;
+        let found = self
+            .current
+            .position
+            .filter(|_| self.current.key.matches(key));
+        Ok(found.map(|start| start..self.following.position.unwrap_or(self.uncompressed_length)))
+    }
+
     /// Makes `current` the one that is to be given next.
     fn pass_given(&mut self) -> Result<()> {
         if !self.started {

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::io;
 use std::ops::{Bound, Range};
 
-use coldstream_sstable::{Error, ReadAt};
 use coldstream_sstable::rocksdb::{Blocks, DataBlock, Table};
+use coldstream_sstable::{Error, ReadAt};
 
 use crate::data_block;
 use crate::dump::{self, Dump};

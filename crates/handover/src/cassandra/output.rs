@@ -1,0 +1,139 @@
+//! The table that a compaction makes: where the heat of its inputs' partitions goes.
+
+use super::{ChunkLog, Input};
+use crate::Piece;
+use coldstream_sstable::cassandra::{GrowingIndex, Key, Place, Table};
+use coldstream_sstable::{ReadAt, Result};
+use std::ops::Range;
+
+/// How far the index of a growing table may be from its chunks: anything else means that the
+/// chunks have another length than those of the inputs.
+const AGREEMENT: Range<f64> = 0.6..1.05;
+
+/// The heat that a part of an output has been given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Carried {
+    /// In the order of the file, except in very large partitions.
+    pub pieces: Vec<Piece>,
+    /// Partitions of the part.
+    pub partitions: u64,
+    /// Where the next part begins.
+    pub place: Place,
+    /// Position of the uncompressed data at which the next part begins.
+    pub position: u64,
+}
+
+impl Carried {
+    fn add(&mut self, stored: &Range<u64>, heat: f32) {
+        let length = stored.end - stored.start;
+        match self.pieces.last_mut() {
+            Some(last) if last.offset == stored.start && last.length == length => last.heat += heat,
+            _ => self.pieces.push(Piece {
+                offset: stored.start,
+                length,
+                heat,
+            }),
+        }
+    }
+}
+
+/// What is known of the data of a table that is still being written.
+#[derive(Clone, Copy, Debug)]
+pub enum Growing<'a> {
+    /// Compressed, in chunks of so many bytes before compression.
+    Chunks(&'a ChunkLog, u64),
+    /// Not compressed; so many bytes have been written.
+    Plain(u64),
+}
+
+impl Growing<'_> {
+    fn file_range(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        match self {
+            Self::Chunks(log, chunk_length) => log.file_range(range, *chunk_length),
+            Self::Plain(written) => (range.end <= *written).then(|| range.clone()),
+        }
+    }
+
+    /// Bytes of the uncompressed data that have been written.
+    fn written(&self) -> u64 {
+        match self {
+            Self::Chunks(log, chunk_length) => log.count().unwrap_or(0) * chunk_length,
+            Self::Plain(written) => *written,
+        }
+    }
+
+    /// Hands the inputs' heat over to the part of a BIG table that has been written since `from`.
+    /// `None` if index and data do not agree.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn carry<R: ReadAt>(
+        &self,
+        index: &R,
+        from: Place,
+        inputs: &mut [Input<'_, R>],
+    ) -> Result<Option<Carried>> {
+        let mut carried = Carried {
+            place: from,
+            ..Carried::default()
+        };
+        let mut index = GrowingIndex::new(index, from)?;
+        let mut current = Key::default();
+        let mut start = None;
+        while let Some(written) = index.next_written()? {
+            if let Some(start) = start {
+                let range = start..written.position.max(start);
+                if self.file_range(&range).is_none() {
+                    break;
+                }
+                carried.partitions += 1;
+                for input in &mut *inputs {
+                    input.give(&current, &range, &mut |part, heat| {
+                        if let Some(stored) = self.file_range(&part) {
+                            carried.add(&stored, heat);
+                        }
+                    });
+                }
+            }
+            written.key.clone_into(&mut current);
+            start = Some(written.position);
+            carried.place = written.place;
+            carried.position = written.position;
+        }
+        let agree = carried.position as f64 / self.written().max(1) as f64;
+        let few = carried.partitions == 0;
+        Ok((few || AGREEMENT.contains(&agree)).then_some(carried))
+    }
+}
+
+/// Hands the inputs' heat over to the part of a finished table from `from` on; for a BTI table that
+/// is always the whole of it.
+///
+/// # Errors
+/// Those of the table's index.
+pub fn carry_finished<R: ReadAt>(
+    table: &Table<R>,
+    from: Place,
+    inputs: &mut [Input<'_, R>],
+) -> Result<Carried> {
+    let mut carried = Carried {
+        place: from,
+        ..Carried::default()
+    };
+    let mut chunks = table.chunks();
+    let mut partitions = table.partitions_from(from)?;
+    while let Some(partition) = partitions.next_partition()? {
+        carried.partitions += 1;
+        for input in &mut *inputs {
+            let mut given: Vec<(Range<u64>, f32)> = Vec::new();
+            input.give(partition.key, &partition.uncompressed, &mut |part, heat| {
+                given.push((part, heat));
+            });
+            for (part, heat) in given {
+                carried.add(&chunks.file_range(part)?, heat);
+            }
+        }
+        carried.position = partition.uncompressed.end;
+    }
+    Ok(carried)
+}

@@ -1,0 +1,152 @@
+//! Which pages of an output are worth warming.
+
+use crate::Piece;
+use std::ops::Range;
+
+/// Bytes of a page of the page cache.
+const PAGE_BYTES: u64 = 4096;
+
+/// What may be warmed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A page that is expected to be cooler stays cold.
+    pub heat_min: f32,
+    /// No more than so many pages: the hottest ones.
+    pub pages_max: usize,
+}
+
+/// A page to be warmed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Page {
+    /// Number of the page in the file.
+    pub number: u64,
+    /// The heat that is to be expected of it.
+    pub heat: f32,
+}
+
+/// The pages of a part of an output that are to be warmed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In the order of the file, each once.
+    pub pages: Vec<Page>,
+    /// Pages that were hot enough, but too many.
+    pub left_out: usize,
+}
+
+impl Plan {
+    /// Chooses among the pages of `pieces`, which may come in any order and overlap.
+    #[must_use]
+    pub fn choose(pieces: impl IntoIterator<Item = Piece>, limits: Limits) -> Self {
+        let mut pages: Vec<Page> = Vec::new();
+        for piece in pieces {
+            if piece.heat < limits.heat_min || piece.length == 0 {
+                continue;
+            }
+            let end = piece.offset.saturating_add(piece.length);
+            let numbers = piece.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+            pages.extend(numbers.map(|number| Page {
+                number,
+                heat: piece.heat,
+            }));
+        }
+        pages.sort_unstable_by(|one, other| {
+            (one.number.cmp(&other.number)).then(other.heat.total_cmp(&one.heat))
+        });
+        pages.dedup_by_key(|page| page.number);
+        let left_out = pages.len().saturating_sub(limits.pages_max);
+        if left_out > 0 {
+            pages.sort_unstable_by(|one, other| other.heat.total_cmp(&one.heat));
+            pages.truncate(limits.pages_max);
+            pages.sort_unstable_by_key(|page| page.number);
+        }
+        Self { pages, left_out }
+    }
+
+    /// The ranges of bytes that the pages make together, in the order of the file; none is longer
+    /// than `length_max`, a multiple of a page.
+    pub fn ranges(&self, length_max: u64) -> impl Iterator<Item = Range<u64>> {
+        let mut pages = self.pages.iter().map(|page| page.number).peekable();
+        std::iter::from_fn(move || {
+            let first = pages.next()?;
+            let mut behind = first + 1;
+            while (behind - first) * PAGE_BYTES < length_max && pages.next_if_eq(&behind).is_some()
+            {
+                behind += 1;
+            }
+            Some(first * PAGE_BYTES..behind * PAGE_BYTES)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: Limits = Limits {
+        heat_min: 1.0,
+        pages_max: usize::MAX,
+    };
+
+    fn piece(offset: u64, length: u64, heat: f32) -> Piece {
+        Piece {
+            offset,
+            length,
+            heat,
+        }
+    }
+
+    #[test]
+    fn pages_of_hot_pieces_once_each() {
+        let pieces = [
+            piece(5000, 4000, 2.0),
+            piece(0, 4096, 9.0),
+            piece(8191, 2, 3.0),
+            piece(40_960, 10, 0.5),
+            piece(20_480, 0, 50.0),
+        ];
+        let plan = Plan::choose(pieces, ALL);
+        let pages: Vec<_> = plan
+            .pages
+            .iter()
+            .map(|page| (page.number, page.heat))
+            .collect();
+        assert_eq!(pages, [(0, 9.0), (1, 3.0), (2, 3.0)]);
+        assert_eq!(plan.ranges(1 << 20).count(), 1);
+        assert_eq!(
+            plan.ranges(8192).collect::<Vec<_>>(),
+            [0..8192, 8192..12_288]
+        );
+    }
+
+    #[test]
+    fn the_hottest_of_too_many() {
+        let pieces = (0..10_u8).map(|page| piece(u64::from(page) * 8192, 1, f32::from(page)));
+        let limits = Limits {
+            heat_min: 2.0,
+            pages_max: 3,
+        };
+        let plan = Plan::choose(pieces, limits);
+        let numbers: Vec<_> = plan.pages.iter().map(|page| page.number).collect();
+        assert_eq!(numbers, [14, 16, 18]);
+        assert_eq!(plan.left_out, 5);
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_the_pages(
+            pieces in proptest::collection::vec((0_u64..400_000, 0_u64..30_000, 0.0_f32..3.0), 0..60),
+            pages_in_a_range in 1_u64..9,
+        ) {
+            let pieces = pieces.into_iter().map(|(offset, length, heat)| piece(offset, length, heat));
+            let plan = Plan::choose(pieces, ALL);
+            let mut numbers = Vec::new();
+            for range in plan.ranges(pages_in_a_range * PAGE_BYTES) {
+                prop_assert!(range.end - range.start <= pages_in_a_range * PAGE_BYTES);
+                numbers.extend(range.start / PAGE_BYTES..range.end / PAGE_BYTES);
+            }
+            let expected: Vec<_> = plan.pages.iter().map(|page| page.number).collect();
+            prop_assert_eq!(numbers, expected);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Tables of RocksDB and LevelDB: from blocks to blocks.
+
+use crate::{HeatAt, Piece};
+use coldstream_sstable::Result;
+use coldstream_sstable::rocksdb::Table;
+use std::ops::{Bound, Range};
+
+/// A finished output: its blocks, and the heat that they have been given.
+///
+/// Holds the separators of its index: about a hundredth of the table.
+pub struct Output {
+    /// Its least user key; empty if that could not be read.
+    first_key: Vec<u8>,
+    /// The separators one behind the other.
+    separators: Vec<u8>,
+    blocks: Vec<Block>,
+}
+
+struct Block {
+    /// Where its separator ends in `separators`.
+    separator_end: usize,
+    offset: u64,
+    length: u64,
+    heat: f32,
+}
+
+/// What became of an input's heat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Blocks with any heat among those whose keys this output may have.
+    pub hot_blocks: u64,
+    /// The input ends within this output: none of its keys is in a later one.
+    pub is_finished: bool,
+}
+
+impl Output {
+    /// Reads the index of a finished table.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn read(table: &Table<'_>) -> Result<Self> {
+        let mut output = Self {
+            first_key: Vec::new(),
+            separators: Vec::new(),
+            blocks: Vec::new(),
+        };
+        let mut blocks = table.blocks();
+        while let Some(block) = blocks.next()? {
+            output.separators.extend_from_slice(block.separator);
+            output.blocks.push(Block {
+                separator_end: output.separators.len(),
+                offset: block.offset,
+                length: block.length,
+                heat: 0.0,
+            });
+        }
+        if let Some(block) = output.blocks.first() {
+            let mut first_key = None;
+            // Without it, heat of what lies before the output goes to its first block.
+            let _ = table.user_keys(block.offset, block.length, |key| {
+                first_key.get_or_insert_with(|| key.to_vec());
+            });
+            output.first_key = first_key.unwrap_or_default();
+        }
+        Ok(output)
+    }
+
+    /// Takes over the heat of an input's blocks whose keys this output may have.
+    ///
+    /// # Errors
+    /// Those of the input's index; heat that has been taken over by then stays.
+    pub fn take_over(&mut self, input: &Table<'_>, heat: HeatAt<'_>) -> Result<Taken> {
+        let mut taken = Taken::default();
+        let mut blocks = input.blocks();
+        blocks.seek(&self.first_key)?;
+        while let Some(block) = blocks.next()? {
+            if self.is_behind(block.lower) {
+                return Ok(taken);
+            }
+            let heat = f32::from(heat(block.offset));
+            if heat == 0.0 {
+                continue;
+            }
+            taken.hot_blocks += 1;
+            let places = self.places(block.lower, block.separator);
+            // Where its keys lie apart, the block itself tells where; it is in the page cache.
+            let spread = places.len() > 1
+                && (self.spread_by_keys(input, block.offset, block.length, heat)).is_ok();
+            if !spread {
+                self.spread_evenly(places, heat);
+            }
+        }
+        taken.is_finished = true;
+        Ok(taken)
+    }
+
+    /// The blocks with any heat, in the order of the file.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> {
+        self.blocks
+            .iter()
+            .filter(|block| block.heat > 0.0)
+            .map(|block| Piece {
+                offset: block.offset,
+                length: block.length,
+                heat: block.heat,
+            })
+    }
+
+    fn separator(&self, number: usize) -> &[u8] {
+        let end = self
+            .blocks
+            .get(number)
+            .map_or(0, |block| block.separator_end);
+        let before = number
+            .checked_sub(1)
+            .and_then(|number| self.blocks.get(number));
+        let start = before.map_or(0, |block| block.separator_end);
+        self.separators.get(start..end).unwrap_or_default()
+    }
+
+    /// The number of the first block whose separator is not `before`.
+    fn first_not(&self, before: impl Fn(&[u8]) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.blocks.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if before(self.separator(middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Whether all keys above a bound are behind this output.
+    fn is_behind(&self, lower: Bound<&[u8]>) -> bool {
+        let last = self.separator(self.blocks.len().saturating_sub(1));
+        match lower {
+            Bound::Unbounded => false,
+            Bound::Included(lower) => lower > last,
+            Bound::Excluded(lower) => lower >= last,
+        }
+    }
+
+    /// The blocks that may have keys between a bound and a separator.
+    fn places(&self, lower: Bound<&[u8]>, separator: &[u8]) -> Range<usize> {
+        let first = match lower {
+            Bound::Unbounded => 0,
+            Bound::Included(lower) => self.first_not(|at| at < lower),
+            Bound::Excluded(lower) => self.first_not(|at| at <= lower),
+        };
+        let last = self.first_not(|at| at < separator);
+        first..(last + 1).min(self.blocks.len())
+    }
+
+    fn spread_evenly(&mut self, places: Range<usize>, heat: f32) {
+        let share = heat / places.len().max(1) as f32;
+        for block in self.blocks.get_mut(places).unwrap_or_default() {
+            block.heat += share;
+        }
+    }
+
+    fn spread_by_keys(
+        &mut self,
+        input: &Table<'_>,
+        offset: u64,
+        length: u64,
+        heat: f32,
+    ) -> Result<()> {
+        let mut keys = 0;
+        let mut places = Vec::new();
+        input.user_keys(offset, length, |key| {
+            keys += 1;
+            if *key >= *self.first_key {
+                places.push(self.first_not(|at| at < key));
+            }
+        })?;
+        let share = heat / keys.max(1) as f32;
+        for place in places {
+            if let Some(block) = self.blocks.get_mut(place) {
+                block.heat += share;
+            }
+        }
+        Ok(())
+    }
+}
