@@ -20,6 +20,7 @@ pub mod scan;
 pub mod shared;
 pub mod sync;
 pub mod sys;
+pub mod warm;
 pub mod writers;
 
 pub use sys::Errno;

@@ -4,6 +4,7 @@ use crate::probe::reopen;
 use crate::scan::{Host, Reason};
 use crate::sys::Errno;
 use crate::sys::file::{self, FileStamp};
+use std::ffi::CStr;
 
 /// A mark that tells a private descriptor from one of the application that may have got the
 /// same number after somebody closed ours unseen: `O_NONBLOCK` has no effect on regular files.
@@ -31,11 +32,39 @@ impl PrivateDescriptor {
         slot: u32,
         host: &H,
     ) -> Result<Self, Reason> {
+        let (mut opened, found) =
+            Self::keep(|| reopen(descriptor, MARK | extra_flags), slot, host)?;
+        if found.same_inode(stamp) {
+            Ok(opened)
+        } else {
+            opened.close(&found, host);
+            Err(Reason::Identity)
+        }
+    }
+
+    /// Opens the file at `path`, read-only, for what has to do with the table in `slot`; also what
+    /// was opened.
+    ///
+    /// # Errors
+    /// Why there is none; nothing is left open then.
+    pub fn open_path<H: Host>(
+        path: &CStr,
+        slot: u32,
+        host: &H,
+    ) -> Result<(Self, FileStamp), Reason> {
+        Self::keep(|| file::open(path, MARK | libc::O_RDONLY, 0), slot, host)
+    }
+
+    /// Opens, with [`MARK`], and moves the descriptor out of the application's way.
+    fn keep<H: Host>(
+        open: impl FnOnce() -> Result<i32, Errno>,
+        slot: u32,
+        host: &H,
+    ) -> Result<(Self, FileStamp), Reason> {
         if !host.may_open() {
             return Err(Reason::DescriptorLimit);
         }
-        let flags = MARK | extra_flags;
-        let low = reopen(descriptor, flags).map_err(reason_of)?;
+        let low = open().map_err(reason_of)?;
         // The application's next open must get the number it would have got without us.
         let moved = if low < host.lowest_descriptor() {
             let moved = file::fcntl(
@@ -48,13 +77,12 @@ impl PrivateDescriptor {
         } else {
             low
         };
-        let same = file::stamp(moved).is_ok_and(|now| now.same_inode(stamp));
-        if !same {
+        let Ok(stamp) = file::stamp(moved) else {
             let _ = file::close(moved);
             return Err(Reason::Identity);
-        }
+        };
         host.opened(moved, slot);
-        Ok(Self(moved + 1))
+        Ok((Self(moved + 1), stamp))
     }
 
     /// Closes it, unless the number belongs to somebody else by now.

@@ -92,6 +92,20 @@ pub fn filesystem_name(filesystem_type: i64) -> Option<&'static str> {
 /// Opens the inode behind `descriptor` once more with `flags`, whatever became of its name.
 /// Costs a look-up in `/proc`; fails where `/proc` is not mounted.
 pub fn reopen(descriptor: i32, flags: i32) -> Result<i32, Errno> {
+    with_link(descriptor, |link| file::open(link, flags, 0))
+}
+
+/// The path by which the file behind `descriptor` can be reached at present, in `path`; its length
+/// in bytes. That of a deleted file has a remark behind it.
+pub fn path_of(descriptor: i32, path: &mut [u8]) -> Result<usize, Errno> {
+    with_link(descriptor, |link| file::read_link(link, path))
+}
+
+/// Gives `/proc/self/fd/…` to `work`.
+fn with_link<T>(
+    descriptor: i32,
+    work: impl FnOnce(&std::ffi::CStr) -> Result<T, Errno>,
+) -> Result<T, Errno> {
     let mut path = [0_u8; 32];
     let prefix = b"/proc/self/fd/";
     path[..prefix.len()].copy_from_slice(prefix);
@@ -110,7 +124,7 @@ pub fn reopen(descriptor: i32, flags: i32) -> Result<i32, Errno> {
         path[prefix.len() + place] = *digit;
     }
     let path = std::ffi::CStr::from_bytes_until_nul(&path).map_err(|_| Errno(libc::EBADF))?;
-    file::open(path, flags, 0)
+    work(path)
 }
 
 /// Probes with the open regular file `descriptor`, which it only reads: a page or two of it.

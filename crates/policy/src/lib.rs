@@ -7,6 +7,7 @@ mod bytes;
 mod config;
 pub mod heat;
 mod kind;
+pub mod memory;
 mod role;
 mod treatment;
 

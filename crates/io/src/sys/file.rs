@@ -62,6 +62,24 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<i32, Errno> {
     E::check(result).map(|descriptor| descriptor as i32)
 }
 
+/// `readlinkat(2)`: bytes of the link's content that fit `content`.
+pub fn read_link(path: &CStr, content: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: `path` is a NUL-terminated string, and the kernel writes within `content`.
+    E::check(unsafe {
+        syscall(
+            libc::SYS_readlinkat,
+            [
+                libc::AT_FDCWD as usize,
+                path.as_ptr() as usize,
+                content.as_mut_ptr() as usize,
+                content.len(),
+                0,
+                0,
+            ],
+        )
+    })
+}
+
 /// `close(2)`. The descriptor is gone even when an error is returned.
 pub fn close(descriptor: i32) -> Result<(), Errno> {
     // SAFETY: closing a number is memory-safe; callers own the descriptor.

@@ -14,6 +14,30 @@ pub fn process_id() -> i32 {
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as i32 }
 }
 
+/// `gettid(2)`.
+pub fn thread_id() -> i32 {
+    // SAFETY: takes no argument and cannot fail.
+    unsafe { syscall(libc::SYS_gettid, [0; 6]) as i32 }
+}
+
+/// Memory of the machine in bytes (`sysinfo(2)`); `None` if it cannot be told.
+pub fn machine_memory_bytes() -> Option<u64> {
+    let mut information = std::mem::MaybeUninit::<libc::sysinfo>::zeroed();
+    // SAFETY: the kernel writes one `struct sysinfo`, for which there is room.
+    Errno::check(unsafe {
+        syscall(
+            libc::SYS_sysinfo,
+            [information.as_mut_ptr() as usize, 0, 0, 0, 0, 0],
+        )
+    })
+    .ok()?;
+    // SAFETY: zeroed before, and a structure of numbers.
+    let information = unsafe { information.assume_init() };
+    information
+        .totalram
+        .checked_mul(u64::from(information.mem_unit))
+}
+
 /// `geteuid(2)`.
 pub fn effective_user() -> u32 {
     // SAFETY: takes no argument and cannot fail.

@@ -1,0 +1,135 @@
+//! Bringing chosen pages of a file into the page cache: these, and no others.
+//!
+//! Each range is asked for with `FADV_WILLNEED`, which starts its reads without waiting for them
+//! (`mm/fadvise.c`, `mm/readahead.c: force_page_cache_ra`: the pages named and no readahead around
+//! them), and is then read, which waits for them. So many ranges are on their way at once.
+
+use crate::residency;
+use crate::sys::{file, process};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Longest range, in bytes: the kernel cuts longer ones off at what the device takes at once.
+pub const RANGE_BYTES_MAX: usize = 64 << 10;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Warmed {
+    /// Pages that were not in the page cache, and are now.
+    pub pages: u64,
+    /// There was no time for the rest.
+    pub was_cut_short: bool,
+}
+
+/// Brings `ranges` of the file into the page cache: page-aligned, none longer than
+/// [`RANGE_BYTES_MAX`], in ascending order. Starts nothing any more at `deadline_ns` of the
+/// monotonic clock, and returns when everything that was started is there.
+///
+/// `descriptor` must be nobody else's: `FADV_RANDOM` is set on it. Errors of the device are left
+/// for whoever reads the pages in earnest.
+pub fn warm(
+    descriptor: i32,
+    ranges: impl IntoIterator<Item = Range<u64>>,
+    in_flight: usize,
+    deadline_ns: i128,
+) -> Warmed {
+    let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+    let mut buffer = vec![0_u8; RANGE_BYTES_MAX];
+    let mut wait = |range: Range<u64>| {
+        let length = ((range.end - range.start) as usize).min(buffer.len());
+        // SAFETY: the buffer is writable for that length.
+        let _ = unsafe { file::pread(descriptor, buffer.as_mut_ptr(), length, range.start) };
+    };
+    let mut warmed = Warmed::default();
+    let mut started = VecDeque::new();
+    for range in ranges {
+        let length = range.end - range.start;
+        let absent = match residency::of_range(descriptor, range.start, length) {
+            Ok(found) => found.pages.saturating_sub(found.resident_pages),
+            Err(_) => length.div_ceil(crate::alignment::PAGE_BYTES),
+        };
+        if absent == 0 {
+            continue;
+        }
+        if process::clock_ns(libc::CLOCK_MONOTONIC) >= deadline_ns {
+            warmed.was_cut_short = true;
+            break;
+        }
+        if started.len() >= in_flight.max(1)
+            && let Some(oldest) = started.pop_front()
+        {
+            wait(oldest);
+        }
+        let _ = file::advise(descriptor, range.start, length, libc::POSIX_FADV_WILLNEED);
+        warmed.pages += absent;
+        started.push_back(range);
+    }
+    started.into_iter().for_each(wait);
+    warmed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    const PAGE: u64 = crate::alignment::PAGE_BYTES;
+
+    /// A file of `pages` pages of which none is in the page cache; `None` where the filesystem
+    /// keeps them (tmpfs).
+    fn cold_file(pages: u64) -> Option<tempfile::NamedTempFile> {
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).ok()?;
+        std::fs::write(file.path(), vec![7; (pages * PAGE) as usize]).ok()?;
+        file.as_file().sync_all().ok()?;
+        let descriptor = file.as_file().as_raw_fd();
+        file::advise(descriptor, 0, 0, libc::POSIX_FADV_DONTNEED).ok()?;
+        let left = residency::of_range(descriptor, 0, pages * PAGE).ok()?;
+        (left.resident_pages == 0).then_some(file)
+    }
+
+    fn resident(descriptor: i32, pages: u64) -> Vec<u64> {
+        let mut resident = Vec::new();
+        residency::each_page(descriptor, 0, pages * PAGE, |offset, is_there| {
+            if is_there {
+                resident.push(offset / PAGE);
+            }
+        })
+        .unwrap();
+        resident
+    }
+
+    #[test]
+    fn exactly_the_pages_that_were_asked_for() {
+        let Some(file) = cold_file(600) else {
+            println!("skipped: the page cache cannot be emptied here");
+            return;
+        };
+        let descriptor = file.as_file().as_raw_fd();
+        let ranges = [3..4_u64, 10..26, 40..41, 41..43, 500..501, 599..600];
+        let bytes = ranges
+            .clone()
+            .map(|pages| pages.start * PAGE..pages.end * PAGE);
+        let warmed = warm(descriptor, bytes.clone(), 4, i128::MAX);
+        assert_eq!((warmed.pages, warmed.was_cut_short), (22, false));
+        assert_eq!(
+            resident(descriptor, 600),
+            ranges.into_iter().flatten().collect::<Vec<_>>()
+        );
+        assert_eq!(
+            warm(descriptor, bytes, 4, i128::MAX).pages,
+            0,
+            "they are there"
+        );
+    }
+
+    #[test]
+    fn nothing_is_started_when_time_is_up() {
+        let Some(file) = cold_file(8) else {
+            println!("skipped: the page cache cannot be emptied here");
+            return;
+        };
+        let warmed = warm(file.as_file().as_raw_fd(), std::iter::once(0..PAGE), 4, 0);
+        assert_eq!((warmed.pages, warmed.was_cut_short), (0, true));
+        assert!(resident(file.as_file().as_raw_fd(), 8).is_empty());
+    }
+}

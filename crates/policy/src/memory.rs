@@ -1,0 +1,79 @@
+//! What the kernel says about memory: the limit of a process's cgroup, and pressure.
+
+/// In cgroup v1 "no limit" is the largest number of pages; nothing real comes near it.
+const UNLIMITED_BYTES: u64 = 1 << 60;
+
+/// The files that may hold a memory limit for a process of this membership (`/proc/self/cgroup`):
+/// of its cgroups and all above them, in both versions, where they are usually mounted. In a
+/// container the paths do not lead anywhere but at the top; those that do not exist hold no limit.
+pub fn limit_files(membership: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in membership.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let (top, file) = if controllers.is_empty() {
+            ("/sys/fs/cgroup", "memory.max")
+        } else if controllers.split(',').any(|name| name == "memory") {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        } else {
+            continue;
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            files.push(format!("{top}{path}/{file}"));
+            match path.rfind('/') {
+                Some(parent) => path = &path[..parent],
+                None => break,
+            }
+        }
+    }
+    files
+}
+
+/// The limit that such a file holds, in bytes; `None` for "no limit".
+pub fn parse_limit(text: &str) -> Option<u64> {
+    let limit = text.trim().parse().ok()?;
+    (limit < UNLIMITED_BYTES).then_some(limit)
+}
+
+/// How much of the last ten seconds every task stood still for want of memory, in percent
+/// (`/proc/pressure/memory`: the `full` line's `avg10`).
+pub fn parse_full_pressure(text: &str) -> Option<f32> {
+    let line = text.lines().find_map(|line| line.strip_prefix("full "))?;
+    let field = line
+        .split(' ')
+        .find_map(|field| field.strip_prefix("avg10="))?;
+    field.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_both_versions_up_to_the_top() {
+        let membership = "7:cpu,cpuacct:/a\n4:memory:/outer/inner\n0::/slice/\nnonsense\n";
+        assert_eq!(
+            limit_files(membership),
+            [
+                "/sys/fs/cgroup/memory/outer/inner/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/outer/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "/sys/fs/cgroup/slice/memory.max",
+                "/sys/fs/cgroup/memory.max",
+            ]
+        );
+        assert_eq!(parse_limit("1048576\n"), Some(1 << 20));
+        assert_eq!(parse_limit("max\n"), None);
+        assert_eq!(parse_limit("9223372036854771712\n"), None);
+    }
+
+    #[test]
+    fn pressure_is_that_of_all_tasks() {
+        let text = "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=3.25 avg60=0.00 avg300=0.00 total=1\n";
+        assert_eq!(parse_full_pressure(text), Some(3.25));
+        assert_eq!(parse_full_pressure(""), None);
+    }
+}
