@@ -130,6 +130,44 @@ counters! {
     /// Of the bytes written directly, those that a thread of the library's own wrote while the
     /// application filled the next buffer.
     WriteBytesOverlapped = "write_bytes_overlapped",
+    /// Outputs, or parts of them, whose inputs had hot pages.
+    HandoverTables = "handover_tables",
+    /// Pages of outputs that were expected to be hot.
+    HandoverPagesHot = "handover_pages_hot",
+    /// Of these, too many to be warmed.
+    HandoverPagesLeftOut = "handover_pages_left_out",
+    /// Pages that were brought into the page cache before their table was published.
+    HandoverPagesWarmed = "handover_pages_warmed",
+    /// Blocks, chunks or partitions that are warm since.
+    HandoverPlacesWarmed = "handover_places_warmed",
+    /// Of these, those that the foreground has read since.
+    HandoverPlacesHit = "handover_places_hit",
+    /// Tables without handover: a format that is not known.
+    HandoverDeclined = "handover_declined",
+    /// Tables without handover: malformed, or could not be read.
+    HandoverFailed = "handover_failed",
+    /// Handovers that warmed nothing because memory was short.
+    HandoverShortOfMemory = "handover_short_of_memory",
+    /// Handovers that ran out of time.
+    HandoverCutShort = "handover_cut_short",
+    /// Bytes of indexes and of hot blocks that were read to find places.
+    HandoverIndexBytes = "handover_index_bytes",
+    /// How long handovers held their threads up, in all.
+    HandoverNanoseconds = "handover_nanoseconds",
+    /// Handovers that took less than 1 ms.
+    HandoverDelay1Ms = "handover_delay_1_ms",
+    /// Handovers that took less than 4 ms, but no less than 1 ms.
+    HandoverDelay4Ms = "handover_delay_4_ms",
+    /// Handovers that took less than 16 ms, but no less than 4 ms.
+    HandoverDelay16Ms = "handover_delay_16_ms",
+    /// Handovers that took less than 64 ms, but no less than 16 ms.
+    HandoverDelay64Ms = "handover_delay_64_ms",
+    /// Handovers that took less than 256 ms, but no less than 64 ms.
+    HandoverDelay256Ms = "handover_delay_256_ms",
+    /// Handovers that took less than 1024 ms, but no less than 256 ms.
+    HandoverDelay1024Ms = "handover_delay_1024_ms",
+    /// Handovers that took longer.
+    HandoverDelayLonger = "handover_delay_longer",
 }
 
 impl Counter {
@@ -211,6 +249,25 @@ mod tests {
                 "fallback_panic",
                 "kept_cached",
                 "write_bytes_overlapped",
+                "handover_tables",
+                "handover_pages_hot",
+                "handover_pages_left_out",
+                "handover_pages_warmed",
+                "handover_places_warmed",
+                "handover_places_hit",
+                "handover_declined",
+                "handover_failed",
+                "handover_short_of_memory",
+                "handover_cut_short",
+                "handover_index_bytes",
+                "handover_nanoseconds",
+                "handover_delay_1_ms",
+                "handover_delay_4_ms",
+                "handover_delay_16_ms",
+                "handover_delay_64_ms",
+                "handover_delay_256_ms",
+                "handover_delay_1024_ms",
+                "handover_delay_longer",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

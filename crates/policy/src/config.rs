@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
-pub const VARIABLES: [&str; 12] = [
+pub const VARIABLES: [&str; 16] = [
     "COLDSTREAM",
     "COLDSTREAM_CONFIG",
     "COLDSTREAM_PROFILE",
@@ -18,6 +18,10 @@ pub const VARIABLES: [&str; 12] = [
     "COLDSTREAM_VISIBLE",
     "COLDSTREAM_FLUSH",
     "COLDSTREAM_STAGING_BYTES",
+    "COLDSTREAM_HANDOVER",
+    "COLDSTREAM_HANDOVER_BYTES",
+    "COLDSTREAM_HANDOVER_MILLISECONDS",
+    "COLDSTREAM_HEAT_BYTES",
     "COLDSTREAM_LOG",
 ];
 
@@ -59,6 +63,16 @@ pub struct Config {
     /// Staging buffer of a table that is written directly, in bytes: a power of two from 256 KiB
     /// to 1 MiB.
     pub staging_bytes: usize,
+    /// Whether what is hot in a compaction's inputs is made warm in its outputs.
+    pub handover: bool,
+    /// The most that is warmed of an output, or of a part of one that is published, in bytes, from
+    /// 0 to 1 TiB; never more than an eighth of the memory that the process may have.
+    pub handover_bytes: u64,
+    /// How long the handover may hold up the publication of a table, in milliseconds, from 1 to
+    /// 60,000.
+    pub handover_milliseconds: u32,
+    /// The most memory that heat is kept in, in bytes, from 64 KiB to 1 GiB.
+    pub heat_bytes: usize,
 }
 
 impl Default for Config {
@@ -77,6 +91,11 @@ impl Default for Config {
             // The newest data is what is read next.
             bypass_flush: false,
             staging_bytes: 1 << 20,
+            handover: true,
+            handover_bytes: 1 << 30,
+            handover_milliseconds: 2000,
+            // Of 224 GiB of tables, and used only as far as they are read.
+            heat_bytes: 64 << 20,
         }
     }
 }
@@ -109,6 +128,8 @@ struct FileText {
     reads: ReadsText,
     #[serde(default)]
     writes: WritesText,
+    #[serde(default)]
+    handover: HandoverText,
 }
 
 #[derive(Default, Deserialize)]
@@ -127,6 +148,15 @@ struct WritesText {
     visible: Option<String>,
     flush: Option<String>,
     staging_bytes: Option<Number>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HandoverText {
+    enabled: Option<bool>,
+    bytes: Option<Number>,
+    milliseconds: Option<Number>,
+    heat_bytes: Option<Number>,
 }
 
 #[derive(Deserialize)]
@@ -184,6 +214,22 @@ impl Config {
                 Key::StagingBytes,
                 text(file.writes.staging_bytes),
             )?;
+            config.handover = file.handover.enabled.unwrap_or(config.handover);
+            config.set(
+                "handover.bytes",
+                Key::HandoverBytes,
+                text(file.handover.bytes),
+            )?;
+            config.set(
+                "handover.milliseconds",
+                Key::HandoverMilliseconds,
+                text(file.handover.milliseconds),
+            )?;
+            config.set(
+                "handover.heat_bytes",
+                Key::HeatBytes,
+                text(file.handover.heat_bytes),
+            )?;
         }
         for (variable, key) in [
             ("COLDSTREAM", Key::Enabled),
@@ -196,6 +242,13 @@ impl Config {
             ("COLDSTREAM_VISIBLE", Key::Visible),
             ("COLDSTREAM_FLUSH", Key::Flush),
             ("COLDSTREAM_STAGING_BYTES", Key::StagingBytes),
+            ("COLDSTREAM_HANDOVER", Key::Handover),
+            ("COLDSTREAM_HANDOVER_BYTES", Key::HandoverBytes),
+            (
+                "COLDSTREAM_HANDOVER_MILLISECONDS",
+                Key::HandoverMilliseconds,
+            ),
+            ("COLDSTREAM_HEAT_BYTES", Key::HeatBytes),
             ("COLDSTREAM_LOG", Key::Log),
         ] {
             let value = environment(variable).filter(|value| !value.is_empty());
@@ -214,12 +267,7 @@ impl Config {
             return Ok(());
         };
         let accepted = match key {
-            Key::Enabled => match value.as_str() {
-                "on" | "1" => Some(true),
-                "off" | "0" => Some(false),
-                _ => None,
-            }
-            .map(|enabled| self.enabled = enabled),
+            Key::Enabled => switch(&value).map(|enabled| self.enabled = enabled),
             Key::Profile => Profile::from_name(&value).map(|profile| self.profile = profile),
             Key::Reads => ReadTreatment::from_name(&value).map(|reads| self.reads = reads),
             Key::WindowBytes => parse_bytes(&value)
@@ -244,6 +292,18 @@ impl Config {
             Key::StagingBytes => parse_bytes(&value)
                 .filter(|bytes| bytes.is_power_of_two() && (1 << 18..=1 << 20).contains(bytes))
                 .map(|bytes| self.staging_bytes = bytes as usize),
+            Key::Handover => switch(&value).map(|handover| self.handover = handover),
+            Key::HandoverBytes => parse_bytes(&value)
+                .filter(|bytes| *bytes <= 1 << 40)
+                .map(|bytes| self.handover_bytes = bytes),
+            Key::HandoverMilliseconds => value
+                .parse()
+                .ok()
+                .filter(|number| (1..=60_000).contains(number))
+                .map(|number| self.handover_milliseconds = number),
+            Key::HeatBytes => parse_bytes(&value)
+                .filter(|bytes| (1 << 16..=1 << 30).contains(bytes))
+                .map(|bytes| self.heat_bytes = bytes as usize),
             Key::Log => match value.as_str() {
                 "none" => Some(LogTarget::None),
                 "stderr" => Some(LogTarget::Stderr),
@@ -262,7 +322,7 @@ impl Config {
     /// The environment variables that make this configuration, whatever a TOML file says.
     pub fn to_environment(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("COLDSTREAM", if self.enabled { "on" } else { "off" }.into()),
+            ("COLDSTREAM", on_or_off(self.enabled)),
             ("COLDSTREAM_PROFILE", self.profile.name().into()),
             ("COLDSTREAM_READS", self.reads.name().into()),
             ("COLDSTREAM_WINDOW_BYTES", self.window_bytes.to_string()),
@@ -283,6 +343,13 @@ impl Config {
                 .into(),
             ),
             ("COLDSTREAM_STAGING_BYTES", self.staging_bytes.to_string()),
+            ("COLDSTREAM_HANDOVER", on_or_off(self.handover)),
+            ("COLDSTREAM_HANDOVER_BYTES", self.handover_bytes.to_string()),
+            (
+                "COLDSTREAM_HANDOVER_MILLISECONDS",
+                self.handover_milliseconds.to_string(),
+            ),
+            ("COLDSTREAM_HEAT_BYTES", self.heat_bytes.to_string()),
             (
                 "COLDSTREAM_LOG",
                 match &self.log {
@@ -293,6 +360,18 @@ impl Config {
             ),
         ]
     }
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "on" | "1" => Some(true),
+        "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn on_or_off(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.into()
 }
 
 #[derive(Clone, Copy)]
@@ -308,12 +387,16 @@ enum Key {
     Visible,
     Flush,
     StagingBytes,
+    Handover,
+    HandoverBytes,
+    HandoverMilliseconds,
+    HeatBytes,
 }
 
 impl Key {
     fn allowed(self) -> &'static str {
         match self {
-            Key::Enabled => "use on or off",
+            Key::Enabled | Key::Handover => "use on or off",
             Key::Profile => "use auto, rocksdb, leveldb or cassandra",
             Key::Log => "use none, stderr or an absolute path",
             Key::Reads | Key::Writes => "use auto, direct, dontcache, window or buffered",
@@ -323,6 +406,9 @@ impl Key {
             Key::Visible => "use auto, everywhere or process",
             Key::Flush => "use cached or bypass",
             Key::StagingBytes => "use a power of two from 256KiB to 1MiB",
+            Key::HandoverBytes => "use a size from 0 to 1TiB",
+            Key::HandoverMilliseconds => "use a number from 1 to 60000",
+            Key::HeatBytes => "use a size from 64KiB to 1GiB",
         }
     }
 }
@@ -375,6 +461,10 @@ mod tests {
             ("COLDSTREAM_VISIBLE", "nowhere"),
             ("COLDSTREAM_FLUSH", "on"),
             ("COLDSTREAM_STAGING_BYTES", "2MiB"),
+            ("COLDSTREAM_HANDOVER", "maybe"),
+            ("COLDSTREAM_HANDOVER_BYTES", "2TiB"),
+            ("COLDSTREAM_HANDOVER_MILLISECONDS", "0"),
+            ("COLDSTREAM_HEAT_BYTES", "1"),
             ("COLDSTREAM_LOG", "relative/path"),
         ] {
             let error = Config::from_sources(None, |name| (name == key).then(|| value.into()))
@@ -393,7 +483,8 @@ mod tests {
             enabled in any::<bool>(), profile in 0_u8..4, treatment in 0_u8..5,
             window in 16_u32..=21, in_flight in 1_usize..=4, memory in 1_usize << 20..=1 << 30,
             log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
-            staging in 18_u32..=20,
+            staging in 18_u32..=20, handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
+            handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
         ) {
             let config = Config {
                 enabled,
@@ -413,6 +504,10 @@ mod tests {
                 visible: Visibility::ALL[visible],
                 bypass_flush,
                 staging_bytes: 1 << staging,
+                handover,
+                handover_bytes,
+                handover_milliseconds,
+                heat_bytes,
             };
             let environment = config.to_environment();
             let read = Config::from_sources(None, |name| {

@@ -343,7 +343,7 @@ mod tests {
             heat.touch(1, 0, 1, 65_535);
         }
         assert_eq!(heat.of(1, 0, 65_535), HEAT_MAX);
-        assert_eq!(heat.of(1, 0, 0), HEAT_MAX / 2 & HEAT_MAX, "epochs wrap");
+        assert_eq!(heat.of(1, 0, 0), (HEAT_MAX / 2) & HEAT_MAX, "epochs wrap");
         heat.touch(1, 4096, 1, 1);
         assert_eq!(heat.of(1, 0, 1), 62);
         assert_eq!(heat.of(1, 4096, 1), TOUCH);
@@ -421,7 +421,7 @@ mod tests {
                     0 => {
                         now += 1;
                         for heat in model.values_mut() {
-                            *heat = *heat / 2 & HEAT_MAX;
+                            *heat = (*heat / 2) & HEAT_MAX;
                         }
                     }
                     1 => {

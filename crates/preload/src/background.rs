@@ -99,6 +99,7 @@ unsafe fn serve(
             return None;
         }
     };
+    books.note_input(descriptor, &stamp, offset);
     let method = match choice {
         Choice::Windows(method) => method,
         Choice::Buffered(reason) => {

@@ -6,7 +6,10 @@
 
 use crate::descriptors::{Descriptors, Entry, Table};
 use crate::filesystems::Filesystems;
+use crate::heat::HeatMap;
 use crate::inodes::Inodes;
+use crate::lineage::Lineage;
+use crate::memory;
 use crate::settings::{self, Settings};
 use crate::staging::Stages;
 use crate::thread::{self, Inside};
@@ -43,6 +46,8 @@ pub(crate) struct Books {
     page_memory: FutexLock<Option<PageView<'static>>>,
     pub(crate) filesystems: Filesystems,
     pub(crate) inodes: Inodes,
+    pub(crate) heat: HeatMap,
+    pub(crate) lineage: Lineage,
     pub(crate) scanner: Scanner,
     pub(crate) staging: Stages,
 }
@@ -137,6 +142,9 @@ impl Books {
             windows_in_flight: config.windows_in_flight,
             memory_bytes: config.memory_bytes,
         });
+        if config.handover {
+            self.heat.open(config.heat_bytes, memory::limit_bytes());
+        }
         let mut page = self.page_memory.lock();
         *page = report::create_page(settings);
         if let (Ok(()), Some(page)) = (configured, &*page) {
@@ -237,6 +245,11 @@ impl Books {
         self.count(Counter::TrackedFilesOpened, 1);
         if writable {
             thread::note_table_opened_for_writing(kind, descriptor);
+            if thread::is_background_reader() {
+                self.note_new_table(kind, &stamp);
+            }
+        } else {
+            self.hand_over_after_open(table, descriptor);
         }
     }
 
@@ -312,8 +325,12 @@ impl Books {
             Entry::Private(_) => Visible::No,
             Entry::Table(table) => {
                 let _errno = errno::ErrnoGuard::new();
-                let ended = match (self.is_staged(table), Inside::enter()) {
-                    (true, Some(_inside)) => self.end_stage_of(table, descriptor),
+                let ended = match (table.writable, Inside::enter()) {
+                    (true, Some(_inside)) => {
+                        let ended = self.end_stage_of(table, descriptor);
+                        self.hand_over_before_close(table, descriptor);
+                        ended
+                    }
                     _ => Ok(()),
                 };
                 thread::note_closed(descriptor);

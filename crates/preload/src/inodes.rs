@@ -28,7 +28,21 @@ pub(crate) struct Inode {
     method: AtomicU32,
 }
 
+/// One number for an inode.
+pub(crate) fn key(device: u64, inode: u64) -> u64 {
+    inode ^ device.rotate_left(32)
+}
+
 impl Inode {
+    /// The number under which its heat is kept.
+    #[inline]
+    pub(crate) fn key(&self) -> u64 {
+        key(
+            self.device.load(Ordering::Relaxed),
+            self.number.load(Ordering::Relaxed),
+        )
+    }
+
     /// Whether this is the inode that the stamp was taken of.
     pub(crate) fn is(&self, stamp: &FileStamp) -> bool {
         self.number.load(Ordering::Relaxed) == stamp.inode
@@ -108,8 +122,7 @@ impl Inodes {
     /// room.
     pub(crate) fn attach(&self, stamp: &FileStamp, writable: bool) -> Option<u32> {
         let _lock = self.lock.lock();
-        let hash =
-            (stamp.inode ^ stamp.device.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let hash = key(stamp.device, stamp.inode).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let mut free = None;
         let mut found = None;
         for probe in 0..PROBES {

@@ -18,7 +18,11 @@ mod errno;
 #[cfg(not(test))]
 mod exports;
 mod filesystems;
+mod handover;
+mod heat;
 mod inodes;
+mod lineage;
+mod memory;
 mod next;
 mod report;
 mod settings;

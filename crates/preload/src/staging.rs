@@ -14,6 +14,7 @@ use crate::descriptors::Table;
 use crate::errno;
 use crate::thread::Inside;
 use coldstream_control::Counter;
+use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::append::{Behind, Chore, Operation, Staging, Verdict};
@@ -82,6 +83,8 @@ struct Stage {
     lost: i32,
     readable: [(usize, usize); READABLE_MAX],
     next_readable: usize,
+    /// Where the chunks of a table of Cassandra begin, for the handover.
+    chunks: Option<Box<ChunkLog>>,
 }
 
 impl Stage {
@@ -359,6 +362,21 @@ impl Books {
         self.staging.closed.store(true, Ordering::SeqCst);
         if self.staging.any() {
             self.settle_all(Some(Counter::DemotedProcess));
+        }
+    }
+
+    /// Takes out what is known of the chunks of a table that is being written, and the bytes that
+    /// have been written of it; `None` if it is not written by us.
+    pub(crate) fn take_chunk_log(&self, slot: u32) -> Option<(Box<ChunkLog>, u64)> {
+        let mut stage = self.stage(slot)?;
+        let chunks = stage.chunks.take()?;
+        Some((chunks, stage.staging.end()))
+    }
+
+    /// Puts it back.
+    pub(crate) fn give_chunk_log_back(&self, slot: u32, chunks: Box<ChunkLog>) {
+        if let Some(mut stage) = self.stage(slot) {
+            stage.chunks = Some(chunks);
         }
     }
 

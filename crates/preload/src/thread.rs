@@ -21,6 +21,8 @@ struct State {
     cached_bytes: Cell<u64>,
     /// Descriptor of the table that makes this thread a writer of tables; -1 is none.
     written_table: Cell<i32>,
+    /// Foreground reads of tables that have not been told of yet.
+    foreground_reads: Cell<u32>,
     inside: Cell<bool>,
 }
 
@@ -34,6 +36,7 @@ thread_local! {
             served_bytes: Cell::new(0),
             cached_bytes: Cell::new(0),
             written_table: Cell::new(-1),
+            foreground_reads: Cell::new(0),
             inside: Cell::new(false),
         }
     };
@@ -101,6 +104,20 @@ pub(crate) fn note_served(bytes: u64, cached_bytes: u64) {
 /// Whether most of what this thread lately read of tables had been in the page cache.
 pub(crate) fn reads_what_is_cached() -> bool {
     STATE.with(|state| state.cached_bytes.get() * 2 > state.served_bytes.get())
+}
+
+/// Foreground reads are told of in lots of so many: others read the count.
+const READS_IN_A_LOT: u32 = 256;
+
+/// The calling thread reads a table in the foreground: a number of reads that is to be told of.
+#[inline]
+pub(crate) fn count_foreground_read() -> Option<u64> {
+    STATE.with(|state| {
+        let reads = state.foreground_reads.get() + 1;
+        let is_a_lot = reads >= READS_IN_A_LOT;
+        state.foreground_reads.set(if is_a_lot { 0 } else { reads });
+        is_a_lot.then_some(u64::from(reads))
+    })
 }
 
 /// The calling thread opened a table for writing: with some engines that makes it background.

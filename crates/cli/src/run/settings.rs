@@ -42,6 +42,19 @@ pub struct SettingsArguments {
     /// [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
     staging: Option<String>,
+    /// What is hot in a compaction's inputs is made warm in its outputs [default: on]
+    #[arg(long, value_parser = ["on", "off"])]
+    handover: Option<String>,
+    /// The most that is warmed of a table before it is published, 0 to 1TiB; never more than an
+    /// eighth of the memory [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    handover_size: Option<String>,
+    /// How long the publication of a table may be held up for it, 1 to 60000 [default: 2000]
+    #[arg(long, value_name = "MS")]
+    handover_milliseconds: Option<String>,
+    /// The most memory in which is kept which pages are hot, 64KiB to 1GiB [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    heat: Option<String>,
     /// Where the library's lines go: none, stderr or a file [default: stderr]
     #[arg(long, value_name = "none|stderr|PATH")]
     log: Option<String>,
@@ -51,7 +64,7 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 10] = [
+const OPTIONS: [(&str, &str); 14] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),
@@ -61,6 +74,13 @@ const OPTIONS: [(&str, &str); 10] = [
     ("--visible", "COLDSTREAM_VISIBLE"),
     ("--flush", "COLDSTREAM_FLUSH"),
     ("--staging", "COLDSTREAM_STAGING_BYTES"),
+    ("--handover", "COLDSTREAM_HANDOVER"),
+    ("--handover-size", "COLDSTREAM_HANDOVER_BYTES"),
+    (
+        "--handover-milliseconds",
+        "COLDSTREAM_HANDOVER_MILLISECONDS",
+    ),
+    ("--heat", "COLDSTREAM_HEAT_BYTES"),
     ("--log", "COLDSTREAM_LOG"),
 ];
 
@@ -78,6 +98,10 @@ impl SettingsArguments {
             self.visible.clone(),
             self.flush.clone(),
             self.staging.clone(),
+            self.handover.clone(),
+            self.handover_size.clone(),
+            self.handover_milliseconds.clone(),
+            self.heat.clone(),
             log,
         ];
         let variables = OPTIONS.iter().zip(values);

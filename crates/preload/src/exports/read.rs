@@ -38,7 +38,12 @@ fn reader(descriptor: c_int, operation: Operation) -> Reader {
         Some(Entry::Table(table)) if thread::is_background_reader() => {
             Reader::Background(books, table)
         }
-        Some(Entry::Table(_)) => Reader::Other,
+        Some(Entry::Table(table)) => {
+            if let Operation::ReadAt { start, end } = operation {
+                books.note_foreground_read(table, start, end - start);
+            }
+            Reader::Other
+        }
         Some(Entry::Private(_)) => Reader::Nobody,
     }
 }

@@ -17,7 +17,7 @@ use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_io::writers::Flight;
-use coldstream_policy::{ReadTreatment, Treatment, direct_writes_corrupt};
+use coldstream_policy::{FileKind, ReadTreatment, Treatment, direct_writes_corrupt};
 use std::sync::atomic::{Ordering, fence};
 
 /// Flags of an opening that asks for what a staged table cannot give.
@@ -106,6 +106,8 @@ impl Books {
             lost: 0,
             readable: Default::default(),
             next_readable: 0,
+            chunks: (table.kind == FileKind::CassandraData && self.heat.present().is_some())
+                .then(Box::default),
         };
         self.staging.count.fetch_add(1, Ordering::AcqRel);
         inode.set_stage(Some(number));

@@ -104,6 +104,7 @@ unsafe fn attempt(
     let length_bytes = length_bytes.min(WRITE_BYTES_MAX);
     let is_small = (length_bytes as u64) < DIRECT_BYTES_MIN;
     let mode = stage.mode;
+    let offset = stage.staging.end();
     let outcome = match mode {
         Mode::Staged | Mode::Through if !stage.can_read(buffer, length_bytes) => {
             return give_up(&mut stage, Counter::DemotedBuffer);
@@ -161,6 +162,9 @@ unsafe fn attempt(
     };
     if let Ok(written) = outcome {
         books.count(Counter::WriteBytes, written as u64);
+        if let Some(chunks) = &mut stage.chunks {
+            chunks.note_write(offset, written as u64);
+        }
     }
     Outcome::Done(outcome)
 }

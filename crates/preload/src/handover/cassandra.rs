@@ -1,0 +1,176 @@
+//! To a table of Cassandra, part by part while it is being written, or as a whole.
+
+use super::files::TableFile;
+use super::{Handover, Refused};
+use crate::lineage::{Output, Work};
+use coldstream_handover::cassandra::{self, Carried, Growing};
+use coldstream_io::probe;
+use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Table};
+use std::ffi::{CStr, CString};
+
+/// The names of a table's files.
+struct Files {
+    /// The directory, with its slash.
+    directory: Vec<u8>,
+    descriptor: Descriptor,
+}
+
+impl Files {
+    /// Of the table whose `Data.db` is at `path`.
+    fn of(path: &CStr) -> Result<Self, Refused> {
+        let path = path.to_bytes();
+        let name_at = path
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map_or(0, |at| at + 1);
+        let (directory, name) = path.split_at(name_at);
+        let name = std::str::from_utf8(name).map_err(|_| Refused::Declined)?;
+        Ok(Self {
+            directory: directory.to_vec(),
+            descriptor: Descriptor::parse(name)?,
+        })
+    }
+
+    fn path(&self, component: Component) -> Result<CString, Refused> {
+        let name = self.descriptor.file_name(component);
+        let path = [&self.directory[..], name.as_bytes()].concat();
+        CString::new(path).map_err(|_| Refused::Declined)
+    }
+}
+
+impl<'b> Handover<'b> {
+    pub(super) fn to_partitions(&self, work: &mut Work) -> Result<(), Refused> {
+        let Some(number) = work
+            .outputs
+            .iter()
+            .position(|output| output.is(&self.stamp))
+        else {
+            return Ok(());
+        };
+        let Some(before) = work.outputs.get(number).copied() else {
+            return Ok(());
+        };
+        let end = self.stamp.size_bytes;
+        // Of what is new nothing has been read by the foreground yet.
+        self.present.heat.forget(self.key(), before.end..end);
+        if let Some(output) = work.outputs.get_mut(number) {
+            output.end = end;
+        }
+        work.inputs.retain(|input| !input.is(&self.stamp));
+        let mut path = [0; 4096];
+        let length = probe::path_of(self.descriptor, &mut path).map_err(|_| Refused::Gone)?;
+        let path = path.get(..length).and_then(|path| CString::new(path).ok());
+        let files = Files::of(&path.ok_or(Refused::Gone)?)?;
+        let finished = self.table(&files, end);
+        let is_growing = matches!(finished, Err(Refused::Gone));
+        if is_growing && files.descriptor.format() == Format::Bti {
+            // Its index is written last.
+            return Ok(());
+        }
+        let (carried, places) = {
+            // A table's number among the inputs, and what is known of it.
+            let mut tables = Vec::new();
+            for (number, input) in work.inputs.iter().enumerate() {
+                if !self.is_hot(input) {
+                    continue;
+                }
+                let table =
+                    Files::of(input.path()).and_then(|files| self.table(&files, input.size_bytes));
+                match table {
+                    Ok(table) => tables.push((number, table, self.heat_of(input))),
+                    Err(refused) => {
+                        self.note_refused(&refused);
+                    }
+                }
+            }
+            if tables.is_empty() {
+                return Ok(());
+            }
+            let mut inputs = Vec::new();
+            for (number, table, heat) in &tables {
+                if let Some(input) = work.inputs.get(*number) {
+                    inputs.push(cassandra::Input::new(table, input.place, heat)?);
+                }
+            }
+            let carried = match &finished {
+                Ok(table) => Some(cassandra::carry_finished(table, before.place, &mut inputs)?),
+                Err(_) => {
+                    let chunk_length = tables.iter().find_map(|(_, table, _)| table.chunk_length());
+                    self.carry_growing(&files, &before, chunk_length, &mut inputs)?
+                }
+            };
+            let places: Vec<_> = tables
+                .iter()
+                .zip(&mut inputs)
+                .map(|((number, ..), input)| (*number, input.place()))
+                .collect();
+            (carried, places)
+        };
+        let Some(carried) = carried else {
+            return Err(Refused::Failed);
+        };
+        self.finish(&self.output()?, &carried.pieces, end);
+        if let Some(output) = work.outputs.get_mut(number) {
+            output.place = carried.place;
+        }
+        for (number, place) in places {
+            if let (Some(input), Some(place)) = (work.inputs.get_mut(number), place) {
+                input.place = place;
+            }
+        }
+        if !is_growing {
+            work.outputs.remove(number);
+        }
+        Ok(())
+    }
+
+    /// A finished table; [`Refused::Gone`] if it is not finished, or is there no more.
+    fn table(&self, files: &Files, data_length: u64) -> Result<Table<TableFile<'b>>, Refused> {
+        let open = |component| -> Result<TableFile<'b>, Refused> {
+            let path = files.path(component)?;
+            Ok(TableFile::open(self.books, &path, self.slot)?)
+        };
+        let statistics = open(Component::Statistics)?;
+        let (keys, rows) = match files.descriptor.format() {
+            Format::Big => (open(Component::Index)?, None),
+            Format::Bti => (open(Component::Partitions)?, Some(open(Component::Rows)?)),
+        };
+        let compression_info = match open(Component::CompressionInfo) {
+            Err(Refused::Gone) => None,
+            opened => Some(opened?),
+        };
+        let components = Components {
+            keys,
+            rows,
+            compression_info,
+            statistics,
+            data_length,
+        };
+        Ok(Table::new(&files.descriptor, components)?)
+    }
+
+    /// To what has been written since the last part.
+    fn carry_growing(
+        &self,
+        files: &Files,
+        before: &Output,
+        chunk_length: Option<u64>,
+        inputs: &mut [cassandra::Input<'_, TableFile<'b>>],
+    ) -> Result<Option<Carried>, Refused> {
+        let index = TableFile::open(self.books, &files.path(Component::Index)?, self.slot)?;
+        let Some((mut chunks, written)) = self.books.take_chunk_log(self.slot) else {
+            // It is written plainly, and is in the page cache.
+            return Err(Refused::Gone);
+        };
+        let growing = match chunk_length {
+            Some(chunk_length) => Growing::Chunks(&chunks, chunk_length),
+            None => Growing::Plain(written),
+        };
+        let carried = growing.carry(&index, before.place, inputs);
+        if let (Ok(Some(carried)), Some(chunk_length)) = (&carried, chunk_length) {
+            chunks.forget_before(carried.position, chunk_length);
+        }
+        self.books.give_chunk_log_back(self.slot, chunks);
+        Ok(carried?)
+    }
+}

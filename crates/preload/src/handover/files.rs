@@ -1,0 +1,114 @@
+//! Files of tables, opened for their indexes.
+
+use crate::books::Books;
+use coldstream_control::Counter;
+use coldstream_io::Errno;
+use coldstream_io::private::PrivateDescriptor;
+use coldstream_io::scan::Reason;
+use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_sstable::ReadAt;
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::io;
+
+/// `RWF_NOWAIT` (`include/uapi/linux/fs.h`): only what is in the page cache.
+const RWF_NOWAIT: i32 = 0x8;
+
+/// A private descriptor of a file; closed when dropped.
+pub(super) struct TableFile<'b> {
+    books: &'b Books,
+    descriptor: PrivateDescriptor,
+    stamp: FileStamp,
+    /// Below this offset only what is in the page cache is read.
+    cached_below: Cell<u64>,
+}
+
+impl<'b> TableFile<'b> {
+    /// The file behind a descriptor of the application, once more.
+    pub(super) fn reopen(
+        books: &'b Books,
+        descriptor: i32,
+        stamp: &FileStamp,
+        slot: u32,
+    ) -> Result<Self, Reason> {
+        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, books)?;
+        Ok(Self::new(books, opened, *stamp))
+    }
+
+    /// The file at a path.
+    pub(super) fn open(books: &'b Books, path: &CStr, slot: u32) -> Result<Self, Reason> {
+        let (opened, stamp) = PrivateDescriptor::open_path(path, slot, books)?;
+        Ok(Self::new(books, opened, stamp))
+    }
+
+    fn new(books: &'b Books, descriptor: PrivateDescriptor, stamp: FileStamp) -> Self {
+        let file = Self {
+            books,
+            descriptor,
+            stamp,
+            cached_below: Cell::new(0),
+        };
+        // What the kernel would read ahead of an index nobody needs.
+        let _ = file::advise(file.number(), 0, 0, libc::POSIX_FADV_RANDOM);
+        file
+    }
+
+    /// The descriptor's number.
+    pub(super) fn number(&self) -> i32 {
+        self.descriptor.number().unwrap_or(-1)
+    }
+
+    /// What was opened.
+    pub(super) fn stamp(&self) -> &FileStamp {
+        &self.stamp
+    }
+
+    /// From now on, reads below `offset` fail where they would have to wait for the device.
+    pub(super) fn read_only_cached_below(&self, offset: u64) {
+        self.cached_below.set(offset);
+    }
+}
+
+impl ReadAt for TableFile<'_> {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let flags = if offset < self.cached_below.get() {
+            RWF_NOWAIT
+        } else {
+            0
+        };
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            // SAFETY: the rest of the buffer is writable for its length.
+            let read = unsafe {
+                file::pread_with_flags(
+                    self.number(),
+                    rest.as_mut_ptr(),
+                    rest.len(),
+                    offset + done as u64,
+                    flags,
+                )
+            };
+            match read {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => done += count,
+                Err(Errno(libc::EINTR)) => {}
+                Err(Errno(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            }
+        }
+        self.books.count(Counter::HandoverIndexBytes, done as u64);
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        match file::stamp(self.number()) {
+            Ok(stamp) => Ok(stamp.size_bytes),
+            Err(Errno(errno)) => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+impl Drop for TableFile<'_> {
+    fn drop(&mut self) {
+        self.descriptor.close(&self.stamp, self.books);
+    }
+}

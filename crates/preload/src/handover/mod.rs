@@ -1,0 +1,266 @@
+//! The handover: before the application sees a table that one of its background threads has
+//! written, what was hot in the tables that it was made of is warm in it.
+//!
+//! It happens in the background thread, inside the call that comes before the table is published:
+//! the `close` of RocksDB's and LevelDB's writers; with Cassandra the `open` by which its compaction
+//! opens the table to be read, early parts too. On any doubt there is no handover, and no harm: at
+//! worst pages are read that nobody needs.
+
+mod cassandra;
+mod files;
+mod rocksdb;
+
+use crate::background;
+use crate::books::Books;
+use crate::descriptors::Table;
+use crate::errno::ErrnoGuard;
+use crate::heat::Present;
+use crate::lineage::{Input, Work};
+use crate::memory;
+use crate::settings::{self, Settings};
+use crate::thread;
+use coldstream_control::Counter;
+use coldstream_handover::{Limits, Piece, Plan};
+use coldstream_io::scan::Reason;
+use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::sys::process;
+use coldstream_io::warm;
+use coldstream_policy::FileKind;
+use coldstream_policy::heat::TOUCH;
+use coldstream_sstable::Error;
+use files::TableFile;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A page is warmed if it is expected to have been read once, lately, at least.
+const HEAT_MIN: u8 = TOUCH;
+/// Reads on their way while pages are warmed.
+const IN_FLIGHT: usize = 16;
+/// Of the memory that the process may have, one part in so many at most is warmed at once.
+const MEMORY_SHARE: u64 = 8;
+/// Nothing is warmed while all tasks stand still for want of memory for more than this, in percent.
+const PRESSURE_MAX: f32 = 10.0;
+
+/// Why there is no handover.
+enum Refused {
+    /// A table that the index readers do not know.
+    Declined,
+    /// A damaged table, or one that cannot be read.
+    Failed,
+    /// The file is another one by now, or gone.
+    Gone,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unsupported(_) => Self::Declined,
+            Error::Malformed { .. } | Error::Io(_) => Self::Failed,
+        }
+    }
+}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Identity | Reason::OpenFailed => Self::Gone,
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// One handover.
+struct Handover<'b> {
+    books: &'b Books,
+    settings: &'b Settings,
+    present: Present,
+    started_ns: i128,
+    /// Slot and file of the output.
+    slot: u32,
+    descriptor: i32,
+    stamp: FileStamp,
+}
+
+impl Books {
+    /// A background thread reads a table that is served.
+    pub(crate) fn note_input(&self, descriptor: i32, stamp: &FileStamp, offset: u64) {
+        if self.heat.present().is_some() {
+            let thread = process::thread_id();
+            self.lineage.note_read(thread, descriptor, stamp, offset);
+        }
+    }
+
+    /// A background thread has opened a new table for writing.
+    pub(crate) fn note_new_table(&self, kind: FileKind, stamp: &FileStamp) {
+        if kind == FileKind::CassandraData && self.heat.present().is_some() {
+            self.lineage.note_output(process::thread_id(), stamp);
+        }
+    }
+
+    /// The application is about to close a table that it has written.
+    #[cold]
+    pub(crate) fn hand_over_before_close(&self, table: Table, descriptor: i32) {
+        if matches!(table.kind, FileKind::RocksDbTable | FileKind::LevelDbTable) {
+            self.hand_over(table, descriptor, |handover, work| handover.to_blocks(work));
+        }
+    }
+
+    /// The application has opened a table to read it.
+    pub(crate) fn hand_over_after_open(&self, table: Table, descriptor: i32) {
+        if table.kind == FileKind::CassandraData && thread::is_background_reader() {
+            self.hand_over(table, descriptor, |handover, work| {
+                handover.to_partitions(work)
+            });
+        }
+    }
+
+    fn hand_over(
+        &self,
+        table: Table,
+        descriptor: i32,
+        work: impl FnOnce(&Handover<'_>, &mut Work) -> Result<(), Refused>,
+    ) {
+        let (Some(present), Some(settings)) = (self.heat.present(), settings::get()) else {
+            return;
+        };
+        if background::is_broken() || !self.are_ours() {
+            return;
+        }
+        let _errno = ErrnoGuard::new();
+        let Ok(stamp) = file::stamp(descriptor) else {
+            return;
+        };
+        let handover = Handover {
+            books: self,
+            settings,
+            present,
+            started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
+            slot: table.slot,
+            descriptor,
+            stamp,
+        };
+        let key = crate::inodes::key(stamp.device, stamp.inode);
+        let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
+            // Nothing is known of this thread: what is hot under this number is another file's.
+            if table.kind != FileKind::CassandraData {
+                present.heat.forget(key, 0..stamp.size_bytes);
+            }
+            return;
+        };
+        let attempt = catch_unwind(AssertUnwindSafe(|| work(&handover, &mut lineage)));
+        self.lineage.give_back(lineage);
+        match attempt {
+            Ok(Ok(())) => {}
+            Ok(Err(Refused::Declined)) => self.count(Counter::HandoverDeclined, 1),
+            Ok(Err(Refused::Failed)) => self.count(Counter::HandoverFailed, 1),
+            Ok(Err(Refused::Gone)) => {}
+            Err(_) => background::note_panic(self),
+        }
+    }
+}
+
+impl<'b> Handover<'b> {
+    /// The number under which the output's heat is kept.
+    fn key(&self) -> u64 {
+        crate::inodes::key(self.stamp.device, self.stamp.inode)
+    }
+
+    /// A descriptor of our own of the output.
+    fn output(&self) -> Result<TableFile<'b>, Refused> {
+        Ok(TableFile::reopen(
+            self.books,
+            self.descriptor,
+            &self.stamp,
+            self.slot,
+        )?)
+    }
+
+    /// The heat at an offset of an input.
+    fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<> {
+        let Present { heat, epoch } = self.present;
+        let key = input.key();
+        move |offset| heat.of(key, offset, epoch)
+    }
+
+    /// Whether any page of an input is hot.
+    fn is_hot(&self, input: &Input) -> bool {
+        let Present { heat, epoch } = self.present;
+        heat.any(input.key(), input.size_bytes, HEAT_MIN, epoch)
+    }
+
+    /// Counts why an input was of no use; whether it is to be forgotten.
+    fn note_refused(&self, refused: &Refused) -> bool {
+        match refused {
+            Refused::Declined => self.books.count(Counter::HandoverDeclined, 1),
+            Refused::Failed => self.books.count(Counter::HandoverFailed, 1),
+            Refused::Gone => {}
+        }
+        matches!(refused, Refused::Gone)
+    }
+
+    /// Warms the hot ones among `pieces` of the output, below `end` of the file, and notes their
+    /// heat.
+    fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
+        let books = self.books;
+        let heat_min = f32::from(HEAT_MIN);
+        let is_hot = |piece: &&Piece| piece.heat >= heat_min && piece.offset + piece.length <= end;
+        let hot = pieces.iter().filter(is_hot);
+        let limits = Limits {
+            heat_min,
+            pages_max: self.pages_max(),
+        };
+        let plan = Plan::choose(hot.clone().copied(), limits);
+        books.count(Counter::HandoverTables, 1);
+        books.count(
+            Counter::HandoverPagesHot,
+            (plan.pages.len() + plan.left_out) as u64,
+        );
+        books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
+        let milliseconds = i128::from(self.settings.config.handover_milliseconds);
+        let deadline_ns = self.started_ns + milliseconds * 1_000_000;
+        let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
+        let warmed = warm::warm(output.number(), ranges, IN_FLIGHT, deadline_ns);
+        books.count(Counter::HandoverPagesWarmed, warmed.pages);
+        books.count(Counter::HandoverCutShort, u64::from(warmed.was_cut_short));
+        books.count(Counter::HandoverPlacesWarmed, hot.count() as u64);
+        let Present { heat, epoch } = self.present;
+        for piece in pieces.iter().filter(|piece| piece.heat >= 2.0) {
+            let was_warmed = is_hot(&piece);
+            heat.put(
+                self.key(),
+                piece.offset,
+                piece.heat.min(254.0) as u8,
+                was_warmed,
+                epoch,
+            );
+        }
+        self.note_delay();
+    }
+
+    /// How many pages may be warmed.
+    fn pages_max(&self) -> usize {
+        let share = memory::limit_bytes() / MEMORY_SHARE;
+        let bytes = share.min(self.settings.config.handover_bytes);
+        if memory::pressure().is_some_and(|pressure| pressure > PRESSURE_MAX) {
+            self.books.count(Counter::HandoverShortOfMemory, 1);
+            return 0;
+        }
+        (bytes / 4096) as usize
+    }
+
+    /// The application's thread was held up so long.
+    fn note_delay(&self) {
+        let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
+        let taken_ns = u64::try_from(taken_ns).unwrap_or(0);
+        self.books.count(Counter::HandoverNanoseconds, taken_ns);
+        let delay = match taken_ns / 1_000_000 {
+            0 => Counter::HandoverDelay1Ms,
+            1..4 => Counter::HandoverDelay4Ms,
+            4..16 => Counter::HandoverDelay16Ms,
+            16..64 => Counter::HandoverDelay64Ms,
+            64..256 => Counter::HandoverDelay256Ms,
+            256..1024 => Counter::HandoverDelay1024Ms,
+            _ => Counter::HandoverDelayLonger,
+        };
+        self.books.count(delay, 1);
+    }
+}

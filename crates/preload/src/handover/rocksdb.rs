@@ -1,0 +1,51 @@
+//! To a finished table of RocksDB or LevelDB.
+
+use super::files::TableFile;
+use super::{Handover, Refused};
+use crate::lineage::{Input, Work};
+use coldstream_handover::Piece;
+use coldstream_handover::rocksdb::Output;
+use coldstream_sstable::rocksdb::Table;
+
+impl Handover<'_> {
+    pub(super) fn to_blocks(&self, work: &mut Work) -> Result<(), Refused> {
+        let size_bytes = self.stamp.size_bytes;
+        self.present.heat.forget(self.key(), 0..size_bytes);
+        work.inputs.retain(|input| !input.is(&self.stamp));
+        if !work.inputs.iter().any(|input| self.is_hot(input)) {
+            return Ok(());
+        }
+        let file = self.output()?;
+        let mut output = Output::read(&Table::open(&file)?)?;
+        work.inputs.retain(|input| {
+            if !self.is_hot(input) {
+                return true;
+            }
+            match self.take_over(&mut output, input) {
+                Ok(may_be_needed) => may_be_needed,
+                Err(refused) => !self.note_refused(&refused),
+            }
+        });
+        let pieces: Vec<Piece> = output.pieces().collect();
+        self.finish(&file, &pieces, size_bytes);
+        Ok(())
+    }
+
+    /// Takes over an input's heat; whether a later output may need it too.
+    fn take_over(&self, output: &mut Output, input: &Input) -> Result<bool, Refused> {
+        let file = TableFile::open(self.books, input.path(), self.slot)?;
+        if !input.is(file.stamp()) {
+            return Err(Refused::Gone);
+        }
+        let table = Table::open(&file)?;
+        if let Some(data_bytes) = table.properties().data_bytes {
+            if input.lowest_offset >= data_bytes {
+                // It was opened, not compacted.
+                return Ok(false);
+            }
+            file.read_only_cached_below(data_bytes);
+        }
+        let taken = output.take_over(&table, &self.heat_of(input))?;
+        Ok(!taken.is_finished)
+    }
+}

@@ -1,0 +1,90 @@
+//! The heat of this process's tables: a sketch in memory of its own, and its clock.
+
+use crate::books::Books;
+use crate::descriptors::Table;
+use crate::inodes::Inode;
+use crate::thread;
+use coldstream_control::Counter;
+use coldstream_io::mapping::{OnFork, map_for_life};
+use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// All-zero memory is one that is off: nothing is counted.
+#[repr(C)]
+pub(crate) struct HeatMap {
+    words: AtomicPtr<AtomicU64>,
+    word_count: AtomicUsize,
+    epoch: AtomicU32,
+    reads_in_epoch: AtomicU64,
+    epochs: Epochs,
+}
+
+/// A sketch at a moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Present {
+    pub(crate) heat: Heat<'static>,
+    pub(crate) epoch: u16,
+}
+
+impl HeatMap {
+    /// Takes memory, which is used only as far as tables are read, and begins to count. An epoch
+    /// has so many reads as there are pages in `memory_bytes`.
+    pub(crate) fn open(&self, heat_bytes: usize, memory_bytes: u64) {
+        self.reads_in_epoch
+            .store((memory_bytes / 4096).max(1), Ordering::Relaxed);
+        let Ok(words) = map_for_life(heat_bytes, OnFork::Wipe) else {
+            return;
+        };
+        let word_count = heat_bytes / size_of::<AtomicU64>();
+        self.word_count
+            .store(word_count - word_count % GROUP_WORDS, Ordering::Relaxed);
+        self.words.store(words.cast(), Ordering::Release);
+    }
+
+    /// The sketch; `None` if nothing is counted.
+    #[inline]
+    pub(crate) fn present(&self) -> Option<Present> {
+        let words = self.words.load(Ordering::Acquire);
+        if words.is_null() {
+            return None;
+        }
+        // SAFETY: a zeroed mapping of so many words at least, which lives as long as the process.
+        let words =
+            unsafe { std::slice::from_raw_parts(words, self.word_count.load(Ordering::Relaxed)) };
+        Some(Present {
+            heat: Heat::new(words)?,
+            epoch: self.epoch.load(Ordering::Relaxed) as u16,
+        })
+    }
+
+    /// Whether it is the first read of a place that was warmed.
+    #[inline]
+    fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64) -> bool {
+        let Some(Present { heat, epoch }) = self.present() else {
+            return false;
+        };
+        if let Some(reads) = thread::count_foreground_read() {
+            self.note_reads(reads);
+        }
+        heat.touch(inode.key(), offset, length_bytes, epoch) == Touched::FirstSinceWarmed
+    }
+
+    #[cold]
+    fn note_reads(&self, reads: u64) {
+        self.epochs.note_reads(reads);
+        let epoch = self.epochs.now(self.reads_in_epoch.load(Ordering::Relaxed));
+        self.epoch.store(u32::from(epoch), Ordering::Relaxed);
+    }
+}
+
+impl Books {
+    /// The foreground reads a table.
+    #[inline]
+    pub(crate) fn note_foreground_read(&self, table: Table, offset: u64, length_bytes: u64) {
+        if let Some(inode) = self.inodes.get(table.slot)
+            && self.heat.note_read(inode, offset, length_bytes)
+        {
+            self.count(Counter::HandoverPlacesHit, 1);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The handover, with real RocksDB: the blocks of keys that were hot before a compaction are in the
+//! page cache after it, before anybody has read them, and hardly any others.
+
+mod support;
+
+use coldstream_sstable::rocksdb::Table;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use support::library::Preload;
+use support::process::Program;
+use support::{files, residency, tools};
+
+/// A data set, and which of its keys are hot.
+struct Case {
+    keys: u64,
+    runs: u64,
+    value_bytes: u64,
+    overwrite: bool,
+    /// Of every `stride` keys the first `hot` are.
+    stride: u64,
+    hot: u64,
+    options: &'static str,
+}
+
+/// What is in the page cache of the outputs' data.
+#[derive(Debug, Default)]
+struct Found {
+    hot_blocks: usize,
+    warm_hot_blocks: usize,
+    /// Pages that a hot key's block lies in.
+    hot_pages: usize,
+    /// Other pages that are in the page cache.
+    wasted_pages: usize,
+    tables: usize,
+}
+
+impl Case {
+    fn options(&self) -> String {
+        format!(
+            "disable_auto_compactions=true;create_if_missing=true;write_buffer_size=1073741824;\
+             target_file_size_base=16777216;\
+             block_based_table_factory={{no_block_cache=true;{}}}",
+            self.options
+        )
+    }
+
+    /// Loads the data set, cold.
+    fn load(&self, program: &Path, directory: &Path) {
+        Program::new(program)
+            .argument("load")
+            .argument(directory)
+            .arguments([
+                &self.keys.to_string() as &str,
+                &self.runs.to_string(),
+                &self.value_bytes.to_string(),
+                if self.overwrite { "1" } else { "0" },
+                &self.options(),
+            ])
+            .run()
+            .well();
+        for path in tables(directory) {
+            residency::drop_pages(&File::open(path).expect("open"));
+        }
+        std::thread::sleep(files::SETTLE);
+    }
+
+    fn compact(&self, program: &Path, directory: &Path, preload: &Preload) {
+        Program::new(program)
+            .argument("compact")
+            .argument(directory)
+            .arguments([
+                &self.keys.to_string() as &str,
+                &self.stride.to_string(),
+                &self.hot.to_string(),
+                "3",
+                &self.options(),
+            ])
+            .run_with(preload)
+            .well();
+    }
+
+    fn is_hot(&self, key: &[u8]) -> bool {
+        let number: u64 = std::str::from_utf8(&key[3..]).unwrap().parse().unwrap();
+        number % self.stride < self.hot
+    }
+
+    fn find(&self, directory: &Path) -> Found {
+        let mut found = Found::default();
+        for path in tables(directory) {
+            found.tables += 1;
+            let file = File::open(&path).expect("open");
+            let resident = residency::resident_pages(&file);
+            let table = Table::open(&file).expect("a table");
+            let data_bytes = table.properties().data_bytes.expect("RocksDB's table");
+            let mut hot_pages = BTreeSet::new();
+            let mut blocks: Vec<Range<u64>> = Vec::new();
+            let mut cursor = table.blocks();
+            while let Some(block) = cursor.next().expect("index") {
+                blocks.push(block.offset..block.offset + block.length);
+            }
+            for block in blocks {
+                let mut is_hot = false;
+                table
+                    .user_keys(block.start, block.end - block.start, |key| {
+                        is_hot |= self.is_hot(key);
+                    })
+                    .expect("data block");
+                if is_hot {
+                    let pages = block.start / 4096..block.end.div_ceil(4096);
+                    found.hot_blocks += 1;
+                    let is_warm = pages.clone().all(|page| resident[page as usize]);
+                    found.warm_hot_blocks += usize::from(is_warm);
+                    hot_pages.extend(pages);
+                }
+            }
+            found.hot_pages += hot_pages.len();
+            // The index behind the data is read when a table is opened.
+            let data_pages = resident.iter().take(data_bytes as usize / 4096);
+            found.wasted_pages += data_pages
+                .enumerate()
+                .filter(|(page, is_there)| **is_there && !hot_pages.contains(&(*page as u64)))
+                .count();
+        }
+        found
+    }
+}
+
+fn tables(database: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(database)
+        .expect("read the database's directory")
+        .map(|entry| entry.expect("entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
+        .collect()
+}
+
+/// The test program; `None` where RocksDB is not installed.
+fn program(directory: &Path) -> Option<PathBuf> {
+    tools::find_library("librocksdb.so")?;
+    Some(tools::compile("hot_keys.c", directory, "hot_keys", &["-lrocksdb"]))
+}
+
+/// What is found without and with the handover.
+fn without_and_with(case: &Case) -> Option<[Found; 2]> {
+    let directory = support::places::on_disk();
+    let program = program(directory.path())?;
+    let mut both = Vec::new();
+    for handover in ["off", "on"] {
+        let database = directory.path().join(handover);
+        let log = directory.path().join("log");
+        case.load(&program, &database);
+        let preload = Preload::logging_to(&log).with("COLDSTREAM_HANDOVER", handover);
+        case.compact(&program, &database, &preload);
+        let found = case.find(&database);
+        println!("{handover}: {found:?}");
+        println!("{}", std::fs::read_to_string(&log).unwrap_or_default());
+        both.push(found);
+    }
+    both.try_into().ok()
+}
+
+fn assert_handed_over(case: &Case) {
+    let Some([without, with]) = without_and_with(case) else {
+        return;
+    };
+    assert!(without.hot_blocks > 100, "{without:?}");
+    assert!(
+        without.warm_hot_blocks * 10 < without.hot_blocks,
+        "it is warm anyway: {without:?}"
+    );
+    assert!(with.warm_hot_blocks * 100 >= with.hot_blocks * 95, "{with:?}");
+    assert!(with.wasted_pages <= 2 * with.hot_pages, "{with:?}");
+}
+
+#[test]
+fn scattered_keys_of_two_interleaved_runs() {
+    assert_handed_over(&Case {
+        keys: 20_000,
+        runs: 2,
+        value_bytes: 4000,
+        overwrite: false,
+        stride: 20,
+        hot: 1,
+        options: "block_size=4096",
+    });
+}

@@ -1,0 +1,88 @@
+/* RocksDB with known hot keys, through its C API.
+ *
+ *   hot_keys load DIRECTORY KEYS RUNS VALUE_BYTES OVERWRITE OPTIONS
+ *     writes RUNS sorted runs: key i in run i % RUNS, or every key in every run.
+ *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS
+ *     reads the hot keys (RUN_LENGTH of every STRIDE) TIMES times, compacts everything, ends.
+ */
+#include <rocksdb/c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check(char *error) {
+    if (error != NULL) {
+        fprintf(stderr, "%s\n", error);
+        exit(1);
+    }
+}
+
+static size_t key_of(long number, char *key) {
+    return (size_t)sprintf(key, "key%013ld", number);
+}
+
+static rocksdb_t *open_database(const char *directory, const char *text) {
+    char *error = NULL;
+    rocksdb_options_t *defaults = rocksdb_options_create();
+    rocksdb_options_t *options = rocksdb_options_create();
+    rocksdb_get_options_from_string(defaults, text, options, &error);
+    check(error);
+    rocksdb_t *database = rocksdb_open(options, directory, &error);
+    check(error);
+    return database;
+}
+
+int main(int count, char **arguments) {
+    if (count != 8) {
+        return 2;
+    }
+    char *error = NULL;
+    char key[32];
+    long keys = atol(arguments[3]);
+    rocksdb_t *database = open_database(arguments[2], arguments[7]);
+    if (strcmp(arguments[1], "load") == 0) {
+        long runs = atol(arguments[4]);
+        size_t value_bytes = (size_t)atol(arguments[5]);
+        int overwrite = atoi(arguments[6]);
+        char *value = malloc(value_bytes);
+        rocksdb_writeoptions_t *write = rocksdb_writeoptions_create();
+        rocksdb_writeoptions_disable_WAL(write, 1);
+        rocksdb_flushoptions_t *flush = rocksdb_flushoptions_create();
+        unsigned long random = 1;
+        for (long run = 0; run < runs; run++) {
+            for (long number = 0; number < keys; number++) {
+                if (!overwrite && number % runs != run) {
+                    continue;
+                }
+                for (size_t at = 0; at < value_bytes; at++) {
+                    random = random * 6364136223846793005UL + 1442695040888963407UL;
+                    value[at] = (char)(random >> 56);
+                }
+                rocksdb_put(database, write, key, key_of(number, key), value, value_bytes, &error);
+                check(error);
+            }
+            rocksdb_flush(database, flush, &error);
+            check(error);
+        }
+    } else {
+        long stride = atol(arguments[4]), run_length = atol(arguments[5]);
+        rocksdb_readoptions_t *read = rocksdb_readoptions_create();
+        for (long times = atol(arguments[6]); times > 0; times--) {
+            for (long number = 0; number < keys; number++) {
+                if (number % stride < run_length) {
+                    size_t length;
+                    char *value = rocksdb_get(database, read, key, key_of(number, key), &length, &error);
+                    check(error);
+                    if (value == NULL) {
+                        fprintf(stderr, "key %ld is missing\n", number);
+                        return 1;
+                    }
+                    free(value);
+                }
+            }
+        }
+        rocksdb_compact_range(database, NULL, 0, NULL, 0);
+    }
+    rocksdb_close(database);
+    return 0;
+}
