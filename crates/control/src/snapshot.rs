@@ -84,6 +84,19 @@ impl fmt::Display for Snapshot {
             let kept = self.get(Counter::KeptCached);
             write!(formatter, "; {kept} tables left in the page cache")?;
         }
+        if self.get(Counter::HandoverTables) != 0 {
+            let count = |counter| self.get(counter);
+            write!(
+                formatter,
+                "; handed over to {} tables or parts in {} ms, {} pages warmed for {} hot places, \
+                 of which {} have been read",
+                count(Counter::HandoverTables),
+                count(Counter::HandoverNanoseconds) / 1_000_000,
+                count(Counter::HandoverPagesWarmed),
+                count(Counter::HandoverPlacesWarmed),
+                count(Counter::HandoverPlacesHit),
+            )?;
+        }
         if self.get(Counter::StagedFiles) == 0 {
             return Ok(());
         }

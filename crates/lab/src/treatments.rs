@@ -3,36 +3,48 @@
 use coldstream_policy::ReadTreatment;
 use std::path::Path;
 
-/// `coldstream`, `coldstream:READS` or `coldstream:READS+WRITES`.
+/// `coldstream`, `coldstream:READS`, `coldstream:READS+WRITES` or `coldstream:READS+WRITES+HANDOVER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatments {
     /// `COLDSTREAM_READS`.
     reads: ReadTreatment,
     /// `COLDSTREAM_WRITES`, which has the same names.
     writes: ReadTreatment,
+    /// `COLDSTREAM_HANDOVER`.
+    handover: bool,
 }
 
 impl Treatments {
     /// The treatments of that name.
     pub fn from_name(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("coldstream")?;
-        let (reads, writes) = match rest.strip_prefix(':') {
-            Some(named) => named.split_once('+').unwrap_or((named, "auto")),
-            None if rest.is_empty() => ("auto", "auto"),
+        let mut named = match rest.strip_prefix(':') {
+            Some(named) => named.split('+'),
+            None if rest.is_empty() => "auto".split('+'),
             None => return None,
         };
-        Some(Self {
-            reads: ReadTreatment::from_name(reads)?,
-            writes: ReadTreatment::from_name(writes)?,
-        })
+        let treatments = Self {
+            reads: ReadTreatment::from_name(named.next()?)?,
+            writes: ReadTreatment::from_name(named.next().unwrap_or("auto"))?,
+            handover: match named.next() {
+                Some("on") | None => true,
+                Some("off") => false,
+                Some(_) => return None,
+            },
+        };
+        named.next().is_none().then_some(treatments)
     }
 
     /// The settings of a database under Coldstream, as variables of its environment.
-    pub fn environment(&self, profile: &str, log: &Path) -> [String; 4] {
+    pub fn environment(&self, profile: &str, log: &Path) -> [String; 5] {
         [
             format!("COLDSTREAM_PROFILE={profile}"),
             format!("COLDSTREAM_READS={}", self.reads.name()),
             format!("COLDSTREAM_WRITES={}", self.writes.name()),
+            format!(
+                "COLDSTREAM_HANDOVER={}",
+                if self.handover { "on" } else { "off" }
+            ),
             format!("COLDSTREAM_LOG={}", log.display()),
         ]
     }
@@ -40,11 +52,16 @@ impl Treatments {
 
 impl std::fmt::Display for Treatments {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.pad(&match (self.reads, self.writes) {
-            (ReadTreatment::Auto, ReadTreatment::Auto) => "coldstream".to_owned(),
-            (reads, ReadTreatment::Auto) => format!("coldstream:{}", reads.name()),
-            (reads, writes) => format!("coldstream:{}+{}", reads.name(), writes.name()),
-        })
+        let (reads, writes) = (self.reads.name(), self.writes.name());
+        let auto = ReadTreatment::Auto;
+        formatter.pad(
+            &match (self.handover, self.reads == auto, self.writes == auto) {
+                (false, ..) => format!("coldstream:{reads}+{writes}+off"),
+                (true, true, true) => "coldstream".to_owned(),
+                (true, _, true) => format!("coldstream:{reads}"),
+                (true, _, false) => format!("coldstream:{reads}+{writes}"),
+            },
+        )
     }
 }
 
@@ -62,6 +79,8 @@ mod tests {
             ("coldstream:window", "coldstream:window"),
             ("coldstream:auto+buffered", "coldstream:auto+buffered"),
             ("coldstream:direct+window", "coldstream:direct+window"),
+            ("coldstream:direct+auto+on", "coldstream:direct"),
+            ("coldstream:auto+auto+off", "coldstream:auto+auto+off"),
         ] {
             assert_eq!(Treatments::from_name(name).unwrap().to_string(), short);
         }
@@ -75,6 +94,7 @@ mod tests {
             "coldstream:+direct",
             "coldstream:direct+fast",
             "coldstream:direct+direct+direct",
+            "coldstream:direct+direct+on+on",
         ] {
             assert!(Treatments::from_name(wrong).is_none(), "{wrong}");
         }

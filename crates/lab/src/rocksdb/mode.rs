@@ -24,7 +24,8 @@ impl FromStr for Mode {
             format!(
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
                  coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
-                 dontcache, window or buffered) or preload:PATH"
+                 dontcache, window or buffered), coldstream:READS+WRITES+HANDOVER (on or off) or \
+                 preload:PATH"
             )
         };
         if text == "buffered" {

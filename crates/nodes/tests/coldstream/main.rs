@@ -8,6 +8,7 @@ mod built;
 mod client;
 mod cluster;
 mod files;
+mod handover;
 mod kills;
 mod operations;
 mod program;

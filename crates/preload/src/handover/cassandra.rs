@@ -2,7 +2,7 @@
 
 use super::files::TableFile;
 use super::{Handover, Refused};
-use crate::lineage::{Output, Work};
+use crate::lineage::{Input, Output, Work};
 use coldstream_handover::cassandra::{self, Carried, Growing};
 use coldstream_io::probe;
 use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Table};
@@ -70,19 +70,18 @@ impl<'b> Handover<'b> {
         let (carried, places) = {
             // A table's number among the inputs, and what is known of it.
             let mut tables = Vec::new();
-            for (number, input) in work.inputs.iter().enumerate() {
-                if !self.is_hot(input) {
-                    continue;
-                }
-                let table =
-                    Files::of(input.path()).and_then(|files| self.table(&files, input.size_bytes));
-                match table {
-                    Ok(table) => tables.push((number, table, self.heat_of(input))),
-                    Err(refused) => {
-                        self.note_refused(&refused);
+            let mut number = 0;
+            work.inputs.retain(|input| {
+                if self.is_hot(input) {
+                    match self.input(input) {
+                        Ok(table) => tables.push((number, table, self.heat_of(input))),
+                        Err(refused) if self.note_refused(&refused) => return false,
+                        Err(_) => {}
                     }
                 }
-            }
+                number += 1;
+                true
+            });
             if tables.is_empty() {
                 return Ok(());
             }
@@ -122,6 +121,15 @@ impl<'b> Handover<'b> {
             work.outputs.remove(number);
         }
         Ok(())
+    }
+
+    /// The table that was read, if it still is what it was.
+    fn input(&self, input: &Input) -> Result<Table<TableFile<'b>>, Refused> {
+        let data = TableFile::open(self.books, input.path(), self.slot)?;
+        if !input.is(data.stamp()) {
+            return Err(Refused::Gone);
+        }
+        self.table(&Files::of(input.path())?, input.size_bytes)
     }
 
     /// A finished table; [`Refused::Gone`] if it is not finished, or is there no more.

@@ -31,8 +31,11 @@ use coldstream_sstable::Error;
 use files::TableFile;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A page is warmed if it is expected to have been read once, lately, at least.
+/// A page of an input is hot if it has been read once, lately, at least.
 const HEAT_MIN: u8 = TOUCH;
+/// Pages of an output are worth warming with a quarter of that: where the keys of a hot page lie
+/// apart in the output, and only one of them was read, four pages are warmed for its sake at most.
+const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
 /// Reads on their way while pages are warmed.
 const IN_FLIGHT: usize = 16;
 /// Of the memory that the process may have, one part in so many at most is warmed at once.
@@ -174,11 +177,14 @@ impl<'b> Handover<'b> {
         )?)
     }
 
-    /// The heat at an offset of an input.
+    /// The heat at an offset of an input; 0 unless it is hot.
     fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<> {
         let Present { heat, epoch } = self.present;
         let key = input.key();
-        move |offset| heat.of(key, offset, epoch)
+        move |offset| {
+            let heat = heat.of(key, offset, epoch);
+            if heat < HEAT_MIN { 0 } else { heat }
+        }
     }
 
     /// Whether any page of an input is hot.
@@ -201,11 +207,10 @@ impl<'b> Handover<'b> {
     /// heat.
     fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
         let books = self.books;
-        let heat_min = f32::from(HEAT_MIN);
-        let is_hot = |piece: &&Piece| piece.heat >= heat_min && piece.offset + piece.length <= end;
+        let is_hot = |piece: &&Piece| piece.heat >= SHARE_MIN && piece.offset + piece.length <= end;
         let hot = pieces.iter().filter(is_hot);
         let limits = Limits {
-            heat_min,
+            heat_min: SHARE_MIN,
             pages_max: self.pages_max(),
         };
         let plan = Plan::choose(hot.clone().copied(), limits);

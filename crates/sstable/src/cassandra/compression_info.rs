@@ -87,8 +87,10 @@ impl<R: ReadAt> ChunkMap<R> {
         let at = reader.position();
         let uncompressed_length = reader.long_length()?;
         let count = u64::from(reader.length()?);
-        if count == 0 || count != uncompressed_length.div_ceil(length) {
-            return malformed("the number of chunks is not that of the data", at);
+        // Running nodes of 5.0.9 write one more chunk than there is data for, an empty one, at the
+        // end of every table.
+        if count == 0 || count < uncompressed_length.div_ceil(length) {
+            return malformed("fewer chunks than the data takes", at);
         }
         let offsets_at = reader.position();
         reader.skip(count * 8)?;
@@ -182,8 +184,8 @@ impl<R: ReadAt> ChunkCursor<'_, R> {
         };
         let first = self.chunk_at(chunks, range.start)?;
         let last = self.chunk_at(chunks, range.end - 1)?;
-        let end = ((last + 1) * chunks.length).min(map.uncompressed_length);
-        Ok(first * chunks.length..end)
+        let within = |position: u64| position.min(map.uncompressed_length);
+        Ok(within(first * chunks.length)..within((last + 1) * chunks.length))
     }
 
     /// Number of the chunk that holds an offset of `Data.db`.

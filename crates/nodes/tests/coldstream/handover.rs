@@ -1,0 +1,183 @@
+//! One node: the chunks of partitions that were hot before a compaction are in the page cache after
+//! it, before anybody has read them, and hardly any others.
+
+use crate::client::Client;
+use crate::files::{self, KEYSPACE};
+use crate::program::{self, Counters};
+use crate::rows;
+use crate::scene::{self, Scene, nodetool};
+use coldstream_io::residency;
+use coldstream_nodes::{Settings, SstableFormat, Version};
+use coldstream_sstable::cassandra::{Key, Table};
+use scylla::statement::Consistency;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+const PARTITIONS: i64 = 12_000;
+const VALUE_BYTES: usize = 1000;
+/// One partition in so many is hot.
+const HOT_EVERY: i64 = 20;
+const PAGE_BYTES: u64 = 4096;
+/// Pages beside the hot ones that whoever opens or finishes a table leaves in the page cache.
+const OTHER_PAGES: usize = 64;
+
+/// How a table's data is stored.
+const LAYOUTS: [(&str, &str); 3] = [
+    (
+        "lz4_4",
+        "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 4}",
+    ),
+    (
+        "lz4_16",
+        "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}",
+    ),
+    ("none", "{'enabled': false}"),
+];
+
+/// What is in the page cache of a table that nobody has read yet.
+#[derive(Debug, Default)]
+struct Warm {
+    hot_partitions: usize,
+    warm_partitions: usize,
+    hot_pages: usize,
+    wasted_pages: usize,
+}
+
+#[test]
+fn hot_partitions_are_warm_after_a_compaction() {
+    for version in scene::versions() {
+        let Some(scene) = Scene::of(version) else {
+            return;
+        };
+        compact(scene, SstableFormat::Big);
+        if version >= Version::V5_0 {
+            let scene = Scene::of(version).expect("the release was there");
+            compact(scene, SstableFormat::Bti);
+        }
+    }
+}
+
+fn compact(scene: Scene, format: SstableFormat) {
+    let settings = Settings {
+        format,
+        ..scene::settings()
+    };
+    let mut node = scene.start(1, &settings, &program::launch());
+    let client = Client::connect(&node.cql(), Consistency::One);
+    client.create_keyspace(1);
+    for (name, compression) in LAYOUTS {
+        client.create_table(
+            name,
+            &format!(
+                "compression = {compression} AND compaction = \
+                 {{'class': 'SizeTieredCompactionStrategy', 'enabled': false}}"
+            ),
+        );
+        // Two tables, with every other partition each.
+        for half in 0..2 {
+            write(&client, name, half);
+            nodetool(&mut node, &["flush", KEYSPACE, name]);
+        }
+        files::make_cold(&files::data(&node, Some(name)));
+        for _ in 0..3 {
+            read_hot(&client, name);
+        }
+        let inputs = files::data(&node, Some(name));
+        nodetool(&mut node, &["compact", KEYSPACE, name]);
+        let mut outputs = files::data(&node, Some(name));
+        outputs.retain(|output| !inputs.contains(output));
+        let [output] = &outputs[..] else {
+            panic!("{outputs:?}");
+        };
+        let warm = warm(output);
+        eprintln!("{} {format:?} {name}: {warm:?}", scene.version());
+        let hot = (0..PARTITIONS).filter(|p| is_hot(*p)).count();
+        assert_eq!(warm.hot_partitions, hot);
+        assert!(
+            warm.warm_partitions * 100 >= warm.hot_partitions * 95,
+            "{warm:?}"
+        );
+        assert!(
+            warm.wasted_pages <= 2 * warm.hot_pages + OTHER_PAGES,
+            "{warm:?}"
+        );
+        read_hot(&client, name);
+    }
+    let counters = Counters::of(node.process_id());
+    counters.assert_at_work("the node");
+    assert!(counters.get("handover_pages_warmed") > 0);
+    assert_eq!(counters.get("handover_failed"), 0);
+    scene::assert_log_clean(&node.log());
+}
+
+fn is_hot(p: i64) -> bool {
+    // Neither all in one of the two tables nor in one of their chunks.
+    rows::mixed(p.cast_unsigned()).is_multiple_of(HOT_EVERY.cast_unsigned())
+}
+
+fn write(client: &Client, table: &str, half: i64) {
+    let insert = client.prepare(&format!(
+        "INSERT INTO {KEYSPACE}.{table} (p, c, round, value) VALUES (?, 0, 0, ?)"
+    ));
+    let session = client.session();
+    client.runtime().block_on(async {
+        for p in (half..PARTITIONS).step_by(2) {
+            let mut value = Vec::new();
+            for number in 0..VALUE_BYTES as u64 / 8 {
+                value.extend(rows::mixed(p.cast_unsigned() << 16 | number).to_le_bytes());
+            }
+            let done = session.execute_unpaged(&insert, (p, value)).await;
+            done.unwrap_or_else(|error| panic!("writing {p}: {error}"));
+        }
+    });
+}
+
+fn read_hot(client: &Client, table: &str) {
+    let select = client.prepare(&format!("SELECT value FROM {KEYSPACE}.{table} WHERE p = ?"));
+    let session = client.session();
+    client.runtime().block_on(async {
+        for p in (0..PARTITIONS).filter(|p| is_hot(*p)) {
+            let answer = session.execute_unpaged(&select, (p,)).await;
+            let answer = answer.unwrap_or_else(|error| panic!("reading {p}: {error}"));
+            let rows = answer.into_rows_result().expect("rows");
+            assert_eq!(rows.rows_num(), 1, "partition {p}");
+        }
+    });
+}
+
+fn warm(data: &Path) -> Warm {
+    let file = File::open(data).expect("open");
+    let bytes = file.metadata().expect("fstat").len();
+    let mut resident = BTreeSet::new();
+    residency::each_page(file.as_raw_fd(), 0, bytes, |offset, is_there| {
+        if is_there {
+            resident.insert(offset / PAGE_BYTES);
+        }
+    })
+    .expect("mincore");
+    let table = Table::open(data).expect("a table");
+    let mut chunks = table.chunks();
+    let mut hot: Vec<Key> = (0..PARTITIONS)
+        .filter(|p| is_hot(*p))
+        .map(|p| Key::from_partition_key(&p.to_be_bytes()))
+        .collect();
+    hot.sort_by(Key::compare);
+    let mut partitions = table.partitions().expect("index");
+    let mut warm = Warm::default();
+    let mut hot_pages = BTreeSet::new();
+    for key in &hot {
+        let Some(place) = partitions.find(key).expect("index") else {
+            continue;
+        };
+        let stored = chunks.file_range(place).expect("chunks");
+        let pages = stored.start / PAGE_BYTES..stored.end.div_ceil(PAGE_BYTES);
+        warm.hot_partitions += 1;
+        warm.warm_partitions += usize::from(pages.clone().all(|page| resident.contains(&page)));
+        hot_pages.extend(pages);
+    }
+    warm.hot_pages = hot_pages.len();
+    warm.wasted_pages = resident.difference(&hot_pages).count();
+    warm
+}
