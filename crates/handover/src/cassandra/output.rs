@@ -6,9 +6,12 @@ use coldstream_sstable::cassandra::{GrowingIndex, Key, Place, Table};
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
-/// How far the index of a growing table may be from its chunks: anything else means that the
-/// chunks have another length than those of the inputs.
+/// How far the index of a growing table may be from its chunks, in parts of the data that has been
+/// written: anything else means that the chunks have another length than those of the inputs.
 const AGREEMENT: Range<f64> = 0.6..1.05;
+/// So many bytes of data may be missing in the index in any case: it is written in pieces of its
+/// own, each of the entries of some megabytes of data.
+const INDEX_LAG_BYTES: u64 = 64 << 20;
 
 /// The heat that a part of an output has been given.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,9 +103,10 @@ impl Growing<'_> {
             carried.place = written.place;
             carried.position = written.position;
         }
-        let agree = carried.position as f64 / self.written().max(1) as f64;
-        let few = carried.partitions == 0;
-        Ok((few || AGREEMENT.contains(&agree)).then_some(carried))
+        let written = self.written();
+        let part = carried.position as f64 / written.max(1) as f64;
+        let lags = carried.position <= written && written - carried.position <= INDEX_LAG_BYTES;
+        Ok((lags || AGREEMENT.contains(&part)).then_some(carried))
     }
 }
 
