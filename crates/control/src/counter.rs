@@ -168,6 +168,17 @@ counters! {
     HandoverDelay1024Ms = "handover_delay_1024_ms",
     /// Handovers that took longer.
     HandoverDelayLonger = "handover_delay_longer",
+    /// Background reads passed through because reads are switched off.
+    FallbackSwitchedOff = "fallback_switched_off",
+    /// Writes were switched off while the table was written.
+    DemotedSwitchedOff = "demoted_switched_off",
+    /// Threads whose nice value or I/O priority is changed now.
+    PriorityThreads = "priority_threads",
+    /// Nice values left alone because they could not be taken back, or threads for which there was
+    /// no room.
+    PriorityRefused = "priority_refused",
+    /// Requests of `coldstream ctl` that were answered.
+    SwitchRequests = "switch_requests",
 }
 
 impl Counter {
@@ -268,6 +279,11 @@ mod tests {
                 "handover_delay_256_ms",
                 "handover_delay_1024_ms",
                 "handover_delay_longer",
+                "fallback_switched_off",
+                "demoted_switched_off",
+                "priority_threads",
+                "priority_refused",
+                "switch_requests",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {
