@@ -220,8 +220,9 @@ impl Priorities {
     }
 }
 
-/// A value of a thread that has been changed: what it was, and what it was set to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A value of a thread: what it was, and what it was set to; if both are the same, it has not been
+/// changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Before.
     pub before: i32,
@@ -229,19 +230,18 @@ pub struct Held {
     pub set: i32,
 }
 
+impl Held {
+    /// Whether it has been changed.
+    pub fn is_changed(self) -> bool {
+        self.set != self.before
+    }
+}
+
 /// What a value is to become, and what it was before anything was changed: that which was
 /// `held`, or what it is `now` if the application has set it since. It only ever gets worse, by
 /// its `rank`, than the application had it.
-pub fn changed(
-    now: i32,
-    held: Option<Held>,
-    wanted: Option<i32>,
-    rank: impl Fn(i32) -> i32,
-) -> Held {
-    let before = match held {
-        Some(held) if held.set == now => held.before,
-        _ => now,
-    };
+pub fn changed(now: i32, held: Held, wanted: Option<i32>, rank: impl Fn(i32) -> i32) -> Held {
+    let before = if held.set == now { held.before } else { now };
     let set = wanted
         .filter(|wanted| rank(*wanted) > rank(before))
         .unwrap_or(before);
@@ -306,27 +306,18 @@ mod tests {
     #[test]
     fn a_thread_gets_back_what_it_had() {
         let nice = |now, held, wanted| changed(now, held, wanted, |nice| nice);
-        let held = nice(0, None, Some(10));
-        assert_eq!(held, Held { before: 0, set: 10 });
+        let of = |before, set| Held { before, set };
+        let held = nice(0, Held::default(), Some(10));
+        assert_eq!(held, of(0, 10));
+        assert!(held.is_changed());
         // Changed at run time, then switched off.
-        assert_eq!(nice(10, Some(held), Some(5)), Held { before: 0, set: 5 });
-        assert_eq!(nice(10, Some(held), None), Held { before: 0, set: 0 });
+        assert_eq!(nice(10, held, Some(5)), of(0, 5));
+        assert_eq!(nice(10, held, None), of(0, 0));
         // Never better than the application had it, and what it sets since is its own.
-        assert_eq!(
-            nice(15, None, Some(10)),
-            Held {
-                before: 15,
-                set: 15
-            }
-        );
-        assert_eq!(nice(3, Some(held), None), Held { before: 3, set: 3 });
-        assert_eq!(
-            nice(12, Some(held), Some(10)),
-            Held {
-                before: 12,
-                set: 12
-            }
-        );
+        assert_eq!(nice(15, Held::default(), Some(10)), of(15, 15));
+        assert_eq!(nice(3, held, None), of(3, 3));
+        assert_eq!(nice(12, held, Some(10)), of(12, 12));
+        assert!(!of(12, 12).is_changed());
     }
 
     #[test]

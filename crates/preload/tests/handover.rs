@@ -138,7 +138,12 @@ fn tables(database: &Path) -> Vec<PathBuf> {
 /// The test program; `None` where RocksDB is not installed.
 fn program(directory: &Path) -> Option<PathBuf> {
     tools::find_library("librocksdb.so")?;
-    Some(tools::compile("hot_keys.c", directory, "hot_keys", &["-lrocksdb"]))
+    Some(tools::compile(
+        "hot_keys.c",
+        directory,
+        "hot_keys",
+        &["-lrocksdb"],
+    ))
 }
 
 /// What is found without and with the handover.
@@ -169,7 +174,10 @@ fn assert_handed_over(case: &Case) {
         without.warm_hot_blocks * 10 < without.hot_blocks,
         "it is warm anyway: {without:?}"
     );
-    assert!(with.warm_hot_blocks * 100 >= with.hot_blocks * 95, "{with:?}");
+    assert!(
+        with.warm_hot_blocks * 100 >= with.hot_blocks * 95,
+        "{with:?}"
+    );
     assert!(with.wasted_pages <= 2 * with.hot_pages, "{with:?}");
 }
 
