@@ -174,9 +174,10 @@ counters! {
     DemotedSwitchedOff = "demoted_switched_off",
     /// Threads whose nice value or I/O priority is changed now.
     PriorityThreads = "priority_threads",
-    /// Nice values left alone because they could not be taken back, or threads for which there was
-    /// no room.
+    /// Threads whose nice value was left alone because it could not be taken back.
     PriorityRefused = "priority_refused",
+    /// Threads left alone because there was no room for more.
+    PriorityLimit = "priority_limit",
     /// Requests of `coldstream ctl` that were answered.
     SwitchRequests = "switch_requests",
 }
@@ -283,6 +284,7 @@ mod tests {
                 "demoted_switched_off",
                 "priority_threads",
                 "priority_refused",
+                "priority_limit",
                 "switch_requests",
             ]
         );

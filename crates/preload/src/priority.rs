@@ -67,7 +67,7 @@ impl Books {
             None => match self.threads.enter(id, role) {
                 Some(place) => place,
                 None => {
-                    self.count(Counter::PriorityRefused, 1);
+                    self.count(Counter::PriorityLimit, 1);
                     return 0;
                 }
             },
