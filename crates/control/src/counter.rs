@@ -172,7 +172,7 @@ counters! {
     FallbackSwitchedOff = "fallback_switched_off",
     /// Writes were switched off while the table was written.
     DemotedSwitchedOff = "demoted_switched_off",
-    /// Threads whose nice value or I/O priority is changed now.
+    /// Threads whose nice value or I/O priority was changed when the keeper last looked.
     PriorityThreads = "priority_threads",
     /// Threads whose nice value was left alone because it could not be taken back.
     PriorityRefused = "priority_refused",

@@ -428,6 +428,11 @@ impl Books {
         self.note_memory();
     }
 
+    /// Gives the pages of window memory that nobody uses to the system.
+    pub(crate) fn give_free_memory_back(&self) {
+        self.scanner.pool().give_free_to_system();
+    }
+
     /// The content of the file behind a descriptor changed, or is about to.
     #[inline]
     pub(crate) fn note_change(&self, descriptor: i32) {

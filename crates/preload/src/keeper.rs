@@ -3,8 +3,8 @@
 //! while there is nothing to do.
 //!
 //! It is made with the first table of a process, has no thread-local storage
-//! ([`coldstream_io::sys::thread`]), and so may use no `errno`, no [`crate::thread`] and nothing that
-//! can panic. A forked child has none until its own first table.
+//! ([`coldstream_io::sys::thread`]), and so may use no `errno`, nothing of a thread's state and nothing
+//! that can panic. A forked child has none until its own first table.
 
 use crate::books::Books;
 use crate::switches::MECHANISMS;
@@ -118,12 +118,17 @@ impl Keeper<'_> {
         }
         self.priorities = priorities;
         self.books.switches.set_off(off);
+        // Threads get their priorities when they say who they are, with their next table.
+        crate::thread::note_other_name();
         let mut outcome = Outcome::Done;
         if off.contains(Mechanism::Writes) && !self.books.give_up_all_stages() {
             outcome = Outcome::WriteFailed;
         }
         if off.contains(Mechanism::Reads) {
             self.books.close_all_windows();
+        }
+        if !off.is_empty() {
+            self.books.give_free_memory_back();
         }
         outcome
     }

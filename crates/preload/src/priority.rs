@@ -2,9 +2,9 @@
 //! role is looked up; the keeper does the rest, by thread id, so that an idle thread gets back what
 //! it had as well.
 //!
-//! A thread that ends leaves its entry behind. Its id may be given out again: an id is only acted
-//! upon while it is a thread's of this process, and a value only given back while it is the one
-//! that was set.
+//! A thread that ends leaves its entry behind, and its id may be given out again. So a thread gets a
+//! priority only after it has just said itself who it is, and otherwise a value is only changed
+//! while it is the one that was set here; both only while the id is a thread's of this process.
 
 use crate::books::Books;
 use crate::keeper;
@@ -12,7 +12,7 @@ use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::{Errno, priority};
 use coldstream_policy::{Held, Priorities, PriorityMode, Role, changed, io_rank};
-use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 /// Threads at once; further ones are left alone.
 const THREADS_MAX: usize = 256;
@@ -34,6 +34,8 @@ struct Entry {
     /// The thread's id; 0 is a free entry.
     id: AtomicI32,
     role: AtomicU8,
+    /// The thread has said who it is since the keeper last looked.
+    is_fresh: AtomicBool,
     /// I/O priority that was set, as the kernel has it; 0 is none.
     io_priority: AtomicI32,
     changes: FutexLock<Changes>,
@@ -49,8 +51,8 @@ struct Changes {
 }
 
 impl Books {
-    /// The calling thread's role was looked up, and is another than before. `place` is its entry,
-    /// if it has one; returns what it has from now on.
+    /// The calling thread's role was looked up. `place` is its entry, if it has one; returns what it
+    /// has from now on.
     #[cold]
     pub(crate) fn note_role(&self, role: Role, place: Place) -> Place {
         // A `vfork` child shares the memory, and is another thread.
@@ -60,7 +62,8 @@ impl Books {
         let id = priority::thread_id();
         let place = match self.threads.entry(place, id) {
             Some(entry) => {
-                entry.role.store(role as u8, Ordering::Release);
+                entry.role.store(role as u8, Ordering::Relaxed);
+                entry.is_fresh.store(true, Ordering::Release);
                 place
             }
             None if role == Role::Foreground => return 0,
@@ -134,6 +137,7 @@ impl Threads {
             .or_else(|| claim(&|found| found > 0 && !priority::is_own_thread(found)))?;
         let entry = self.entries.get(number)?;
         entry.role.store(role as u8, Ordering::Relaxed);
+        entry.is_fresh.store(true, Ordering::Relaxed);
         entry.id.store(id, Ordering::Release);
         Some(number as Place + 1)
     }
@@ -163,9 +167,11 @@ impl Threads {
                     .compare_exchange(id, 0, Ordering::AcqRel, Ordering::Relaxed);
                 continue;
             }
+            let is_fresh = entry.is_fresh.swap(false, Ordering::AcqRel);
             let wanted = priorities.of(Role::from_u8(entry.role.load(Ordering::Relaxed)));
-            all_given_back &= changes.tend_nice(id, mode, wanted.nice.map(i32::from), page);
-            changes.tend_io(id, wanted.io.map(|io| io.kernel_value()));
+            let nice = wanted.nice.map(i32::from);
+            all_given_back &= changes.tend_nice(id, is_fresh, mode, nice, page);
+            changes.tend_io(id, is_fresh, wanted.io.map(|io| io.kernel_value()));
             let io = changes.io;
             let io_priority = if io.is_changed() { io.set } else { 0 };
             entry.io_priority.store(io_priority, Ordering::Relaxed);
@@ -181,6 +187,7 @@ impl Changes {
     fn tend_nice(
         &mut self,
         id: i32,
+        is_fresh: bool,
         mode: PriorityMode,
         wanted: Option<i32>,
         page: &PageView<'_>,
@@ -188,6 +195,10 @@ impl Changes {
         let Ok(now) = priority::nice(id) else {
             return true;
         };
+        if !is_fresh && !is_ours(self.nice, now) {
+            self.nice = Held::default();
+            return true;
+        }
         let held = changed(now, self.nice, wanted, |nice| nice);
         if held.set > now && mode != PriorityMode::Always && !may_return_to(held.before) {
             self.count_refusal(page);
@@ -213,15 +224,24 @@ impl Changes {
     }
 
     /// I/O priorities of these classes can be given back by everybody.
-    fn tend_io(&mut self, id: i32, wanted: Option<i32>) {
+    fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) {
         let Ok(now) = priority::io_priority(id) else {
             return;
         };
+        if !is_fresh && !is_ours(self.io, now) {
+            self.io = Held::default();
+            return;
+        }
         let held = changed(now, self.io, wanted, io_rank);
         if held.set == now || priority::set_io_priority(id, held.set).is_ok() {
             self.io = held;
         }
     }
+}
+
+/// Whether a value is the one that was set here.
+fn is_ours(held: Held, now: i32) -> bool {
+    held.is_changed() && held.set == now
 }
 
 /// Whether this process may lower a nice value to this one again. Capabilities, limits and user
@@ -280,9 +300,18 @@ mod tests {
             let after = priority::nice(id).unwrap();
             assert_eq!(after, if refused { before } else { 19 });
             assert!(tend(PriorityMode::Auto, &Priorities::none()));
-            assert_eq!(priority::io_priority(id).map(|value| value >> 13), Ok(0));
-            assert_eq!(priority::nice(id), Ok(before));
-            assert_eq!(page.get(Counter::PriorityThreads), 0);
+            let is_as_before = || {
+                assert_eq!(priority::io_priority(id).map(|value| value >> 13), Ok(0));
+                assert_eq!(priority::nice(id), Ok(before));
+                assert_eq!(page.get(Counter::PriorityThreads), 0);
+            };
+            is_as_before();
+            // The id may be another thread's by now: not before it says itself who it is.
+            assert!(tend(PriorityMode::Auto, &wanted));
+            is_as_before();
+            assert_eq!(threads.enter(id, Role::Compaction), Some(place));
+            assert!(tend(PriorityMode::Auto, &wanted));
+            assert_eq!(priority::nice(id), Ok(after));
         });
     }
 

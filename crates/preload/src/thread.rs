@@ -73,10 +73,12 @@ fn look_up(state: &State) {
             .role_of_thread(&process::thread_name()),
         None => Role::Foreground,
     };
-    if state.role.replace(role as u8) != role as u8
+    state.role.set(role as u8);
+    let place = state.place.get();
+    if (role != Role::Foreground || place != 0)
         && let Some(books) = books::get()
     {
-        state.place.set(books.note_role(role, state.place.get()));
+        state.place.set(books.note_role(role, place));
     }
 }
 
@@ -84,10 +86,17 @@ fn look_up(state: &State) {
 /// one of ours.
 #[inline]
 pub(crate) fn with_former_priority<T>(work: impl FnOnce() -> T) -> T {
-    match (STATE.with(|state| state.place.get()), books::get()) {
+    STATE.with(|state| match (state.place.get(), books::get()) {
         (0, _) | (_, None) => work(),
-        (place, Some(books)) => books.with_former_priority(place, work),
-    }
+        (place, Some(books)) => {
+            // Whatever makes a thread within `work`, an allocator's hook for instance, finds the
+            // former priority, and must not lock what is locked.
+            state.place.set(0);
+            let result = books.with_former_priority(place, work);
+            state.place.set(place);
+            result
+        }
+    })
 }
 
 /// The I/O priority that the calling thread got from us, as the kernel has it; 0 is none.
@@ -101,7 +110,8 @@ pub(crate) fn note_own_name() {
     STATE.with(|state| state.epoch.set(0));
 }
 
-/// Another thread got a name.
+/// Another thread got a name, or every thread shall say once more who it is. Needs no thread-local
+/// storage.
 pub(crate) fn note_other_name() {
     if NAMES_EPOCH.fetch_add(1, Ordering::Relaxed) == u32::MAX {
         // Zero means "never looked up".

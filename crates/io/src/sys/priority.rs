@@ -100,11 +100,18 @@ pub fn set_io_priority(thread_id: i32, value: i32) -> Result<(), Errno> {
 /// a thread of our own is made by whatever thread needs it first, and inherits what that has.
 pub fn take_that_of_first_thread() {
     let first = process_id();
-    if let Ok(nice) = nice(first) {
-        let _ = set_nice(0, nice);
+    // Only where something changes: a filter may end a process that makes these calls.
+    let (wanted, inherited) = (nice(first), nice(0));
+    if let Ok(wanted) = wanted
+        && inherited != Ok(wanted)
+    {
+        let _ = set_nice(0, wanted);
     }
-    if let Ok(io_priority) = io_priority(first) {
-        let _ = set_io_priority(0, io_priority);
+    let (wanted, inherited) = (io_priority(first), io_priority(0));
+    if let Ok(wanted) = wanted
+        && inherited != Ok(wanted)
+    {
+        let _ = set_io_priority(0, wanted);
     }
 }
 

@@ -39,7 +39,6 @@ pub fn run() {
     let read = || {
         let file = File::open("000001.sst").unwrap();
         file.read_exact_at(&mut [0; 4096], 0).unwrap();
-        file
     };
     let wait_until = |is_so: &dyn Fn() -> bool| {
         let begun = Instant::now();
@@ -53,13 +52,20 @@ pub fn run() {
         unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:bottom".as_ptr()) };
         set_nice(0, 15).unwrap();
         set_io_priority(0, 3 << 13).unwrap();
-        let _file = read();
-        wait_until(&|| Path::new("stop").exists());
+        wait_until(&|| {
+            read();
+            Path::new("stop").exists()
+        });
     });
     // SAFETY: as above.
     unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:low".as_ptr()) };
-    let _file = read();
-    wait_until(&|| io_priority(0) == Ok(LAST_LEVEL));
+    let busy_until = |is_so: &dyn Fn() -> bool| {
+        wait_until(&|| {
+            read();
+            is_so()
+        });
+    };
+    busy_until(&|| io_priority(0) == Ok(LAST_LEVEL));
     let given = nice(0).unwrap();
     let made = std::thread::spawn(|| (nice(0).unwrap(), io_priority(0).unwrap()));
     let (inherited, inherited_io) = made.join().unwrap();
@@ -67,7 +73,9 @@ pub fn run() {
     std::fs::write("part", "").unwrap();
     std::fs::write("part", format!("{given} {inherited} {inherited_io}")).unwrap();
     std::fs::rename("part", "inherited").unwrap();
-    wait_until(&|| Path::new("stop").exists());
+    // Idle for a while, then busy again.
+    wait_until(&|| Path::new("go on").exists());
+    busy_until(&|| Path::new("stop").exists());
     own.join().unwrap();
 }
 
@@ -104,25 +112,36 @@ fn threads_get_a_priority_and_what_they_had() {
     };
     assert_eq!(asker.set(set("19", "idle")), Outcome::Done);
     assert_eq!(asker.threads("rocksdb:low"), [(19, 3 << 13)]);
-    assert_eq!(asker.threads("rocksdb:bottom"), [(19, 3 << 13)]);
+    asker.wait_for("rocksdb:bottom", |nice, io| nice == 19 && io == 3 << 13);
     assert_eq!(asker.set(set("0", "6")), Outcome::Done);
     assert_eq!(asker.threads("rocksdb:low"), [(NICE, 2 << 13 | 6)]);
     assert_eq!(asker.threads("rocksdb:bottom"), own);
 
     assert_eq!(asker.set(Priorities::default()), Outcome::Done);
-    for _ in 0..100 {
-        assert_eq!(asker.off(&[Mechanism::Priority]), Outcome::Done);
+    let is_as_before = |asker: &Asker| {
         let found = asker.threads("rocksdb:low");
         assert!(
             found.len() == 1 && found[0].0 == NICE && has_no_io_priority(found[0].1),
             "{found:?}"
         );
         assert_eq!(asker.threads("rocksdb:bottom"), own);
+    };
+    // A thread that does nothing gets back what it had at once, and its priority when it goes on.
+    assert_eq!(asker.off(&[Mechanism::Priority]), Outcome::Done);
+    is_as_before(&asker);
+    assert_eq!(asker.off(&[]), Outcome::Done);
+    std::thread::sleep(Duration::from_millis(50));
+    is_as_before(&asker);
+    std::fs::write(work.join("go on"), "").unwrap();
+    for _ in 0..100 {
+        asker.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
+        assert_eq!(asker.get(Counter::PriorityThreads), 1);
+        assert_eq!(asker.off(&[Mechanism::Priority]), Outcome::Done);
+        is_as_before(&asker);
         assert_eq!(asker.get(Counter::PriorityThreads), 0);
         assert_eq!(asker.off(&[]), Outcome::Done);
-        assert_eq!(asker.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
-        assert_eq!(asker.get(Counter::PriorityThreads), 1);
     }
+    asker.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
     // Nonsense changes nothing.
     assert_eq!(asker.ask(u64::MAX, 0), Outcome::Refused);
     assert_eq!(asker.ask(0, u64::MAX), Outcome::Refused);
@@ -172,6 +191,7 @@ fn what_could_not_be_given_back_is_not_taken() {
             found[0].0 == given && has_no_io_priority(found[0].1),
             "{mode}: {found:?}"
         );
+        std::fs::write(work.join("go on"), "").unwrap();
         std::fs::write(work.join("stop"), "").unwrap();
         running.end().well();
     }

@@ -12,6 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const TABLE: &str = "nb-1-big-Data.db";
+/// A table that is begun with the second part.
+const LATER_TABLE: &str = "nb-2-big-Data.db";
 /// Less than a staging buffer, and no whole number of blocks.
 const PART_BYTES: usize = 100_001;
 
@@ -26,6 +28,7 @@ pub fn run() {
     // SAFETY: a NUL-terminated text.
     unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"CompactionExecu".as_ptr()) };
     let mut file = File::create_new(TABLE).unwrap();
+    let mut later = None;
     let mut bytes = vec![0; PART_BYTES];
     for part in 0..3 {
         fill(1, (part * PART_BYTES) as u64, &mut bytes);
@@ -34,6 +37,10 @@ pub fn run() {
             file.stream_position().unwrap(),
             ((part + 1) * PART_BYTES) as u64
         );
+        if part == 1 {
+            let table = later.insert(File::create_new(LATER_TABLE).unwrap());
+            table.write_all(&bytes).unwrap();
+        }
         File::create_new(format!("wrote {part}")).unwrap();
         wait_for(&format!("go on after {part}"));
     }
@@ -58,6 +65,8 @@ fn what_is_staged_is_written_at_once() {
     File::create_new(work.join("go on after 0")).unwrap();
     running.wait_until(|| work.join("wrote 1").exists());
     assert_eq!(size(), 2 * PART_BYTES as u64, "written plainly");
+    let later = std::fs::metadata(work.join(LATER_TABLE)).unwrap();
+    assert_eq!(later.len(), PART_BYTES as u64, "so is a new table");
 
     // A table that was given up stays with the kernel.
     assert_eq!(asker.off(&[]), Outcome::Done);
