@@ -284,6 +284,8 @@ mod tests {
         let wanted = Priorities::default().with_nice("19").unwrap();
         with_thread(|id| {
             let place = threads.enter(id, Role::Compaction).unwrap();
+            // The tests themselves may run with the last of all nice values.
+            let _ = priority::set_nice(id, 5);
             let before = priority::nice(id).unwrap();
             // In a thread of its own: it tries out on itself what may be taken back.
             let tend = |mode, priorities: &Priorities| {

@@ -8,9 +8,9 @@ mod support;
 
 mod asker;
 mod database;
+mod idle;
 mod pages;
 mod priorities;
-mod staged;
 mod tables;
 
 /// Not a test: what this executable does when another test has started it as a subject.
@@ -19,7 +19,8 @@ mod tables;
 fn subject_entry() {
     match subject::role().as_deref() {
         Some("tables") => tables::run(),
-        Some("pauses") => staged::run(),
+        Some("writes and pauses") => idle::write(),
+        Some("reads and pauses") => idle::read(),
         Some("makes a thread") => priorities::run(),
         Some(role) => panic!("no subject is called {role}"),
         None => {}

@@ -144,6 +144,7 @@ fn threads_get_a_priority_and_what_they_had() {
     asker.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
     // Nonsense changes nothing.
     assert_eq!(asker.ask(u64::MAX, 0), Outcome::Refused);
+    assert_eq!(asker.ask(1 << 40, 0), Outcome::Refused);
     assert_eq!(asker.ask(0, u64::MAX), Outcome::Refused);
     assert_eq!(asker.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
     std::fs::write(work.join("stop"), "").unwrap();
