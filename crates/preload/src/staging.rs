@@ -485,7 +485,8 @@ impl Books {
         Ok(())
     }
 
-    /// Frees the place.
+    /// Frees the place. What the stage has of the application's allocator stays until the place is
+    /// taken again: the keeper comes here too, and has none.
     fn release(&self, stage: &mut Stage) {
         if let Some(inode) = stage
             .owner
