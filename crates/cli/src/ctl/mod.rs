@@ -9,7 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   coldstream ctl list
   coldstream ctl status 4711 --json
-  coldstream ctl off 4711                     # as if the library were not there
+  coldstream ctl off 4711                     # until `ctl on 4711`
   coldstream ctl off --only writes,priority   # of every process of this user
   coldstream ctl on 4711
   coldstream ctl set 4711 nice=5 io-priority=compaction:idle
