@@ -26,6 +26,8 @@ pub enum Exit {
     NotFound = 7,
     /// The laboratory's database gave a value that was never written.
     WrongValue = 8,
+    /// A running process did not answer in time.
+    NoAnswer = 9,
     /// The program exists but cannot be executed.
     NotExecutable = 126,
     /// The program does not exist.
@@ -47,6 +49,7 @@ Exit codes:
   6    disk full
   7    no such path or process, or a process without the library
   8    a database under the laboratory gave a wrong value: data is being lost or misread
+  9    a running process did not answer in time
   126  the program cannot be executed
   127  the program does not exist
   130  interrupted; nothing was left behind
@@ -109,6 +112,7 @@ mod tests {
             Exit::NotExecutable,
             Exit::NoSuchCommand,
             Exit::WrongValue,
+            Exit::NoAnswer,
             Exit::Interrupted,
         ] {
             let line = format!("\n  {:<4} ", exit as u8);

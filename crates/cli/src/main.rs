@@ -46,7 +46,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let words = ctl::in_order(std::env::args_os().collect());
+    let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => run::run(*arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Ctl(arguments) => ctl::run(&arguments),

@@ -75,6 +75,41 @@ pub enum Status {
     Unreadable(String),
 }
 
+/// What the process `pid`, of this user, says about itself.
+///
+/// # Errors
+/// Why there is nothing to be had: one line, with a code of its own.
+pub fn running(pid: u32) -> anyhow::Result<Box<Snapshot>> {
+    match status(pid) {
+        Status::Running(snapshot) => Ok(snapshot),
+        Status::Removed { pid: left_by } => Err(failure(
+            Exit::NotFound,
+            format!(
+                "the status page was left behind by process {left_by}, which has ended; it is \
+                 removed"
+            ),
+        )),
+        Status::Unreadable(reason) => Err(failure(Exit::Failure, reason)),
+        Status::Absent => Err(absent(pid)),
+    }
+}
+
+fn absent(pid: u32) -> anyhow::Error {
+    let Some(owner) = user(pid) else {
+        return no_such_process(pid);
+    };
+    if owner != rustix::process::geteuid().as_raw() {
+        return foreign(pid, owner);
+    }
+    failure(
+        Exit::NotFound,
+        format!(
+            "process {pid} has no status page: it does not run under Coldstream, or has not \
+             opened a table yet; see `coldstream doctor {pid}`"
+        ),
+    )
+}
+
 /// Reads the status page of `pid`, a process of this user.
 pub fn status(pid: u32) -> Status {
     let user = rustix::process::geteuid().as_raw();

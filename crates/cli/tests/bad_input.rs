@@ -141,6 +141,8 @@ fn a_wrong_value_names_the_option() {
         ("--window", "3MiB"),
         ("--windows-in-flight", "9"),
         ("--memory", "1"),
+        ("--nice", "20"),
+        ("--io-priority", "compaction:8"),
     ] {
         let mut command = scene.coldstream();
         assert_error(

@@ -99,6 +99,10 @@ fn a_stale_page_is_removed() {
     let words = ["left behind", "removed"];
     assert_error(command.args(["ctl", &process.pid(), "status"]), 7, &words);
     assert!(!process.page.exists());
+    let stale = Process::new(1);
+    let mut switch = scene.coldstream();
+    assert_error(switch.args(["ctl", "off", &stale.pid()]), 7, &words);
+    assert!(!stale.page.exists());
     let mut again = scene.coldstream();
     assert_error(
         again.args(["ctl", &process.pid(), "status"]),
@@ -117,6 +121,24 @@ fn a_forged_page_is_an_error() {
         command.args(["ctl", &process.pid(), "status"]),
         1,
         &["not a status page"],
+    );
+    let mut switch = scene.coldstream();
+    assert_error(
+        switch.args(["ctl", "off", &process.pid()]),
+        1,
+        &["not a status page"],
+    );
+}
+
+#[test]
+fn a_process_without_a_keeper_cannot_be_switched() {
+    let scene = Scene::new();
+    let process = Process::new(0);
+    let mut command = scene.coldstream();
+    assert_error(
+        command.args(["ctl", "off", &process.pid()]),
+        1,
+        &["cannot be switched", "COLDSTREAM=off"],
     );
 }
 

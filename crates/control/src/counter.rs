@@ -168,6 +168,18 @@ counters! {
     HandoverDelay1024Ms = "handover_delay_1024_ms",
     /// Handovers that took longer.
     HandoverDelayLonger = "handover_delay_longer",
+    /// Background reads passed through because reads are switched off.
+    FallbackSwitchedOff = "fallback_switched_off",
+    /// Writes were switched off while the table was written.
+    DemotedSwitchedOff = "demoted_switched_off",
+    /// Threads whose nice value or I/O priority was changed when the keeper last looked.
+    PriorityThreads = "priority_threads",
+    /// Threads whose nice value was left alone because it could not be taken back.
+    PriorityRefused = "priority_refused",
+    /// Threads left alone because there was no room for more.
+    PriorityLimit = "priority_limit",
+    /// Requests of `coldstream ctl` that were answered.
+    SwitchRequests = "switch_requests",
 }
 
 impl Counter {
@@ -268,6 +280,12 @@ mod tests {
                 "handover_delay_256_ms",
                 "handover_delay_1024_ms",
                 "handover_delay_longer",
+                "fallback_switched_off",
+                "demoted_switched_off",
+                "priority_threads",
+                "priority_refused",
+                "priority_limit",
+                "switch_requests",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

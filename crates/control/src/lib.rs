@@ -1,7 +1,7 @@
 //! The status page: what a process under Coldstream tells the outside.
 //!
 //! One page of 64-bit words in shared memory. The preload library writes it,
-//! `coldstream ctl` and the laboratory read it. This crate knows the layout
+//! `coldstream ctl` and the laboratory read it; `coldstream ctl` also asks by it. This crate knows the layout
 //! only: it maps nothing and makes no system call, and what the library calls
 //! on the paths of the database ([`PageView::add`], [`PageView::set`],
 //! [`PageView::get`]) neither allocates nor panics.
@@ -13,9 +13,11 @@ mod location;
 mod owner;
 mod page;
 mod snapshot;
+mod switch;
 
 pub use counter::Counter;
 pub use location::{DIRECTORY_MODE, FILE_MODE, directory_path, page_path, pid_of_file_name};
 pub use owner::start_time_ticks;
 pub use page::{Header, PAGE_BYTES, PAGE_WORDS, PageError, PageView};
 pub use snapshot::Snapshot;
+pub use switch::{Answer, Mechanism, Mechanisms, Outcome, Request, Switches};

@@ -37,7 +37,8 @@ const UNDECIDED: u64 = 0;
 /// The code of [`Header::configured`] for [`ReadTreatment::Auto`].
 const AUTO: u64 = 0;
 
-const _: () = assert!(FIRST_COUNTER_WORD + Counter::COUNT <= PAGE_WORDS);
+/// The first word behind the counters; what the last words are, [`crate::switch`] says.
+pub(crate) const COUNTERS_END: usize = FIRST_COUNTER_WORD + Counter::COUNT;
 
 /// What the page says about its process, beside the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,8 +219,13 @@ impl<'a> PageView<'a> {
     /// As [`PageView::header`].
     pub fn snapshot(&self) -> Result<Snapshot, PageError> {
         let header = self.header()?;
+        let switches = self.switches();
         let counters = Counter::ALL.map(|counter| self.get(counter));
-        Ok(Snapshot { header, counters })
+        Ok(Snapshot {
+            header,
+            switches,
+            counters,
+        })
     }
 
     /// As [`PageView::snapshot`], if the page is that of the process `pid` which
@@ -239,17 +245,20 @@ impl<'a> PageView<'a> {
     }
 
     fn counter(&self, counter: Counter) -> Option<&AtomicU64> {
-        self.0.get(FIRST_COUNTER_WORD + counter as usize)
+        self.word(FIRST_COUNTER_WORD + counter as usize)
     }
 
-    fn load(&self, word: usize) -> u64 {
-        self.0
-            .get(word)
+    pub(crate) fn word(&self, word: usize) -> Option<&'a AtomicU64> {
+        self.0.get(word)
+    }
+
+    pub(crate) fn load(&self, word: usize) -> u64 {
+        self.word(word)
             .map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    fn store(&self, word: usize, value: u64) {
-        if let Some(word) = self.0.get(word) {
+    pub(crate) fn store(&self, word: usize, value: u64) {
+        if let Some(word) = self.word(word) {
             word.store(value, Ordering::Release);
         }
     }
@@ -309,7 +318,7 @@ mod tests {
         page.initialise(&header());
         page.set_in_force(Treatment::DontCache);
         page.set(Counter::TrackedFilesOpened, 77);
-        page.set(Counter::WriteBytesOverlapped, 88);
+        page.set(Counter::SwitchRequests, 88);
         let word = |place: usize| memory[place].load(Ordering::Relaxed);
         assert_eq!(PAGE_BYTES, 4096);
         assert_eq!(word(0), 0x6d72_7473_646c_6f63);

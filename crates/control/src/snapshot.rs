@@ -3,11 +3,12 @@
 
 use std::fmt;
 
-use coldstream_policy::DisplayBytes;
+use coldstream_policy::{DisplayBytes, Priorities};
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use crate::counter::Counter;
 use crate::page::Header;
+use crate::switch::Switches;
 
 /// The page at about one moment. Shown with `{}` it is one line:
 /// `direct 1.2 GiB, page cache 3 MiB, …`.
@@ -15,6 +16,8 @@ use crate::page::Header;
 pub struct Snapshot {
     /// What the page says about its process.
     pub header: Header,
+    /// What can be switched in it, and what is.
+    pub switches: Switches,
     pub(crate) counters: [u64; Counter::COUNT],
 }
 
@@ -38,6 +41,13 @@ impl Snapshot {
         self.counters()
             .filter(|&(_, value)| value != 0)
             .filter_map(|(counter, value)| Some((counter.fallback_reason()?, value)))
+    }
+
+    /// The priorities that background threads get, whether they are on or off; none if the page
+    /// does not make sense.
+    #[must_use]
+    pub fn priorities(&self) -> Option<Priorities> {
+        Priorities::from_bits(self.switches.priorities_bits)
     }
 
     /// Of the windows read, how many in a hundred the consumer waited for.
@@ -139,7 +149,7 @@ impl fmt::Display for Snapshot {
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let header = &self.header;
-        let mut page = serializer.serialize_struct("Snapshot", 9)?;
+        let mut page = serializer.serialize_struct("Snapshot", 12)?;
         page.serialize_field("pid", &header.pid)?;
         page.serialize_field("start_time_ticks", &header.start_time_ticks)?;
         page.serialize_field("profile", header.profile.name())?;
@@ -149,8 +159,27 @@ impl Serialize for Snapshot {
         page.serialize_field("window_bytes", &header.window_bytes)?;
         page.serialize_field("windows_in_flight", &header.windows_in_flight)?;
         page.serialize_field("memory_bytes", &header.memory_bytes)?;
+        page.serialize_field("switches", &OnOrOff(self.switches))?;
+        let priorities = self.priorities();
+        let nice = priorities.map(|priorities| priorities.nice_text());
+        page.serialize_field("nice", &nice)?;
+        let io = priorities.map(|priorities| priorities.io_text());
+        page.serialize_field("io_priority", &io)?;
         page.serialize_field("counters", &Counters(self))?;
         page.end()
+    }
+}
+
+/// `"reads": true, …`
+struct OnOrOff(Switches);
+
+impl Serialize for OnOrOff {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(
+            self.0
+                .iter()
+                .map(|(mechanism, is_on)| (mechanism.name(), is_on)),
+        )
     }
 }
 
@@ -169,6 +198,7 @@ impl Serialize for Counters<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::switch::{Mechanism, Mechanisms};
     use coldstream_policy::{Profile, ReadTreatment, Treatment};
 
     fn snapshot(values: &[(Counter, u64)]) -> Snapshot {
@@ -186,7 +216,16 @@ mod tests {
             windows_in_flight: 1,
             memory_bytes: 64 << 20,
         };
-        Snapshot { header, counters }
+        let switches = Switches {
+            mechanisms: Mechanisms::of(&[Mechanism::Reads, Mechanism::Writes]),
+            off: Mechanisms::of(&[Mechanism::Writes]),
+            priorities_bits: Priorities::default().to_bits(),
+        };
+        Snapshot {
+            header,
+            switches,
+            counters,
+        }
     }
 
     #[test]
@@ -231,6 +270,14 @@ mod tests {
         assert_eq!(json["profile"], "rocksdb");
         assert_eq!(json["configured_treatment"], "auto");
         assert_eq!(json["treatment_in_force"], "direct");
+        assert_eq!(
+            json["switches"],
+            serde_json::json!({ "reads": true, "writes": false })
+        );
+        assert_eq!(
+            json["nice"],
+            "compaction:10,flush:none,validation:10,streaming:10"
+        );
         assert_eq!(json["counters"]["bytes_direct"], 5);
         assert_eq!(json["counters"].as_object().unwrap().len(), Counter::COUNT);
     }

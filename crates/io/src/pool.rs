@@ -119,6 +119,42 @@ impl WindowPool {
             .fetch_sub(window.blocks as usize, Ordering::Relaxed);
     }
 
+    /// Gives the pages of everything that nobody has to the system. They are not given back one by
+    /// one by those who will soon need them again.
+    pub fn give_free_to_system(&self) {
+        let blocks = self.blocks.load(Ordering::Acquire);
+        // Held meanwhile, so that nobody takes what is being emptied.
+        let taken = self.taken.lock();
+        let is_free = |block: usize| {
+            block < blocks
+                && taken
+                    .get(block / 64)
+                    .is_some_and(|word| word >> (block % 64) & 1 == 0)
+        };
+        let mut first = 0;
+        while first < blocks {
+            let mut end = first;
+            while is_free(end) {
+                end += 1;
+            }
+            let window = WindowMemory {
+                first_block: first as u32,
+                blocks: (end - first) as u32,
+            };
+            if !window.is_empty() {
+                // SAFETY: nobody has these blocks, and nobody can take them while the lock is held.
+                let _ = unsafe {
+                    memory::advise(
+                        self.address(&window),
+                        window.bytes(),
+                        memory::ADVICE_DONT_NEED,
+                    )
+                };
+            }
+            first = end + 1;
+        }
+    }
+
     /// First byte of a window; aligned to [`BLOCK_BYTES`].
     pub fn address(&self, window: &WindowMemory) -> *mut u8 {
         self.base
@@ -164,6 +200,29 @@ pub(crate) mod tests {
         let pool: Box<WindowPool> = unsafe { Box::new_zeroed().assume_init() };
         pool.reserve(cap_bytes).unwrap();
         pool
+    }
+
+    #[test]
+    fn only_what_is_free_goes_to_the_system() {
+        let pool = pool(8 * BLOCK_BYTES);
+        let [first, kept, last] = [1, 2, 5].map(|blocks| pool.take(blocks * BLOCK_BYTES).unwrap());
+        for window in [&first, &kept, &last] {
+            // SAFETY: the window is this test's.
+            unsafe { pool.address(window).write_bytes(7, window.bytes()) };
+        }
+        let byte = |window: &WindowMemory, place: usize| {
+            // SAFETY: nobody writes there meanwhile.
+            unsafe { pool.address(window).add(place).read() }
+        };
+        let places = [WindowMemory { ..first }, WindowMemory { ..last }];
+        pool.give_back(first, false);
+        pool.give_back(last, false);
+        assert!(places.iter().all(|window| byte(window, 0) == 7));
+        pool.give_free_to_system();
+        for window in &places {
+            assert_eq!((byte(window, 0), byte(window, window.bytes() - 1)), (0, 0));
+        }
+        assert_eq!((byte(&kept, 0), byte(&kept, kept.bytes() - 1)), (7, 7));
     }
 
     proptest! {

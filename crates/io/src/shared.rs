@@ -101,10 +101,11 @@ impl SharedPage {
     /// Maps an existing page. The file must belong to the caller and be closed to others. What
     /// is stored into the words stays private to this mapping: the owner never sees it.
     pub fn open(file_path: &CStr) -> Result<Self, SharedPageError> {
-        let descriptor = call(
-            "open",
-            file::open(file_path, libc::O_RDONLY | libc::O_NOFOLLOW, 0),
-        )?;
+        Self::open_as(file_path, libc::O_RDONLY, libc::MAP_PRIVATE)
+    }
+
+    fn open_as(file_path: &CStr, access: i32, sharing: i32) -> Result<Self, SharedPageError> {
+        let descriptor = call("open", file::open(file_path, access | libc::O_NOFOLLOW, 0))?;
         let mapped = require_private(descriptor)
             .and_then(|()| {
                 let stamp = call("fstat", file::stamp(descriptor))?;
@@ -114,9 +115,17 @@ impl SharedPage {
                     Err(SharedPageError::WrongSize)
                 }
             })
-            .and_then(|()| map(descriptor, libc::MAP_PRIVATE));
+            .and_then(|()| map(descriptor, sharing));
         let _ = file::close(descriptor);
         mapped
+    }
+
+    /// As [`SharedPage::open`], but what is stored into the words is the owner's to see.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_shared(file_path: &CStr) -> Result<Self, SharedPageError> {
+        Self::open_as(file_path, libc::O_RDWR, libc::MAP_SHARED)
     }
 
     /// The words of the page.
@@ -179,6 +188,9 @@ mod tests {
         assert_eq!(reader.words()[7].load(Ordering::Relaxed), 42);
         reader.words()[8].store(1, Ordering::Relaxed);
         assert_eq!(owner.words()[8].load(Ordering::Relaxed), 0);
+        let asker = SharedPage::open_shared(&c_string(&path)).unwrap();
+        asker.words()[9].store(2, Ordering::Relaxed);
+        assert_eq!(owner.words()[9].load(Ordering::Relaxed), 2);
         assert_eq!(
             std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600

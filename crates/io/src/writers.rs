@@ -8,7 +8,7 @@
 
 use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
 use crate::sys::file::{self, FileStamp};
-use crate::sys::{Errno, process, thread};
+use crate::sys::{Errno, priority, process, thread};
 use std::cell::UnsafeCell;
 
 /// So many writes go on at once at most.
@@ -27,6 +27,8 @@ pub struct Request {
     pub length_bytes: usize,
     /// File offset of the first.
     pub offset: u64,
+    /// I/O priority of whoever hands it over, as the kernel has it; 0 is none.
+    pub io_priority: i32,
 }
 
 /// A write that was handed over, until it is finished; by default none.
@@ -189,10 +191,18 @@ impl Writer {
 /// What a thread runs.
 unsafe extern "C" fn serve(writer: usize) -> ! {
     process::set_thread_name(c"coldstream-io");
+    priority::take_that_of_first_thread();
+    let mut io_priority = 0;
     // SAFETY: the address of a writer that lives as long as the process.
     let writer = unsafe { &*(writer as *const Writer) };
     loop {
-        writer.serve_one(perform);
+        writer.serve_one(|request| {
+            if request.io_priority != io_priority {
+                io_priority = request.io_priority;
+                let _ = priority::set_io_priority(0, io_priority);
+            }
+            perform(request)
+        });
     }
 }
 
@@ -295,6 +305,7 @@ mod tests {
             address: bytes.as_ptr() as usize,
             length_bytes: bytes.len(),
             offset: number << 20,
+            io_priority: 0,
         };
         for round in 0..10 {
             let flights: Vec<Flight> = (0..WRITERS_MAX as u64)

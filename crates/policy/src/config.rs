@@ -1,12 +1,12 @@
 //! Configuration: environment variables over a TOML text over the defaults. The text and the
 //! environment come from the caller: the preload library must not read files by way of libc.
 
-use crate::{Profile, ReadTreatment, Visibility, parse_bytes};
+use crate::{Priorities, PriorityMode, Profile, ReadTreatment, Visibility, parse_bytes};
 use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
-pub const VARIABLES: [&str; 16] = [
+pub const VARIABLES: [&str; 19] = [
     "COLDSTREAM",
     "COLDSTREAM_CONFIG",
     "COLDSTREAM_PROFILE",
@@ -22,6 +22,9 @@ pub const VARIABLES: [&str; 16] = [
     "COLDSTREAM_HANDOVER_BYTES",
     "COLDSTREAM_HANDOVER_MILLISECONDS",
     "COLDSTREAM_HEAT_BYTES",
+    "COLDSTREAM_PRIORITY",
+    "COLDSTREAM_NICE",
+    "COLDSTREAM_IO_PRIORITY",
     "COLDSTREAM_LOG",
 ];
 
@@ -73,6 +76,10 @@ pub struct Config {
     pub handover_milliseconds: u32,
     /// The most memory that heat is kept in, in bytes, from 64 KiB to 1 GiB.
     pub heat_bytes: usize,
+    /// When background threads get a priority of their own.
+    pub priority: PriorityMode,
+    /// Which one.
+    pub priorities: Priorities,
 }
 
 impl Default for Config {
@@ -96,6 +103,8 @@ impl Default for Config {
             handover_milliseconds: 2000,
             // Of 224 GiB of tables, and used only as far as they are read.
             heat_bytes: 64 << 20,
+            priority: PriorityMode::Auto,
+            priorities: Priorities::default(),
         }
     }
 }
@@ -130,6 +139,8 @@ struct FileText {
     writes: WritesText,
     #[serde(default)]
     handover: HandoverText,
+    #[serde(default)]
+    priority: PriorityText,
 }
 
 #[derive(Default, Deserialize)]
@@ -159,6 +170,14 @@ struct HandoverText {
     heat_bytes: Option<Number>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriorityText {
+    apply: Option<String>,
+    nice: Option<Number>,
+    io: Option<Number>,
+}
+
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -176,6 +195,14 @@ impl std::fmt::Display for Number {
 }
 
 impl Config {
+    /// What the threads of each role get.
+    pub fn priorities_in_force(&self) -> Priorities {
+        match self.priority {
+            PriorityMode::Off => Priorities::none(),
+            PriorityMode::Auto | PriorityMode::Always => self.priorities,
+        }
+    }
+
     /// The configuration that a TOML text and the environment make together; the environment
     /// wins. `COLDSTREAM_CONFIG` itself is the caller's to follow.
     pub fn from_sources(
@@ -230,6 +257,9 @@ impl Config {
                 Key::HeatBytes,
                 text(file.handover.heat_bytes),
             )?;
+            config.set("priority.apply", Key::Priority, file.priority.apply)?;
+            config.set("priority.nice", Key::Nice, text(file.priority.nice))?;
+            config.set("priority.io", Key::IoPriority, text(file.priority.io))?;
         }
         for (variable, key) in [
             ("COLDSTREAM", Key::Enabled),
@@ -249,6 +279,9 @@ impl Config {
                 Key::HandoverMilliseconds,
             ),
             ("COLDSTREAM_HEAT_BYTES", Key::HeatBytes),
+            ("COLDSTREAM_PRIORITY", Key::Priority),
+            ("COLDSTREAM_NICE", Key::Nice),
+            ("COLDSTREAM_IO_PRIORITY", Key::IoPriority),
             ("COLDSTREAM_LOG", Key::Log),
         ] {
             let value = environment(variable).filter(|value| !value.is_empty());
@@ -304,6 +337,15 @@ impl Config {
             Key::HeatBytes => parse_bytes(&value)
                 .filter(|bytes| (1 << 16..=1 << 30).contains(bytes))
                 .map(|bytes| self.heat_bytes = bytes as usize),
+            Key::Priority => PriorityMode::from_name(&value).map(|mode| self.priority = mode),
+            Key::Nice => self
+                .priorities
+                .with_nice(&value)
+                .map(|priorities| self.priorities = priorities),
+            Key::IoPriority => self
+                .priorities
+                .with_io(&value)
+                .map(|priorities| self.priorities = priorities),
             Key::Log => match value.as_str() {
                 "none" => Some(LogTarget::None),
                 "stderr" => Some(LogTarget::Stderr),
@@ -350,6 +392,9 @@ impl Config {
                 self.handover_milliseconds.to_string(),
             ),
             ("COLDSTREAM_HEAT_BYTES", self.heat_bytes.to_string()),
+            ("COLDSTREAM_PRIORITY", self.priority.name().into()),
+            ("COLDSTREAM_NICE", self.priorities.nice_text()),
+            ("COLDSTREAM_IO_PRIORITY", self.priorities.io_text()),
             (
                 "COLDSTREAM_LOG",
                 match &self.log {
@@ -391,6 +436,9 @@ enum Key {
     HandoverBytes,
     HandoverMilliseconds,
     HeatBytes,
+    Priority,
+    Nice,
+    IoPriority,
 }
 
 impl Key {
@@ -409,6 +457,15 @@ impl Key {
             Key::HandoverBytes => "use a size from 0 to 1TiB",
             Key::HandoverMilliseconds => "use a number from 1 to 60000",
             Key::HeatBytes => "use a size from 64KiB to 1GiB",
+            Key::Priority => "use auto, always or off",
+            Key::Nice => {
+                "use none or 0 to 19, or such values for compaction, flush, validation and streaming \
+                 as in compaction:10,streaming:none"
+            }
+            Key::IoPriority => {
+                "use none, 0 to 7 or idle, or such values for compaction, flush, validation and \
+                 streaming as in compaction:7,streaming:idle"
+            }
         }
     }
 }
@@ -465,6 +522,9 @@ mod tests {
             ("COLDSTREAM_HANDOVER_BYTES", "2TiB"),
             ("COLDSTREAM_HANDOVER_MILLISECONDS", "0"),
             ("COLDSTREAM_HEAT_BYTES", "1"),
+            ("COLDSTREAM_PRIORITY", "high"),
+            ("COLDSTREAM_NICE", "20"),
+            ("COLDSTREAM_IO_PRIORITY", "compaction:8"),
             ("COLDSTREAM_LOG", "relative/path"),
         ] {
             let error = Config::from_sources(None, |name| (name == key).then(|| value.into()))
@@ -485,6 +545,7 @@ mod tests {
             log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
             staging in 18_u32..=20, handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
             handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
+            mode in 0_usize..3, nice in 0_u8..=19, level in 0_u8..=7,
         ) {
             let config = Config {
                 enabled,
@@ -508,8 +569,14 @@ mod tests {
                 handover_bytes,
                 handover_milliseconds,
                 heat_bytes,
+                priority: PriorityMode::ALL[mode],
+                priorities: Priorities::default()
+                    .with_nice(&format!("flush:{nice}"))
+                    .and_then(|some| some.with_io(&format!("{level},validation:idle")))
+                    .unwrap(),
             };
             let environment = config.to_environment();
+            prop_assert_eq!(environment.len() + 1, VARIABLES.len());
             let read = Config::from_sources(None, |name| {
                 environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
             });

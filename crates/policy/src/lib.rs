@@ -1,5 +1,6 @@
-//! Policy: which thread is background, which file is a table, which treatment a read gets, and
-//! the configuration of all that. Pure logic: no system call, no file access, no environment.
+//! Policy: which thread is background, which file is a table, which treatment a read gets, which
+//! priority a thread, and the configuration of all that. Pure logic: no system call, no file
+//! access, no environment.
 
 #![forbid(unsafe_code)]
 
@@ -8,11 +9,13 @@ mod config;
 pub mod heat;
 mod kind;
 pub mod memory;
+mod priority;
 mod role;
 mod treatment;
 
 pub use bytes::{DisplayBytes, display_bytes, parse_bytes};
 pub use config::{Config, ConfigError, LogTarget, VARIABLES};
 pub use kind::FileKind;
+pub use priority::{Held, IoPriority, Priorities, Priority, PriorityMode, changed, io_rank};
 pub use role::{Profile, Role};
 pub use treatment::{ReadTreatment, Treatment, Visibility, direct_writes_corrupt};

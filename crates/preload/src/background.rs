@@ -7,7 +7,7 @@ use crate::errno::ErrnoGuard;
 use crate::filesystems::Choice;
 use crate::settings;
 use crate::thread::{self, Inside};
-use coldstream_control::Counter;
+use coldstream_control::{Counter, Mechanism};
 use coldstream_io::scan::{Method, Outcome, Reason, Request};
 use coldstream_io::sys::file::{self, FileStamp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,13 +30,24 @@ pub(crate) unsafe fn read(
     offset: i64,
     plain: impl FnOnce() -> isize,
 ) -> isize {
-    let served = {
+    let served = if !books.switches.is_on(Mechanism::Reads) {
+        books.count(Counter::FallbackSwitchedOff, 1);
+        None
+    } else {
         let _errno = ErrnoGuard::new();
         match Inside::enter() {
             Some(_inside) if !BROKEN.load(Ordering::Relaxed) => {
                 let attempt = AssertUnwindSafe(|| {
                     // SAFETY: passed on.
-                    unsafe { serve(books, table, descriptor, destination, length_bytes, offset) }
+                    let served = unsafe {
+                        serve(books, table, descriptor, destination, length_bytes, offset)
+                    };
+                    if !books.switches.is_on(Mechanism::Reads) {
+                        // The keeper may have closed the windows before this read made some.
+                        books.scanner.close(table.slot, books);
+                        books.note_memory();
+                    }
+                    served
                 });
                 // Nothing may unwind into the database.
                 catch_unwind(attempt).unwrap_or_else(|_| {
@@ -206,7 +217,7 @@ pub(crate) fn swallow_advice(books: &Books, table: Table, descriptor: i32) -> bo
     let Some(_inside) = Inside::enter() else {
         return false;
     };
-    if BROKEN.load(Ordering::Relaxed) {
+    if BROKEN.load(Ordering::Relaxed) || !books.switches.is_on(Mechanism::Reads) {
         return false;
     }
     let served = matches!(

@@ -10,10 +10,12 @@ use crate::heat::HeatMap;
 use crate::inodes::Inodes;
 use crate::lineage::Lineage;
 use crate::memory;
+use crate::priority::Threads;
 use crate::settings::{self, Settings};
 use crate::staging::Stages;
+use crate::switches::OwnSwitches;
 use crate::thread::{self, Inside};
-use crate::{errno, report};
+use crate::{errno, keeper, report};
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
@@ -50,6 +52,8 @@ pub(crate) struct Books {
     pub(crate) lineage: Lineage,
     pub(crate) scanner: Scanner,
     pub(crate) staging: Stages,
+    pub(crate) switches: OwnSwitches,
+    pub(crate) threads: Threads,
 }
 
 const STATE_EMPTY: u32 = 0;
@@ -115,7 +119,7 @@ impl Books {
     }
 
     /// Opens the books with the first table of this process; whether they are open.
-    fn ensure_open(&self, settings: &Settings) -> bool {
+    fn ensure_open(&'static self, settings: &Settings) -> bool {
         match self.state.load(Ordering::Acquire) {
             STATE_OPEN => return true,
             STATE_FAILED => return false,
@@ -152,6 +156,7 @@ impl Books {
             self.page
                 .store(std::ptr::from_ref(page).cast_mut(), Ordering::Release);
             self.state.store(STATE_OPEN, Ordering::Release);
+            keeper::start(self, config);
             true
         } else {
             self.state.store(STATE_FAILED, Ordering::Release);
@@ -186,7 +191,12 @@ impl Books {
     ///
     /// # Safety
     /// `path` must be a NUL-terminated string (the kernel has just read it as one).
-    pub(crate) unsafe fn note_open(&self, descriptor: i32, path: *const c_char, flags: i32) {
+    pub(crate) unsafe fn note_open(
+        &'static self,
+        descriptor: i32,
+        path: *const c_char,
+        flags: i32,
+    ) {
         // What the books say of this number is over, whoever closed it.
         if self.descriptors.get(descriptor).is_some() {
             self.note_gone(descriptor);
@@ -405,6 +415,22 @@ impl Books {
             self.before_range_is_taken(0, u32::MAX, false);
         }
         any
+    }
+
+    /// Gives every window and every private descriptor of a reader up. Needs no thread-local
+    /// storage.
+    pub(crate) fn close_all_windows(&self) {
+        self.descriptors.each_in(0, u32::MAX, |_, entry| {
+            if let Entry::Private(slot) = entry {
+                self.scanner.close(slot, self);
+            }
+        });
+        self.note_memory();
+    }
+
+    /// Gives the pages of window memory that nobody uses to the system.
+    pub(crate) fn give_free_memory_back(&self) {
+        self.scanner.pool().give_free_to_system();
     }
 
     /// The content of the file behind a descriptor changed, or is about to.

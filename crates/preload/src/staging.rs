@@ -67,6 +67,8 @@ struct Stage {
     staging: Staging,
     /// The write that is going on out of the other one.
     flight: Flight,
+    /// I/O priority of the thread that last wrote; 0 is none.
+    io_priority: i32,
     behind: Behind,
     /// The kernel's own file position is not the application's.
     position_is_behind: bool,
@@ -357,6 +359,23 @@ impl Books {
         }
     }
 
+    /// Gives every stage up, since writes are switched off; whether everything is in the kernel.
+    /// What is not is the application's to be told by its next call. Needs no thread-local storage:
+    /// the keeper calls it.
+    pub(crate) fn give_up_all_stages(&self) -> bool {
+        if !self.staging.any() {
+            return true;
+        }
+        let mut all = true;
+        for place in &self.staging.stages {
+            let mut stage = place.lock();
+            if stage.owner != 0 {
+                all &= self.demote(&mut stage, Counter::DemotedSwitchedOff).is_ok();
+            }
+        }
+        all
+    }
+
     /// The process ends: nothing is staged any more.
     pub(crate) fn close_staging(&self) {
         self.staging.closed.store(true, Ordering::SeqCst);
@@ -466,7 +485,8 @@ impl Books {
         Ok(())
     }
 
-    /// Frees the place.
+    /// Frees the place. What the stage has of the application's allocator stays until the place is
+    /// taken again: the keeper comes here too, and has none.
     fn release(&self, stage: &mut Stage) {
         if let Some(inode) = stage
             .owner
@@ -517,6 +537,7 @@ impl Books {
             writers: &self.staging.writers,
             may_hand_over: stage.was_tried && !stage.unfit && !self.staging.is_closed(),
             flight: &mut stage.flight,
+            io_priority: stage.io_priority,
             outcome: Outcome::default(),
         };
         let pool = self.scanner.pool();

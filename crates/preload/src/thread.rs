@@ -1,7 +1,8 @@
 //! What the calling thread is. Names are followed through the naming calls; a thread that was
 //! named by another one finds out at its next read of a table.
 
-use crate::settings;
+use crate::priority::Place;
+use crate::{books, settings};
 use coldstream_io::sys::process;
 use coldstream_policy::{FileKind, Role};
 use std::cell::Cell;
@@ -15,6 +16,8 @@ struct State {
     /// Epoch of the names at which `role` was looked up; 0 is never.
     epoch: Cell<u32>,
     role: Cell<u8>,
+    /// Of this thread's priority, if it has had a role.
+    place: Cell<Place>,
     /// Bytes of tables that were lately delivered to this thread, and how many of them had been
     /// in the page cache.
     served_bytes: Cell<u64>,
@@ -33,6 +36,7 @@ thread_local! {
         State {
             epoch: Cell::new(0),
             role: Cell::new(Role::Foreground as u8),
+            place: Cell::new(0),
             served_bytes: Cell::new(0),
             cached_bytes: Cell::new(0),
             written_table: Cell::new(-1),
@@ -70,6 +74,35 @@ fn look_up(state: &State) {
         None => Role::Foreground,
     };
     state.role.set(role as u8);
+    let place = state.place.get();
+    if (role != Role::Foreground || place != 0)
+        && let Some(books) = books::get()
+    {
+        state.place.set(books.note_role(role, place));
+    }
+}
+
+/// Runs `work`, which makes a thread, with the priority that the calling thread had before it got
+/// one of ours.
+#[inline]
+pub(crate) fn with_former_priority<T>(work: impl FnOnce() -> T) -> T {
+    STATE.with(|state| match (state.place.get(), books::get()) {
+        (0, _) | (_, None) => work(),
+        (place, Some(books)) => {
+            // Whatever makes a thread within `work`, an allocator's hook for instance, finds the
+            // former priority, and must not lock what is locked.
+            state.place.set(0);
+            let result = books.with_former_priority(place, work);
+            state.place.set(place);
+            result
+        }
+    })
+}
+
+/// The I/O priority that the calling thread got from us, as the kernel has it; 0 is none.
+pub(crate) fn io_priority() -> i32 {
+    let place = STATE.with(|state| state.place.get());
+    books::get().map_or(0, |books| books.threads.io_priority(place))
 }
 
 /// The calling thread got a name.
@@ -77,7 +110,8 @@ pub(crate) fn note_own_name() {
     STATE.with(|state| state.epoch.set(0));
 }
 
-/// Another thread got a name.
+/// Another thread got a name, or every thread shall say once more who it is. Needs no thread-local
+/// storage.
 pub(crate) fn note_other_name() {
     if NAMES_EPOCH.fetch_add(1, Ordering::Relaxed) == u32::MAX {
         // Zero means "never looked up".

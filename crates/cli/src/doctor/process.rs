@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use coldstream_control::Snapshot;
+use coldstream_control::{Counter, Snapshot};
 use coldstream_policy::{Profile, Role};
 use serde::Serialize;
 
@@ -215,6 +215,15 @@ fn advice(process: &Process) -> Vec<String> {
     if process.io_uring {
         advice.push(
             "the program has an io_uring: reads through it are not seen, and stay as they are"
+                .to_owned(),
+        );
+    }
+    let refused = |status: &Snapshot| status.get(Counter::PriorityRefused) > 0;
+    if process.status.as_ref().is_some_and(refused) {
+        advice.push(
+            "nice values of background threads are left alone, since the process could not take \
+             them back: give it CAP_SYS_NICE or an RLIMIT_NICE of 20 (systemd: `LimitNICE=+0`), or \
+             start it with --priority always"
                 .to_owned(),
         );
     }

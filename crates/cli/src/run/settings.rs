@@ -55,6 +55,18 @@ pub struct SettingsArguments {
     /// The most memory in which is kept which pages are hot, 64KiB to 1GiB [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     heat: Option<String>,
+    /// When background threads get a nice value and an I/O priority: where the nice value can be
+    /// taken back (CAP_SYS_NICE or RLIMIT_NICE), always, or never [default: auto]
+    #[arg(long, value_parser = ["auto", "always", "off"])]
+    priority: Option<String>,
+    /// Their nice value, 0 to 19 or none; by role as in compaction:10,streaming:none
+    /// [default: 10, flush:none]
+    #[arg(long, value_name = "NICE")]
+    nice: Option<String>,
+    /// Their I/O priority, a level of the best-effort class from 0 to 7, idle or none; by role too
+    /// [default: 7, flush:none]
+    #[arg(long, value_name = "LEVEL")]
+    io_priority: Option<String>,
     /// Where the library's lines go: none, stderr or a file [default: stderr]
     #[arg(long, value_name = "none|stderr|PATH")]
     log: Option<String>,
@@ -64,7 +76,7 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 14] = [
+const OPTIONS: [(&str, &str); 17] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),
@@ -81,6 +93,9 @@ const OPTIONS: [(&str, &str); 14] = [
         "COLDSTREAM_HANDOVER_MILLISECONDS",
     ),
     ("--heat", "COLDSTREAM_HEAT_BYTES"),
+    ("--priority", "COLDSTREAM_PRIORITY"),
+    ("--nice", "COLDSTREAM_NICE"),
+    ("--io-priority", "COLDSTREAM_IO_PRIORITY"),
     ("--log", "COLDSTREAM_LOG"),
 ];
 
@@ -102,6 +117,9 @@ impl SettingsArguments {
             self.handover_size.clone(),
             self.handover_milliseconds.clone(),
             self.heat.clone(),
+            self.priority.clone(),
+            self.nice.clone(),
+            self.io_priority.clone(),
             log,
         ];
         let variables = OPTIONS.iter().zip(values);

@@ -7,6 +7,7 @@
 pub mod aio;
 pub mod file;
 pub mod memory;
+pub mod priority;
 pub mod process;
 mod raw;
 pub mod thread;

@@ -1,8 +1,8 @@
-//! Calls about the process and its threads: getpid, thread name, clocks, futex.
+//! Calls about the process and its threads: getpid, thread name, clocks, futex, sleep.
 
 use super::Errno;
 use super::raw::syscall;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Bytes of a thread name with its terminating NUL (`TASK_COMM_LEN`).
 pub const THREAD_NAME_BYTES: usize = 16;
@@ -174,6 +174,65 @@ pub fn futex_wake_one(word: &AtomicU32) {
             ],
         )
     };
+}
+
+/// As [`futex_wait`], on the lower half of a word in memory that processes share, and for so many
+/// milliseconds at most.
+pub fn futex_wait_shared(word: &AtomicU64, expected: u32, milliseconds: Option<u32>) {
+    let time = milliseconds.map(duration);
+    // SAFETY: the machine is little-endian (`control` asserts it): the half is where the word
+    // begins. The kernel reads it and the time, which lives until the call returns.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                libc::FUTEX_WAIT as usize,
+                expected as usize,
+                time.as_ref()
+                    .map_or(0, |time| std::ptr::from_ref(time) as usize),
+                0,
+                0,
+            ],
+        )
+    };
+}
+
+/// Wakes every thread, in whatever process, that sleeps on the word.
+pub fn futex_wake_shared(word: &AtomicU64) {
+    // SAFETY: the address serves as a key only.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                libc::FUTEX_WAKE as usize,
+                i32::MAX as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
+/// Sleeps (`nanosleep(2)`); shorter if a signal comes.
+pub fn sleep(milliseconds: u32) {
+    let time = duration(milliseconds);
+    // SAFETY: the kernel reads one `struct timespec`.
+    unsafe {
+        syscall(
+            libc::SYS_nanosleep,
+            [&raw const time as usize, 0, 0, 0, 0, 0],
+        )
+    };
+}
+
+fn duration(milliseconds: u32) -> libc::timespec {
+    libc::timespec {
+        tv_sec: i64::from(milliseconds / 1000),
+        tv_nsec: i64::from(milliseconds % 1000) * 1_000_000,
+    }
 }
 
 /// Whether process `process_id` exists (whoever owns it).

@@ -11,7 +11,7 @@ pub type Entry = unsafe extern "C" fn(argument: usize) -> !;
 
 const PAGE_BYTES: usize = 4096;
 /// All that a loop of raw system calls needs, and a page at the bottom that ends what needs more.
-const STACK_BYTES: usize = 8 * PAGE_BYTES;
+const STACK_BYTES: usize = 16 * PAGE_BYTES;
 
 /// As `pthread_create`, less thread-local storage: one process, one memory, one table of
 /// descriptors.

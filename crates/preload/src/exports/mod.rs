@@ -9,6 +9,7 @@
 //! what such a call does to a table that is just being written is not known (README, Limits).
 
 mod change;
+mod create;
 mod descriptor;
 mod metadata;
 mod name;
@@ -48,6 +49,7 @@ fn with_room(call: impl Fn() -> c_int) -> c_int {
 /// Runs before the application's `main`, and before most other constructors.
 extern "C" fn construct() {
     change::resolve();
+    create::resolve();
     descriptor::resolve();
     metadata::resolve();
     name::resolve();

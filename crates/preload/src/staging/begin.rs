@@ -7,7 +7,7 @@ use crate::descriptors::Table;
 use crate::report;
 use crate::settings::Settings;
 use crate::thread;
-use coldstream_control::Counter;
+use coldstream_control::{Counter, Mechanism};
 use coldstream_io::alignment::Alignment;
 use coldstream_io::append::{Behind, Staging};
 use coldstream_io::lock::FutexGuard;
@@ -49,6 +49,7 @@ impl Books {
             || flags & UNFIT_FLAGS != 0
             || !thread::role().is_background_writer(config.bypass_flush)
             || self.staging.is_closed()
+            || !self.switches.is_on(Mechanism::Writes)
             || background::is_broken()
         {
             return;
@@ -97,6 +98,7 @@ impl Books {
             direct,
             staging: Staging::default(),
             flight: Flight::default(),
+            io_priority: 0,
             behind: Behind::default(),
             position_is_behind: false,
             was_tried: false,

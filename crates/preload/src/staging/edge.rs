@@ -22,6 +22,8 @@ pub(super) struct Kernel<'a> {
     /// Whether they may be asked.
     pub(super) may_hand_over: bool,
     pub(super) flight: &'a mut Flight,
+    /// Of the thread that writes.
+    pub(super) io_priority: i32,
     pub(super) outcome: Outcome,
 }
 
@@ -80,6 +82,7 @@ impl Edge for Kernel<'_> {
             address: bytes.as_ptr() as usize,
             length_bytes: bytes.len(),
             offset,
+            io_priority: self.io_priority,
         };
         // SAFETY: the bytes are a staging buffer's, which is set aside and not given back until
         // the write has landed; the books live as long as the process.

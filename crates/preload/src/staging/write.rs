@@ -4,8 +4,8 @@ use super::{Mode, Stage, run_chore};
 use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno;
-use crate::thread::Inside;
-use coldstream_control::Counter;
+use crate::thread::{self, Inside};
+use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::append::{DIRECT_BYTES_MIN, Operation, Verdict};
@@ -92,6 +92,9 @@ unsafe fn attempt(
         Ok(()) => Outcome::Plain,
         Err(errno) => Outcome::Done(Err(errno)),
     };
+    if !books.switches.is_on(Mechanism::Writes) {
+        return give_up(&mut stage, Counter::DemotedSwitchedOff);
+    }
     if stage.descriptor != descriptor {
         return give_up(&mut stage, Counter::DemotedDescriptor);
     }
@@ -113,6 +116,7 @@ unsafe fn attempt(
             // SAFETY: the kernel has been asked whether it can be read.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
             stage.position_is_behind = true;
+            stage.io_priority = thread::io_priority();
             books.count(Counter::StagedWrites, 1);
             let [buffer, second] = &stage.buffers;
             if second.is_empty()

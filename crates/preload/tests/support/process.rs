@@ -105,6 +105,14 @@ impl Program {
         self
     }
 
+    /// This program as an argument of another one, which becomes it.
+    pub fn behind(mut self, launcher: &Path, options: &[&str]) -> Self {
+        let options = options.iter().map(OsString::from);
+        let words: Vec<OsString> = [launcher.into()].into_iter().chain(options).collect();
+        self.words.splice(0..0, words);
+        self
+    }
+
     /// Runs it as it is.
     pub fn run(&self) -> Ended {
         self.run_with_words(&self.words, &self.variables)
@@ -177,12 +185,34 @@ impl Program {
             child,
             stdout,
             stderr,
+            words: words.to_vec(),
+            limit: self.limit,
         }
     }
 
     fn run_with_words(&self, words: &[OsString], variables: &[(String, String)]) -> Ended {
-        let mut running = self.start(words, variables);
-        let child = &mut running.child;
+        self.start(words, variables).end()
+    }
+}
+
+/// A program that runs; killed when dropped, with everything that it started.
+pub struct Running {
+    child: Child,
+    stdout: File,
+    stderr: File,
+    words: Vec<OsString>,
+    limit: Duration,
+}
+
+impl Running {
+    /// Its process id.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it has ended, within the limit of its time.
+    pub fn end(mut self) -> Ended {
+        let child = &mut self.child;
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
         let status = loop {
@@ -194,9 +224,10 @@ impl Program {
                     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
                     let _ = child.wait();
                     panic!(
-                        "{words:?} had not ended after {:?}\n{stacks}{}",
+                        "{:?} had not ended after {:?}\n{stacks}{}",
+                        self.words,
                         self.limit,
-                        String::from_utf8_lossy(&content(&mut running.stderr))
+                        String::from_utf8_lossy(&content(&mut self.stderr))
                     );
                 }
                 None => std::thread::sleep(pause),
@@ -205,20 +236,11 @@ impl Program {
         };
         Ended {
             status,
-            stdout: content(&mut running.stdout),
-            stderr: content(&mut running.stderr),
+            stdout: content(&mut self.stdout),
+            stderr: content(&mut self.stderr),
         }
     }
-}
 
-/// A program that runs; killed when dropped, with everything that it started.
-pub struct Running {
-    child: Child,
-    stdout: File,
-    stderr: File,
-}
-
-impl Running {
     /// Waits until something has happened; fails if the program ends before.
     #[track_caller]
     pub fn wait_until(&mut self, happened: impl Fn() -> bool) {

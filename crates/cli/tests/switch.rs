@@ -1,0 +1,265 @@
+//! `ctl on`, `off` and `set`, on a program under the real library.
+
+#[path = "../../preload/tests/support/built.rs"]
+mod built;
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Scene, assert_error, is_root, outcome, set_mode};
+
+/// Opens a table, says so, and waits.
+const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+int main(void) {
+  if (open("000001.sst", O_RDONLY | O_CREAT, 0600) < 0) return 1;
+  puts("open");
+  fflush(stdout);
+  return getchar() == 0;
+}
+"#;
+
+struct Database {
+    scene: Scene,
+    library: PathBuf,
+    program: PathBuf,
+}
+
+/// A program that runs; ends when dropped.
+struct Running(Child);
+
+impl Database {
+    fn new() -> Option<Self> {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../preload/Cargo.toml");
+        let built = built::built(manifest, &["--lib"]).join("libcoldstream.so");
+        let scene = Scene::new();
+        let program = scene.path("database");
+        if !scene.compile(PROGRAM, &program, &[]) {
+            eprintln!("skipped: no C compiler");
+            return None;
+        }
+        // Where other users may read it.
+        let library = scene.path("real.so");
+        fs::copy(built, &library).unwrap();
+        set_mode(&library, 0o755);
+        Some(Self {
+            scene,
+            library,
+            program,
+        })
+    }
+
+    fn start(&self, user: Option<u32>) -> Running {
+        let mut command = Command::new(&self.program);
+        command
+            .env_clear()
+            .env("LD_PRELOAD", &self.library)
+            .current_dir(self.scene.path("."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if let Some(user) = user {
+            command.uid(user);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "open\n");
+        Running(child)
+    }
+}
+
+impl Running {
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.pid()]).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // By its own end, so that it takes its page away.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn status(database: &Database, pid: &str) -> serde_json::Value {
+    let mut command = database.scene.coldstream();
+    let (code, stdout, stderr) = outcome(command.args(["ctl", "status", pid, "--json"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn a_process_is_switched_and_set() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let running = database.start(None);
+    let pid = running.pid();
+    let done = |arguments: &[&str]| {
+        let (code, stdout, stderr) = outcome(database.scene.coldstream().args(arguments));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{arguments:?}");
+        stdout
+    };
+    let said = done(&["ctl", "off", &pid]);
+    assert!(said.contains("on: nothing; off: reads"), "{said}");
+    let switches = &status(&database, &pid)["switches"];
+    let off = serde_json::json!({ "reads": false, "writes": false, "priority": false });
+    assert_eq!(*switches, off);
+
+    // The process may be named first, and parts switched.
+    done(&["ctl", &pid, "on", "--only", "reads,priority"]);
+    let switches = &status(&database, &pid)["switches"];
+    assert_eq!(switches["writes"], false);
+    assert_eq!(switches["reads"], true);
+    let said = done(&["ctl", &pid]);
+    assert!(said.contains("reads on, writes off"), "{said}");
+
+    let said = done(&[
+        "ctl",
+        "set",
+        &pid,
+        "nice=3,streaming:none",
+        "io-priority=idle",
+        "--json",
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let nice = "compaction:3,flush:none,validation:3,streaming:none";
+    assert_eq!(json[0]["nice"], nice);
+    let now = status(&database, &pid);
+    assert_eq!(now["nice"], nice);
+    let io_priority = "compaction:idle,flush:none,validation:idle,streaming:idle";
+    assert_eq!(now["io_priority"], io_priority);
+    assert_eq!(now["switches"]["writes"], false, "as it was");
+    assert_eq!(now["counters"]["switch_requests"], 3);
+}
+
+#[test]
+fn what_cannot_be_asked_for() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let running = database.start(None);
+    let pid = running.pid();
+    for (arguments, code, words) in [
+        (
+            &["off", &pid, "--only", "handover"][..],
+            1,
+            &["no handover"][..],
+        ),
+        (
+            &["set", &pid, "window=1MiB"],
+            2,
+            &["window cannot", "nice and io-priority"],
+        ),
+        (&["set", &pid, "nice=20"], 2, &["nice=20", "--help"]),
+        (&["set", &pid, "nice"], 2, &["--help"]),
+        (&["off", "4194305"], 7, &["no process 4194305"]),
+    ] {
+        let mut command = database.scene.coldstream();
+        assert_error(command.arg("ctl").args(arguments), code, words);
+    }
+    for arguments in [
+        &["off", &pid, "--only", "everything"][..],
+        &["off", "0"],
+        &["set", &pid],
+        &["set"],
+    ] {
+        let (code, _, _) = outcome(database.scene.coldstream().arg("ctl").args(arguments));
+        assert_eq!(code, 2, "{arguments:?}");
+    }
+    assert_eq!(status(&database, &pid)["counters"]["switch_requests"], 0);
+}
+
+#[test]
+fn a_process_that_does_not_answer() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let running = database.start(None);
+    let pid = running.pid();
+    running.signal("-STOP");
+    let begun = Instant::now();
+    let mut command = database.scene.coldstream();
+    assert_error(
+        command.args(["ctl", "off", &pid]),
+        9,
+        &["has not answered", "status"],
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    running.signal("-CONT");
+    while status(&database, &pid)["switches"]["reads"] != false {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The next one is answered as if nothing had been.
+    let (code, _, _) = outcome(database.scene.coldstream().args(["ctl", "on", &pid]));
+    assert_eq!(code, 0);
+    assert_eq!(status(&database, &pid)["switches"]["reads"], true);
+}
+
+/// A user whom nobody is, so that all of its processes are this test's.
+const USER: u32 = 64_901;
+
+#[test]
+fn everybody_switches_their_own() {
+    if !is_root() {
+        eprintln!("skipped: needs root, to become two users");
+        return;
+    }
+    let Some(database) = Database::new() else {
+        return;
+    };
+    set_mode(&database.scene.path("."), 0o777);
+    let coldstream = database.scene.copy_of_coldstream();
+    let as_user = |arguments: &[&str]| {
+        let mut command = Command::new(&coldstream);
+        command.uid(USER).args(arguments);
+        command
+    };
+    let of_root = database.start(None);
+    fs::remove_file(database.scene.path("000001.sst")).unwrap();
+    let theirs = [database.start(Some(USER)), database.start(Some(USER))];
+    for arguments in [&["off"][..], &["on"], &["set"]] {
+        let mut words = vec!["ctl"];
+        words.extend(arguments);
+        let pid = of_root.pid();
+        words.push(&pid);
+        if arguments == ["set"] {
+            words.push("nice=1");
+        }
+        assert_error(&mut as_user(&words), 5, &["belongs to user 0", "sudo -u"]);
+    }
+    // Without a process: all of theirs, and nobody else's.
+    let (code, stdout, stderr) = outcome(&mut as_user(&["ctl", "off", "--only", "writes"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert_eq!(stdout.lines().count(), 2, "{stdout}");
+    for running in &theirs {
+        let line = format!(
+            "process {}: on: reads, priority; off: writes",
+            running.pid()
+        );
+        assert!(stdout.contains(&line), "{stdout}");
+    }
+    let root_is = status(&database, &of_root.pid());
+    assert_eq!(root_is["counters"]["switch_requests"], 0);
+    drop(theirs);
+    assert_error(
+        &mut as_user(&["ctl", "off"]),
+        7,
+        &["no process of this user"],
+    );
+    let _ = fs::remove_dir(coldstream_control::directory_path(USER));
+}

@@ -1,0 +1,336 @@
+//! Threads with a role, and the priorities that they get and had. A thread enters itself when its
+//! role is looked up; the keeper does the rest, by thread id, so that an idle thread gets back what
+//! it had as well.
+//!
+//! A thread that ends leaves its entry behind, and its id may be given out again. So a thread gets a
+//! priority only after it has just said itself who it is, and otherwise a value is only changed
+//! while it is the one that was set here; both only while the id is a thread's of this process.
+
+use crate::books::Books;
+use crate::keeper;
+use coldstream_control::{Counter, PageView};
+use coldstream_io::lock::FutexLock;
+use coldstream_io::sys::{Errno, priority};
+use coldstream_policy::{Held, Priorities, PriorityMode, Role, changed, io_rank};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+
+/// Threads at once; further ones are left alone.
+const THREADS_MAX: usize = 256;
+
+/// An entry that somebody is filling.
+const CLAIMED: i32 = -1;
+
+/// Place of a thread's entry plus one; 0 is none.
+pub(crate) type Place = u16;
+
+/// The threads; all-zero memory has none.
+#[repr(C)]
+pub(crate) struct Threads {
+    entries: [Entry; THREADS_MAX],
+}
+
+#[repr(C)]
+struct Entry {
+    /// The thread's id; 0 is a free entry.
+    id: AtomicI32,
+    role: AtomicU8,
+    /// The thread has said who it is since the keeper last looked.
+    is_fresh: AtomicBool,
+    /// I/O priority that was set, as the kernel has it; 0 is none.
+    io_priority: AtomicI32,
+    changes: FutexLock<Changes>,
+}
+
+/// What was changed of a thread.
+#[derive(Clone, Copy, Default)]
+struct Changes {
+    nice: Held,
+    io: Held,
+    /// A nice value that could not be taken back was not set: counted once.
+    was_refused: bool,
+}
+
+impl Books {
+    /// The calling thread's role was looked up. `place` is its entry, if it has one; returns what it
+    /// has from now on.
+    #[cold]
+    pub(crate) fn note_role(&self, role: Role, place: Place) -> Place {
+        // A `vfork` child shares the memory, and is another thread.
+        if !self.are_ours() {
+            return place;
+        }
+        let id = priority::thread_id();
+        let place = match self.threads.entry(place, id) {
+            Some(entry) => {
+                entry.role.store(role as u8, Ordering::Relaxed);
+                entry.is_fresh.store(true, Ordering::Release);
+                place
+            }
+            None if role == Role::Foreground => return 0,
+            None => match self.threads.enter(id, role) {
+                Some(place) => place,
+                None => {
+                    self.count(Counter::PriorityLimit, 1);
+                    return 0;
+                }
+            },
+        };
+        keeper::wake(self);
+        place
+    }
+
+    /// Runs `work`, which makes a thread, with the priority that the calling thread had before it
+    /// was changed: the new thread inherits it, and may be one that answers requests.
+    #[cold]
+    pub(crate) fn with_former_priority<T>(&self, place: Place, work: impl FnOnce() -> T) -> T {
+        let id = priority::thread_id();
+        let Some(entry) = self.threads.entry(place, id).filter(|_| self.are_ours()) else {
+            return work();
+        };
+        // Held meanwhile, so that the keeper does not give back what is about to be set again.
+        let changes = entry.changes.lock();
+        let Changes { nice, io, .. } = *changes;
+        let nice_is_back = nice.is_changed() && priority::set_nice(0, nice.before).is_ok();
+        let io_is_back = io.is_changed() && priority::set_io_priority(0, io.before).is_ok();
+        let result = work();
+        if nice_is_back {
+            let _ = priority::set_nice(0, nice.set);
+        }
+        if io_is_back {
+            let _ = priority::set_io_priority(0, io.set);
+        }
+        result
+    }
+}
+
+impl Threads {
+    /// The entry at a place, if it is this thread's.
+    fn entry(&self, place: Place, id: i32) -> Option<&Entry> {
+        self.entries
+            .get(usize::from(place).checked_sub(1)?)
+            .filter(|entry| entry.id.load(Ordering::Acquire) == id)
+    }
+
+    /// I/O priority that was set for the thread at a place; 0 is none.
+    pub(crate) fn io_priority(&self, place: Place) -> i32 {
+        let entry = usize::from(place)
+            .checked_sub(1)
+            .and_then(|number| self.entries.get(number));
+        entry.map_or(0, |entry| entry.io_priority.load(Ordering::Relaxed))
+    }
+
+    /// Enters a thread: where the last one of its id was, in a free place, or in that of a thread
+    /// that has ended.
+    fn enter(&self, id: i32, role: Role) -> Option<Place> {
+        let claim = |is_wanted: &dyn Fn(i32) -> bool| {
+            self.entries.iter().position(|entry| {
+                let found = entry.id.load(Ordering::Acquire);
+                is_wanted(found)
+                    && entry
+                        .id
+                        .compare_exchange(found, CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
+                        .is_ok()
+            })
+        };
+        let number = claim(&|found| found == id)
+            .or_else(|| claim(&|found| found == 0))
+            .or_else(|| claim(&|found| found > 0 && !priority::is_own_thread(found)))?;
+        let entry = self.entries.get(number)?;
+        entry.role.store(role as u8, Ordering::Relaxed);
+        entry.is_fresh.store(true, Ordering::Relaxed);
+        entry.id.store(id, Ordering::Release);
+        Some(number as Place + 1)
+    }
+
+    /// Gives every thread what its role gets, or what it had. Whether all that was to be given back
+    /// has been. Only the keeper calls this.
+    pub(crate) fn tend(
+        &self,
+        mode: PriorityMode,
+        priorities: &Priorities,
+        page: &PageView<'_>,
+    ) -> bool {
+        let mut all_given_back = true;
+        let mut changed_threads = 0;
+        for entry in &self.entries {
+            let id = entry.id.load(Ordering::Acquire);
+            if id <= 0 {
+                continue;
+            }
+            let mut changes = entry.changes.lock();
+            if !priority::is_own_thread(id) {
+                *changes = Changes::default();
+                entry.io_priority.store(0, Ordering::Relaxed);
+                // Unless another thread has claimed it meanwhile.
+                let _ = entry
+                    .id
+                    .compare_exchange(id, 0, Ordering::AcqRel, Ordering::Relaxed);
+                continue;
+            }
+            let is_fresh = entry.is_fresh.swap(false, Ordering::AcqRel);
+            let wanted = priorities.of(Role::from_u8(entry.role.load(Ordering::Relaxed)));
+            let nice = wanted.nice.map(i32::from);
+            all_given_back &= changes.tend_nice(id, is_fresh, mode, nice, page);
+            changes.tend_io(id, is_fresh, wanted.io.map(|io| io.kernel_value()));
+            let io = changes.io;
+            let io_priority = if io.is_changed() { io.set } else { 0 };
+            entry.io_priority.store(io_priority, Ordering::Relaxed);
+            changed_threads += u64::from(changes.nice.is_changed() || io.is_changed());
+        }
+        page.set(Counter::PriorityThreads, changed_threads);
+        all_given_back
+    }
+}
+
+impl Changes {
+    /// Whether what was to be given back has been.
+    fn tend_nice(
+        &mut self,
+        id: i32,
+        is_fresh: bool,
+        mode: PriorityMode,
+        wanted: Option<i32>,
+        page: &PageView<'_>,
+    ) -> bool {
+        let Ok(now) = priority::nice(id) else {
+            return true;
+        };
+        if !is_fresh && !is_ours(self.nice, now) {
+            self.nice = Held::default();
+            return true;
+        }
+        let held = changed(now, self.nice, wanted, |nice| nice);
+        if held.set > now && mode != PriorityMode::Always && !may_return_to(held.before) {
+            self.count_refusal(page);
+            return true;
+        }
+        if held.set != now
+            && let Err(Errno(error)) = priority::set_nice(id, held.set)
+        {
+            let is_gone = error == libc::ESRCH;
+            if !is_gone {
+                self.count_refusal(page);
+            }
+            return is_gone || held.set > now;
+        }
+        self.nice = held;
+        true
+    }
+
+    fn count_refusal(&mut self, page: &PageView<'_>) {
+        if !std::mem::replace(&mut self.was_refused, true) {
+            page.add(Counter::PriorityRefused, 1);
+        }
+    }
+
+    /// I/O priorities of these classes can be given back by everybody.
+    fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) {
+        let Ok(now) = priority::io_priority(id) else {
+            return;
+        };
+        if !is_fresh && !is_ours(self.io, now) {
+            self.io = Held::default();
+            return;
+        }
+        let held = changed(now, self.io, wanted, io_rank);
+        if held.set == now || priority::set_io_priority(id, held.set).is_ok() {
+            self.io = held;
+        }
+    }
+}
+
+/// Whether a value is the one that was set here.
+fn is_ours(held: Held, now: i32) -> bool {
+    held.is_changed() && held.set == now
+}
+
+/// Whether this process may lower a nice value to this one again. Capabilities, limits and user
+/// namespaces all have their say, and only the kernel knows the answer: the calling thread, which
+/// must be the keeper, tries it out on itself.
+fn may_return_to(nice: i32) -> bool {
+    priority::set_nice(0, nice + 1).is_ok() && priority::set_nice(0, nice).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_control::{PAGE_WORDS, PageView};
+    use std::sync::atomic::AtomicU64;
+    use std::sync::mpsc;
+
+    fn threads() -> Box<Threads> {
+        // SAFETY: all-zero memory is an empty table.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// A thread that lives until it is told not to.
+    fn with_thread(work: impl FnOnce(i32)) {
+        let (say, hear) = mpsc::channel();
+        let (end, wait) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            say.send(priority::thread_id()).unwrap();
+            let _ = wait.recv();
+        });
+        work(hear.recv().unwrap());
+        drop(end);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_gets_what_its_role_gets_and_what_it_had() {
+        let words: Vec<_> = (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let page = PageView::new(&words).unwrap();
+        let threads = threads();
+        let wanted = Priorities::default().with_nice("19").unwrap();
+        with_thread(|id| {
+            let place = threads.enter(id, Role::Compaction).unwrap();
+            // The tests themselves may run with the last of all nice values.
+            let _ = priority::set_nice(id, 5);
+            let before = priority::nice(id).unwrap();
+            // In a thread of its own: it tries out on itself what may be taken back.
+            let tend = |mode, priorities: &Priorities| {
+                std::thread::scope(|scope| {
+                    let work = scope.spawn(|| threads.tend(mode, priorities, &page));
+                    work.join().unwrap()
+                })
+            };
+            assert!(tend(PriorityMode::Auto, &wanted));
+            assert_eq!(priority::io_priority(id), Ok(2 << 13 | 7));
+            assert_eq!(threads.io_priority(place), 2 << 13 | 7);
+            assert_eq!(page.get(Counter::PriorityThreads), 1);
+            let refused = page.get(Counter::PriorityRefused) > 0;
+            let after = priority::nice(id).unwrap();
+            assert_eq!(after, if refused { before } else { 19 });
+            assert!(tend(PriorityMode::Auto, &Priorities::none()));
+            let is_as_before = || {
+                assert_eq!(priority::io_priority(id).map(|value| value >> 13), Ok(0));
+                assert_eq!(priority::nice(id), Ok(before));
+                assert_eq!(page.get(Counter::PriorityThreads), 0);
+            };
+            is_as_before();
+            // The id may be another thread's by now: not before it says itself who it is.
+            assert!(tend(PriorityMode::Auto, &wanted));
+            is_as_before();
+            assert_eq!(threads.enter(id, Role::Compaction), Some(place));
+            assert!(tend(PriorityMode::Auto, &wanted));
+            assert_eq!(priority::nice(id), Ok(after));
+        });
+    }
+
+    #[test]
+    fn a_place_is_for_the_living() {
+        let threads = threads();
+        with_thread(|id| {
+            let place = threads.enter(id, Role::Compaction).unwrap();
+            assert_eq!(threads.enter(id, Role::Flush), Some(place));
+            for entry in &threads.entries {
+                entry.id.store(id, Ordering::Relaxed);
+            }
+            assert_eq!(threads.enter(id + 1, Role::Flush), None, "all are alive");
+            assert!(threads.entry(place, id).is_some());
+            assert!(threads.entry(place, id + 1).is_none());
+        });
+        // It has ended: any of its places will do.
+        assert!(threads.enter(1, Role::Flush).is_some());
+    }
+}

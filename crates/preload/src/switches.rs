@@ -1,0 +1,31 @@
+//! Which mechanisms are on in this process: its own copy, which nobody else can write. The keeper
+//! alone changes it ([`crate::keeper`]).
+
+use coldstream_control::{Mechanism, Mechanisms};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What this library has.
+pub(crate) const MECHANISMS: Mechanisms =
+    Mechanisms::of(&[Mechanism::Reads, Mechanism::Writes, Mechanism::Priority]);
+
+/// All-zero memory: everything is on.
+#[repr(C)]
+pub(crate) struct OwnSwitches {
+    off: AtomicU32,
+}
+
+impl OwnSwitches {
+    /// One load; a thread may see a change a moment late.
+    #[inline]
+    pub(crate) fn is_on(&self, mechanism: Mechanism) -> bool {
+        !self.off().contains(mechanism)
+    }
+
+    pub(crate) fn off(&self) -> Mechanisms {
+        Mechanisms::from_bits(u64::from(self.off.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn set_off(&self, off: Mechanisms) {
+        self.off.store(off.bits(), Ordering::SeqCst);
+    }
+}

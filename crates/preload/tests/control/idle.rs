@@ -1,0 +1,135 @@
+//! What is switched off is off at once, though the threads concerned do nothing.
+
+use crate::asker::{Asker, descriptors};
+use crate::subject;
+use crate::support::files::{self, fill, first_difference};
+use crate::support::library::Preload;
+use crate::support::places;
+use coldstream_control::{Counter, Mechanism, Outcome};
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+const TABLE: &str = "nb-1-big-Data.db";
+/// A table that is begun with the second part.
+const LATER_TABLE: &str = "nb-2-big-Data.db";
+/// Less than a staging buffer, and no whole number of blocks.
+const PART_BYTES: usize = 100_001;
+
+fn wait_for(name: &str) {
+    while !Path::new(name).exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The subject that writes: a part, and another when it is told to, and a third.
+pub fn write() {
+    // SAFETY: a NUL-terminated text.
+    unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"CompactionExecu".as_ptr()) };
+    let mut file = File::create_new(TABLE).unwrap();
+    let mut later = None;
+    let mut bytes = vec![0; PART_BYTES];
+    for part in 0..3 {
+        fill(1, (part * PART_BYTES) as u64, &mut bytes);
+        file.write_all(&bytes).unwrap();
+        assert_eq!(
+            file.stream_position().unwrap(),
+            ((part + 1) * PART_BYTES) as u64
+        );
+        if part == 1 {
+            let table = later.insert(File::create_new(LATER_TABLE).unwrap());
+            table.write_all(&bytes).unwrap();
+        }
+        File::create_new(format!("wrote {part}")).unwrap();
+        wait_for(&format!("go on after {part}"));
+    }
+    file.sync_data().unwrap();
+}
+
+#[test]
+fn what_is_staged_is_written_at_once() {
+    let directory = places::on_disk();
+    let work = directory.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let mut running = subject::program(
+        "writes and pauses",
+        &work,
+        &directory.path().join("journal"),
+    )
+    .start_with(&Preload::quiet().with("COLDSTREAM_WRITES", "direct"));
+    let mut asker = Asker::of(running.process_id());
+    let size = || std::fs::metadata(work.join(TABLE)).unwrap().len();
+    running.wait_until(|| work.join("wrote 0").exists());
+    assert_eq!(size(), 0, "it is staged, else this test shows nothing");
+
+    assert_eq!(asker.off(&[Mechanism::Writes]), Outcome::Done);
+    assert_eq!(size(), PART_BYTES as u64);
+    assert_eq!(asker.get(Counter::DemotedSwitchedOff), 1);
+    assert_eq!(asker.get(Counter::StagedFiles), 1);
+    File::create_new(work.join("go on after 0")).unwrap();
+    running.wait_until(|| work.join("wrote 1").exists());
+    assert_eq!(size(), 2 * PART_BYTES as u64, "written plainly");
+    let later = std::fs::metadata(work.join(LATER_TABLE)).unwrap();
+    assert_eq!(later.len(), PART_BYTES as u64, "so is a new table");
+    assert_eq!(asker.get(Counter::StagedFiles), 1);
+
+    // A table that was given up stays with the kernel.
+    assert_eq!(asker.off(&[]), Outcome::Done);
+    File::create_new(work.join("go on after 1")).unwrap();
+    running.wait_until(|| work.join("wrote 2").exists());
+    assert_eq!(size(), 3 * PART_BYTES as u64);
+    File::create_new(work.join("go on after 2")).unwrap();
+    running.end().well();
+    let bytes = std::fs::read(work.join(TABLE)).unwrap();
+    assert_eq!(first_difference(1, 0, &bytes), None);
+}
+
+/// The subject that reads: a part of a table, and the rest when it is told to.
+pub fn read() {
+    // SAFETY: a NUL-terminated text.
+    unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"CompactionExecu".as_ptr()) };
+    let file = File::open(TABLE).unwrap();
+    let mut bytes = vec![0; 4096];
+    for offset in (0..TABLE_BYTES).step_by(bytes.len()) {
+        if offset == TABLE_BYTES / 2 {
+            File::create_new("read half").unwrap();
+            wait_for("go on");
+        }
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        assert_eq!(first_difference(1, offset, &bytes), None);
+    }
+}
+
+const TABLE_BYTES: u64 = 8 << 20;
+
+#[test]
+fn windows_and_descriptors_are_given_back_at_once() {
+    let directory = places::on_disk();
+    let work = directory.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    files::create(&work.join(TABLE), 1, TABLE_BYTES);
+    std::thread::sleep(files::SETTLE);
+    let mut running =
+        subject::program("reads and pauses", &work, &directory.path().join("journal"))
+            .start_with(&Preload::quiet().with("COLDSTREAM_READS", "direct"));
+    let process = running.process_id();
+    let mut asker = Asker::of(process);
+    running.wait_until(|| work.join("read half").exists());
+    let before = descriptors(process);
+    assert!(asker.get(Counter::WindowMemoryBytes) > 0);
+
+    assert_eq!(asker.off(&[Mechanism::Reads]), Outcome::Done);
+    assert_eq!(asker.get(Counter::WindowMemoryBytes), 0);
+    assert_eq!(
+        descriptors(process),
+        before - 2,
+        "a direct one and a plain one"
+    );
+    let direct = asker.get(Counter::BytesDirect);
+    File::create_new(work.join("go on")).unwrap();
+    running.end().well();
+    assert_eq!(asker.get(Counter::BytesDirect), direct, "read plainly");
+    assert!(asker.get(Counter::FallbackSwitchedOff) > 0);
+}

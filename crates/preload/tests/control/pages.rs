@@ -1,0 +1,141 @@
+//! Hundreds of switches, and a page full of nonsense, under load.
+
+use crate::asker::{Asker, IN_TIME, descriptors, resident_kib, tasks};
+use crate::subject;
+use crate::support::library::Preload;
+use crate::support::process::Running;
+use crate::support::random::Random;
+use crate::support::{long, places};
+use crate::tables::STOP;
+use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_io::sys::process::futex_wake_shared;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The most that the subject has open without a reader's private ones: standard streams, the
+/// harness's, a table for each writer, and as many private ones of tables that are being written.
+const OWN_DESCRIPTORS: usize = 3 + 3 + 3 + 3;
+
+fn load(directory: &TempDir) -> Running {
+    let work = directory.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    // Everything goes directly, so that there are windows, buffers and descriptors to give back.
+    let preload = Preload::quiet()
+        .with("COLDSTREAM_WRITES", "direct")
+        .with("COLDSTREAM_STAGING_BYTES", "256KiB");
+    subject::program("tables", &work, &directory.path().join("journal")).start_with(&preload)
+}
+
+fn stop(directory: &TempDir, running: Running) {
+    std::fs::write(directory.path().join("work").join(STOP), "").unwrap();
+    running.end().well();
+}
+
+#[test]
+fn switching_for_ever_costs_nothing_but_time() {
+    let directory = places::on_disk();
+    let running = load(&directory);
+    let process = running.process_id();
+    let mut asker = Asker::of(process);
+    let mut random = Random::new(u64::from(process));
+    let measured = || (tasks(process).len(), descriptors(process));
+    let mut early = (0, 0);
+    let mut early_kib = 0;
+    let cycles = if long() { 1000 } else { 200 };
+    for cycle in 0..cycles {
+        let chosen: Vec<_> = [Mechanism::Reads, Mechanism::Writes, Mechanism::Priority]
+            .into_iter()
+            .filter(|_| cycle % 2 == 0 || random.below(2) == 0)
+            .collect();
+        assert_eq!(asker.off(&chosen), Outcome::Done);
+        if chosen.contains(&Mechanism::Reads) {
+            // One that was under way may come to its end first.
+            let begun = Instant::now();
+            while descriptors(process) > OWN_DESCRIPTORS {
+                assert!(begun.elapsed() < IN_TIME, "private descriptors stay open");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(random.below(20)));
+        assert_eq!(asker.off(&[]), Outcome::Done);
+        std::thread::sleep(Duration::from_millis(random.below(30)));
+        if cycle == cycles / 4 {
+            early = measured();
+            early_kib = resident_kib(process);
+        }
+    }
+    assert!(asker.longest < IN_TIME, "{:?}", asker.longest);
+    assert_eq!(asker.get(Counter::SwitchRequests), 2 * cycles);
+    let snapshot = asker.snapshot();
+    for counter in [
+        Counter::BytesDirect,
+        Counter::FallbackSwitchedOff,
+        Counter::DemotedSwitchedOff,
+        Counter::StagedWrites,
+    ] {
+        assert!(snapshot.get(counter) > 0, "{counter:?} in {snapshot}");
+    }
+    assert_eq!(snapshot.get(Counter::FallbackPanic), 0);
+    let late = measured();
+    assert!(
+        late.0 <= early.0 + 2 && late.1 <= early.1 + 12,
+        "threads and descriptors {early:?}, then {late:?}"
+    );
+    let late_kib = resident_kib(process);
+    assert!(
+        late_kib <= early_kib + (8 << 10),
+        "resident KiB {early_kib}, then {late_kib}"
+    );
+    stop(&directory, running);
+}
+
+#[test]
+fn a_page_full_of_nonsense_harms_nothing() {
+    let directory = places::on_disk();
+    let running = load(&directory);
+    let process = running.process_id();
+    let asker = Asker::of(process);
+    let words = asker.words();
+    let bell = asker.page().bell().unwrap();
+    let mut random = Random::new(u64::from(process) + 1);
+    let begun = Instant::now();
+    let time = Duration::from_secs(if long() { 60 } else { 4 });
+    let used_before = processor_ticks(process, "coldstream-keep");
+    while begun.elapsed() < time {
+        for _ in 0..100 {
+            let place = if random.below(2) == 0 {
+                480 + random.below(16)
+            } else {
+                random.below(words.len() as u64)
+            };
+            // Often a word that nearly makes sense.
+            let value = random.next() >> random.below(64);
+            words[place as usize].store(value, Ordering::Relaxed);
+        }
+        futex_wake_shared(bell);
+        std::thread::sleep(Duration::from_micros(random.below(2000)));
+    }
+    let used = processor_ticks(process, "coldstream-keep") - used_before;
+    // Ticks are hundredths of a second.
+    assert!(
+        used <= 10 * time.as_secs(),
+        "the keeper used {used} ticks in {time:?}"
+    );
+    stop(&directory, running);
+}
+
+fn processor_ticks(process: u32, thread: &str) -> u64 {
+    let (id, _) = tasks(process)
+        .into_iter()
+        .find(|(_, name)| name == thread)
+        .expect("the thread is there");
+    let stat = std::fs::read_to_string(format!("/proc/{process}/task/{id}/stat")).unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit(") ")
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}

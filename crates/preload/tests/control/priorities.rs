@@ -1,0 +1,199 @@
+//! Nice values and I/O priorities: given, inherited by nobody, given back, and left alone where they
+//! could not be given back.
+
+use crate::asker::Asker;
+use crate::subject;
+use crate::support::library::Preload;
+use crate::support::{places, skip, tools};
+use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_io::sys::priority::{io_priority, nice, set_io_priority, set_nice};
+use coldstream_policy::Priorities;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What a test starts with: kind to others on the machine, and better than what is given.
+pub const NICE: i32 = 5;
+const LAST_LEVEL: i32 = 2 << 13 | 7;
+
+/// Gives the calling thread, and what it starts, a nice value below what background threads get.
+/// False, and a word on standard error, where that is not allowed.
+pub fn start_nice() -> bool {
+    let allowed = set_nice(0, NICE).is_ok();
+    if !allowed {
+        skip("may not lower its nice value");
+    }
+    allowed
+}
+
+fn has_no_io_priority(io: i32) -> bool {
+    io >> 13 == 0
+}
+
+/// The subject: a background thread, which makes another when it has got its priority, and ends when
+/// it has lost it. One more has a priority of its own.
+pub fn run() {
+    File::create("000001.sst").unwrap();
+    std::fs::write("000001.sst", vec![7; 1 << 20]).unwrap();
+    let read = || {
+        let file = File::open("000001.sst").unwrap();
+        file.read_exact_at(&mut [0; 4096], 0).unwrap();
+    };
+    let wait_until = |is_so: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let own = std::thread::spawn(move || {
+        // SAFETY: a NUL-terminated text.
+        unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:bottom".as_ptr()) };
+        set_nice(0, 15).unwrap();
+        set_io_priority(0, 3 << 13).unwrap();
+        wait_until(&|| {
+            read();
+            Path::new("stop").exists()
+        });
+    });
+    // SAFETY: as above.
+    unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:low".as_ptr()) };
+    let busy_until = |is_so: &dyn Fn() -> bool| {
+        wait_until(&|| {
+            read();
+            is_so()
+        });
+    };
+    busy_until(&|| io_priority(0) == Ok(LAST_LEVEL));
+    let given = nice(0).unwrap();
+    let made = std::thread::spawn(|| (nice(0).unwrap(), io_priority(0).unwrap()));
+    let (inherited, inherited_io) = made.join().unwrap();
+    assert_eq!(nice(0), Ok(given), "the maker keeps its own");
+    std::fs::write("part", "").unwrap();
+    std::fs::write("part", format!("{given} {inherited} {inherited_io}")).unwrap();
+    std::fs::rename("part", "inherited").unwrap();
+    // Idle for a while, then busy again.
+    wait_until(&|| Path::new("go on").exists());
+    busy_until(&|| Path::new("stop").exists());
+    own.join().unwrap();
+}
+
+/// Nice value that was given, and nice value and I/O priority that a new thread had.
+fn inherited(work: &Path) -> Vec<i32> {
+    let text = std::fs::read_to_string(work.join("inherited")).unwrap();
+    text.split(' ').map(|word| word.parse().unwrap()).collect()
+}
+
+#[test]
+fn threads_get_a_priority_and_what_they_had() {
+    if !start_nice() {
+        return;
+    }
+    let directory = places::on_disk();
+    let work = directory.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let mut running = subject::program("makes a thread", &work, &directory.path().join("journal"))
+        .start_with(&Preload::quiet());
+    let mut asker = Asker::of(running.process_id());
+    running.wait_until(|| work.join("inherited").exists());
+    let found = inherited(&work);
+    assert_eq!(found[..2], [10, NICE], "a new thread has the former one");
+    assert!(has_no_io_priority(found[2]));
+    assert_eq!(asker.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
+    // What the application set itself was lower, and is left alone.
+    let own = [(15, 3 << 13)];
+    assert_eq!(asker.threads("rocksdb:bottom"), own);
+
+    // At run time, up and down, but never better than the application had it.
+    let set = |nice: &str, io: &str| {
+        let priorities = Priorities::default().with_nice(nice).unwrap();
+        priorities.with_io(io).unwrap()
+    };
+    assert_eq!(asker.set(set("19", "idle")), Outcome::Done);
+    assert_eq!(asker.threads("rocksdb:low"), [(19, 3 << 13)]);
+    asker.wait_for("rocksdb:bottom", |nice, io| nice == 19 && io == 3 << 13);
+    assert_eq!(asker.set(set("0", "6")), Outcome::Done);
+    assert_eq!(asker.threads("rocksdb:low"), [(NICE, 2 << 13 | 6)]);
+    assert_eq!(asker.threads("rocksdb:bottom"), own);
+
+    assert_eq!(asker.set(Priorities::default()), Outcome::Done);
+    let is_as_before = |asker: &Asker| {
+        let found = asker.threads("rocksdb:low");
+        assert!(
+            found.len() == 1 && found[0].0 == NICE && has_no_io_priority(found[0].1),
+            "{found:?}"
+        );
+        assert_eq!(asker.threads("rocksdb:bottom"), own);
+    };
+    // A thread that does nothing gets back what it had at once, and its priority when it goes on.
+    assert_eq!(asker.off(&[Mechanism::Priority]), Outcome::Done);
+    is_as_before(&asker);
+    assert_eq!(asker.off(&[]), Outcome::Done);
+    std::thread::sleep(Duration::from_millis(50));
+    is_as_before(&asker);
+    std::fs::write(work.join("go on"), "").unwrap();
+    for _ in 0..100 {
+        asker.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
+        assert_eq!(asker.get(Counter::PriorityThreads), 1);
+        assert_eq!(asker.off(&[Mechanism::Priority]), Outcome::Done);
+        is_as_before(&asker);
+        assert_eq!(asker.get(Counter::PriorityThreads), 0);
+        assert_eq!(asker.off(&[]), Outcome::Done);
+    }
+    asker.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
+    // Nonsense changes nothing.
+    assert_eq!(asker.ask(u64::MAX, 0), Outcome::Refused);
+    assert_eq!(asker.ask(1 << 40, 0), Outcome::Refused);
+    assert_eq!(asker.ask(0, u64::MAX), Outcome::Refused);
+    assert_eq!(asker.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
+    std::fs::write(work.join("stop"), "").unwrap();
+    running.end().well();
+}
+
+#[test]
+fn what_could_not_be_given_back_is_not_taken() {
+    let Some(setpriv) = tools::find("setpriv") else {
+        return;
+    };
+    if !tools::root() || !start_nice() {
+        skip("needs root, to give a capability up");
+        return;
+    }
+    let directory = places::on_disk();
+    for (mode, given, refused, outcome) in [
+        ("auto", NICE, 1, Outcome::Done),
+        ("always", 10, 0, Outcome::PriorityKept),
+        ("off", NICE, 0, Outcome::Done),
+    ] {
+        let work = directory.path().join(mode);
+        std::fs::create_dir(&work).unwrap();
+        let drop = ["--bounding-set=-sys_nice", "--inh-caps=-sys_nice"];
+        let mut running =
+            subject::program("makes a thread", &work, &directory.path().join("journal"))
+                .behind(&setpriv, &drop)
+                .start_with(&Preload::quiet().with("COLDSTREAM_PRIORITY", mode));
+        let mut asker = Asker::of(running.process_id());
+        if mode == "off" {
+            // Nothing comes of itself; what is asked for does.
+            assert_eq!(
+                asker.set(Priorities::none().with_io("7").unwrap()),
+                Outcome::Done
+            );
+        }
+        running.wait_until(|| work.join("inherited").exists());
+        // A new thread of one whose nice value cannot be given back has that one.
+        assert_eq!(inherited(&work)[..2], [given, given], "{mode}");
+        assert_eq!(asker.threads("rocksdb:low"), [(given, LAST_LEVEL)]);
+        assert_eq!(asker.get(Counter::PriorityRefused), refused, "{mode}");
+        assert_eq!(asker.off(&[Mechanism::Priority]), outcome, "{mode}");
+        let found = asker.threads("rocksdb:low");
+        assert!(
+            found[0].0 == given && has_no_io_priority(found[0].1),
+            "{mode}: {found:?}"
+        );
+        std::fs::write(work.join("go on"), "").unwrap();
+        std::fs::write(work.join("stop"), "").unwrap();
+        running.end().well();
+    }
+}
