@@ -56,10 +56,15 @@ impl Database {
     }
 
     fn start(&self, user: Option<u32>) -> Running {
+        self.start_with(user, &[])
+    }
+
+    fn start_with(&self, user: Option<u32>, variables: &[(&str, &str)]) -> Running {
         let mut command = Command::new(&self.program);
         command
             .env_clear()
             .env("LD_PRELOAD", &self.library)
+            .envs(variables.iter().copied())
             .current_dir(self.scene.path("."))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
@@ -116,7 +121,9 @@ fn a_process_is_switched_and_set() {
     let said = done(&["ctl", "off", &pid]);
     assert!(said.contains("on: nothing; off: reads"), "{said}");
     let switches = &status(&database, &pid)["switches"];
-    let off = serde_json::json!({ "reads": false, "writes": false, "priority": false });
+    let off = serde_json::json!({
+        "reads": false, "writes": false, "handover": false, "priority": false
+    });
     assert_eq!(*switches, off);
 
     // The process may be named first, and parts switched.
@@ -151,7 +158,7 @@ fn what_cannot_be_asked_for() {
     let Some(database) = Database::new() else {
         return;
     };
-    let running = database.start(None);
+    let running = database.start_with(None, &[("COLDSTREAM_HANDOVER", "off")]);
     let pid = running.pid();
     for (arguments, code, words) in [
         (
@@ -248,7 +255,7 @@ fn everybody_switches_their_own() {
     assert_eq!(stdout.lines().count(), 2, "{stdout}");
     for running in &theirs {
         let line = format!(
-            "process {}: on: reads, priority; off: writes",
+            "process {}: on: reads, handover, priority; off: writes",
             running.pid()
         );
         assert!(stdout.contains(&line), "{stdout}");

@@ -7,7 +7,7 @@
 //! that can panic. A forked child has none until its own first table.
 
 use crate::books::Books;
-use crate::switches::MECHANISMS;
+use crate::switches::mechanisms;
 use coldstream_control::{Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, Switches};
 use coldstream_io::sys::{priority, process, thread};
 use coldstream_policy::{Config, Priorities, PriorityMode};
@@ -20,6 +20,7 @@ const PAUSE_MILLISECONDS: u32 = 10;
 struct Keeper<'a> {
     books: &'a Books,
     page: &'a PageView<'static>,
+    mechanisms: Mechanisms,
     mode: PriorityMode,
     priorities: Priorities,
     /// Number of the last request that was answered.
@@ -32,7 +33,7 @@ pub(crate) fn start(books: &'static Books, config: &Config) {
     if let Some(page) = books.page() {
         put_switches(
             page,
-            MECHANISMS,
+            mechanisms(config),
             Mechanisms::default(),
             config.priorities_in_force(),
         );
@@ -63,6 +64,7 @@ unsafe extern "C" fn keep(books: usize) -> ! {
         let mut keeper = Keeper {
             books,
             page,
+            mechanisms: mechanisms(&settings.config),
             mode: settings.config.priority,
             priorities: settings.config.priorities_in_force(),
             answered: 0,
@@ -113,7 +115,7 @@ impl Keeper<'_> {
         let Some(priorities) = Priorities::from_bits(priorities_bits) else {
             return Outcome::Refused;
         };
-        if u64::from(off.bits()) != off_bits || !off.without(MECHANISMS).is_empty() {
+        if u64::from(off.bits()) != off_bits || !off.without(self.mechanisms).is_empty() {
             return Outcome::Refused;
         }
         self.priorities = priorities;
@@ -137,7 +139,7 @@ impl Keeper<'_> {
         self.answered = number;
         put_switches(
             self.page,
-            MECHANISMS,
+            self.mechanisms,
             self.books.switches.off(),
             self.priorities,
         );

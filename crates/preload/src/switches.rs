@@ -2,11 +2,21 @@
 //! alone changes it ([`crate::keeper`]).
 
 use coldstream_control::{Mechanism, Mechanisms};
+use coldstream_policy::Config;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What this library has.
-pub(crate) const MECHANISMS: Mechanisms =
-    Mechanisms::of(&[Mechanism::Reads, Mechanism::Writes, Mechanism::Priority]);
+/// What can be switched in a process of this configuration: where no heat is kept from the start,
+/// nothing can be handed over.
+pub(crate) fn mechanisms(config: &Config) -> Mechanisms {
+    use Mechanism::{Handover, Priority, Reads, Writes};
+    let handover = Mechanisms::of(&[Handover]);
+    let all = Mechanisms::of(&[Reads, Writes, Handover, Priority]);
+    if config.handover {
+        all
+    } else {
+        all.without(handover)
+    }
+}
 
 /// All-zero memory: everything is on.
 #[repr(C)]

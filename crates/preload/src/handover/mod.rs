@@ -19,7 +19,7 @@ use crate::lineage::{Input, Work};
 use crate::memory;
 use crate::settings::{self, Settings};
 use crate::thread;
-use coldstream_control::Counter;
+use coldstream_control::{Counter, Mechanism};
 use coldstream_handover::{Limits, Piece, Plan};
 use coldstream_io::scan::Reason;
 use coldstream_io::sys::file::{self, FileStamp};
@@ -125,7 +125,8 @@ impl Books {
         let (Some(present), Some(settings)) = (self.heat.present(), settings::get()) else {
             return;
         };
-        if background::is_broken() || !self.are_ours() {
+        let is_on = self.switches.is_on(Mechanism::Handover);
+        if !is_on || background::is_broken() || !self.are_ours() {
             return;
         }
         let _errno = ErrnoGuard::new();

@@ -59,7 +59,12 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
 
     let early = (tasks(process).len(), descriptors(process));
     let mut cycles = 0;
-    let all = Mechanisms::of(&[Mechanism::Reads, Mechanism::Writes, Mechanism::Priority]);
+    let all = Mechanisms::of(&[
+        Mechanism::Reads,
+        Mechanism::Writes,
+        Mechanism::Handover,
+        Mechanism::Priority,
+    ]);
     let priorities = asker.page().switches().priorities_bits;
     while let Some(outcome) = asker.try_ask(u64::from(all.bits()), priorities) {
         assert_eq!(outcome, Outcome::Done);

@@ -44,10 +44,15 @@ fn switching_for_ever_costs_nothing_but_time() {
     let mut early_kib = 0;
     let cycles = if long() { 1000 } else { 200 };
     for cycle in 0..cycles {
-        let chosen: Vec<_> = [Mechanism::Reads, Mechanism::Writes, Mechanism::Priority]
-            .into_iter()
-            .filter(|_| cycle % 2 == 0 || random.below(2) == 0)
-            .collect();
+        let chosen: Vec<_> = [
+            Mechanism::Reads,
+            Mechanism::Writes,
+            Mechanism::Handover,
+            Mechanism::Priority,
+        ]
+        .into_iter()
+        .filter(|_| cycle % 2 == 0 || random.below(2) == 0)
+        .collect();
         assert_eq!(asker.off(&chosen), Outcome::Done);
         if chosen.contains(&Mechanism::Reads) {
             // One that was under way may come to its end first.
