@@ -1,9 +1,10 @@
-//! Coldstream as a mode: which treatments it is told to use.
+//! Coldstream as a mode: which treatments it is told to use, and what of it is switched off.
 
 use coldstream_policy::ReadTreatment;
 use std::path::Path;
 
-/// `coldstream`, `coldstream:READS`, `coldstream:READS+WRITES` or `coldstream:READS+WRITES+HANDOVER`.
+/// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES,
+/// `handover=off`, `priority=off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatments {
     /// `COLDSTREAM_READS`.
@@ -12,56 +13,69 @@ pub struct Treatments {
     writes: ReadTreatment,
     /// `COLDSTREAM_HANDOVER`.
     handover: bool,
+    /// `COLDSTREAM_PRIORITY`.
+    priority: bool,
 }
 
 impl Treatments {
     /// The treatments of that name.
     pub fn from_name(text: &str) -> Option<Self> {
+        let mut treatments = Self {
+            reads: ReadTreatment::Auto,
+            writes: ReadTreatment::Auto,
+            handover: true,
+            priority: true,
+        };
         let rest = text.strip_prefix("coldstream")?;
-        let mut named = match rest.strip_prefix(':') {
-            Some(named) => named.split('+'),
-            None if rest.is_empty() => "auto".split('+'),
-            None => return None,
-        };
-        let treatments = Self {
-            reads: ReadTreatment::from_name(named.next()?)?,
-            writes: ReadTreatment::from_name(named.next().unwrap_or("auto"))?,
-            handover: match named.next() {
-                Some("on") | None => true,
-                Some("off") => false,
-                Some(_) => return None,
-            },
-        };
-        named.next().is_none().then_some(treatments)
+        if rest.is_empty() {
+            return Some(treatments);
+        }
+        let mut places = [&mut treatments.reads, &mut treatments.writes].into_iter();
+        for part in rest.strip_prefix(':')?.split('+') {
+            match part {
+                "handover=off" => treatments.handover = false,
+                "priority=off" => treatments.priority = false,
+                named => *places.next()? = ReadTreatment::from_name(named)?,
+            }
+        }
+        Some(treatments)
     }
 
     /// The settings of a database under Coldstream, as variables of its environment.
-    pub fn environment(&self, profile: &str, log: &Path) -> [String; 5] {
-        [
+    pub fn environment(&self, profile: &str, log: &Path) -> Vec<String> {
+        let mut variables = vec![
             format!("COLDSTREAM_PROFILE={profile}"),
             format!("COLDSTREAM_READS={}", self.reads.name()),
             format!("COLDSTREAM_WRITES={}", self.writes.name()),
-            format!(
-                "COLDSTREAM_HANDOVER={}",
-                if self.handover { "on" } else { "off" }
-            ),
             format!("COLDSTREAM_LOG={}", log.display()),
-        ]
+        ];
+        if !self.handover {
+            variables.push("COLDSTREAM_HANDOVER=off".into());
+        }
+        if !self.priority {
+            variables.push("COLDSTREAM_PRIORITY=off".into());
+        }
+        variables
     }
 }
 
 impl std::fmt::Display for Treatments {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (reads, writes) = (self.reads.name(), self.writes.name());
+        let mut parts = Vec::new();
         let auto = ReadTreatment::Auto;
-        formatter.pad(
-            &match (self.handover, self.reads == auto, self.writes == auto) {
-                (false, ..) => format!("coldstream:{reads}+{writes}+off"),
-                (true, true, true) => "coldstream".to_owned(),
-                (true, _, true) => format!("coldstream:{reads}"),
-                (true, _, false) => format!("coldstream:{reads}+{writes}"),
-            },
-        )
+        if self.reads != auto || self.writes != auto {
+            parts.push(self.reads.name());
+        }
+        if self.writes != auto {
+            parts.push(self.writes.name());
+        }
+        parts.extend((!self.handover).then_some("handover=off"));
+        parts.extend((!self.priority).then_some("priority=off"));
+        formatter.pad(&if parts.is_empty() {
+            "coldstream".to_owned()
+        } else {
+            format!("coldstream:{}", parts.join("+"))
+        })
     }
 }
 
@@ -79,8 +93,11 @@ mod tests {
             ("coldstream:window", "coldstream:window"),
             ("coldstream:auto+buffered", "coldstream:auto+buffered"),
             ("coldstream:direct+window", "coldstream:direct+window"),
-            ("coldstream:direct+auto+on", "coldstream:direct"),
-            ("coldstream:auto+auto+off", "coldstream:auto+auto+off"),
+            ("coldstream:handover=off", "coldstream:handover=off"),
+            (
+                "coldstream:priority=off+auto+window+handover=off",
+                "coldstream:auto+window+handover=off+priority=off",
+            ),
         ] {
             assert_eq!(Treatments::from_name(name).unwrap().to_string(), short);
         }
@@ -94,7 +111,8 @@ mod tests {
             "coldstream:+direct",
             "coldstream:direct+fast",
             "coldstream:direct+direct+direct",
-            "coldstream:direct+direct+on+on",
+            "coldstream:handover",
+            "coldstream:handover=on",
         ] {
             assert!(Treatments::from_name(wrong).is_none(), "{wrong}");
         }

@@ -87,11 +87,11 @@ use; 4.1, 5.0 and 6.0 will do. Ways:
   direct-reads             6.0's own compaction_read_disk_access_mode: direct
   direct-writes            6.0's own background_write_disk_access_mode: direct
   direct-reads-writes      both
-  coldstream               libcoldstream.so, reads and writes auto, handover on
+  coldstream               libcoldstream.so, everything on
   coldstream:READS         this treatment of reads, writes auto
   coldstream:READS+WRITES  these treatments: auto, direct, dontcache, window or buffered
-  coldstream:READS+WRITES+HANDOVER
-                           and the handover on or off: coldstream:auto+auto+off
+  coldstream:…+handover=off, coldstream:…+priority=off
+                           without these mechanisms: coldstream:handover=off+priority=off
   preload:PATH             any other preload library
 
 A run: the node starts in its cgroup with nothing of its tables in the page cache; every hot key is

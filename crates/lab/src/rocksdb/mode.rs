@@ -24,8 +24,7 @@ impl FromStr for Mode {
             format!(
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
                  coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
-                 dontcache, window or buffered), coldstream:READS+WRITES+HANDOVER (on or off) or \
-                 preload:PATH"
+                 dontcache, window or buffered; and +handover=off, +priority=off) or preload:PATH"
             )
         };
         if text == "buffered" {
