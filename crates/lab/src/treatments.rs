@@ -30,13 +30,16 @@ impl Treatments {
         if rest.is_empty() {
             return Some(treatments);
         }
-        let mut places = [&mut treatments.reads, &mut treatments.writes].into_iter();
+        let mut named = 0;
         for part in rest.strip_prefix(':')?.split('+') {
-            match part {
-                "handover=off" => treatments.handover = false,
-                "priority=off" => treatments.priority = false,
-                named => *places.next()? = ReadTreatment::from_name(named)?,
+            match (part, named) {
+                ("handover=off", _) => treatments.handover = false,
+                ("priority=off", _) => treatments.priority = false,
+                (reads, 0) => treatments.reads = ReadTreatment::from_name(reads)?,
+                (writes, 1) => treatments.writes = ReadTreatment::from_name(writes)?,
+                _ => return None,
             }
+            named += usize::from(!part.contains('='));
         }
         Some(treatments)
     }
