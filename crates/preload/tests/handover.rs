@@ -21,6 +21,8 @@ struct Case {
     /// Of every `stride` keys the first `hot` are.
     stride: u64,
     hot: u64,
+    /// Options of the tables, and of the database.
+    table_options: &'static str,
     options: &'static str,
 }
 
@@ -41,8 +43,8 @@ impl Case {
         format!(
             "disable_auto_compactions=true;create_if_missing=true;write_buffer_size=1073741824;\
              target_file_size_base=16777216;\
-             block_based_table_factory={{no_block_cache=true;{}}}",
-            self.options
+             {}block_based_table_factory={{no_block_cache=true;{}}}",
+            self.options, self.table_options
         )
     }
 
@@ -190,6 +192,50 @@ fn scattered_keys_of_two_interleaved_runs() {
         overwrite: false,
         stride: 20,
         hot: 1,
-        options: "block_size=4096",
+        table_options: "block_size=4096",
+        options: "",
+    });
+}
+
+/// Only the newest version of a key is read, and only its place in the output is warmed.
+#[test]
+fn keys_that_were_overwritten() {
+    assert_handed_over(&Case {
+        keys: 40_000,
+        runs: 3,
+        value_bytes: 400,
+        overwrite: true,
+        stride: 100,
+        hot: 1,
+        table_options: "block_size=4096;index_type=kTwoLevelIndexSearch;metadata_block_size=1024",
+        options: "compression=kLZ4Compression;",
+    });
+}
+
+#[test]
+fn neighbouring_keys_of_many_runs_behind_filters() {
+    assert_handed_over(&Case {
+        keys: 200_000,
+        runs: 5,
+        value_bytes: 200,
+        overwrite: false,
+        stride: 20_000,
+        hot: 2_000,
+        table_options: "block_size=16384;filter_policy=bloomfilter:10:false",
+        options: "",
+    });
+}
+
+#[test]
+fn subcompactions_in_several_threads() {
+    assert_handed_over(&Case {
+        keys: 60_000,
+        runs: 2,
+        value_bytes: 1000,
+        overwrite: true,
+        stride: 50,
+        hot: 2,
+        table_options: "block_size=4096;data_block_index_type=kDataBlockBinaryAndHash",
+        options: "max_subcompactions=3;max_background_jobs=4;",
     });
 }
