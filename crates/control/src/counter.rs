@@ -180,6 +180,8 @@ counters! {
     PriorityLimit = "priority_limit",
     /// Requests of `coldstream ctl` that were answered.
     SwitchRequests = "switch_requests",
+    /// Bytes that were asked for ahead of range scans.
+    ScanBytesAhead = "scan_bytes_ahead",
 }
 
 impl Counter {
@@ -286,6 +288,7 @@ mod tests {
                 "priority_refused",
                 "priority_limit",
                 "switch_requests",
+                "scan_bytes_ahead",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

@@ -37,11 +37,19 @@ pub enum Mechanism {
     Handover = 2,
     /// Nice values and I/O priorities of background threads.
     Priority = 3,
+    /// No readahead around point reads of tables, and our own ahead of scans.
+    Readahead = 4,
 }
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Reads, Self::Writes, Self::Handover, Self::Priority];
+    pub const ALL: [Self; 5] = [
+        Self::Reads,
+        Self::Writes,
+        Self::Handover,
+        Self::Priority,
+        Self::Readahead,
+    ];
 
     /// As it is written.
     #[must_use]
@@ -51,6 +59,7 @@ impl Mechanism {
             Self::Writes => "writes",
             Self::Handover => "handover",
             Self::Priority => "priority",
+            Self::Readahead => "readahead",
         }
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
-pub const VARIABLES: [&str; 19] = [
+pub const VARIABLES: [&str; 20] = [
     "COLDSTREAM",
     "COLDSTREAM_CONFIG",
     "COLDSTREAM_PROFILE",
@@ -18,6 +18,7 @@ pub const VARIABLES: [&str; 19] = [
     "COLDSTREAM_VISIBLE",
     "COLDSTREAM_FLUSH",
     "COLDSTREAM_STAGING_BYTES",
+    "COLDSTREAM_READAHEAD",
     "COLDSTREAM_HANDOVER",
     "COLDSTREAM_HANDOVER_BYTES",
     "COLDSTREAM_HANDOVER_MILLISECONDS",
@@ -66,6 +67,8 @@ pub struct Config {
     /// Staging buffer of a table that is written directly, in bytes: a power of two from 256 KiB
     /// to 1 MiB.
     pub staging_bytes: usize,
+    /// Whether tables get no readahead but ahead of scans; else it is the kernel's.
+    pub readahead: bool,
     /// Whether what is hot in a compaction's inputs is made warm in its outputs.
     pub handover: bool,
     /// The most that is warmed of an output, or of a part of one that is published, in bytes, from
@@ -98,6 +101,7 @@ impl Default for Config {
             // The newest data is what is read next.
             bypass_flush: false,
             staging_bytes: 1 << 20,
+            readahead: true,
             handover: true,
             handover_bytes: 1 << 30,
             handover_milliseconds: 2000,
@@ -133,6 +137,7 @@ struct FileText {
     enabled: Option<bool>,
     profile: Option<String>,
     log: Option<String>,
+    readahead: Option<String>,
     #[serde(default)]
     reads: ReadsText,
     #[serde(default)]
@@ -241,6 +246,7 @@ impl Config {
                 Key::StagingBytes,
                 text(file.writes.staging_bytes),
             )?;
+            config.set("readahead", Key::Readahead, file.readahead)?;
             config.handover = file.handover.enabled.unwrap_or(config.handover);
             config.set(
                 "handover.bytes",
@@ -272,6 +278,7 @@ impl Config {
             ("COLDSTREAM_VISIBLE", Key::Visible),
             ("COLDSTREAM_FLUSH", Key::Flush),
             ("COLDSTREAM_STAGING_BYTES", Key::StagingBytes),
+            ("COLDSTREAM_READAHEAD", Key::Readahead),
             ("COLDSTREAM_HANDOVER", Key::Handover),
             ("COLDSTREAM_HANDOVER_BYTES", Key::HandoverBytes),
             (
@@ -325,6 +332,12 @@ impl Config {
             Key::StagingBytes => parse_bytes(&value)
                 .filter(|bytes| bytes.is_power_of_two() && (1 << 18..=1 << 20).contains(bytes))
                 .map(|bytes| self.staging_bytes = bytes as usize),
+            Key::Readahead => match value.as_str() {
+                "scans" => Some(true),
+                "kernel" => Some(false),
+                _ => None,
+            }
+            .map(|readahead| self.readahead = readahead),
             Key::Handover => switch(&value).map(|handover| self.handover = handover),
             Key::HandoverBytes => parse_bytes(&value)
                 .filter(|bytes| *bytes <= 1 << 40)
@@ -385,6 +398,10 @@ impl Config {
                 .into(),
             ),
             ("COLDSTREAM_STAGING_BYTES", self.staging_bytes.to_string()),
+            (
+                "COLDSTREAM_READAHEAD",
+                if self.readahead { "scans" } else { "kernel" }.into(),
+            ),
             ("COLDSTREAM_HANDOVER", on_or_off(self.handover)),
             ("COLDSTREAM_HANDOVER_BYTES", self.handover_bytes.to_string()),
             (
@@ -432,6 +449,7 @@ enum Key {
     Visible,
     Flush,
     StagingBytes,
+    Readahead,
     Handover,
     HandoverBytes,
     HandoverMilliseconds,
@@ -454,6 +472,7 @@ impl Key {
             Key::Visible => "use auto, everywhere or process",
             Key::Flush => "use cached or bypass",
             Key::StagingBytes => "use a power of two from 256KiB to 1MiB",
+            Key::Readahead => "use scans or kernel",
             Key::HandoverBytes => "use a size from 0 to 1TiB",
             Key::HandoverMilliseconds => "use a number from 1 to 60000",
             Key::HeatBytes => "use a size from 64KiB to 1GiB",
@@ -518,6 +537,7 @@ mod tests {
             ("COLDSTREAM_VISIBLE", "nowhere"),
             ("COLDSTREAM_FLUSH", "on"),
             ("COLDSTREAM_STAGING_BYTES", "2MiB"),
+            ("COLDSTREAM_READAHEAD", "off"),
             ("COLDSTREAM_HANDOVER", "maybe"),
             ("COLDSTREAM_HANDOVER_BYTES", "2TiB"),
             ("COLDSTREAM_HANDOVER_MILLISECONDS", "0"),
@@ -543,7 +563,7 @@ mod tests {
             enabled in any::<bool>(), profile in 0_u8..4, treatment in 0_u8..5,
             window in 16_u32..=21, in_flight in 1_usize..=4, memory in 1_usize << 20..=1 << 30,
             log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
-            staging in 18_u32..=20, handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
+            staging in 18_u32..=20, readahead in any::<bool>(), handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
             handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
             mode in 0_usize..3, nice in 0_u8..=19, level in 0_u8..=7,
         ) {
@@ -565,6 +585,7 @@ mod tests {
                 visible: Visibility::ALL[visible],
                 bypass_flush,
                 staging_bytes: 1 << staging,
+                readahead,
                 handover,
                 handover_bytes,
                 handover_milliseconds,

@@ -11,6 +11,7 @@ mod kind;
 pub mod memory;
 mod priority;
 mod role;
+pub mod scan;
 mod treatment;
 
 pub use bytes::{DisplayBytes, display_bytes, parse_bytes};

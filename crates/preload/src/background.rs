@@ -59,6 +59,7 @@ pub(crate) unsafe fn read(
         }
     };
     served.unwrap_or_else(|| {
+        books.note_plain_read(table, descriptor, offset.max(0) as u64, length_bytes as u64);
         let result = plain();
         count_plain(books, result);
         result

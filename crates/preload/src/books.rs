@@ -241,6 +241,7 @@ impl Books {
             writable,
             servable: !writable && flags & libc::O_DIRECT == 0,
             watched: false,
+            random: false,
         };
         if writable {
             self.begin_stage(settings, table, descriptor, flags, &stamp);
@@ -259,6 +260,7 @@ impl Books {
                 self.note_new_table(kind, &stamp);
             }
         } else {
+            self.begin_readahead(table, descriptor);
             self.hand_over_after_open(table, descriptor);
         }
     }
@@ -289,6 +291,21 @@ impl Books {
             Ok(Some(before)) => self.settle(before),
             Err(()) => self.settle(Entry::Table(table)),
         }
+    }
+
+    /// The application has said how it will read a table.
+    pub(crate) fn remember_advice(&self, descriptor: i32, table: Table) {
+        // Unless it is another one's by now.
+        if let Some(Entry::Table(present)) = self.descriptors.get(descriptor)
+            && present.slot == table.slot
+        {
+            let _ = self.descriptors.put(descriptor, Entry::Table(table));
+        }
+    }
+
+    /// Calls `visit` for every descriptor that something is known of.
+    pub(crate) fn each_descriptor(&self, visit: impl FnMut(i32, Entry)) {
+        self.descriptors.each_in(0, u32::MAX, visit);
     }
 
     /// `duplicate` is a new descriptor of what `descriptor` is of; the kernel has closed what

@@ -126,6 +126,7 @@ impl Keeper<'_> {
         if off.contains(Mechanism::Writes) && !self.books.give_up_all_stages() {
             outcome = Outcome::WriteFailed;
         }
+        self.books.switch_readahead();
         if off.contains(Mechanism::Reads) {
             self.books.close_all_windows();
         }

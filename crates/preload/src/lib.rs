@@ -26,6 +26,7 @@ mod lineage;
 mod memory;
 mod next;
 mod priority;
+mod readahead;
 mod report;
 mod settings;
 mod staging;

@@ -5,17 +5,18 @@ use coldstream_control::{Mechanism, Mechanisms};
 use coldstream_policy::Config;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What can be switched in a process of this configuration: where no heat is kept from the start,
-/// nothing can be handed over.
+/// What can be switched in a process of this configuration: where no heat is kept from the start
+/// nothing can be handed over, and where readahead was left to the kernel it stays so.
 pub(crate) fn mechanisms(config: &Config) -> Mechanisms {
-    use Mechanism::{Handover, Priority, Reads, Writes};
-    let handover = Mechanisms::of(&[Handover]);
-    let all = Mechanisms::of(&[Reads, Writes, Handover, Priority]);
-    if config.handover {
-        all
-    } else {
-        all.without(handover)
+    use Mechanism::{Handover, Priority, Readahead, Reads, Writes};
+    let mut mechanisms = Mechanisms::of(&[Reads, Writes, Handover, Priority, Readahead]);
+    if !config.handover {
+        mechanisms = mechanisms.without(Mechanisms::of(&[Handover]));
     }
+    if !config.readahead {
+        mechanisms = mechanisms.without(Mechanisms::of(&[Readahead]));
+    }
+    mechanisms
 }
 
 /// All-zero memory: everything is on.

@@ -5,7 +5,9 @@ use crate::priority::Place;
 use crate::{books, settings};
 use coldstream_io::sys::process;
 use coldstream_policy::{FileKind, Role};
+use coldstream_policy::scan::Sequence;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 /// Moves on whenever a thread named another one: every thread then looks its own name up again.
@@ -26,8 +28,14 @@ struct State {
     written_table: Cell<i32>,
     /// Foreground reads of tables that have not been told of yet.
     foreground_reads: Cell<u32>,
+    /// The last tables that were read, and how.
+    sequences: [Cell<(i32, Sequence)>; SEQUENCES],
+    next_sequence: Cell<usize>,
     inside: Cell<bool>,
 }
+
+/// Tables that one thread scans at once: further ones take turns.
+const SEQUENCES: usize = 4;
 
 // Without a destructor and with a constant initialiser: neither registers with libc nor
 // allocates, and may be used at any time of a thread's life.
@@ -41,6 +49,8 @@ thread_local! {
             cached_bytes: Cell::new(0),
             written_table: Cell::new(-1),
             foreground_reads: Cell::new(0),
+            sequences: [const { Cell::new((-1, Sequence::NEW)) }; SEQUENCES],
+            next_sequence: Cell::new(0),
             inside: Cell::new(false),
         }
     };
@@ -151,6 +161,28 @@ pub(crate) fn count_foreground_read() -> Option<u64> {
         let is_a_lot = reads >= READS_IN_A_LOT;
         state.foreground_reads.set(if is_a_lot { 0 } else { reads });
         is_a_lot.then_some(u64::from(reads))
+    })
+}
+
+/// The calling thread reads a table: what of it should be read ahead.
+#[inline]
+pub(crate) fn note_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
+    STATE.with(|state| {
+        let known = state.sequences.iter().find(|cell| cell.get().0 == descriptor);
+        let cell = match known {
+            Some(cell) => cell,
+            None => {
+                let next = state.next_sequence.get();
+                state.next_sequence.set((next + 1) % SEQUENCES);
+                let cell = state.sequences.get(next)?;
+                cell.set((descriptor, Sequence::NEW));
+                cell
+            }
+        };
+        let (_, mut sequence) = cell.get();
+        let ahead = sequence.note(offset, length_bytes);
+        cell.set((descriptor, sequence));
+        ahead
     })
 }
 

@@ -42,6 +42,9 @@ pub struct SettingsArguments {
     /// [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
     staging: Option<String>,
+    /// Readahead of tables: none but ahead of range scans, or left to the kernel [default: scans]
+    #[arg(long, value_parser = ["scans", "kernel"])]
+    readahead: Option<String>,
     /// What is hot in a compaction's inputs is made warm in its outputs [default: on]
     #[arg(long, value_parser = ["on", "off"])]
     handover: Option<String>,
@@ -76,7 +79,7 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 17] = [
+const OPTIONS: [(&str, &str); 18] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),
@@ -86,6 +89,7 @@ const OPTIONS: [(&str, &str); 17] = [
     ("--visible", "COLDSTREAM_VISIBLE"),
     ("--flush", "COLDSTREAM_FLUSH"),
     ("--staging", "COLDSTREAM_STAGING_BYTES"),
+    ("--readahead", "COLDSTREAM_READAHEAD"),
     ("--handover", "COLDSTREAM_HANDOVER"),
     ("--handover-size", "COLDSTREAM_HANDOVER_BYTES"),
     (
@@ -113,6 +117,7 @@ impl SettingsArguments {
             self.visible.clone(),
             self.flush.clone(),
             self.staging.clone(),
+            self.readahead.clone(),
             self.handover.clone(),
             self.handover_size.clone(),
             self.handover_milliseconds.clone(),

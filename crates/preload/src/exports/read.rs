@@ -41,6 +41,7 @@ fn reader(descriptor: c_int, operation: Operation) -> Reader {
         Some(Entry::Table(table)) => {
             if let Operation::ReadAt { start, end } = operation {
                 books.note_foreground_read(table, start, end - start);
+                books.note_plain_read(table, descriptor, start, end - start);
             }
             Reader::Other
         }
@@ -121,7 +122,24 @@ fn advise(
     if wanted && advice_is_done_with(descriptor) {
         return 0;
     }
+    let of_all = offset == 0 && length_bytes == 0;
+    if of_all && let Some((books, table)) = readable_table(descriptor) {
+        let how = [
+            libc::POSIX_FADV_NORMAL,
+            libc::POSIX_FADV_SEQUENTIAL,
+            libc::POSIX_FADV_RANDOM,
+        ];
+        if how.contains(&advice) && books.advised(table, descriptor, advice) {
+            return 0;
+        }
+    }
     next()
+}
+
+/// A table behind a descriptor of the application.
+fn readable_table(descriptor: c_int) -> Option<(&'static Books, Table)> {
+    let books = books::get()?;
+    Some((books, books.table(descriptor)?))
 }
 
 fn map(
@@ -163,6 +181,9 @@ fn before_mapping(protection: c_int, flags: c_int, descriptor: c_int, end: u64) 
 fn moved(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
     if let Err(failed) = staged::give_up(to, Counter::DemotedCall) {
         return failed as ssize_t;
+    }
+    if let Some((books, table)) = readable_table(from) {
+        books.moves_in_sequence(table, from);
     }
     let result = read_otherwise(from, next);
     if result > 0

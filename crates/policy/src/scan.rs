@@ -1,0 +1,100 @@
+//! Telling a range scan from reads at random places.
+
+use std::ops::Range;
+
+/// A scan is taken for one after so many bytes in sequence: a few blocks more than what a single
+/// row of several blocks takes.
+const SCAN_BYTES_MIN: u64 = 32 << 10;
+/// What is read ahead of a scan: twice what the kernel does by default (`VM_READAHEAD_PAGES`),
+/// since half of it is asked for at a time.
+pub const AHEAD_BYTES: u64 = 256 << 10;
+/// The next read of a scan may begin so far behind the end of the one before, or before it:
+/// checksums that are not read, reads that are rounded to pages.
+const GAP_BYTES: u64 = 4096;
+
+/// The reads of one descriptor by one thread. All zeros is one that has seen nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequence {
+    /// Where the last read ended.
+    end: u64,
+    /// Bytes read in sequence.
+    bytes: u64,
+    /// Everything before this has been asked for.
+    asked_until: u64,
+}
+
+impl Sequence {
+    /// One that has seen nothing.
+    pub const NEW: Self = Self {
+        end: 0,
+        bytes: 0,
+        asked_until: 0,
+    };
+
+    /// A read of `length_bytes` at `offset`: the bytes of the file that should be read ahead now.
+    #[inline]
+    pub fn note(&mut self, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
+        let end = offset.saturating_add(length_bytes);
+        if self.bytes == 0 || offset.abs_diff(self.end) > GAP_BYTES || end <= self.end {
+            *self = Self {
+                end,
+                bytes: length_bytes,
+                asked_until: 0,
+            };
+            return None;
+        }
+        self.bytes = self.bytes.saturating_add(length_bytes);
+        self.end = end;
+        if self.bytes < SCAN_BYTES_MIN || end.saturating_add(AHEAD_BYTES / 2) < self.asked_until {
+            return None;
+        }
+        let start = self.asked_until.max(end);
+        self.asked_until = end.saturating_add(AHEAD_BYTES);
+        Some(start..self.asked_until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_scan_is_read_ahead_of_and_nothing_twice() {
+        let mut sequence = Sequence::default();
+        let mut asked = Vec::new();
+        for number in 0..200 {
+            asked.extend(sequence.note(number * 4100, 4096));
+        }
+        assert_eq!(asked.first(), Some(&(32_796..32_796 + AHEAD_BYTES)));
+        assert!(asked.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(asked.last().unwrap().end >= 200 * 4100);
+        assert!(asked.len() < 10, "in large pieces: {asked:?}");
+    }
+
+    #[test]
+    fn a_row_of_a_few_blocks_is_no_scan() {
+        let mut sequence = Sequence::default();
+        for row in 0..50 {
+            for block in 0..7 {
+                let offset = (row * 7919 % 50) * 1_000_000 + block * 4096;
+                assert_eq!(sequence.note(offset, 4096), None);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_asked_for_is_ahead_and_no_more_than_a_little(
+            reads in proptest::collection::vec((0_u64..1 << 22, 0_u64..1 << 17), 0..200),
+        ) {
+            let mut sequence = Sequence::default();
+            for (offset, length) in reads {
+                if let Some(range) = sequence.note(offset, length) {
+                    prop_assert!(range.start >= offset + length && range.start < range.end);
+                    prop_assert!(range.end - (offset + length) <= AHEAD_BYTES);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Readahead under control: point reads of a table bring in what they read and nothing else,
+//! whatever the device reads ahead and the application advised; scans are read ahead of.
+
+mod support;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use support::library::Preload;
+use support::process::Program;
+use support::{files, residency, tools};
+
+const TABLE_BYTES: u64 = 24 << 20;
+
+struct Bench {
+    directory: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let directory = support::places::on_disk();
+        let program = tools::compile("pattern.c", directory.path(), "pattern", &[]);
+        let bench = Self { directory, program };
+        files::create(&bench.table(), 1, TABLE_BYTES);
+        std::thread::sleep(files::SETTLE);
+        bench
+    }
+
+    fn table(&self) -> PathBuf {
+        self.directory.path().join("000001.sst")
+    }
+
+    /// Runs the program over the cold table: what it said, and the pages that are there then.
+    fn run(&self, words: &[&str], preload: Option<&Preload>) -> (String, Vec<u64>) {
+        let file = File::open(self.table()).expect("open");
+        residency::drop_pages(&file);
+        let program = Program::new(&self.program)
+            .argument(self.table())
+            .arguments(words);
+        let ended = match preload {
+            Some(preload) => program.run_with(preload),
+            None => program.run(),
+        };
+        let pages = residency::resident_pages(&file).into_iter().enumerate();
+        let there = pages.filter(|(_, there)| *there);
+        (
+            ended.well().text(),
+            there.map(|(page, _)| page as u64).collect(),
+        )
+    }
+}
+
+fn said(log: &Path) -> String {
+    std::fs::read_to_string(log).unwrap_or_default()
+}
+
+#[test]
+fn point_reads_bring_in_what_they_read() {
+    let bench = Bench::new();
+    let (plain, _) = bench.run(&["points", "500"], None);
+    let expected: Vec<u64> = (0..500).map(|number| number * 10).collect();
+    // POSIX_FADV_NORMAL and POSIX_FADV_SEQUENTIAL.
+    for advice in [None, Some("0"), Some("2")] {
+        let words = ["points", "500"].into_iter().chain(advice);
+        let words: Vec<&str> = words.collect();
+        let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
+        assert_eq!(with, plain);
+        assert_eq!(pages, expected, "advice {advice:?}");
+    }
+    let kernel = Preload::quiet().with("COLDSTREAM_READAHEAD", "kernel");
+    let (with, pages) = bench.run(&["points", "500", "2"], Some(&kernel));
+    assert_eq!(with, plain);
+    assert!(
+        pages.len() > 600,
+        "the kernel's own reads ahead: {}",
+        pages.len()
+    );
+}
+
+#[test]
+fn scans_are_read_ahead_of() {
+    let bench = Bench::new();
+    for (words, read, scans) in [(["scan", "600"], 600, 1), (["scans", "600"], 1200, 2)] {
+        let (plain, _) = bench.run(&words, None);
+        let log = bench.directory.path().join("log");
+        let (with, pages) = bench.run(&words, Some(&Preload::logging_to(&log)));
+        assert_eq!(with, plain);
+        let ahead = pages.len() - read;
+        assert!(
+            (1..=64 * scans).contains(&ahead),
+            "{ahead} pages: {}",
+            said(&log)
+        );
+    }
+}
