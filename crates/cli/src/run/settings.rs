@@ -49,6 +49,9 @@ pub struct SettingsArguments {
     /// eighth of the memory [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     handover_size: Option<String>,
+    /// Reads on their way while pages are warmed, 1 to 64 [default: 4]
+    #[arg(long, value_name = "N")]
+    handover_in_flight: Option<String>,
     /// How long the publication of a table may be held up for it, 1 to 60000 [default: 2000]
     #[arg(long, value_name = "MS")]
     handover_milliseconds: Option<String>,
@@ -76,7 +79,7 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 17] = [
+const OPTIONS: [(&str, &str); 18] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),
@@ -88,6 +91,7 @@ const OPTIONS: [(&str, &str); 17] = [
     ("--staging", "COLDSTREAM_STAGING_BYTES"),
     ("--handover", "COLDSTREAM_HANDOVER"),
     ("--handover-size", "COLDSTREAM_HANDOVER_BYTES"),
+    ("--handover-in-flight", "COLDSTREAM_HANDOVER_IN_FLIGHT"),
     (
         "--handover-milliseconds",
         "COLDSTREAM_HANDOVER_MILLISECONDS",
@@ -115,6 +119,7 @@ impl SettingsArguments {
             self.staging.clone(),
             self.handover.clone(),
             self.handover_size.clone(),
+            self.handover_in_flight.clone(),
             self.handover_milliseconds.clone(),
             self.heat.clone(),
             self.priority.clone(),
