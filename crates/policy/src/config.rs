@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
-pub const VARIABLES: [&str; 20] = [
+pub const VARIABLES: [&str; 21] = [
     "COLDSTREAM",
     "COLDSTREAM_CONFIG",
     "COLDSTREAM_PROFILE",
@@ -21,6 +21,7 @@ pub const VARIABLES: [&str; 20] = [
     "COLDSTREAM_READAHEAD",
     "COLDSTREAM_HANDOVER",
     "COLDSTREAM_HANDOVER_BYTES",
+    "COLDSTREAM_HANDOVER_IN_FLIGHT",
     "COLDSTREAM_HANDOVER_MILLISECONDS",
     "COLDSTREAM_HEAT_BYTES",
     "COLDSTREAM_PRIORITY",
@@ -74,6 +75,8 @@ pub struct Config {
     /// The most that is warmed of an output, or of a part of one that is published, in bytes, from
     /// 0 to 1 TiB; never more than an eighth of the memory that the process may have.
     pub handover_bytes: u64,
+    /// Reads on their way while pages are warmed, from 1 to 64.
+    pub handover_in_flight: usize,
     /// How long the handover may hold up the publication of a table, in milliseconds, from 1 to
     /// 60,000.
     pub handover_milliseconds: u32,
@@ -104,6 +107,8 @@ impl Default for Config {
             readahead: true,
             handover: true,
             handover_bytes: 1 << 30,
+            // More of them are sooner done, and in the way of other readers meanwhile.
+            handover_in_flight: 4,
             handover_milliseconds: 2000,
             // Of 224 GiB of tables, and used only as far as they are read.
             heat_bytes: 64 << 20,
@@ -171,6 +176,7 @@ struct WritesText {
 struct HandoverText {
     enabled: Option<bool>,
     bytes: Option<Number>,
+    in_flight: Option<Number>,
     milliseconds: Option<Number>,
     heat_bytes: Option<Number>,
 }
@@ -254,6 +260,11 @@ impl Config {
                 text(file.handover.bytes),
             )?;
             config.set(
+                "handover.in_flight",
+                Key::HandoverInFlight,
+                text(file.handover.in_flight),
+            )?;
+            config.set(
                 "handover.milliseconds",
                 Key::HandoverMilliseconds,
                 text(file.handover.milliseconds),
@@ -281,6 +292,7 @@ impl Config {
             ("COLDSTREAM_READAHEAD", Key::Readahead),
             ("COLDSTREAM_HANDOVER", Key::Handover),
             ("COLDSTREAM_HANDOVER_BYTES", Key::HandoverBytes),
+            ("COLDSTREAM_HANDOVER_IN_FLIGHT", Key::HandoverInFlight),
             (
                 "COLDSTREAM_HANDOVER_MILLISECONDS",
                 Key::HandoverMilliseconds,
@@ -342,6 +354,11 @@ impl Config {
             Key::HandoverBytes => parse_bytes(&value)
                 .filter(|bytes| *bytes <= 1 << 40)
                 .map(|bytes| self.handover_bytes = bytes),
+            Key::HandoverInFlight => value
+                .parse()
+                .ok()
+                .filter(|number| (1..=64).contains(number))
+                .map(|number| self.handover_in_flight = number),
             Key::HandoverMilliseconds => value
                 .parse()
                 .ok()
@@ -405,6 +422,10 @@ impl Config {
             ("COLDSTREAM_HANDOVER", on_or_off(self.handover)),
             ("COLDSTREAM_HANDOVER_BYTES", self.handover_bytes.to_string()),
             (
+                "COLDSTREAM_HANDOVER_IN_FLIGHT",
+                self.handover_in_flight.to_string(),
+            ),
+            (
                 "COLDSTREAM_HANDOVER_MILLISECONDS",
                 self.handover_milliseconds.to_string(),
             ),
@@ -452,6 +473,7 @@ enum Key {
     Readahead,
     Handover,
     HandoverBytes,
+    HandoverInFlight,
     HandoverMilliseconds,
     HeatBytes,
     Priority,
@@ -474,6 +496,7 @@ impl Key {
             Key::StagingBytes => "use a power of two from 256KiB to 1MiB",
             Key::Readahead => "use scans or kernel",
             Key::HandoverBytes => "use a size from 0 to 1TiB",
+            Key::HandoverInFlight => "use a number from 1 to 64",
             Key::HandoverMilliseconds => "use a number from 1 to 60000",
             Key::HeatBytes => "use a size from 64KiB to 1GiB",
             Key::Priority => "use auto, always or off",
@@ -540,6 +563,7 @@ mod tests {
             ("COLDSTREAM_READAHEAD", "off"),
             ("COLDSTREAM_HANDOVER", "maybe"),
             ("COLDSTREAM_HANDOVER_BYTES", "2TiB"),
+            ("COLDSTREAM_HANDOVER_IN_FLIGHT", "0"),
             ("COLDSTREAM_HANDOVER_MILLISECONDS", "0"),
             ("COLDSTREAM_HEAT_BYTES", "1"),
             ("COLDSTREAM_PRIORITY", "high"),
@@ -565,6 +589,8 @@ mod tests {
             log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
             staging in 18_u32..=20, readahead in any::<bool>(), handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
             handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
+            staging in 18_u32..=20, handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
+            handover_in_flight in 1_usize..=64, handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
             mode in 0_usize..3, nice in 0_u8..=19, level in 0_u8..=7,
         ) {
             let config = Config {
@@ -588,6 +614,7 @@ mod tests {
                 readahead,
                 handover,
                 handover_bytes,
+                handover_in_flight,
                 handover_milliseconds,
                 heat_bytes,
                 priority: PriorityMode::ALL[mode],

@@ -52,6 +52,9 @@ pub struct SettingsArguments {
     /// eighth of the memory [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     handover_size: Option<String>,
+    /// Reads on their way while pages are warmed, 1 to 64 [default: 4]
+    #[arg(long, value_name = "N")]
+    handover_in_flight: Option<String>,
     /// How long the publication of a table may be held up for it, 1 to 60000 [default: 2000]
     #[arg(long, value_name = "MS")]
     handover_milliseconds: Option<String>,
@@ -92,6 +95,7 @@ const OPTIONS: [(&str, &str); 18] = [
     ("--readahead", "COLDSTREAM_READAHEAD"),
     ("--handover", "COLDSTREAM_HANDOVER"),
     ("--handover-size", "COLDSTREAM_HANDOVER_BYTES"),
+    ("--handover-in-flight", "COLDSTREAM_HANDOVER_IN_FLIGHT"),
     (
         "--handover-milliseconds",
         "COLDSTREAM_HANDOVER_MILLISECONDS",
@@ -120,6 +124,7 @@ impl SettingsArguments {
             self.readahead.clone(),
             self.handover.clone(),
             self.handover_size.clone(),
+            self.handover_in_flight.clone(),
             self.handover_milliseconds.clone(),
             self.heat.clone(),
             self.priority.clone(),

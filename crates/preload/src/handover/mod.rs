@@ -36,8 +36,6 @@ const HEAT_MIN: u8 = TOUCH;
 /// Pages of an output are worth warming with a quarter of that: where the keys of a hot page lie
 /// apart in the output, and only one of them was read, four pages are warmed for its sake at most.
 const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
-/// Reads on their way while pages are warmed.
-const IN_FLIGHT: usize = 16;
 /// Of the memory that the process may have, one part in so many at most is warmed at once.
 const MEMORY_SHARE: u64 = 8;
 /// Nothing is warmed while all tasks stand still for want of memory for more than this, in percent.
@@ -224,7 +222,12 @@ impl<'b> Handover<'b> {
         let milliseconds = i128::from(self.settings.config.handover_milliseconds);
         let deadline_ns = self.started_ns + milliseconds * 1_000_000;
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
-        let warmed = warm::warm(output.number(), ranges, IN_FLIGHT, deadline_ns);
+        let warmed = warm::warm(
+            output.number(),
+            ranges,
+            self.settings.config.handover_in_flight,
+            deadline_ns,
+        );
         books.count(Counter::HandoverPagesWarmed, warmed.pages);
         books.count(Counter::HandoverCutShort, u64::from(warmed.was_cut_short));
         books.count(Counter::HandoverPlacesWarmed, hot.count() as u64);
