@@ -68,6 +68,9 @@ pub struct Heat<'m> {
     groups: usize,
 }
 
+/// The bits of a hash that tell groups in one place apart.
+const TAG_MASK: u64 = (1 << 48) - 1;
+
 /// A group's first word: what it is of in the upper 48 bits, its last epoch in the lower 16.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Head(u64);
@@ -206,12 +209,11 @@ impl<'m> Heat<'m> {
     /// What tells a group from others, never 0, and the first of its possible places.
     #[inline]
     fn locate(&self, file: u64, number: u64) -> (u64, usize) {
-        // The finaliser of MurmurHash3: every bit of the input moves every bit of the result.
-        let mut hash = file ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        hash = (hash ^ hash >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-        hash = (hash ^ hash >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
-        let place = (hash as usize & (self.groups - 1)) & !(PROBES - 1);
-        ((hash >> 16).max(1), place)
+        let mixed = file ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = mixed.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        // A product's upper bits depend on all bits of what was multiplied; together they are it.
+        let place = ((hash >> 32) as usize & (self.groups - 1)) & !(PROBES - 1);
+        ((hash & TAG_MASK).max(1), place)
     }
 
     #[inline]
