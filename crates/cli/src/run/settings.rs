@@ -82,7 +82,7 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 18] = [
+const OPTIONS: [(&str, &str); 19] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),

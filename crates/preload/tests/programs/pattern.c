@@ -1,7 +1,7 @@
 /* Reads a table as the foreground does: pattern FILE points|scan|scans COUNT [ADVICE]
  *
  * points: COUNT reads of 4 KiB at places that are 40 KiB apart, in a shuffled order, each twice;
- * scan: COUNT reads of 4 KiB one after the other; scans: the same in two files' halves by turns.
+ * scan: COUNT reads of 4 KiB one after the other; scans: two of these by turns, by two descriptors.
  * Prints a checksum of what it read. ADVICE is given for the whole file after the opening.
  */
 #include <fcntl.h>
@@ -46,9 +46,10 @@ int main(int count, char **arguments) {
             read_block(file, number * 4096);
         }
     } else {
+        int other = open(arguments[1], O_RDONLY | O_CLOEXEC);
         for (long number = 0; number < reads; number++) {
             read_block(file, number * 4096);
-            read_block(file, (number + 3000) * 4096);
+            read_block(other, (number + 3000) * 4096);
         }
     }
     printf("%lu\n", sum);
