@@ -221,7 +221,7 @@ fn median_curve(runs: &[RunReport], phase: Phase) -> Vec<(f64, f64)> {
 
 type OfSecond = fn(&Second) -> f64;
 
-const TIMELINES: [(&str, OfSecond); 7] = [
+const TIMELINES: [(&str, OfSecond); 8] = [
     ("p99 of service time, µs", |second| second.p99_us),
     ("p50 of service time, µs", |second| second.p50_us),
     ("Refaults a second", |second| {
@@ -240,6 +240,11 @@ const TIMELINES: [(&str, OfSecond); 7] = [
     ("Page cache that its outputs hold, MiB", |second| {
         second.rates.outputs_cached_mib
     }),
+    // Where compaction goes around the page cache, nothing else of them is there.
+    (
+        "Page cache that both hold, MiB: the hot set, where compaction leaves no other",
+        |second| second.rates.inputs_cached_mib + second.rates.outputs_cached_mib,
+    ),
 ];
 
 /// The last run of each mode, second by second, with the phases' beginnings.
