@@ -7,6 +7,13 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+/// To ask the kernel about a page that is there takes it 0.1 µs: 20 ms for 700 MiB, four times a
+/// second, showed in the p99 of modes that leave more in the page cache. So files are looked at in
+/// slices, and not at all of them every time.
+const SLICE_BYTES: u64 = 32 << 20;
+/// After so many times at the latest everything has been looked at.
+const TURNS_MAX: u64 = 16;
+
 /// Inputs and outputs of a compaction, as seen from outside. No file is kept open: one that is
 /// deleted must go.
 #[derive(Debug)]
@@ -14,6 +21,9 @@ pub struct Tables {
     directory: PathBuf,
     inputs: BTreeMap<PathBuf, u64>,
     outputs: BTreeMap<PathBuf, u64>,
+    /// What each slice of each file held when it was looked at last, in bytes.
+    cached: BTreeMap<PathBuf, Vec<u64>>,
+    turn: u64,
 }
 
 fn data_files(directory: &Path) -> Vec<PathBuf> {
@@ -31,12 +41,20 @@ fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |metadata| metadata.len())
 }
 
-fn cached_bytes(path: &Path) -> u64 {
+/// Brings the slices whose turn it is up to date.
+fn look(path: &Path, slices: &mut Vec<u64>, turn: u64) {
     let Ok(file) = File::open(path) else {
-        return 0;
+        return;
     };
-    residency::of_range(file.as_raw_fd(), 0, size(path))
-        .map_or(0, |residency| residency.resident_pages * 4096)
+    let count = size(path).div_ceil(SLICE_BYTES);
+    slices.resize(count as usize, 0);
+    let turns = (count / 2).clamp(1, TURNS_MAX);
+    for (number, slice) in (0..).zip(slices) {
+        if number % turns == turn % turns {
+            let found = residency::of_range(file.as_raw_fd(), number * SLICE_BYTES, SLICE_BYTES);
+            *slice = found.map_or(0, |residency| residency.resident_pages * 4096);
+        }
+    }
 }
 
 impl Tables {
@@ -46,6 +64,8 @@ impl Tables {
         Self {
             inputs: data_files(&directory).into_iter().map(sized).collect(),
             outputs: BTreeMap::new(),
+            cached: BTreeMap::new(),
+            turn: 0,
             directory,
         }
     }
@@ -55,12 +75,18 @@ impl Tables {
         self.inputs.len()
     }
 
-    /// Bytes of the page cache that the inputs and the outputs hold. To be called a few times a
-    /// second, or outputs that live shortly are missed.
+    /// Bytes of the page cache that the inputs and the outputs hold, those of large files as of up
+    /// to sixteen calls ago. To be called a few times a second, or outputs that live shortly are
+    /// missed.
     pub fn cached_bytes(&mut self) -> (u64, u64) {
         let (mut of_inputs, mut of_outputs) = (0, 0);
-        for path in data_files(&self.directory) {
-            let cached = cached_bytes(&path);
+        let files = data_files(&self.directory);
+        self.cached.retain(|path, _| files.contains(path));
+        self.turn += 1;
+        for path in files {
+            let slices = self.cached.entry(path.clone()).or_default();
+            look(&path, slices, self.turn);
+            let cached = slices.iter().sum::<u64>();
             if self.inputs.contains_key(&path) {
                 of_inputs += cached;
             } else {
@@ -76,5 +102,25 @@ impl Tables {
     /// Bytes of the inputs, and of the outputs as far as they were seen.
     pub fn bytes(&self) -> (u64, u64) {
         (self.inputs.values().sum(), self.outputs.values().sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slice_has_its_turn() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = directory.path().join("nb-1-big-Data.db");
+        let file = File::create(&path).unwrap();
+        // Pages of holes are in the page cache when they have been read.
+        file.set_len(5 * SLICE_BYTES).unwrap();
+        let mut tables = Tables::watch(directory.path().to_path_buf());
+        assert_eq!(tables.cached_bytes(), (0, 0));
+        drop(fs::read(&path).unwrap());
+        let seen: Vec<u64> = (0..2).map(|_| tables.cached_bytes().0).collect();
+        assert!(seen[0] < seen[1], "{seen:?}");
+        assert_eq!(seen[1], 5 * SLICE_BYTES);
     }
 }
