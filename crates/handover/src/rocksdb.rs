@@ -1,13 +1,17 @@
 //! Tables of RocksDB and LevelDB: from blocks to blocks.
 
 use crate::{HeatAt, Piece};
-use coldstream_sstable::Result;
 use coldstream_sstable::rocksdb::Table;
+use coldstream_sstable::{Error, Result};
 use std::ops::{Bound, Range};
+
+/// The most memory that an output's index may take here, in bytes: enough for some gigabytes of
+/// table in blocks of 4 KiB, ten times as much in large ones.
+const INDEX_BYTES_MAX: usize = 64 << 20;
 
 /// A finished output: its blocks, and the heat that they have been given.
 ///
-/// Holds the separators of its index: about a hundredth of the table.
+/// Holds the separators of its index: about a hundredth of the table, and 64 MiB at most.
 pub struct Output {
     /// Its least user key; empty if that could not be read.
     first_key: Vec<u8>,
@@ -37,7 +41,7 @@ impl Output {
     /// Reads the index of a finished table.
     ///
     /// # Errors
-    /// Those of the index.
+    /// Those of the index; [`Error::Unsupported`] for one that would take too much memory.
     pub fn read(table: &Table<'_>) -> Result<Self> {
         let mut output = Self {
             first_key: Vec::new(),
@@ -53,6 +57,10 @@ impl Output {
                 length: block.length,
                 heat: 0.0,
             });
+            let bytes = output.separators.len() + output.blocks.len() * size_of::<Block>();
+            if bytes > INDEX_BYTES_MAX {
+                return Err(Error::Unsupported("too large an index".into()));
+            }
         }
         if let Some(block) = output.blocks.first() {
             let mut first_key = None;
