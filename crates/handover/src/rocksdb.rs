@@ -28,15 +28,6 @@ struct Block {
     heat: f32,
 }
 
-/// What became of an input's heat.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// Blocks with any heat among those whose keys this output may have.
-    pub hot_blocks: u64,
-    /// The input ends within this output: none of its keys is in a later one.
-    pub is_finished: bool,
-}
-
 impl Output {
     /// Reads the index of a finished table.
     ///
@@ -73,23 +64,22 @@ impl Output {
         Ok(output)
     }
 
-    /// Takes over the heat of an input's blocks whose keys this output may have.
+    /// Takes over the heat of an input's blocks whose keys this output may have. Whether the input
+    /// ends within this output: none of its keys is in a later one then.
     ///
     /// # Errors
     /// Those of the input's index; heat that has been taken over by then stays.
-    pub fn take_over(&mut self, input: &Table<'_>, heat: HeatAt<'_>) -> Result<Taken> {
-        let mut taken = Taken::default();
+    pub fn take_over(&mut self, input: &Table<'_>, heat: HeatAt<'_>) -> Result<bool> {
         let mut blocks = input.blocks();
         blocks.seek(&self.first_key)?;
         while let Some(block) = blocks.next()? {
             if self.is_behind(block.lower) {
-                return Ok(taken);
+                return Ok(false);
             }
             let heat = f32::from(heat(block.offset));
             if heat == 0.0 {
                 continue;
             }
-            taken.hot_blocks += 1;
             let places = self.places(block.lower, block.separator);
             // Where its keys lie apart, the block itself tells where; it is in the page cache.
             let spread = places.len() > 1
@@ -98,8 +88,7 @@ impl Output {
                 self.spread_evenly(places, heat);
             }
         }
-        taken.is_finished = true;
-        Ok(taken)
+        Ok(true)
     }
 
     /// The blocks with any heat, in the order of the file.

@@ -225,58 +225,65 @@ impl Config {
             let file: FileText = toml::from_str(text)
                 .map_err(|error| ConfigError::Toml(error.to_string().trim().replace('\n', " ")))?;
             config.enabled = file.enabled.unwrap_or(config.enabled);
-            config.set("profile", Key::Profile, file.profile)?;
-            config.set("log", Key::Log, file.log)?;
-            config.set("reads.treatment", Key::Reads, file.reads.treatment)?;
-            let text = |number: Option<Number>| number.map(|number| number.to_string());
-            config.set(
-                "reads.window_bytes",
-                Key::WindowBytes,
-                text(file.reads.window_bytes),
-            )?;
-            config.set(
-                "reads.windows_in_flight",
-                Key::WindowsInFlight,
-                text(file.reads.windows_in_flight),
-            )?;
-            config.set(
-                "reads.memory_bytes",
-                Key::MemoryBytes,
-                text(file.reads.memory_bytes),
-            )?;
-            config.set("writes.treatment", Key::Writes, file.writes.treatment)?;
-            config.set("writes.visible", Key::Visible, file.writes.visible)?;
-            config.set("writes.flush", Key::Flush, file.writes.flush)?;
-            config.set(
-                "writes.staging_bytes",
-                Key::StagingBytes,
-                text(file.writes.staging_bytes),
-            )?;
-            config.set("readahead", Key::Readahead, file.readahead)?;
             config.handover = file.handover.enabled.unwrap_or(config.handover);
-            config.set(
-                "handover.bytes",
-                Key::HandoverBytes,
-                text(file.handover.bytes),
-            )?;
-            config.set(
-                "handover.in_flight",
-                Key::HandoverInFlight,
-                text(file.handover.in_flight),
-            )?;
-            config.set(
-                "handover.milliseconds",
-                Key::HandoverMilliseconds,
-                text(file.handover.milliseconds),
-            )?;
-            config.set(
-                "handover.heat_bytes",
-                Key::HeatBytes,
-                text(file.handover.heat_bytes),
-            )?;
-            config.set("priority.apply", Key::Priority, file.priority.apply)?;
-            config.set("priority.nice", Key::Nice, text(file.priority.nice))?;
-            config.set("priority.io", Key::IoPriority, text(file.priority.io))?;
+            let text = |number: Option<Number>| number.map(|number| number.to_string());
+            let FileText {
+                reads,
+                writes,
+                handover,
+                priority,
+                ..
+            } = file;
+            for (name, key, value) in [
+                ("profile", Key::Profile, file.profile),
+                ("log", Key::Log, file.log),
+                ("readahead", Key::Readahead, file.readahead),
+                ("reads.treatment", Key::Reads, reads.treatment),
+                (
+                    "reads.window_bytes",
+                    Key::WindowBytes,
+                    text(reads.window_bytes),
+                ),
+                (
+                    "reads.windows_in_flight",
+                    Key::WindowsInFlight,
+                    text(reads.windows_in_flight),
+                ),
+                (
+                    "reads.memory_bytes",
+                    Key::MemoryBytes,
+                    text(reads.memory_bytes),
+                ),
+                ("writes.treatment", Key::Writes, writes.treatment),
+                ("writes.visible", Key::Visible, writes.visible),
+                ("writes.flush", Key::Flush, writes.flush),
+                (
+                    "writes.staging_bytes",
+                    Key::StagingBytes,
+                    text(writes.staging_bytes),
+                ),
+                ("handover.bytes", Key::HandoverBytes, text(handover.bytes)),
+                (
+                    "handover.in_flight",
+                    Key::HandoverInFlight,
+                    text(handover.in_flight),
+                ),
+                (
+                    "handover.milliseconds",
+                    Key::HandoverMilliseconds,
+                    text(handover.milliseconds),
+                ),
+                (
+                    "handover.heat_bytes",
+                    Key::HeatBytes,
+                    text(handover.heat_bytes),
+                ),
+                ("priority.apply", Key::Priority, priority.apply),
+                ("priority.nice", Key::Nice, text(priority.nice)),
+                ("priority.io", Key::IoPriority, text(priority.io)),
+            ] {
+                config.set(name, key, value)?;
+            }
         }
         for (variable, key) in [
             ("COLDSTREAM", Key::Enabled),

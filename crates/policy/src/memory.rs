@@ -8,16 +8,11 @@ const UNLIMITED_BYTES: u64 = 1 << 60;
 /// container the paths do not lead anywhere but at the top; those that do not exist hold no limit.
 pub fn limit_files(membership: &str) -> Vec<String> {
     let mut files = Vec::new();
-    for line in membership.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let (top, file) = if controllers.is_empty() {
-            ("/sys/fs/cgroup", "memory.max")
-        } else if controllers.split(',').any(|name| name == "memory") {
-            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
-        } else {
+    for (controller, top, file) in [
+        ("memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        ("", "/sys/fs/cgroup", "memory.max"),
+    ] {
+        let Some(path) = path_of_controller(membership, controller) else {
             continue;
         };
         let mut path = path.trim_end_matches('/');
@@ -30,6 +25,20 @@ pub fn limit_files(membership: &str) -> Vec<String> {
         }
     }
     files
+}
+
+/// A process's place in the hierarchy of a controller of cgroup v1, or of v2, which is named by
+/// nothing, by its membership.
+pub fn path_of_controller<'m>(membership: &'m str, controller: &str) -> Option<&'m str> {
+    membership.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let controllers = fields.next()?;
+        let path = fields.next()?;
+        controllers
+            .split(',')
+            .any(|name| name == controller)
+            .then_some(path)
+    })
 }
 
 /// The limit that such a file holds, in bytes; `None` for "no limit".

@@ -7,14 +7,14 @@ use crate::thread;
 use coldstream_control::Counter;
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
 /// All-zero memory is one that is off: nothing is counted.
 #[repr(C)]
 pub(crate) struct HeatMap {
     words: AtomicPtr<AtomicU64>,
     word_count: AtomicUsize,
-    epoch: AtomicU32,
+    epoch: AtomicU16,
     reads_in_epoch: AtomicU64,
     epochs: Epochs,
 }
@@ -53,7 +53,7 @@ impl HeatMap {
             unsafe { std::slice::from_raw_parts(words, self.word_count.load(Ordering::Relaxed)) };
         Some(Present {
             heat: Heat::new(words)?,
-            epoch: self.epoch.load(Ordering::Relaxed) as u16,
+            epoch: self.epoch.load(Ordering::Relaxed),
         })
     }
 
@@ -73,7 +73,7 @@ impl HeatMap {
     fn note_reads(&self, reads: u64) {
         self.epochs.note_reads(reads);
         let epoch = self.epochs.now(self.reads_in_epoch.load(Ordering::Relaxed));
-        self.epoch.store(u32::from(epoch), Ordering::Relaxed);
+        self.epoch.store(epoch, Ordering::Relaxed);
     }
 }
 

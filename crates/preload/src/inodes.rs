@@ -28,13 +28,17 @@ pub(crate) struct Inode {
     method: AtomicU32,
 }
 
-/// One number for an inode.
-pub(crate) fn key(device: u64, inode: u64) -> u64 {
+fn key(device: u64, inode: u64) -> u64 {
     inode ^ device.rotate_left(32)
 }
 
+/// One number for the inode that the stamp was taken of: that under which its heat is kept.
+pub(crate) fn key_of(stamp: &FileStamp) -> u64 {
+    key(stamp.device, stamp.inode)
+}
+
 impl Inode {
-    /// The number under which its heat is kept.
+    /// As [`key_of`].
     #[inline]
     pub(crate) fn key(&self) -> u64 {
         key(
@@ -122,7 +126,7 @@ impl Inodes {
     /// room.
     pub(crate) fn attach(&self, stamp: &FileStamp, writable: bool) -> Option<u32> {
         let _lock = self.lock.lock();
-        let hash = key(stamp.device, stamp.inode).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let hash = key_of(stamp).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let mut free = None;
         let mut found = None;
         for probe in 0..PROBES {

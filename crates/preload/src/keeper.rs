@@ -119,6 +119,7 @@ impl Keeper<'_> {
             return Outcome::Refused;
         }
         self.priorities = priorities;
+        let before = self.books.switches.off();
         self.books.switches.set_off(off);
         // Threads get their priorities when they say who they are, with their next table.
         crate::thread::note_other_name();
@@ -126,7 +127,9 @@ impl Keeper<'_> {
         if off.contains(Mechanism::Writes) && !self.books.give_up_all_stages() {
             outcome = Outcome::WriteFailed;
         }
-        self.books.switch_readahead();
+        if off.contains(Mechanism::Readahead) != before.contains(Mechanism::Readahead) {
+            self.books.switch_readahead();
+        }
         if off.contains(Mechanism::Reads) {
             self.books.close_all_windows();
         }

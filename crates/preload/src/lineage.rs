@@ -8,7 +8,7 @@ use coldstream_io::lock::FutexLock;
 use coldstream_io::probe;
 use coldstream_io::sys::file::FileStamp;
 use coldstream_sstable::cassandra::Place;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 /// Threads whose work is remembered; the one that has rested longest makes room.
 const THREADS_MAX: usize = 64;
@@ -21,10 +21,8 @@ const PATH_BYTES: usize = 4096;
 
 /// A table that was read.
 pub(crate) struct Input {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
+    pub(crate) stamp: FileStamp,
     pub(crate) path: CString,
-    pub(crate) size_bytes: u64,
     /// The lowest offset that was read: who opens a table reads its end only.
     pub(crate) lowest_offset: u64,
     /// Where the next part of an output goes on in its index (Cassandra).
@@ -34,8 +32,7 @@ pub(crate) struct Input {
 /// A table of Cassandra that is being written.
 #[derive(Clone, Copy)]
 pub(crate) struct Output {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
+    pub(crate) stamp: FileStamp,
     /// What has been handed over of it: up to this entry of its index,
     pub(crate) place: Place,
     /// and to this byte of the file.
@@ -101,54 +98,46 @@ impl Threads {
 impl Lineage {
     /// Thread `thread` has read at `offset` of the table behind `descriptor`.
     pub(crate) fn note_read(&self, thread: i32, descriptor: i32, stamp: &FileStamp, offset: u64) {
-        let mut threads = self.threads.lock();
-        let Some(work) = threads.get_or_insert_default().work(thread) else {
-            return;
-        };
-        let known = work
-            .inputs
-            .iter_mut()
-            .find(|input| input.inode == stamp.inode && input.device == stamp.device);
-        if let Some(input) = known {
-            input.lowest_offset = input.lowest_offset.min(offset);
-            return;
-        }
-        let mut path = [0; PATH_BYTES];
-        let path = match probe::path_of(descriptor, &mut path) {
-            Ok(length) => path.get(..length).and_then(|path| CString::new(path).ok()),
-            Err(_) => None,
-        };
-        let Some(path) = path else {
-            return;
-        };
-        if work.inputs.len() >= INPUTS_MAX {
-            work.inputs.remove(0);
-        }
-        work.inputs.push(Input {
-            device: stamp.device,
-            inode: stamp.inode,
-            path,
-            size_bytes: stamp.size_bytes,
-            lowest_offset: offset,
-            place: Place::default(),
+        self.with_work(thread, |work| {
+            let mut inputs = work.inputs.iter_mut();
+            if let Some(input) = inputs.find(|input| input.stamp.same_inode(stamp)) {
+                input.lowest_offset = input.lowest_offset.min(offset);
+                return;
+            }
+            let Some(path) = path_of(descriptor) else {
+                return;
+            };
+            if work.inputs.len() >= INPUTS_MAX {
+                work.inputs.remove(0);
+            }
+            work.inputs.push(Input {
+                stamp: *stamp,
+                path,
+                lowest_offset: offset,
+                place: Place::default(),
+            });
         });
     }
 
     /// Thread `thread` has made a new table of Cassandra.
     pub(crate) fn note_output(&self, thread: i32, stamp: &FileStamp) {
-        let mut threads = self.threads.lock();
-        let Some(work) = threads.get_or_insert_default().work(thread) else {
-            return;
-        };
-        if work.outputs.len() >= OUTPUTS_MAX {
-            work.outputs.remove(0);
-        }
-        work.outputs.push(Output {
-            device: stamp.device,
-            inode: stamp.inode,
-            place: Place::default(),
-            end: 0,
+        self.with_work(thread, |work| {
+            if work.outputs.len() >= OUTPUTS_MAX {
+                work.outputs.remove(0);
+            }
+            work.outputs.push(Output {
+                stamp: *stamp,
+                place: Place::default(),
+                end: 0,
+            });
         });
+    }
+
+    fn with_work(&self, thread: i32, note: impl FnOnce(&mut Work)) {
+        let mut threads = self.threads.lock();
+        if let Some(work) = threads.get_or_insert_default().work(thread) {
+            note(work);
+        }
     }
 
     /// Takes the work of a thread out; nobody else asks for it meanwhile.
@@ -168,26 +157,9 @@ impl Lineage {
     }
 }
 
-impl Input {
-    /// Its path.
-    pub(crate) fn path(&self) -> &CStr {
-        &self.path
-    }
-
-    /// Whether this is the file that was read.
-    pub(crate) fn is(&self, stamp: &FileStamp) -> bool {
-        self.inode == stamp.inode && self.device == stamp.device
-    }
-
-    /// The number under which its heat is kept.
-    pub(crate) fn key(&self) -> u64 {
-        crate::inodes::key(self.device, self.inode)
-    }
-}
-
-impl Output {
-    /// Whether this is the file.
-    pub(crate) fn is(&self, stamp: &FileStamp) -> bool {
-        self.inode == stamp.inode && self.device == stamp.device
-    }
+/// The path at which the file behind a descriptor is.
+pub(crate) fn path_of(descriptor: i32) -> Option<CString> {
+    let mut path = [0; PATH_BYTES];
+    let length = probe::path_of(descriptor, &mut path).ok()?;
+    CString::new(path.get(..length)?).ok()
 }

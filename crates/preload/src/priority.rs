@@ -10,7 +10,7 @@ use crate::books::Books;
 use crate::keeper;
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
-use coldstream_io::sys::{Errno, priority};
+use coldstream_io::sys::{Errno, priority, process};
 use coldstream_policy::{Held, Priorities, PriorityMode, Role, changed, io_rank};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
@@ -59,7 +59,7 @@ impl Books {
         if !self.are_ours() {
             return place;
         }
-        let id = priority::thread_id();
+        let id = process::thread_id();
         let place = match self.threads.entry(place, id) {
             Some(entry) => {
                 entry.role.store(role as u8, Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Books {
     /// was changed: the new thread inherits it, and may be one that answers requests.
     #[cold]
     pub(crate) fn with_former_priority<T>(&self, place: Place, work: impl FnOnce() -> T) -> T {
-        let id = priority::thread_id();
+        let id = process::thread_id();
         let Some(entry) = self.threads.entry(place, id).filter(|_| self.are_ours()) else {
             return work();
         };
@@ -268,7 +268,7 @@ mod tests {
         let (say, hear) = mpsc::channel();
         let (end, wait) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            say.send(priority::thread_id()).unwrap();
+            say.send(process::thread_id()).unwrap();
             let _ = wait.recv();
         });
         work(hear.recv().unwrap());

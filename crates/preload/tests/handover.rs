@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use support::database::{make_cold, tables};
 use support::library::Preload;
 use support::process::Program;
-use support::{files, residency, tools};
+use support::{residency, tools};
 
 /// A data set, and which of its keys are hot.
 struct Case {
@@ -62,10 +63,7 @@ impl Case {
             ])
             .run()
             .well();
-        for path in tables(directory) {
-            residency::drop_pages(&File::open(path).expect("open"));
-        }
-        std::thread::sleep(files::SETTLE);
+        make_cold(&tables(directory));
     }
 
     fn compact(&self, program: &Path, directory: &Path, preload: &Preload) {
@@ -127,14 +125,6 @@ impl Case {
         }
         found
     }
-}
-
-fn tables(database: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(database)
-        .expect("read the database's directory")
-        .map(|entry| entry.expect("entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
-        .collect()
 }
 
 /// The test program; `None` where RocksDB is not installed.

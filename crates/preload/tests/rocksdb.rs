@@ -5,10 +5,11 @@ mod support;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use support::database::{make_cold, tables};
 use support::exit_log::ExitLog;
 use support::library::Preload;
 use support::process::Program;
-use support::{files, residency, tools};
+use support::{residency, tools};
 
 /// Keys of the data sets here, of 16 bytes with values of 1,000.
 const KEYS: &str = "60000";
@@ -36,21 +37,6 @@ fn db_bench(database: &Path, benchmarks: &str, more: &[&str]) -> Option<Program>
 fn content(database: &Path) -> String {
     let line = format!("ldb --db=\"{}\" scan --hex | md5sum", database.display());
     Program::shell(&line).run().well().text()
-}
-
-fn tables(database: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(database)
-        .expect("read the database's directory")
-        .map(|entry| entry.expect("entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
-        .collect()
-}
-
-fn make_cold(paths: &[PathBuf]) {
-    for path in paths {
-        residency::drop_pages(&File::open(path).expect("open"));
-    }
-    std::thread::sleep(files::SETTLE);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use coldstream_policy::memory::{parse_limit, path_of_controller};
 use serde::Serialize;
 
 use super::mounts::Mount;
@@ -20,9 +21,6 @@ pub struct MemoryLimit {
     /// The cgroup that sets it.
     pub cgroup: PathBuf,
 }
-
-/// In v1 "no limit" is the largest number of pages; nothing real comes near it.
-const UNLIMITED_BYTES: u64 = 1 << 60;
 
 struct Hierarchy {
     version: u8,
@@ -41,8 +39,8 @@ pub fn memory_limit(pid: &str, mounts: &[Mount]) -> Option<MemoryLimit> {
     let mut tightest: Option<MemoryLimit> = None;
     for level in hierarchy.below.ancestors() {
         let cgroup = hierarchy.top.join(level);
-        let limit = read_number(&cgroup.join(limit_file)).filter(|limit| *limit < UNLIMITED_BYTES);
-        let Some(limit_bytes) = limit else {
+        let limit = fs::read_to_string(cgroup.join(limit_file)).ok();
+        let Some(limit_bytes) = limit.and_then(|text| parse_limit(&text)) else {
             continue;
         };
         if tightest
@@ -63,17 +61,7 @@ pub fn memory_limit(pid: &str, mounts: &[Mount]) -> Option<MemoryLimit> {
 /// Where the memory controller is mounted, and the process's place in it. A v1
 /// controller takes precedence: then v2 does not have it.
 fn hierarchy(membership: &str, mounts: &[Mount]) -> Option<Hierarchy> {
-    let path_of = |controller: &str| {
-        membership.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let controllers = fields.next()?;
-            let path = fields.next()?;
-            controllers
-                .split(',')
-                .any(|name| name == controller)
-                .then_some(path)
-        })
-    };
+    let path_of = |controller| path_of_controller(membership, controller);
     let v1 = || {
         let mount = mounts.iter().find(|mount| {
             mount.filesystem == "cgroup" && mount.options.split(',').any(|name| name == "memory")

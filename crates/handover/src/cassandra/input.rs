@@ -12,6 +12,7 @@ pub struct Input<'a, R> {
     chunks: ChunkCursor<'a, R>,
     chunk_length: u64,
     heat: HeatAt<'a>,
+    /// Its index turned out to be unreadable: it gives no heat any more.
     failed: bool,
 }
 
@@ -28,12 +29,6 @@ impl<'a, R: ReadAt> Input<'a, R> {
             heat,
             failed: false,
         })
-    }
-
-    /// Whether its index turned out to be unreadable: it gives no heat any more.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.failed
     }
 
     /// Where a later part of the same output, or a later output, goes on; `None` if the input has

@@ -22,8 +22,6 @@ const PIECES_MAX: usize = 1 << 20;
 pub struct Carried {
     /// In the order of the file, except in very large partitions.
     pub pieces: Vec<Piece>,
-    /// Partitions of the part.
-    pub partitions: u64,
     /// Where the next part begins.
     pub place: Place,
     /// Position of the uncompressed data at which the next part begins.
@@ -95,7 +93,6 @@ impl Growing<'_> {
                 if self.file_range(&range).is_none() {
                     break;
                 }
-                carried.partitions += 1;
                 for input in &mut *inputs {
                     input.give(&current, &range, &mut |part, heat| {
                         if let Some(stored) = self.file_range(&part) {
@@ -133,7 +130,6 @@ pub fn carry_finished<R: ReadAt>(
     let mut chunks = table.chunks();
     let mut partitions = table.partitions_from(from)?;
     while let Some(partition) = partitions.next_partition()? {
-        carried.partitions += 1;
         for input in &mut *inputs {
             let mut given: Vec<(Range<u64>, f32)> = Vec::new();
             input.give(partition.key, &partition.uncompressed, &mut |part, heat| {

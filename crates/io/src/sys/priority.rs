@@ -7,12 +7,6 @@ use super::raw::syscall;
 /// `IOPRIO_WHO_PROCESS`, which means a thread.
 const WHO_THREAD: usize = 1;
 
-/// The calling thread's id (`gettid(2)`).
-pub fn thread_id() -> i32 {
-    // SAFETY: takes no argument and cannot fail.
-    unsafe { syscall(libc::SYS_gettid, [0; 6]) as i32 }
-}
-
 /// Whether a thread of that id belongs to this process: ids are given out again, to others too.
 pub fn is_own_thread(thread_id: i32) -> bool {
     // SAFETY: signal 0 only checks.
@@ -117,6 +111,7 @@ pub fn take_that_of_first_thread() {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::process::thread_id;
     use super::*;
 
     #[test]

@@ -14,7 +14,7 @@ pub fn process_id() -> i32 {
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as i32 }
 }
 
-/// `gettid(2)`.
+/// The calling thread's id (`gettid(2)`).
 pub fn thread_id() -> i32 {
     // SAFETY: takes no argument and cannot fail.
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as i32 }

@@ -2,9 +2,8 @@
 
 use super::files::TableFile;
 use super::{Handover, Refused};
-use crate::lineage::{Input, Output, Work};
+use crate::lineage::{self, Input, Output, Work};
 use coldstream_handover::cassandra::{self, Carried, Growing};
-use coldstream_io::probe;
 use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Table};
 use std::ffi::{CStr, CString};
 
@@ -43,7 +42,7 @@ impl<'b> Handover<'b> {
         let Some(number) = work
             .outputs
             .iter()
-            .position(|output| output.is(&self.stamp))
+            .position(|output| output.stamp.same_inode(&self.stamp))
         else {
             return Ok(());
         };
@@ -56,11 +55,10 @@ impl<'b> Handover<'b> {
         if let Some(output) = work.outputs.get_mut(number) {
             output.end = end;
         }
-        work.inputs.retain(|input| !input.is(&self.stamp));
-        let mut path = [0; 4096];
-        let length = probe::path_of(self.descriptor, &mut path).map_err(|_| Refused::Gone)?;
-        let path = path.get(..length).and_then(|path| CString::new(path).ok());
-        let files = Files::of(&path.ok_or(Refused::Gone)?)?;
+        work.inputs
+            .retain(|input| !input.stamp.same_inode(&self.stamp));
+        let path = lineage::path_of(self.descriptor).ok_or(Refused::Gone)?;
+        let files = Files::of(&path)?;
         let finished = self.table(&files, end);
         let is_growing = matches!(finished, Err(Refused::Gone));
         if is_growing && files.descriptor.format() == Format::Bti {
@@ -125,11 +123,11 @@ impl<'b> Handover<'b> {
 
     /// The table that was read, if it still is what it was.
     fn input(&self, input: &Input) -> Result<Table<TableFile<'b>>, Refused> {
-        let data = TableFile::open(self.books, input.path(), self.slot)?;
-        if !input.is(data.stamp()) {
+        let data = TableFile::open(self.books, &input.path, self.slot)?;
+        if !input.stamp.same_inode(data.stamp()) {
             return Err(Refused::Gone);
         }
-        self.table(&Files::of(input.path())?, input.size_bytes)
+        self.table(&Files::of(&input.path)?, input.stamp.size_bytes)
     }
 
     /// A finished table; [`Refused::Gone`] if it is not finished, or is there no more.
@@ -138,22 +136,9 @@ impl<'b> Handover<'b> {
             let path = files.path(component)?;
             Ok(TableFile::open(self.books, &path, self.slot)?)
         };
-        let statistics = open(Component::Statistics)?;
-        let (keys, rows) = match files.descriptor.format() {
-            Format::Big => (open(Component::Index)?, None),
-            Format::Bti => (open(Component::Partitions)?, Some(open(Component::Rows)?)),
-        };
-        let compression_info = match open(Component::CompressionInfo) {
-            Err(Refused::Gone) => None,
-            opened => Some(opened?),
-        };
-        let components = Components {
-            keys,
-            rows,
-            compression_info,
-            statistics,
-            data_length,
-        };
+        let is_missing = |refused: &Refused| matches!(refused, Refused::Gone);
+        let format = files.descriptor.format();
+        let components = Components::open(format, open, is_missing, || Ok(data_length))?;
         Ok(Table::new(&files.descriptor, components)?)
     }
 

@@ -11,9 +11,6 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::io;
 
-/// `RWF_NOWAIT` (`include/uapi/linux/fs.h`): only what is in the page cache.
-const RWF_NOWAIT: i32 = 0x8;
-
 /// A private descriptor of a file; closed when dropped.
 pub(super) struct TableFile<'b> {
     books: &'b Books,
@@ -72,7 +69,7 @@ impl<'b> TableFile<'b> {
 impl ReadAt for TableFile<'_> {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let flags = if offset < self.cached_below.get() {
-            RWF_NOWAIT
+            libc::RWF_NOWAIT
         } else {
             0
         };

@@ -15,6 +15,7 @@ use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno::ErrnoGuard;
 use crate::heat::Present;
+use crate::inodes;
 use crate::lineage::{Input, Work};
 use crate::memory;
 use crate::settings::{self, Settings};
@@ -140,11 +141,10 @@ impl Books {
             descriptor,
             stamp,
         };
-        let key = crate::inodes::key(stamp.device, stamp.inode);
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
             // Nothing is known of this thread: what is hot under this number is another file's.
             if table.kind != FileKind::CassandraData {
-                present.heat.forget(key, 0..stamp.size_bytes);
+                present.heat.forget(handover.key(), 0..stamp.size_bytes);
             }
             return;
         };
@@ -152,9 +152,9 @@ impl Books {
         self.lineage.give_back(lineage);
         match attempt {
             Ok(Ok(())) => {}
-            Ok(Err(Refused::Declined)) => self.count(Counter::HandoverDeclined, 1),
-            Ok(Err(Refused::Failed)) => self.count(Counter::HandoverFailed, 1),
-            Ok(Err(Refused::Gone)) => {}
+            Ok(Err(refused)) => {
+                handover.note_refused(&refused);
+            }
             Err(_) => background::note_panic(self),
         }
     }
@@ -163,7 +163,7 @@ impl Books {
 impl<'b> Handover<'b> {
     /// The number under which the output's heat is kept.
     fn key(&self) -> u64 {
-        crate::inodes::key(self.stamp.device, self.stamp.inode)
+        inodes::key_of(&self.stamp)
     }
 
     /// A descriptor of our own of the output.
@@ -179,7 +179,7 @@ impl<'b> Handover<'b> {
     /// The heat at an offset of an input; 0 unless it is hot.
     fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<> {
         let Present { heat, epoch } = self.present;
-        let key = input.key();
+        let key = inodes::key_of(&input.stamp);
         move |offset| {
             let heat = heat.of(key, offset, epoch);
             if heat < HEAT_MIN { 0 } else { heat }
@@ -189,10 +189,11 @@ impl<'b> Handover<'b> {
     /// Whether any page of an input is hot.
     fn is_hot(&self, input: &Input) -> bool {
         let Present { heat, epoch } = self.present;
-        heat.any(input.key(), input.size_bytes, HEAT_MIN, epoch)
+        let (key, size_bytes) = (inodes::key_of(&input.stamp), input.stamp.size_bytes);
+        heat.any(key, size_bytes, HEAT_MIN, epoch)
     }
 
-    /// Counts why an input was of no use; whether it is to be forgotten.
+    /// Counts why there is no handover, or none of an input; whether the input is to be forgotten.
     fn note_refused(&self, refused: &Refused) -> bool {
         match refused {
             Refused::Declined => self.books.count(Counter::HandoverDeclined, 1),

@@ -11,7 +11,8 @@ impl Handover<'_> {
     pub(super) fn to_blocks(&self, work: &mut Work) -> Result<(), Refused> {
         let size_bytes = self.stamp.size_bytes;
         self.present.heat.forget(self.key(), 0..size_bytes);
-        work.inputs.retain(|input| !input.is(&self.stamp));
+        work.inputs
+            .retain(|input| !input.stamp.same_inode(&self.stamp));
         if !work.inputs.iter().any(|input| self.is_hot(input)) {
             return Ok(());
         }
@@ -33,8 +34,8 @@ impl Handover<'_> {
 
     /// Takes over an input's heat; whether a later output may need it too.
     fn take_over(&self, output: &mut Output, input: &Input) -> Result<bool, Refused> {
-        let file = TableFile::open(self.books, input.path(), self.slot)?;
-        if !input.is(file.stamp()) {
+        let file = TableFile::open(self.books, &input.path, self.slot)?;
+        if !input.stamp.same_inode(file.stamp()) {
             return Err(Refused::Gone);
         }
         let table = Table::open(&file)?;
@@ -45,7 +46,7 @@ impl Handover<'_> {
             }
             file.read_only_cached_below(data_bytes);
         }
-        let taken = output.take_over(&table, &self.heat_of(input))?;
-        Ok(!taken.is_finished)
+        let is_finished = output.take_over(&table, &self.heat_of(input))?;
+        Ok(!is_finished)
     }
 }

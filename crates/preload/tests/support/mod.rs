@@ -6,6 +6,7 @@
 )]
 
 pub mod built;
+pub mod database;
 pub mod exit_log;
 pub mod files;
 pub mod library;

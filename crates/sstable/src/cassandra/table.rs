@@ -28,6 +28,39 @@ pub struct Components<R> {
     pub data_length: u64,
 }
 
+impl<R> Components<R> {
+    /// Opens the files of a table by `open`, whose error tells `is_missing` for a file that does not
+    /// exist; `data_length` is asked last.
+    ///
+    /// # Errors
+    /// Those of `open`; that of a missing file if the table is not finished, or not there.
+    pub fn open<E>(
+        format: Format,
+        open: impl Fn(Component) -> std::result::Result<R, E>,
+        is_missing: impl Fn(&E) -> bool,
+        data_length: impl FnOnce() -> std::result::Result<u64, E>,
+    ) -> std::result::Result<Self, E> {
+        // The last one to be written is opened first: if it is there, then so are all others, and
+        // no CompressionInfo.db means that there is no compression.
+        let statistics = open(Component::Statistics)?;
+        let (keys, rows) = match format {
+            Format::Big => (open(Component::Index)?, None),
+            Format::Bti => (open(Component::Partitions)?, Some(open(Component::Rows)?)),
+        };
+        let compression_info = match open(Component::CompressionInfo) {
+            Err(error) if is_missing(&error) => None,
+            opened => Some(opened?),
+        };
+        Ok(Self {
+            keys,
+            rows,
+            compression_info,
+            statistics,
+            data_length: data_length()?,
+        })
+    }
+}
+
 /// A finished table.
 #[derive(Debug)]
 pub struct Table<R> {
@@ -60,25 +93,9 @@ impl Table<File> {
         let name = name.ok_or_else(|| Error::Unsupported("no file name in UTF-8".into()))?;
         let descriptor = Descriptor::parse(name)?;
         let open = |component| File::open(path.with_file_name(descriptor.file_name(component)));
-        // The last one to be written is opened first: if it is there, then so are all others, and
-        // no CompressionInfo.db means that there is no compression.
-        let statistics = open(Component::Statistics)?;
-        let (keys, rows) = match descriptor.format() {
-            Format::Big => (open(Component::Index)?, None),
-            Format::Bti => (open(Component::Partitions)?, Some(open(Component::Rows)?)),
-        };
-        let compression_info = match open(Component::CompressionInfo) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            opened => Some(opened?),
-        };
-        let data = path.with_file_name(descriptor.file_name(Component::Data));
-        let components = Components {
-            keys,
-            rows,
-            compression_info,
-            statistics,
-            data_length: data.metadata()?.len(),
-        };
+        let data_length = || open(Component::Data)?.metadata().map(|data| data.len());
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let components = Components::open(descriptor.format(), open, is_missing, data_length)?;
         Self::new(&descriptor, components)
     }
 }
