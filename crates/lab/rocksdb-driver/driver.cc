@@ -73,7 +73,7 @@ void Fail(int code, const char* format, ...) {
   F(rocksdb_get)                             \
   F(rocksdb_flush)                           \
   F(rocksdb_compact_range)                   \
-  F(rocksdb_property_value)                  \
+  F(rocksdb_property_int)                    \
   F(rocksdb_create_iterator)                 \
   F(rocksdb_iter_destroy)                    \
   F(rocksdb_iter_seek_to_first)              \
@@ -267,44 +267,107 @@ rocksdb_t* Open(const Engine& engine, const rocksdb_options_t* options, const st
   return database;
 }
 
-// Writes every key `runs` times, each time a sorted run of its own: the first is compacted to the
-// last level, the others stay above it and overlap it wholly.
+// Opens a database to be loaded, and writes to it as fast as it takes it.
+class Loader {
+ public:
+  Loader(const Engine& engine, const Arguments& arguments, const char* more_options)
+      : engine_(engine),
+        content_(arguments.Count("value-bytes")),
+        options_(MakeOptions(engine, arguments.Text("options") + more_options)),
+        database_(Open(engine, options_, arguments.Text("db"))),
+        write_(engine.rocksdb_writeoptions_create()) {
+    engine.rocksdb_writeoptions_disable_WAL(write_, 1);
+  }
+
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  ~Loader() {
+    engine_.rocksdb_writeoptions_destroy(write_);
+    engine_.rocksdb_close(database_);
+    engine_.rocksdb_options_destroy(options_);
+  }
+
+  void Put(uint64_t number, uint64_t version) {
+    content_.Fill(number, version, value_);
+    std::string key = Content::Key(number);
+    char* error = nullptr;
+    engine_.rocksdb_put(database_, write_, key.data(), key.size(),
+                        reinterpret_cast<const char*>(value_.data()), content_.ValueBytes(),
+                        &error);
+    Check(engine_, "put", error);
+  }
+
+  void Flush() {
+    rocksdb_flushoptions_t* flush = engine_.rocksdb_flushoptions_create();
+    char* error = nullptr;
+    engine_.rocksdb_flush(database_, flush, &error);
+    Check(engine_, "flush", error);
+    engine_.rocksdb_flushoptions_destroy(flush);
+  }
+
+  void CompactEverything() {
+    engine_.rocksdb_compact_range(database_, nullptr, 0, nullptr, 0);
+  }
+
+  // Until no compaction runs and none is due.
+  void WaitForCompactions() {
+    while (Property("rocksdb.num-running-compactions") != 0 ||
+           Property("rocksdb.compaction-pending") != 0) {
+      SleepUntil(NowNs() + 50000000u);
+    }
+  }
+
+ private:
+  uint64_t Property(const char* name) {
+    uint64_t value = 0;
+    if (engine_.rocksdb_property_int(database_, name, &value) != 0) {
+      Fail(kExitEngine, "this RocksDB has no property %s", name);
+    }
+    return value;
+  }
+
+  const Engine& engine_;
+  Content content_;
+  rocksdb_options_t* options_;
+  rocksdb_t* database_;
+  rocksdb_writeoptions_t* write_;
+  std::vector<uint64_t> value_;
+};
+
+// Writes every key `sorted-runs` times, each time a sorted run of its own: the first is compacted
+// to the last level, the others stay above it and overlap it wholly. Then rewrites `updates`
+// uniformly chosen keys, and lets the engine bring its levels into the shape that they have in the
+// long run.
 int Load(const Arguments& arguments) {
   Engine engine(arguments.Text("library"));
   const uint64_t keys = arguments.Count("keys");
   const uint64_t runs = arguments.Count("sorted-runs");
-  Content content(arguments.Count("value-bytes"));
-  rocksdb_options_t* options = MakeOptions(
-      engine, arguments.Text("options") + ";create_if_missing=true;disable_auto_compactions=true" +
+  {
+    Loader loader(engine, arguments,
+                  ";create_if_missing=true;disable_auto_compactions=true"
                   ";level0_slowdown_writes_trigger=1000;level0_stop_writes_trigger=1000");
-  rocksdb_t* database = Open(engine, options, arguments.Text("db"));
-  rocksdb_writeoptions_t* write = engine.rocksdb_writeoptions_create();
-  engine.rocksdb_writeoptions_disable_WAL(write, 1);
-  rocksdb_flushoptions_t* flush = engine.rocksdb_flushoptions_create();
-  std::vector<uint64_t> value;
-  for (uint64_t run = 0; run < runs; ++run) {
-    for (uint64_t number = 0; number < keys; ++number) {
-      content.Fill(number, run, value);
-      std::string key = Content::Key(number);
-      char* error = nullptr;
-      engine.rocksdb_put(database, write, key.data(), key.size(),
-                         reinterpret_cast<const char*>(value.data()), content.ValueBytes(),
-                         &error);
-      Check(engine, "put", error);
-      if (number % 50000 == 0) {
-        std::fprintf(stderr, "loading: run %" PRIu64 " of %" PRIu64 ", %" PRIu64 " %%\n", run + 1,
-                     runs, number * 100 / keys);
+    for (uint64_t run = 0; run < runs; ++run) {
+      for (uint64_t number = 0; number < keys; ++number) {
+        loader.Put(number, run);
+        if (number % 50000 == 0) {
+          std::fprintf(stderr, "loading: run %" PRIu64 " of %" PRIu64 ", %" PRIu64 " %%\n", run + 1,
+                       runs, number * 100 / keys);
+        }
       }
+      loader.Flush();
+      if (run == 0) loader.CompactEverything();
     }
-    char* error = nullptr;
-    engine.rocksdb_flush(database, flush, &error);
-    Check(engine, "flush", error);
-    if (run == 0) engine.rocksdb_compact_range(database, nullptr, 0, nullptr, 0);
   }
-  engine.rocksdb_flushoptions_destroy(flush);
-  engine.rocksdb_writeoptions_destroy(write);
-  engine.rocksdb_close(database);
-  engine.rocksdb_options_destroy(options);
+  if (const uint64_t updates = arguments.Count("updates"); updates != 0) {
+    Loader loader(engine, arguments, "");
+    uint64_t state = 1;
+    for (uint64_t update = 0; update < updates; ++update) {
+      loader.Put(Mix(state) % keys, runs + update);
+    }
+    loader.Flush();
+    loader.WaitForCompactions();
+  }
   return 0;
 }
 
@@ -401,7 +464,7 @@ void Update(Shared& shared, const Arguments& arguments, double bytes_per_second)
   rocksdb_writeoptions_t* write = shared.engine.rocksdb_writeoptions_create();
   std::vector<uint64_t> value;
   uint64_t state = arguments.Count("seed") + 17;
-  uint64_t version = 1000;
+  uint64_t version = uint64_t{1} << 32;  // None that the data set was loaded with.
   double due_ns = static_cast<double>(NowNs());
   const double gap_ns = 1e9 * static_cast<double>(shared.content.ValueBytes()) / bytes_per_second;
   while (!shared.stop.load(std::memory_order_relaxed) && shared.phase.load() < 3) {

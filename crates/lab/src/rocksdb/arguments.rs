@@ -21,6 +21,8 @@ pub enum HotLayout {
 pub enum Case {
     /// A twentieth of the cache.
     Small,
+    /// A fifth of the cache.
+    Fifth,
     /// A third of the cache.
     Third,
     /// Three quarters of the cache: about as much as it can hold beside a compaction.
@@ -56,6 +58,7 @@ impl Case {
     pub fn name(self) -> &'static str {
         match self {
             Case::Small => "small",
+            Case::Fifth => "fifth",
             Case::Third => "third",
             Case::Most => "most",
             Case::Large => "large",
@@ -219,7 +222,7 @@ impl RocksDbArgs {
     pub fn start_of(&self, case: Case) -> Start {
         self.start.unwrap_or(match case {
             Case::InMemory => Start::Warm,
-            Case::Small | Case::Third | Case::Most | Case::Large => Start::Cold,
+            Case::Small | Case::Fifth | Case::Third | Case::Most | Case::Large => Start::Cold,
         })
     }
 
@@ -235,6 +238,7 @@ impl RocksDbArgs {
         let keys_in = |bytes: u64| (bytes / bytes_per_hot_key).clamp(1, sizes.keys);
         let (limit, hot_keys) = match case {
             Case::Small => (sizes.memory_bytes, keys_in(cache_bytes / 20)),
+            Case::Fifth => (sizes.memory_bytes, keys_in(cache_bytes / 5)),
             Case::Third => (sizes.memory_bytes, keys_in(cache_bytes / 3)),
             Case::Most => (sizes.memory_bytes, keys_in(cache_bytes / 4 * 3)),
             Case::Large => (sizes.memory_bytes, keys_in(cache_bytes * 3)),

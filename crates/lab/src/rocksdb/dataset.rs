@@ -8,8 +8,32 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Overlapping sorted runs: a compaction of everything reads two bytes for each that it writes.
-pub const SORTED_RUNS: u64 = 2;
+/// How a data set is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Overlapping sorted runs, the first in the last level, the others above it.
+    pub sorted_runs: u64,
+    /// Uniformly chosen keys that are rewritten then, with compactions as the engine makes them.
+    pub updates: u64,
+}
+
+impl Shape {
+    /// One that suits the load. For a compaction of everything two runs: it reads two bytes for
+    /// each that it writes. For continuous updates the shape that levels have in the long run, so
+    /// that nothing is left to compact before the updates begin.
+    fn of(arguments: &RocksDbArgs) -> Self {
+        match arguments.update_mib_per_second {
+            0 => Self {
+                sorted_runs: 2,
+                updates: 0,
+            },
+            _ => Self {
+                sorted_runs: 1,
+                updates: arguments.sizes().keys / 4,
+            },
+        }
+    }
+}
 
 /// A loaded data set on disk.
 #[derive(Debug)]
@@ -29,17 +53,20 @@ impl Dataset {
         let keys = arguments.sizes().keys;
         let path = work_dir.join(format!("dataset-{keys}x{}", arguments.value_bytes));
         let complete = path.join("COMPLETE");
-        if !complete.exists() {
+        let shape = Shape::of(arguments);
+        let options = base_options(arguments);
+        let made_with = format!("{shape:?} {} {options}", arguments.engine_library);
+        if fs::read_to_string(&complete).ok().as_ref() != Some(&made_with) {
             if path.exists() {
                 fs::remove_dir_all(&path)
-                    .with_context(|| format!("remove the unfinished {}", path.display()))?;
+                    .with_context(|| format!("remove the outdated {}", path.display()))?;
             }
             progress(&format!(
-                "loading {keys} keys of {} bytes, {SORTED_RUNS} times",
-                arguments.value_bytes
+                "loading {keys} keys of {} bytes, {} times, and {} updates",
+                arguments.value_bytes, shape.sorted_runs, shape.updates
             ));
-            driver.load(arguments, &path, &base_options(arguments))?;
-            fs::write(&complete, "").with_context(|| complete.display().to_string())?;
+            driver.load(arguments, &path, &options, shape)?;
+            fs::write(&complete, made_with).with_context(|| complete.display().to_string())?;
         }
         Ok(Self {
             path,

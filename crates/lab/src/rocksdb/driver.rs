@@ -2,7 +2,7 @@
 //! read record by record.
 
 use super::arguments::{HotLayout, RocksDbArgs, Start};
-use super::dataset::SORTED_RUNS;
+use super::dataset::Shape;
 use super::mode::Mode;
 use crate::cgroup::Cgroup;
 use crate::error::{Interrupted, WrongValue};
@@ -58,10 +58,18 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
 /// RocksDB options of every mode: incompressible values, small blocks, and next to no block
 /// cache, so that the page cache is what matters.
 pub fn base_options(arguments: &RocksDbArgs) -> String {
-    let mut options = String::from(
-        "compression=kNoCompression;write_buffer_size=67108864;target_file_size_base=67108864;\
-         max_open_files=-1;max_background_jobs=4;block_based_table_factory={block_size=4096;\
-         block_cache={capacity=8388608};filter_policy=bloomfilter:10:false}",
+    // Under continuous updates levels are so small that compactions of all of them come within a
+    // phase.
+    let table_bytes: u64 = match arguments.update_mib_per_second {
+        0 => 64 << 20,
+        _ => 16 << 20,
+    };
+    let mut options = format!(
+        "compression=kNoCompression;write_buffer_size={table_bytes};\
+         target_file_size_base={table_bytes};max_bytes_for_level_base={};\
+         max_open_files=-1;max_background_jobs=4;block_based_table_factory={{block_size=4096;\
+         block_cache={{capacity=8388608}};filter_policy=bloomfilter:10:false}}",
+        4 * table_bytes
     );
     if !arguments.engine_options.is_empty() {
         options.push(';');
@@ -122,7 +130,13 @@ impl Driver {
     }
 
     /// Loads a data set into `path`.
-    pub fn load(&self, arguments: &RocksDbArgs, path: &Path, options: &str) -> Result<()> {
+    pub fn load(
+        &self,
+        arguments: &RocksDbArgs,
+        path: &Path,
+        options: &str,
+        shape: Shape,
+    ) -> Result<()> {
         fs::create_dir_all(path).with_context(|| path.display().to_string())?;
         let child = Command::new(&self.executable)
             .arg("load")
@@ -132,7 +146,8 @@ impl Driver {
             .args(["--options", options])
             .args(["--keys", &arguments.sizes().keys.to_string()])
             .args(["--value-bytes", &arguments.value_bytes.to_string()])
-            .args(["--sorted-runs", &SORTED_RUNS.to_string()])
+            .args(["--sorted-runs", &shape.sorted_runs.to_string()])
+            .args(["--updates", &shape.updates.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

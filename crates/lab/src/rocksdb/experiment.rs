@@ -85,7 +85,7 @@ fn measure(arguments: &RocksDbArgs) -> Result<Report> {
         version: env!("CARGO_PKG_VERSION"),
         engine: lab.engine,
         load: format!(
-            "{} keys of {} bytes twice, {} reads/s, {load}",
+            "{} keys of {} bytes, {} reads/s, {load}",
             sizes.keys, arguments.value_bytes, arguments.reads_per_second
         ),
         parameters: json!({
