@@ -7,6 +7,7 @@
 pub mod cassandra;
 mod cgroup;
 mod error;
+mod foreground;
 mod interrupt;
 mod linked;
 mod machine;

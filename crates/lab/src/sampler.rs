@@ -1,6 +1,7 @@
 //! The kernel's and the device's counters, read a few times a second.
 
 use crate::cgroup::Cgroup;
+use crate::foreground::Foreground;
 use std::fs;
 use std::path::PathBuf;
 
@@ -27,6 +28,8 @@ pub struct Sample {
     pub dirty_bytes: u64,
     /// The device.
     pub device: DeviceSample,
+    /// Bytes that were fetched from it for the threads that serve reads.
+    pub foreground_read_bytes: u64,
     /// Page cache that tables which the compaction reads hold, bytes.
     pub inputs_cached_bytes: u64,
     /// Page cache that tables which it writes hold, bytes.
@@ -59,13 +62,18 @@ pub struct DeviceSample {
 pub struct Sampler {
     device_number: Option<String>,
     pressure: Option<PathBuf>,
+    foreground: Foreground,
     /// What cannot be sampled here, in plain words.
     pub missing: Vec<String>,
 }
 
 impl Sampler {
     /// Looks which sources there are.
-    pub fn new(device_number: Option<String>, cgroup: Option<&Cgroup>) -> Self {
+    pub fn new(
+        device_number: Option<String>,
+        cgroup: Option<&Cgroup>,
+        foreground: Foreground,
+    ) -> Self {
         let mut missing = Vec::new();
         let pressure = cgroup
             .and_then(Cgroup::pressure_file)
@@ -86,6 +94,7 @@ impl Sampler {
                 "refaults, lists and dirty memory are the whole system's: there is no cgroup"
                     .into(),
             );
+            missing.push("device reads of the foreground: there is no cgroup".into());
         }
         if device_number.is_none() {
             missing.push("device figures: the work directory is on no block device".into());
@@ -93,6 +102,7 @@ impl Sampler {
         Self {
             device_number,
             pressure,
+            foreground,
             missing,
         }
     }
@@ -100,7 +110,7 @@ impl Sampler {
     /// Reads everything once; what the tables hold of the page cache, the caller knows. What
     /// cannot be read stays 0.
     pub fn sample(
-        &self,
+        &mut self,
         cgroup: Option<&Cgroup>,
         inputs_cached_bytes: u64,
         outputs_cached_bytes: u64,
@@ -135,6 +145,9 @@ impl Sampler {
                 .as_ref()
                 .and_then(|number| device_of(&fs::read_to_string("/proc/diskstats").ok()?, number))
                 .unwrap_or_default(),
+            foreground_read_bytes: cgroup.map_or(0, |cgroup| {
+                self.foreground.read_bytes(&cgroup.processes_file())
+            }),
             inputs_cached_bytes,
             outputs_cached_bytes,
         }
@@ -205,6 +218,8 @@ pub struct Rates {
     pub device_reads_per_second: f64,
     /// MiB a second read from the device.
     pub device_read_mib_per_second: f64,
+    /// MiB a second of them for the threads that serve reads.
+    pub foreground_read_mib_per_second: f64,
     /// MiB a second written to the device.
     pub device_written_mib_per_second: f64,
     /// Mean time of a read at the device, ms.
@@ -247,6 +262,10 @@ impl Rates {
                 / seconds,
             device_reads_per_second: reads / seconds,
             device_read_mib_per_second: mib_per_second(delta(from.sectors_read, to.sectors_read)),
+            foreground_read_mib_per_second: mib(after
+                .foreground_read_bytes
+                .saturating_sub(before.foreground_read_bytes))
+                / seconds,
             device_written_mib_per_second: mib_per_second(delta(
                 from.sectors_written,
                 to.sectors_written,

@@ -76,7 +76,7 @@ const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const RATES: [(&str, Better, OfRates); 15] = [
+const RATES: [(&str, Better, OfRates); 16] = [
     ("refaults/s", Better::Less, |r| r.refaults_per_second),
     ("memory stall µs/s", Better::Less, |r| {
         r.memory_stall_us_per_second
@@ -100,6 +100,9 @@ const RATES: [(&str, Better, OfRates); 15] = [
     }),
     ("device read MiB/s", Better::Neither, |r| {
         r.device_read_mib_per_second
+    }),
+    ("foreground device read MiB/s", Better::Less, |r| {
+        r.foreground_read_mib_per_second
     }),
     ("device written MiB/s", Better::Neither, |r| {
         r.device_written_mib_per_second

@@ -3,6 +3,7 @@
 
 use crate::cgroup::{Cgroup, Version};
 use crate::error::Interrupted;
+use crate::foreground::Foreground;
 use crate::interrupt;
 use crate::machine::{Machine, ReadAhead};
 use crate::measurement::{Measurement, RunReport};
@@ -141,19 +142,22 @@ impl Workplace {
 
     /// Takes a run's events until there are no more, or none comes and the run `is_over`, and the
     /// kernel's counters meanwhile. An interrupt ends it with [`Interrupted`].
+    ///
+    /// The threads that serve reads have names that begin with any of `foreground`.
     pub fn record(
         &mut self,
         title: &str,
-        cgroup: Option<&Cgroup>,
+        (cgroup, foreground): (Option<&Cgroup>, &'static [&'static str]),
         measurement: &mut Measurement,
         events: &Receiver<Result<Event>>,
         is_over: impl Fn() -> bool,
         mut cached: impl FnMut() -> (u64, u64),
     ) -> Result<()> {
         let device = self.machine.device.as_ref();
-        let sampler = Sampler::new(device.map(|device| device.number.clone()), cgroup);
-        for missing in &sampler.missing {
-            self.limit(missing.clone());
+        let number = device.map(|device| device.number.clone());
+        let mut sampler = Sampler::new(number, cgroup, Foreground::new(foreground));
+        for missing in std::mem::take(&mut sampler.missing) {
+            self.limit(missing);
         }
         let mut sample = |measurement: &mut Measurement| {
             let (inputs, outputs) = cached();

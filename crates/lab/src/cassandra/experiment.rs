@@ -26,6 +26,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+/// How the names of the node's threads begin that read for its clients: the stage, and those that
+/// take the requests, which read themselves while the stage has room
+/// (`concurrent/SEPExecutor.java: maybeExecuteImmediately`).
+const READERS: [&str; 2] = ["ReadStage", "Native-Transpor"];
+
 /// Measures, prints and writes the report.
 ///
 /// # Errors
@@ -239,7 +244,7 @@ fn one_run(
         scope.spawn(move || conductor.conduct());
         let recorded = place.record(
             title,
-            cgroup.as_ref(),
+            (cgroup.as_ref(), &READERS),
             &mut measurement,
             &events,
             || baton.is_over(),

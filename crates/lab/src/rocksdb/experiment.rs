@@ -18,6 +18,9 @@ use std::path::Path;
 /// fast, and no copy out of the page cache as slow.
 const HIT_NS_MAX: u64 = 40_000;
 
+/// What the driver calls the threads that read.
+const READER: &str = "reader";
+
 /// Measures, prints and writes the report.
 ///
 /// # Errors
@@ -142,7 +145,7 @@ impl Lab<'_> {
         let mut measurement = Measurement::new(HIT_NS_MAX);
         place.record(
             title,
-            cgroup.as_ref(),
+            (cgroup.as_ref(), &[READER]),
             &mut measurement,
             &events,
             || false,

@@ -1,0 +1,100 @@
+//! What the threads that serve reads have had fetched from the device: the only figure that tells
+//! a read of the foreground from one of a compaction, and from pages that were warmed for it.
+//!
+//! The kernel charges a read of the device to the thread that asks for it
+//! (`Documentation/filesystems/proc.rst`, `/proc/PID/io: read_bytes`).
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+/// Counts for the processes of a cgroup.
+#[derive(Debug)]
+pub struct Foreground {
+    /// What the names of the threads begin with.
+    prefixes: &'static [&'static str],
+    threads: HashMap<String, Thread>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    is_foreground: bool,
+    read_bytes: u64,
+}
+
+impl Foreground {
+    /// Counts threads whose names begin with any of `prefixes`.
+    pub fn new(prefixes: &'static [&'static str]) -> Self {
+        Self {
+            prefixes,
+            threads: HashMap::new(),
+        }
+    }
+
+    /// Bytes that were fetched for them up to now, by processes that `processes_file`, a cgroup's,
+    /// names; those of threads that have ended since are counted up to the last call.
+    pub fn read_bytes(&mut self, processes_file: &Path) -> u64 {
+        let processes = fs::read_to_string(processes_file).unwrap_or_default();
+        for process in processes.lines() {
+            let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else {
+                continue;
+            };
+            for task in tasks.flatten() {
+                self.look_at(&task.path());
+            }
+        }
+        self.threads.values().map(|thread| thread.read_bytes).sum()
+    }
+
+    fn look_at(&mut self, task: &Path) {
+        let prefixes = self.prefixes;
+        let thread = self
+            .threads
+            .entry(task.to_string_lossy().into_owned())
+            .or_insert_with(|| {
+                let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
+                Thread {
+                    is_foreground: prefixes.iter().any(|prefix| name.starts_with(prefix)),
+                    read_bytes: 0,
+                }
+            });
+        if thread.is_foreground
+            && let Ok(text) = fs::read_to_string(task.join("io"))
+        {
+            thread.read_bytes = read_bytes_of(&text).unwrap_or(thread.read_bytes);
+        }
+    }
+}
+
+fn read_bytes_of(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("read_bytes: "))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn the_line_is_read() {
+        let text = "rchar: 9\nread_bytes: 4096\nwrite_bytes: 7\n";
+        assert_eq!(read_bytes_of(text), Some(4096));
+        assert_eq!(read_bytes_of("rchar: 9\n"), None);
+    }
+
+    #[test]
+    fn only_threads_of_these_names_count() {
+        let mut processes = tempfile::NamedTempFile::new().unwrap();
+        writeln!(processes, "{}", std::process::id()).unwrap();
+        let mut nobody = Foreground::new(&["no such thread"]);
+        assert_eq!(nobody.read_bytes(processes.path()), 0);
+        assert!(nobody.threads.values().all(|thread| !thread.is_foreground));
+        let mut all = Foreground::new(&[""]);
+        all.read_bytes(processes.path());
+        assert!(all.threads.values().all(|thread| thread.is_foreground));
+        assert!(!all.threads.is_empty());
+    }
+}
