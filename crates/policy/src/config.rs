@@ -80,7 +80,8 @@ pub struct Config {
     /// How long the handover may hold up the publication of a table, in milliseconds, from 1 to
     /// 60,000.
     pub handover_milliseconds: u32,
-    /// The most memory that heat is kept in, in bytes, from 64 KiB to 1 GiB.
+    /// The most memory that heat is kept in, in bytes, from 64 KiB to 1 GiB; a 128th of the memory
+    /// that the process may have is enough in any case.
     pub heat_bytes: usize,
     /// When background threads get a priority of their own.
     pub priority: PriorityMode,

@@ -27,6 +27,18 @@ pub fn limit_files(membership: &str) -> Vec<String> {
     files
 }
 
+/// The file beside one of [`limit_files`] that says how much of the limit is used, page cache
+/// included.
+pub fn usage_file(limit_file: &str) -> Option<String> {
+    let (directory, name) = limit_file.rsplit_once('/')?;
+    let usage = match name {
+        "memory.limit_in_bytes" => "memory.usage_in_bytes",
+        "memory.max" => "memory.current",
+        _ => return None,
+    };
+    Some(format!("{directory}/{usage}"))
+}
+
 /// A process's place in the hierarchy of a controller of cgroup v1, or of v2, which is named by
 /// nothing, by its membership.
 pub fn path_of_controller<'m>(membership: &'m str, controller: &str) -> Option<&'m str> {
@@ -74,6 +86,15 @@ mod tests {
                 "/sys/fs/cgroup/memory.max",
             ]
         );
+        assert_eq!(
+            usage_file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes").as_deref(),
+            Some("/sys/fs/cgroup/memory/a/memory.usage_in_bytes")
+        );
+        assert_eq!(
+            usage_file("/sys/fs/cgroup/memory.max").as_deref(),
+            Some("/sys/fs/cgroup/memory.current")
+        );
+        assert_eq!(usage_file("/sys/fs/cgroup/other"), None);
         assert_eq!(parse_limit("1048576\n"), Some(1 << 20));
         assert_eq!(parse_limit("max\n"), None);
         assert_eq!(parse_limit("9223372036854771712\n"), None);

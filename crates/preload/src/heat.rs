@@ -9,6 +9,12 @@ use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
+/// One part in so many of the memory that the process may have is used for heat at most: enough to
+/// keep every second page of a full page cache in a group of its own.
+const MEMORY_SHARE: u64 = 128;
+/// As little as can be configured.
+const HEAT_BYTES_MIN: usize = 64 << 10;
+
 /// All-zero memory is one that is off: nothing is counted.
 #[repr(C)]
 pub(crate) struct HeatMap {
@@ -27,9 +33,12 @@ pub(crate) struct Present {
 }
 
 impl HeatMap {
-    /// Takes memory, which is used only as far as tables are read, and begins to count. An epoch
-    /// has so many reads as there are pages in `memory_bytes`.
+    /// Takes memory, which is used only as far as tables are read, and no more than a small part of
+    /// what there is: reads far apart use a page each of the sketch, however little of it is
+    /// needed. Begins to count. An epoch has so many reads as there are pages in `memory_bytes`.
     pub(crate) fn open(&self, heat_bytes: usize, memory_bytes: u64) {
+        let share = usize::try_from(memory_bytes / MEMORY_SHARE).unwrap_or(usize::MAX);
+        let heat_bytes = heat_bytes.min(share).max(HEAT_BYTES_MIN);
         self.reads_in_epoch
             .store((memory_bytes / 4096).max(1), Ordering::Relaxed);
         let Ok(words) = map_for_life(heat_bytes, OnFork::Wipe) else {

@@ -22,6 +22,21 @@ pub fn thread_id() -> i32 {
 
 /// Memory of the machine in bytes (`sysinfo(2)`); `None` if it cannot be told.
 pub fn machine_memory_bytes() -> Option<u64> {
+    let information = system_information()?;
+    information
+        .totalram
+        .checked_mul(u64::from(information.mem_unit))
+}
+
+/// Memory of the machine that is used for nothing, not even page cache, in bytes.
+pub fn machine_free_bytes() -> Option<u64> {
+    let information = system_information()?;
+    information
+        .freeram
+        .checked_mul(u64::from(information.mem_unit))
+}
+
+fn system_information() -> Option<libc::sysinfo> {
     let mut information = std::mem::MaybeUninit::<libc::sysinfo>::zeroed();
     // SAFETY: the kernel writes one `struct sysinfo`, for which there is room.
     Errno::check(unsafe {
@@ -32,10 +47,7 @@ pub fn machine_memory_bytes() -> Option<u64> {
     })
     .ok()?;
     // SAFETY: zeroed before, and a structure of numbers.
-    let information = unsafe { information.assume_init() };
-    information
-        .totalram
-        .checked_mul(u64::from(information.mem_unit))
+    Some(unsafe { information.assume_init() })
 }
 
 /// `geteuid(2)`.

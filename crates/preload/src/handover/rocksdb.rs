@@ -3,7 +3,6 @@
 use super::files::TableFile;
 use super::{Handover, Refused};
 use crate::lineage::{Input, Work};
-use coldstream_handover::Piece;
 use coldstream_handover::rocksdb::Output;
 use coldstream_sstable::rocksdb::Table;
 
@@ -27,8 +26,7 @@ impl Handover<'_> {
                 Err(refused) => !self.note_refused(&refused),
             }
         });
-        let pieces: Vec<Piece> = output.pieces().collect();
-        self.finish(&file, &pieces, size_bytes);
+        self.finish(&file, &output.pieces(), size_bytes);
         Ok(())
     }
 

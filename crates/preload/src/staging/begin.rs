@@ -4,6 +4,7 @@ use super::{Mode, Stage};
 use crate::background;
 use crate::books::Books;
 use crate::descriptors::Table;
+use crate::memory;
 use crate::report;
 use crate::settings::Settings;
 use crate::thread;
@@ -60,7 +61,10 @@ impl Books {
         if !inode.is_alone() || inode.is_locked() {
             return;
         }
-        if config.writes == ReadTreatment::Auto && thread::reads_what_is_cached() {
+        if config.writes == ReadTreatment::Auto
+            && thread::reads_what_is_cached()
+            && !self.is_better_handed_over()
+        {
             self.count(Counter::KeptCached, 1);
             return;
         }
@@ -125,6 +129,14 @@ impl Books {
         if self.first_to_say_how_is_written() {
             report::log_writes(settings, stage.treatment());
         }
+    }
+
+    /// Whether a table made of cached ones is best written around the page cache and what was hot
+    /// handed over to it: where keeping all of it would evict something else.
+    fn is_better_handed_over(&self) -> bool {
+        self.heat.present().is_some()
+            && self.switches.is_on(Mechanism::Handover)
+            && !memory::has_room()
     }
 
     fn free_stage(&self) -> Option<(usize, FutexGuard<'_, Stage>)> {

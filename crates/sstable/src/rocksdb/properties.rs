@@ -16,6 +16,8 @@ pub struct Properties {
     pub data_blocks: Option<u64>,
     /// Bytes of all data blocks as they are stored, with their trailers.
     pub data_bytes: Option<u64>,
+    /// Bytes of its filter; 0 without one.
+    pub filter_bytes: Option<u64>,
 }
 
 /// The properties that decide how the table is to be read.
@@ -78,6 +80,7 @@ impl Schema {
                 b"rocksdb.num.entries" => schema.properties.entries = Some(number()?),
                 b"rocksdb.num.data.blocks" => schema.properties.data_blocks = Some(number()?),
                 b"rocksdb.data.size" => schema.properties.data_bytes = Some(number()?),
+                b"rocksdb.filter.size" => schema.properties.filter_bytes = Some(number()?),
                 b"rocksdb.comparator" => schema.comparator = Some(value.to_vec()),
                 b"rocksdb.compression" => schema.compression = value.to_vec(),
                 b"rocksdb.block.based.table.index.type" => {

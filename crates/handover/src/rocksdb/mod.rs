@@ -1,6 +1,9 @@
 //! Tables of RocksDB and LevelDB: from blocks to blocks.
 
+mod attribution;
+
 use crate::{HeatAt, Piece};
+use attribution::{Attribution, HotBlock};
 use coldstream_sstable::rocksdb::Table;
 use coldstream_sstable::{Error, Result};
 use std::ops::{Bound, Range};
@@ -18,6 +21,7 @@ pub struct Output {
     /// The separators one behind the other.
     separators: Vec<u8>,
     blocks: Vec<Block>,
+    attribution: Attribution,
 }
 
 struct Block {
@@ -25,7 +29,6 @@ struct Block {
     separator_end: usize,
     offset: u64,
     length: u64,
-    heat: f32,
 }
 
 impl Output {
@@ -38,6 +41,7 @@ impl Output {
             first_key: Vec::new(),
             separators: Vec::new(),
             blocks: Vec::new(),
+            attribution: Attribution::default(),
         };
         let mut blocks = table.blocks();
         while let Some(block) = blocks.next()? {
@@ -46,7 +50,6 @@ impl Output {
                 separator_end: output.separators.len(),
                 offset: block.offset,
                 length: block.length,
-                heat: 0.0,
             });
             let bytes = output.separators.len() + output.blocks.len() * size_of::<Block>();
             if bytes > INDEX_BYTES_MAX {
@@ -64,12 +67,13 @@ impl Output {
         Ok(output)
     }
 
-    /// Takes over the heat of an input's blocks whose keys this output may have. Whether the input
-    /// ends within this output: none of its keys is in a later one then.
+    /// Takes note of the heat of an input's blocks whose keys this output may have. Whether the
+    /// input ends within this output: none of its keys is in a later one then.
     ///
     /// # Errors
-    /// Those of the input's index; heat that has been taken over by then stays.
+    /// Those of the input's index; heat that has been noted by then stays.
     pub fn take_over(&mut self, input: &Table<'_>, heat: HeatAt<'_>) -> Result<bool> {
+        let has_no_filter = input.properties().filter_bytes == Some(0);
         let mut blocks = input.blocks();
         blocks.seek(&self.first_key)?;
         while let Some(block) = blocks.next()? {
@@ -82,25 +86,32 @@ impl Output {
             }
             let places = self.places(block.lower, block.separator);
             // Where its keys lie apart, the block itself tells where; it is in the page cache.
-            let spread = places.len() > 1
-                && (self.spread_by_keys(input, block.offset, block.length, heat)).is_ok();
-            if !spread {
-                self.spread_evenly(places, heat);
-            }
+            let keys = match places.len() {
+                0 | 1 => Vec::new(),
+                _ => self.places_of_keys(input, block.offset, block.length),
+            };
+            self.attribution.note(HotBlock {
+                places,
+                keys,
+                heat,
+                has_no_filter,
+            });
         }
         Ok(true)
     }
 
     /// The blocks with any heat, in the order of the file.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece> {
-        self.blocks
-            .iter()
-            .filter(|block| block.heat > 0.0)
-            .map(|block| Piece {
+    pub fn pieces(self) -> Vec<Piece> {
+        let heats = self.attribution.heats(self.blocks.len());
+        let blocks = self.blocks.iter().zip(heats);
+        blocks
+            .filter(|(_, heat)| *heat > 0.0)
+            .map(|(block, heat)| Piece {
                 offset: block.offset,
                 length: block.length,
-                heat: block.heat,
+                heat,
             })
+            .collect()
     }
 
     fn separator(&self, number: usize) -> &[u8] {
@@ -150,34 +161,14 @@ impl Output {
         first..(last + 1).min(self.blocks.len())
     }
 
-    fn spread_evenly(&mut self, places: Range<usize>, heat: f32) {
-        let share = heat / places.len().max(1) as f32;
-        for block in self.blocks.get_mut(places).unwrap_or_default() {
-            block.heat += share;
-        }
-    }
-
-    fn spread_by_keys(
-        &mut self,
-        input: &Table<'_>,
-        offset: u64,
-        length: u64,
-        heat: f32,
-    ) -> Result<()> {
-        let mut keys = 0;
+    /// The places of the keys of an input's block; none if the block cannot be read.
+    fn places_of_keys(&self, input: &Table<'_>, offset: u64, length: u64) -> Vec<usize> {
         let mut places = Vec::new();
-        input.user_keys(offset, length, |key| {
-            keys += 1;
+        let read = input.user_keys(offset, length, |key| {
             if *key >= *self.first_key {
                 places.push(self.first_not(|at| at < key));
             }
-        })?;
-        let share = heat / keys.max(1) as f32;
-        for place in places {
-            if let Some(block) = self.blocks.get_mut(place) {
-                block.heat += share;
-            }
-        }
-        Ok(())
+        });
+        read.map_or(Vec::new(), |_| places)
     }
 }
