@@ -221,12 +221,16 @@ fn median_curve(runs: &[RunReport], phase: Phase) -> Vec<(f64, f64)> {
 
 type OfSecond = fn(&Second) -> f64;
 
-const TIMELINES: [(&str, OfSecond); 8] = [
+const TIMELINES: [(&str, OfSecond); 9] = [
     ("p99 of service time, µs", |second| second.p99_us),
     ("p50 of service time, µs", |second| second.p50_us),
     ("Refaults a second", |second| {
         second.rates.refaults_per_second
     }),
+    (
+        "Device reads of the foreground, MiB a second: what of the hot set was not in the page cache",
+        |second| second.rates.foreground_read_mib_per_second,
+    ),
     ("Reads of the device a second", |second| {
         second.rates.device_reads_per_second
     }),
