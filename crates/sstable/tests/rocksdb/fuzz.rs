@@ -19,10 +19,15 @@ use crate::random::Random;
 const TRAILER_BYTES: usize = 5;
 const FOOTER_BYTES: usize = 53;
 
-/// A real table, and the blocks of it that are read, with their trailers.
+/// Blocks of which the keys are read, of one table.
+const DATA_BLOCKS_MAX: usize = 4;
+
+/// A real table, and the blocks of it that are read for its index, with their trailers, and of its
+/// data blocks the first few.
 struct Seed {
     bytes: Vec<u8>,
     blocks: Vec<Range<usize>>,
+    data_blocks: Vec<Range<usize>>,
     /// Zero before `format_version` 6.
     base_context_checksum: u32,
 }
@@ -30,7 +35,12 @@ struct Seed {
 impl Seed {
     fn new(table: EngineTable) -> Self {
         let source = Watched::new(&table.bytes);
-        all(&Table::open(&source).unwrap()).unwrap();
+        let data_blocks = all(&Table::open(&source).unwrap())
+            .unwrap()
+            .iter()
+            .take(DATA_BLOCKS_MAX)
+            .map(|block| block.offset as usize..(block.offset + block.length) as usize)
+            .collect();
         let footer = table.bytes.len() - FOOTER_BYTES;
         // The footer itself is read too, in parts; LevelDB's is 5 bytes shorter.
         let block =
@@ -45,6 +55,7 @@ impl Seed {
         Self {
             bytes: table.bytes,
             blocks,
+            data_blocks,
             base_context_checksum,
         }
     }
@@ -70,8 +81,12 @@ impl Seed {
                 change(&mut bytes[from..], random);
             }
             _ => {
+                let blocks = match random.below(3) {
+                    0 if !self.data_blocks.is_empty() => &self.data_blocks,
+                    _ => &self.blocks,
+                };
                 for _ in 0..=random.below(2) {
-                    let block = self.blocks[random.below(self.blocks.len())].clone();
+                    let block = blocks[random.below(blocks.len())].clone();
                     // The compression type is part of what is guarded.
                     change(&mut bytes[block.start..block.end - 4], random);
                     self.repair_block(&mut bytes, block);
@@ -199,8 +214,15 @@ fn seeds() -> std::result::Result<Vec<Seed>, Skipped> {
     Ok(tables.into_iter().map(Seed::new).collect())
 }
 
-/// Reads all that there is; gives the number of blocks.
-fn exercise(bytes: &[u8], random: &mut Random) -> Result<usize> {
+/// What could be read.
+struct Exercised {
+    /// Data blocks of which the keys could be read, and of which they could not.
+    with_keys: u64,
+    without_keys: u64,
+}
+
+/// Reads all that there is.
+fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
     let table = Table::open(&bytes)?;
     let blocks = all(&table);
     if let Ok(blocks) = &blocks {
@@ -231,7 +253,18 @@ fn exercise(bytes: &[u8], random: &mut Random) -> Result<usize> {
             assert!(block.offset + block.length > offset);
         }
     }
-    blocks.map(|blocks| blocks.len())
+    let (mut with_keys, mut without_keys) = (0, 0);
+    for block in blocks?.iter().take(DATA_BLOCKS_MAX) {
+        let mut bytes_of_keys = 0;
+        match table.user_keys(block.offset, block.length, |key| bytes_of_keys += key.len()) {
+            Ok(()) => with_keys += 1,
+            Err(_) => without_keys += 1,
+        }
+    }
+    Ok(Exercised {
+        with_keys,
+        without_keys,
+    })
 }
 
 #[test]
@@ -243,13 +276,18 @@ fn damaged_tables() {
         Err(why) => return eprintln!("skipped: {why}"),
     };
     let (mut read, mut malformed, mut unsupported) = (0u64, 0u64, 0u64);
+    let (mut with_keys, mut without_keys) = (0u64, 0u64);
     let begin = Instant::now();
     for execution in 0..executions {
         let mut random = Random::new(execution);
         let mutant = seeds[random.below(seeds.len())].mutant(&mut random);
         let outcome = std::panic::catch_unwind(|| exercise(&mutant, &mut random.clone()));
         match outcome {
-            Ok(Ok(_)) => read += 1,
+            Ok(Ok(exercised)) => {
+                read += 1;
+                with_keys += exercised.with_keys;
+                without_keys += exercised.without_keys;
+            }
             Ok(Err(Error::Unsupported(_))) => unsupported += 1,
             Ok(Err(Error::Malformed { .. })) => malformed += 1,
             failure => {
@@ -257,17 +295,19 @@ fn damaged_tables() {
                 let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.sst");
                 fs::write(&path, &mutant).unwrap();
                 panic!(
-                    "execution {execution}, kept as {}: {failure:?}",
-                    path.display()
+                    "execution {execution}, kept as {}: {:?}",
+                    path.display(),
+                    failure.map(|outcome| outcome.map(|_| ()))
                 );
             }
         }
     }
     println!(
         "{executions} executions in {:.0?}: {read} read, {malformed} malformed, {unsupported} \
-         unsupported",
+         unsupported; keys of {with_keys} data blocks read, of {without_keys} not",
         begin.elapsed()
     );
+    assert!(with_keys > executions / 4 && without_keys > executions / 20);
     assert!(read > executions / 20 && malformed > executions / 20 && unsupported > 0);
 }
 
