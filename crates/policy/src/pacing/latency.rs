@@ -23,7 +23,7 @@ pub fn latency_bucket(ns: u64) -> Option<usize> {
 /// The middle of a bucket, in nanoseconds.
 fn middle_ns(bucket: usize) -> u64 {
     let bucket = bucket.min(LATENCY_BUCKETS - 1) as u64;
-    let quarter_ns = MEMORY_NS / 4 << (bucket / 4);
+    let quarter_ns = (MEMORY_NS / 4) << (bucket / 4);
     quarter_ns * (4 + bucket % 4) + quarter_ns / 2
 }
 
