@@ -313,7 +313,7 @@ mod tests {
         }
         let reads = pacing.take_reads().unwrap();
         assert!(reads.count() <= READS_REMEMBERED + 1, "{}", reads.count());
-        assert!(reads.mean_ns(u64::MAX) > 850_000);
+        assert!(reads.mean_ns(u64::MAX) > 800_000);
         assert!(pacing.take_reads().is_none());
     }
 

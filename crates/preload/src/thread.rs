@@ -289,3 +289,58 @@ impl Drop for Inside {
         STATE.with(|state| state.inside.set(false));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of the reads that may be timed, of which some come from the device.
+    fn timed(reads: u32, is_of_device: impl Fn(u32) -> bool) -> (Vec<u32>, u64) {
+        let mut timed = Vec::new();
+        let mut told = 0;
+        for number in 1..=reads {
+            if count_foreground_read() {
+                told += take_foreground_reads().unwrap_or(0);
+                timed.push(number);
+                if is_of_device(number) {
+                    time_next_reads();
+                }
+            }
+        }
+        (timed, told)
+    }
+
+    #[test]
+    fn one_read_in_sixteen_is_timed_and_those_behind_one_of_the_device() {
+        // A thread of its own has its own counts.
+        let work = || {
+            let (numbers, told) = timed(512, |_| false);
+            assert_eq!(numbers.len(), 32);
+            assert!(numbers.iter().all(|number| number % 16 == 0));
+            assert_eq!(told, 512, "in lots");
+            let (numbers, _) = timed(100, |number| number == 32);
+            assert_eq!(numbers, [16, 32, 33, 34, 35, 36, 52, 68, 84, 100]);
+            let (numbers, told) = timed(1000, |_| true);
+            assert!(numbers.len() > 980, "{}", numbers.len());
+            assert!((700..=1100).contains(&told), "{told}");
+        };
+        std::thread::spawn(work).join().unwrap();
+    }
+
+    #[test]
+    fn who_reads_while_it_writes_does_not_flush() {
+        let work = || {
+            assert!(!writes_what_it_read(), "foreground");
+            STATE.with(|state| {
+                state.epoch.set(NAMES_EPOCH.load(Ordering::Relaxed));
+                state.role.set(Role::Compaction as u8);
+            });
+            assert!(!writes_what_it_read());
+            note_read_for_writing(1);
+            assert!(writes_what_it_read());
+            note_table_opened_for_writing(FileKind::RocksDbTable, 7);
+            assert!(!writes_what_it_read(), "its next table");
+        };
+        std::thread::spawn(work).join().unwrap();
+    }
+}
