@@ -25,6 +25,9 @@ macro_rules! counters {
     };
 }
 
+/// The first of [`Counter::DEVICE_READS`] has reads of less than this, in nanoseconds.
+pub(crate) const DEVICE_READ_NS: u64 = 64_000;
+
 counters! {
     /// Tables that were opened and are followed.
     TrackedFilesOpened = "tracked_files_opened",
@@ -182,9 +185,89 @@ counters! {
     SwitchRequests = "switch_requests",
     /// Bytes that were asked for ahead of range scans.
     ScanBytesAhead = "scan_bytes_ahead",
+    /// Bytes that background threads moved while pacing was on.
+    PacingBytes = "pacing_bytes",
+    /// What background I/O is held to now, in bytes per second; 0 is nothing.
+    PacingBytesPerSecond = "pacing_bytes_per_second",
+    /// The largest request that it may make now, in bytes; 0 is as configured.
+    PacingRequestBytes = "pacing_request_bytes",
+    /// Times that a background thread waited.
+    PacingWaits = "pacing_waits",
+    /// How long background threads waited, in all.
+    PacingNanoseconds = "pacing_nanoseconds",
+    /// Times that background I/O began to be held back.
+    PacingBrakes = "pacing_brakes",
+    /// Times that it was let go because compactions fell behind flushes.
+    PacingReleases = "pacing_releases",
+    /// How far they are behind.
+    PacingDebtBytes = "pacing_debt_bytes",
+    /// Mean latency of the foreground's device reads without background I/O; 0 is not known.
+    PacingIdleNanoseconds = "pacing_idle_nanoseconds",
+    /// Bytes of memtables that were written out.
+    FlushedBytes = "flushed_bytes",
+    /// Foreground reads of tables that were timed.
+    ForegroundReadsTimed = "foreground_reads_timed",
+    /// Of these, reads that came from the device, as they took 32 µs at least, and less than 64 µs.
+    ForegroundDeviceReads64Us = "foreground_device_reads_64_us",
+    /// As above, less than 128 µs, but no less than 64 µs.
+    ForegroundDeviceReads128Us = "foreground_device_reads_128_us",
+    /// As above, less than 256 µs, but no less than 128 µs.
+    ForegroundDeviceReads256Us = "foreground_device_reads_256_us",
+    /// As above, less than 512 µs, but no less than 256 µs.
+    ForegroundDeviceReads512Us = "foreground_device_reads_512_us",
+    /// As above, less than 1024 µs, but no less than 512 µs.
+    ForegroundDeviceReads1Ms = "foreground_device_reads_1_ms",
+    /// As above, less than 2048 µs, but no less than 1024 µs.
+    ForegroundDeviceReads2Ms = "foreground_device_reads_2_ms",
+    /// As above, less than 4096 µs, but no less than 2048 µs.
+    ForegroundDeviceReads4Ms = "foreground_device_reads_4_ms",
+    /// As above, less than 8192 µs, but no less than 4096 µs.
+    ForegroundDeviceReads8Ms = "foreground_device_reads_8_ms",
+    /// As above, less than 16,384 µs, but no less than 8192 µs.
+    ForegroundDeviceReads16Ms = "foreground_device_reads_16_ms",
+    /// As above, less than 32,768 µs, but no less than 16,384 µs.
+    ForegroundDeviceReads32Ms = "foreground_device_reads_32_ms",
+    /// As above, less than 65,536 µs, but no less than 32,768 µs.
+    ForegroundDeviceReads64Ms = "foreground_device_reads_64_ms",
+    /// As above, less than 131,072 µs, but no less than 65,536 µs.
+    ForegroundDeviceReads128Ms = "foreground_device_reads_128_ms",
+    /// As above, less than 262,144 µs, but no less than 131,072 µs.
+    ForegroundDeviceReads256Ms = "foreground_device_reads_256_ms",
+    /// As above, longer.
+    ForegroundDeviceReadsLonger = "foreground_device_reads_longer",
 }
 
 impl Counter {
+    /// The latencies of the foreground's device reads: each counter has those of less than twice
+    /// what the one before it has, the first those of less than 64 µs, the last all others.
+    pub const DEVICE_READS: [Self; 14] = [
+        Self::ForegroundDeviceReads64Us,
+        Self::ForegroundDeviceReads128Us,
+        Self::ForegroundDeviceReads256Us,
+        Self::ForegroundDeviceReads512Us,
+        Self::ForegroundDeviceReads1Ms,
+        Self::ForegroundDeviceReads2Ms,
+        Self::ForegroundDeviceReads4Ms,
+        Self::ForegroundDeviceReads8Ms,
+        Self::ForegroundDeviceReads16Ms,
+        Self::ForegroundDeviceReads32Ms,
+        Self::ForegroundDeviceReads64Ms,
+        Self::ForegroundDeviceReads128Ms,
+        Self::ForegroundDeviceReads256Ms,
+        Self::ForegroundDeviceReadsLonger,
+    ];
+
+    /// The counter of [`Self::DEVICE_READS`] for a read that took so many nanoseconds.
+    #[must_use]
+    pub fn of_device_read(ns: u64) -> Self {
+        let doublings = (ns / DEVICE_READ_NS)
+            .checked_ilog2()
+            .map_or(0, |log| log + 1);
+        let place = usize::try_from(doublings).unwrap_or(usize::MAX);
+        let last = Self::ForegroundDeviceReadsLonger;
+        Self::DEVICE_READS.get(place).copied().unwrap_or(last)
+    }
+
     /// The reason that this counter stands for, if it counts fallbacks.
     #[must_use]
     pub fn fallback_reason(self) -> Option<&'static str> {
@@ -289,10 +372,51 @@ mod tests {
                 "priority_limit",
                 "switch_requests",
                 "scan_bytes_ahead",
+                "pacing_bytes",
+                "pacing_bytes_per_second",
+                "pacing_request_bytes",
+                "pacing_waits",
+                "pacing_nanoseconds",
+                "pacing_brakes",
+                "pacing_releases",
+                "pacing_debt_bytes",
+                "pacing_idle_nanoseconds",
+                "flushed_bytes",
+                "foreground_reads_timed",
+                "foreground_device_reads_64_us",
+                "foreground_device_reads_128_us",
+                "foreground_device_reads_256_us",
+                "foreground_device_reads_512_us",
+                "foreground_device_reads_1_ms",
+                "foreground_device_reads_2_ms",
+                "foreground_device_reads_4_ms",
+                "foreground_device_reads_8_ms",
+                "foreground_device_reads_16_ms",
+                "foreground_device_reads_32_ms",
+                "foreground_device_reads_64_ms",
+                "foreground_device_reads_128_ms",
+                "foreground_device_reads_256_ms",
+                "foreground_device_reads_longer",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {
             assert_eq!(counter as usize, place);
+        }
+    }
+
+    #[test]
+    fn device_reads_have_their_counters() {
+        for (ns, counter) in [
+            (0, Counter::ForegroundDeviceReads64Us),
+            (63_999, Counter::ForegroundDeviceReads64Us),
+            (64_000, Counter::ForegroundDeviceReads128Us),
+            (127_999, Counter::ForegroundDeviceReads128Us),
+            (1_000_000, Counter::ForegroundDeviceReads1Ms),
+            (262_143_999, Counter::ForegroundDeviceReads256Ms),
+            (262_144_000, Counter::ForegroundDeviceReadsLonger),
+            (u64::MAX, Counter::ForegroundDeviceReadsLonger),
+        ] {
+            assert_eq!(Counter::of_device_read(ns), counter, "{ns}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use coldstream_policy::{DisplayBytes, Priorities};
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-use crate::counter::Counter;
+use crate::counter::{Counter, DEVICE_READ_NS};
 use crate::page::Header;
 use crate::switch::Switches;
 
@@ -48,6 +48,31 @@ impl Snapshot {
     #[must_use]
     pub fn priorities(&self) -> Option<Priorities> {
         Priorities::from_bits(self.switches.priorities_bits)
+    }
+
+    /// The foreground's device reads that were timed.
+    #[must_use]
+    pub fn device_reads(&self) -> u64 {
+        let reads = Counter::DEVICE_READS.map(|counter| self.get(counter));
+        reads.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// So many in a thousand of the foreground's device reads took less than this, in nanoseconds:
+    /// twice as much at most as they really took. `None` without any, and for the longest.
+    #[must_use]
+    pub fn device_reads_below_ns(&self, per_mille: u64) -> Option<u64> {
+        let wanted = u128::from(self.device_reads()) * u128::from(per_mille.min(1000));
+        let mut reads = 0_u128;
+        let mut below_ns = DEVICE_READ_NS;
+        let (_, limited) = Counter::DEVICE_READS.split_last()?;
+        for counter in limited {
+            reads += u128::from(self.get(*counter)) * 1000;
+            if reads > 0 && reads >= wanted {
+                return Some(below_ns);
+            }
+            below_ns *= 2;
+        }
+        None
     }
 
     /// Of the windows read, how many in a hundred the consumer waited for.
@@ -107,6 +132,15 @@ impl fmt::Display for Snapshot {
                 count(Counter::HandoverPlacesHit),
             )?;
         }
+        if self.get(Counter::PacingBrakes) != 0 {
+            write!(
+                formatter,
+                "; held back {} times, waited {} ms, let go for flushes {} times",
+                self.get(Counter::PacingBrakes),
+                self.get(Counter::PacingNanoseconds) / 1_000_000,
+                self.get(Counter::PacingReleases),
+            )?;
+        }
         if self.get(Counter::StagedFiles) == 0 {
             return Ok(());
         }
@@ -149,7 +183,7 @@ impl fmt::Display for Snapshot {
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let header = &self.header;
-        let mut page = serializer.serialize_struct("Snapshot", 12)?;
+        let mut page = serializer.serialize_struct("Snapshot", 13)?;
         page.serialize_field("pid", &header.pid)?;
         page.serialize_field("start_time_ticks", &header.start_time_ticks)?;
         page.serialize_field("profile", header.profile.name())?;
@@ -165,6 +199,7 @@ impl Serialize for Snapshot {
         page.serialize_field("nice", &nice)?;
         let io = priorities.map(|priorities| priorities.io_text());
         page.serialize_field("io_priority", &io)?;
+        page.serialize_field("foreground_device_reads", &DeviceReads::of(self))?;
         page.serialize_field("counters", &Counters(self))?;
         page.end()
     }
@@ -180,6 +215,24 @@ impl Serialize for OnOrOff {
                 .iter()
                 .map(|(mechanism, is_on)| (mechanism.name(), is_on)),
         )
+    }
+}
+
+/// Latencies of the foreground's device reads.
+#[derive(serde::Serialize)]
+struct DeviceReads {
+    timed: u64,
+    p50_below_ns: Option<u64>,
+    p99_below_ns: Option<u64>,
+}
+
+impl DeviceReads {
+    fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            timed: snapshot.device_reads(),
+            p50_below_ns: snapshot.device_reads_below_ns(500),
+            p99_below_ns: snapshot.device_reads_below_ns(990),
+        }
     }
 }
 
@@ -252,6 +305,35 @@ mod tests {
             "direct 1.2 GiB, window 4 KiB, page cache 3 MiB, buffered 0 B; waited for 3 % of \
              200 windows, window memory at most 0 B; fallbacks: filesystem=3 aio_unavailable=1"
         );
+    }
+
+    #[test]
+    fn latencies_of_the_foreground() {
+        let some = snapshot(&[
+            (Counter::ForegroundDeviceReads128Us, 60),
+            (Counter::ForegroundDeviceReads256Us, 39),
+            (Counter::ForegroundDeviceReads8Ms, 1),
+            (Counter::PacingBrakes, 2),
+            (Counter::PacingNanoseconds, 3_400_000),
+        ]);
+        assert_eq!(some.device_reads(), 100);
+        assert_eq!(some.device_reads_below_ns(500), Some(128_000));
+        assert_eq!(some.device_reads_below_ns(990), Some(256_000));
+        assert_eq!(some.device_reads_below_ns(991), Some(8_192_000));
+        let json = serde_json::to_value(&some).unwrap();
+        assert_eq!(
+            json["foreground_device_reads"],
+            serde_json::json!({ "timed": 100, "p50_below_ns": 128_000, "p99_below_ns": 256_000 })
+        );
+        let text = some.to_string();
+        assert!(text.ends_with("; held back 2 times, waited 3 ms, let go for flushes 0 times"));
+        assert_eq!(snapshot(&[]).device_reads_below_ns(500), None);
+        let forged = Counter::DEVICE_READS.map(|counter| (counter, u64::MAX));
+        let forged = snapshot(&forged);
+        assert_eq!(forged.device_reads(), u64::MAX);
+        assert_eq!(forged.device_reads_below_ns(500), Some(64_000));
+        let slow = snapshot(&[(Counter::ForegroundDeviceReadsLonger, 7)]);
+        assert_eq!(slow.device_reads_below_ns(500), None);
     }
 
     #[test]

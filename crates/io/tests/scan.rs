@@ -138,6 +138,41 @@ fn a_scan_gives_the_bytes_of_the_file_and_leaves_the_page_cache_alone() {
 }
 
 #[test]
+fn windows_are_smaller_and_fewer_for_as_long_as_they_are_told_to() {
+    let directory = scratch();
+    let bytes = content(9, 12 << 20);
+    let file = cold_file(directory.path(), "1.sst", &bytes);
+    let probe = probe::probe(file.as_raw_fd()).unwrap();
+    if !probe.direct_is_usable() {
+        eprintln!("skipped: no direct I/O on this filesystem: {probe:?}");
+        return;
+    }
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mut buffer = vec![0; 16 << 10];
+    let mut most_used = |range: std::ops::Range<usize>| {
+        let mut most = 0;
+        for offset in range.step_by(16 << 10) {
+            let method = Method::Direct(probe.alignment);
+            let (count, outcome) = read(scanner, 0, &file, method, offset as u64, &mut buffer);
+            assert!(matches!(outcome, Outcome::Served { .. }), "{outcome:?}");
+            assert!(buffer[..count] == bytes[offset..][..count]);
+            most = most.max(scanner.pool().used_bytes());
+        }
+        most
+    };
+    let configured = most_used(0..6 << 20);
+    assert!(configured >= 3 << 20, "three of 1 MiB, {configured}");
+    scanner.limit_requests(128 << 10, 1);
+    // What is in flight is used up first.
+    most_used(6 << 20..9 << 20);
+    let limited = most_used(9 << 20..10 << 20);
+    assert!(limited <= 3 * (128 << 10), "{limited}");
+    scanner.limit_requests(0, 0);
+    let configured = most_used(10 << 20..12 << 20);
+    assert!(configured >= 1 << 20, "{configured}");
+}
+
+#[test]
 fn what_is_resident_is_served_from_the_page_cache() {
     let directory = scratch();
     let bytes = content(2, 2 << 20);

@@ -4,7 +4,7 @@ use coldstream_policy::ReadTreatment;
 use std::path::Path;
 
 /// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES,
-/// `handover=off`, `priority=off`.
+/// `handover=off`, `priority=off`, `pacing=off` (or `on`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatments {
     /// `COLDSTREAM_READS`.
@@ -15,6 +15,8 @@ pub struct Treatments {
     handover: bool,
     /// `COLDSTREAM_PRIORITY`.
     priority: bool,
+    /// `COLDSTREAM_PACING`, where it is named.
+    pacing: Option<bool>,
 }
 
 impl Treatments {
@@ -25,6 +27,7 @@ impl Treatments {
             writes: ReadTreatment::Auto,
             handover: true,
             priority: true,
+            pacing: None,
         };
         let rest = text.strip_prefix("coldstream")?;
         if rest.is_empty() {
@@ -35,6 +38,8 @@ impl Treatments {
             match (part, named) {
                 ("handover=off", _) => treatments.handover = false,
                 ("priority=off", _) => treatments.priority = false,
+                ("pacing=off", _) => treatments.pacing = Some(false),
+                ("pacing=on", _) => treatments.pacing = Some(true),
                 (reads, 0) => treatments.reads = ReadTreatment::from_name(reads)?,
                 (writes, 1) => treatments.writes = ReadTreatment::from_name(writes)?,
                 _ => return None,
@@ -58,6 +63,10 @@ impl Treatments {
         if !self.priority {
             variables.push("COLDSTREAM_PRIORITY=off".into());
         }
+        if let Some(pacing) = self.pacing {
+            let pacing = if pacing { "on" } else { "off" };
+            variables.push(format!("COLDSTREAM_PACING={pacing}"));
+        }
         variables
     }
 }
@@ -74,6 +83,10 @@ impl std::fmt::Display for Treatments {
         }
         parts.extend((!self.handover).then_some("handover=off"));
         parts.extend((!self.priority).then_some("priority=off"));
+        parts.extend(
+            self.pacing
+                .map(|pacing| if pacing { "pacing=on" } else { "pacing=off" }),
+        );
         formatter.pad(&if parts.is_empty() {
             "coldstream".to_owned()
         } else {
@@ -97,6 +110,11 @@ mod tests {
             ("coldstream:auto+buffered", "coldstream:auto+buffered"),
             ("coldstream:direct+window", "coldstream:direct+window"),
             ("coldstream:handover=off", "coldstream:handover=off"),
+            ("coldstream:pacing=off", "coldstream:pacing=off"),
+            (
+                "coldstream:pacing=on+priority=off",
+                "coldstream:priority=off+pacing=on",
+            ),
             (
                 "coldstream:priority=off+auto+window+handover=off",
                 "coldstream:auto+window+handover=off+priority=off",
@@ -116,6 +134,7 @@ mod tests {
             "coldstream:direct+direct+direct",
             "coldstream:handover",
             "coldstream:handover=on",
+            "coldstream:pacing=no",
         ] {
             assert!(Treatments::from_name(wrong).is_none(), "{wrong}");
         }

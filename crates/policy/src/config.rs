@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
-pub const VARIABLES: [&str; 21] = [
+pub const VARIABLES: [&str; 23] = [
     "COLDSTREAM",
     "COLDSTREAM_CONFIG",
     "COLDSTREAM_PROFILE",
@@ -19,6 +19,8 @@ pub const VARIABLES: [&str; 21] = [
     "COLDSTREAM_FLUSH",
     "COLDSTREAM_STAGING_BYTES",
     "COLDSTREAM_READAHEAD",
+    "COLDSTREAM_PACING",
+    "COLDSTREAM_PACING_FLOOR",
     "COLDSTREAM_HANDOVER",
     "COLDSTREAM_HANDOVER_BYTES",
     "COLDSTREAM_HANDOVER_IN_FLIGHT",
@@ -70,6 +72,10 @@ pub struct Config {
     pub staging_bytes: usize,
     /// Whether tables get no readahead but ahead of scans; else it is the kernel's.
     pub readahead: bool,
+    /// Whether background I/O slows down while it makes the foreground's device reads slower.
+    pub pacing: bool,
+    /// What it may always do, in MiB per second, from 1 to 65,536.
+    pub pacing_floor: u32,
     /// Whether what is hot in a compaction's inputs is made warm in its outputs.
     pub handover: bool,
     /// The most that is warmed of an output, or of a part of one that is published, in bytes, from
@@ -106,6 +112,9 @@ impl Default for Config {
             bypass_flush: false,
             staging_bytes: 1 << 20,
             readahead: true,
+            pacing: true,
+            // What Cassandra once held compactions to for good.
+            pacing_floor: 16,
             handover: true,
             handover_bytes: 1 << 30,
             // More of them are sooner done, and in the way of other readers meanwhile.
@@ -152,6 +161,8 @@ struct FileText {
     handover: HandoverText,
     #[serde(default)]
     priority: PriorityText,
+    #[serde(default)]
+    pacing: PacingText,
 }
 
 #[derive(Default, Deserialize)]
@@ -190,6 +201,13 @@ struct PriorityText {
     io: Option<Number>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PacingText {
+    enabled: Option<bool>,
+    floor: Option<Number>,
+}
+
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -207,6 +225,11 @@ impl std::fmt::Display for Number {
 }
 
 impl Config {
+    /// What background I/O may always do, in bytes per second.
+    pub fn pacing_floor_bytes(&self) -> u64 {
+        u64::from(self.pacing_floor) << 20
+    }
+
     /// What the threads of each role get.
     pub fn priorities_in_force(&self) -> Priorities {
         match self.priority {
@@ -227,18 +250,21 @@ impl Config {
                 .map_err(|error| ConfigError::Toml(error.to_string().trim().replace('\n', " ")))?;
             config.enabled = file.enabled.unwrap_or(config.enabled);
             config.handover = file.handover.enabled.unwrap_or(config.handover);
+            config.pacing = file.pacing.enabled.unwrap_or(config.pacing);
             let text = |number: Option<Number>| number.map(|number| number.to_string());
             let FileText {
                 reads,
                 writes,
                 handover,
                 priority,
+                pacing,
                 ..
             } = file;
             for (name, key, value) in [
                 ("profile", Key::Profile, file.profile),
                 ("log", Key::Log, file.log),
                 ("readahead", Key::Readahead, file.readahead),
+                ("pacing.floor", Key::PacingFloor, text(pacing.floor)),
                 ("reads.treatment", Key::Reads, reads.treatment),
                 (
                     "reads.window_bytes",
@@ -298,6 +324,8 @@ impl Config {
             ("COLDSTREAM_FLUSH", Key::Flush),
             ("COLDSTREAM_STAGING_BYTES", Key::StagingBytes),
             ("COLDSTREAM_READAHEAD", Key::Readahead),
+            ("COLDSTREAM_PACING", Key::Pacing),
+            ("COLDSTREAM_PACING_FLOOR", Key::PacingFloor),
             ("COLDSTREAM_HANDOVER", Key::Handover),
             ("COLDSTREAM_HANDOVER_BYTES", Key::HandoverBytes),
             ("COLDSTREAM_HANDOVER_IN_FLIGHT", Key::HandoverInFlight),
@@ -358,6 +386,12 @@ impl Config {
                 _ => None,
             }
             .map(|readahead| self.readahead = readahead),
+            Key::Pacing => switch(&value).map(|pacing| self.pacing = pacing),
+            Key::PacingFloor => value
+                .parse()
+                .ok()
+                .filter(|floor| (1..=65_536).contains(floor))
+                .map(|floor| self.pacing_floor = floor),
             Key::Handover => switch(&value).map(|handover| self.handover = handover),
             Key::HandoverBytes => parse_bytes(&value)
                 .filter(|bytes| *bytes <= 1 << 40)
@@ -427,6 +461,8 @@ impl Config {
                 "COLDSTREAM_READAHEAD",
                 if self.readahead { "scans" } else { "kernel" }.into(),
             ),
+            ("COLDSTREAM_PACING", on_or_off(self.pacing)),
+            ("COLDSTREAM_PACING_FLOOR", self.pacing_floor.to_string()),
             ("COLDSTREAM_HANDOVER", on_or_off(self.handover)),
             ("COLDSTREAM_HANDOVER_BYTES", self.handover_bytes.to_string()),
             (
@@ -479,6 +515,8 @@ enum Key {
     Flush,
     StagingBytes,
     Readahead,
+    Pacing,
+    PacingFloor,
     Handover,
     HandoverBytes,
     HandoverInFlight,
@@ -492,7 +530,7 @@ enum Key {
 impl Key {
     fn allowed(self) -> &'static str {
         match self {
-            Key::Enabled | Key::Handover => "use on or off",
+            Key::Enabled | Key::Handover | Key::Pacing => "use on or off",
             Key::Profile => "use auto, rocksdb, leveldb or cassandra",
             Key::Log => "use none, stderr or an absolute path",
             Key::Reads | Key::Writes => "use auto, direct, dontcache, window or buffered",
@@ -503,6 +541,7 @@ impl Key {
             Key::Flush => "use cached or bypass",
             Key::StagingBytes => "use a power of two from 256KiB to 1MiB",
             Key::Readahead => "use scans or kernel",
+            Key::PacingFloor => "use a number of MiB per second from 1 to 65536",
             Key::HandoverBytes => "use a size from 0 to 1TiB",
             Key::HandoverInFlight => "use a number from 1 to 64",
             Key::HandoverMilliseconds => "use a number from 1 to 60000",
@@ -569,6 +608,9 @@ mod tests {
             ("COLDSTREAM_FLUSH", "on"),
             ("COLDSTREAM_STAGING_BYTES", "2MiB"),
             ("COLDSTREAM_READAHEAD", "off"),
+            ("COLDSTREAM_PACING", "maybe"),
+            ("COLDSTREAM_PACING_FLOOR", "0"),
+            ("COLDSTREAM_PACING_FLOOR", "16MiB"),
             ("COLDSTREAM_HANDOVER", "maybe"),
             ("COLDSTREAM_HANDOVER_BYTES", "2TiB"),
             ("COLDSTREAM_HANDOVER_IN_FLIGHT", "0"),
@@ -598,6 +640,7 @@ mod tests {
             staging in 18_u32..=20, readahead in any::<bool>(), handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
             handover_in_flight in 1_usize..=64, handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
             mode in 0_usize..3, nice in 0_u8..=19, level in 0_u8..=7,
+            pacing in any::<bool>(), pacing_floor in 1_u32..=65_536,
         ) {
             let config = Config {
                 enabled,
@@ -618,6 +661,8 @@ mod tests {
                 bypass_flush,
                 staging_bytes: 1 << staging,
                 readahead,
+                pacing,
+                pacing_floor,
                 handover,
                 handover_bytes,
                 handover_in_flight,

@@ -1,6 +1,6 @@
 //! Policy: which thread is background, which file is a table, which treatment a read gets, which
-//! priority a thread, and the configuration of all that. Pure logic: no system call, no file
-//! access, no environment.
+//! priority a thread, how fast background I/O may go, and the configuration of all that. Pure
+//! logic: no system call, no file access, no environment.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ mod config;
 pub mod heat;
 mod kind;
 pub mod memory;
+pub mod pacing;
 mod priority;
 mod role;
 pub mod scan;

@@ -5,6 +5,7 @@ use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno::ErrnoGuard;
 use crate::filesystems::Choice;
+use crate::pacing::Moved;
 use crate::settings;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
@@ -30,6 +31,7 @@ pub(crate) unsafe fn read(
     offset: i64,
     plain: impl FnOnce() -> isize,
 ) -> isize {
+    books.pace_read(descriptor, offset);
     let served = if !books.switches.is_on(Mechanism::Reads) {
         books.count(Counter::FallbackSwitchedOff, 1);
         None
@@ -62,6 +64,7 @@ pub(crate) unsafe fn read(
         books.note_plain_read(table, descriptor, offset.max(0) as u64, length_bytes as u64);
         let result = plain();
         count_plain(books, result);
+        books.note_paced(Moved::Read, u64::try_from(result).unwrap_or(0));
         result
     })
 }
@@ -144,6 +147,8 @@ unsafe fn serve(
             books.count(Counter::BackgroundBytes, bytes as u64);
             books.count(Counter::BytesFromCache, cached_bytes as u64);
             thread::note_served(bytes as u64, cached_bytes as u64);
+            thread::note_read_for_writing(cached_bytes as u64);
+            books.note_paced(Moved::Read, (bytes - cached_bytes) as u64);
             books.count(bytes_counter(method), (bytes - cached_bytes) as u64);
             Some(bytes as isize)
         }

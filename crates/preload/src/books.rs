@@ -10,6 +10,7 @@ use crate::heat::HeatMap;
 use crate::inodes::Inodes;
 use crate::lineage::Lineage;
 use crate::memory;
+use crate::pacing::Pacing;
 use crate::priority::Threads;
 use crate::settings::{self, Settings};
 use crate::staging::Stages;
@@ -54,6 +55,7 @@ pub(crate) struct Books {
     pub(crate) staging: Stages,
     pub(crate) switches: OwnSwitches,
     pub(crate) threads: Threads,
+    pub(crate) pacing: Pacing,
 }
 
 const STATE_EMPTY: u32 = 0;
@@ -149,6 +151,7 @@ impl Books {
         if config.handover {
             self.heat.open(config.heat_bytes, memory::limit_bytes());
         }
+        self.pacing.open(config);
         let mut page = self.page_memory.lock();
         *page = report::create_page(settings);
         if let (Ok(()), Some(page)) = (configured, &*page) {
@@ -355,6 +358,7 @@ impl Books {
                 let ended = match (table.writable, Inside::enter()) {
                     (true, Some(_inside)) => {
                         let ended = self.end_stage_of(table, descriptor);
+                        self.note_written(descriptor);
                         self.hand_over_before_close(table, descriptor);
                         ended
                     }

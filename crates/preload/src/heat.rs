@@ -77,9 +77,6 @@ impl HeatMap {
         let Some(Present { heat, epoch }) = self.present() else {
             return false;
         };
-        if let Some(reads) = thread::count_foreground_read() {
-            self.note_reads(reads);
-        }
         let is_hit =
             heat.touch(inode.key(), offset, length_bytes, epoch) == Touched::FirstSinceWarmed;
         if is_hit {
@@ -102,6 +99,9 @@ impl HeatMap {
 
     #[cold]
     fn note_reads(&self, reads: u64) {
+        if self.words.load(Ordering::Relaxed).is_null() {
+            return;
+        }
         self.epochs.note_reads(reads);
         let epoch = self.epochs.now(self.reads_in_epoch.load(Ordering::Relaxed));
         self.epoch.store(epoch, Ordering::Relaxed);
@@ -109,13 +109,29 @@ impl HeatMap {
 }
 
 impl Books {
-    /// The foreground reads a table.
+    /// The foreground reads a table; whether the read is to be timed.
     #[inline]
-    pub(crate) fn note_foreground_read(&self, table: Table, offset: u64, length_bytes: u64) {
+    pub(crate) fn note_foreground_read(
+        &self,
+        table: Table,
+        offset: u64,
+        length_bytes: u64,
+    ) -> bool {
+        let is_timed = thread::count_foreground_read() && self.is_timed();
         if let Some(inode) = self.inodes.get(table.slot)
             && self.heat.note_read(inode, offset, length_bytes)
         {
             self.count(Counter::HandoverPlacesHit, 1);
         }
+        is_timed
+    }
+
+    /// The turn of a read that may be timed.
+    #[cold]
+    fn is_timed(&self) -> bool {
+        if let Some(reads) = thread::take_foreground_reads() {
+            self.heat.note_reads(reads);
+        }
+        self.paces()
     }
 }

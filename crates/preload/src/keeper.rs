@@ -124,6 +124,10 @@ impl Keeper<'_> {
         // Threads get their priorities when they say who they are, with their next table.
         crate::thread::note_other_name();
         let mut outcome = Outcome::Done;
+        if off.contains(Mechanism::Pacing) {
+            // First: threads that wait may hold up what is to be done next.
+            self.books.release_brake();
+        }
         if off.contains(Mechanism::Writes) && !self.books.give_up_all_stages() {
             outcome = Outcome::WriteFailed;
         }

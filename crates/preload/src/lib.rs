@@ -25,6 +25,7 @@ mod keeper;
 mod lineage;
 mod memory;
 mod next;
+mod pacing;
 mod priority;
 mod readahead;
 mod report;

@@ -538,6 +538,7 @@ impl Books {
             may_hand_over: stage.was_tried && !stage.unfit && !self.staging.is_closed(),
             flight: &mut stage.flight,
             io_priority: stage.io_priority,
+            request_bytes: self.pacing.request_bytes(),
             outcome: Outcome::default(),
         };
         let pool = self.scanner.pool();

@@ -28,6 +28,13 @@ struct State {
     written_table: Cell<i32>,
     /// Foreground reads of tables that have not been told of yet.
     foreground_reads: Cell<u32>,
+    /// Foreground reads from one that may be timed to the next, and how many of them are left.
+    reads_between: Cell<u32>,
+    reads_left: Cell<u32>,
+    /// So many reads may all be timed.
+    reads_to_time: Cell<u32>,
+    /// Bytes that were read in the background since a table was last opened for writing.
+    read_for_writing: Cell<u64>,
     /// The last tables that were read, and how.
     sequences: [Cell<(i32, Sequence)>; SEQUENCES],
     next_sequence: Cell<usize>,
@@ -49,6 +56,10 @@ thread_local! {
             cached_bytes: Cell::new(0),
             written_table: Cell::new(-1),
             foreground_reads: Cell::new(0),
+            reads_between: Cell::new(TIMED_EVERY),
+            reads_left: Cell::new(TIMED_EVERY),
+            reads_to_time: Cell::new(0),
+            read_for_writing: Cell::new(0),
             sequences: [const { Cell::new((-1, Sequence::NEW)) }; SEQUENCES],
             next_sequence: Cell::new(0),
             inside: Cell::new(false),
@@ -153,14 +164,63 @@ pub(crate) fn reads_what_is_cached() -> bool {
 /// Foreground reads are told of in lots of so many: others read the count.
 const READS_IN_A_LOT: u32 = 256;
 
-/// The calling thread reads a table in the foreground: a number of reads that is to be told of.
+/// One in so many foreground reads may be timed: a clock costs as much as all else that is done
+/// for a read.
+const TIMED_EVERY: u32 = 16;
+/// So many are after one that turned out to come from the device, beside whose time a clock's is
+/// nothing.
+const TIMED_AFTER: u32 = 4;
+
+/// The calling thread reads a table in the foreground; whether it is the turn of
+/// [`take_foreground_reads`], and the read may be timed.
 #[inline]
-pub(crate) fn count_foreground_read() -> Option<u64> {
+pub(crate) fn count_foreground_read() -> bool {
     STATE.with(|state| {
-        let reads = state.foreground_reads.get() + 1;
+        let left = state.reads_left.get().wrapping_sub(1);
+        state.reads_left.set(left);
+        left == 0
+    })
+}
+
+/// A number of foreground reads that is to be told of.
+pub(crate) fn take_foreground_reads() -> Option<u64> {
+    STATE.with(|state| {
+        let reads = state.foreground_reads.get() + state.reads_between.get();
         let is_a_lot = reads >= READS_IN_A_LOT;
         state.foreground_reads.set(if is_a_lot { 0 } else { reads });
+        let to_time = state.reads_to_time.get().saturating_sub(1);
+        time_next(state, to_time);
         is_a_lot.then_some(u64::from(reads))
+    })
+}
+
+/// The read that was timed came from the device.
+pub(crate) fn time_next_reads() {
+    STATE.with(|state| time_next(state, TIMED_AFTER));
+}
+
+fn time_next(state: &State, to_time: u32) {
+    let between = if to_time > 0 { 1 } else { TIMED_EVERY };
+    state.reads_to_time.set(to_time);
+    state.reads_between.set(between);
+    state.reads_left.set(between);
+}
+
+/// The calling thread has read so many bytes of tables in the background.
+pub(crate) fn note_read_for_writing(bytes: u64) {
+    STATE.with(|state| {
+        let read = &state.read_for_writing;
+        read.set(read.get().saturating_add(bytes));
+    });
+}
+
+/// Whether the calling thread writes what it reads, and so does not flush: it has read tables since
+/// it opened the one that it writes.
+pub(crate) fn writes_what_it_read() -> bool {
+    STATE.with(|state| match role() {
+        Role::Compaction => state.read_for_writing.get() > 0,
+        Role::Streaming => true,
+        Role::Foreground | Role::Flush | Role::Validation => false,
     })
 }
 
@@ -191,6 +251,7 @@ pub(crate) fn note_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> 
 
 /// The calling thread opened a table for writing: with some engines that makes it background.
 pub(crate) fn note_table_opened_for_writing(kind: FileKind, descriptor: i32) {
+    STATE.with(|state| state.read_for_writing.set(0));
     let role = settings::get().map(|settings| settings.config.profile.role_of_table_writer(kind));
     if role.is_some_and(Role::is_background_reader) {
         STATE.with(|state| state.written_table.set(descriptor));
@@ -226,5 +287,60 @@ impl Drop for Inside {
         // Every lock has been given back: without the fence the mark could be taken away before.
         compiler_fence(Ordering::SeqCst);
         STATE.with(|state| state.inside.set(false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of the reads that may be timed, of which some come from the device.
+    fn timed(reads: u32, is_of_device: impl Fn(u32) -> bool) -> (Vec<u32>, u64) {
+        let mut timed = Vec::new();
+        let mut told = 0;
+        for number in 1..=reads {
+            if count_foreground_read() {
+                told += take_foreground_reads().unwrap_or(0);
+                timed.push(number);
+                if is_of_device(number) {
+                    time_next_reads();
+                }
+            }
+        }
+        (timed, told)
+    }
+
+    #[test]
+    fn one_read_in_sixteen_is_timed_and_those_behind_one_of_the_device() {
+        // A thread of its own has its own counts.
+        let work = || {
+            let (numbers, told) = timed(512, |_| false);
+            assert_eq!(numbers.len(), 32);
+            assert!(numbers.iter().all(|number| number % 16 == 0));
+            assert_eq!(told, 512, "in lots");
+            let (numbers, _) = timed(100, |number| number == 32);
+            assert_eq!(numbers, [16, 32, 33, 34, 35, 36, 52, 68, 84, 100]);
+            let (numbers, told) = timed(1000, |_| true);
+            assert!(numbers.len() > 980, "{}", numbers.len());
+            assert!((700..=1100).contains(&told), "{told}");
+        };
+        std::thread::spawn(work).join().unwrap();
+    }
+
+    #[test]
+    fn who_reads_while_it_writes_does_not_flush() {
+        let work = || {
+            assert!(!writes_what_it_read(), "foreground");
+            STATE.with(|state| {
+                state.epoch.set(NAMES_EPOCH.load(Ordering::Relaxed));
+                state.role.set(Role::Compaction as u8);
+            });
+            assert!(!writes_what_it_read());
+            note_read_for_writing(1);
+            assert!(writes_what_it_read());
+            note_table_opened_for_writing(FileKind::RocksDbTable, 7);
+            assert!(!writes_what_it_read(), "its next table");
+        };
+        std::thread::spawn(work).join().unwrap();
     }
 }

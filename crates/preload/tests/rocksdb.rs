@@ -258,6 +258,38 @@ fn what_a_flush_writes_stays_cached_unless_told_otherwise() {
     }
 }
 
+/// Held back as far as can be, with foreground reads that all come from the device.
+#[test]
+fn a_paced_database_has_the_same_content() {
+    if tools::find("ldb").is_none() {
+        return;
+    }
+    let directory = support::places::on_disk();
+    let log = directory.path().join("log");
+    let paced = Preload::logging_to(&log)
+        .with("COLDSTREAM_PACING", "on")
+        .with("COLDSTREAM_PACING_FLOOR", 4);
+    let mut contents = Vec::new();
+    for (name, preload) in [("plain", None), ("paced", Some(paced))] {
+        let database = directory.path().join(name);
+        // One thread and a fixed seed: what is written is the same each time.
+        let more = ["--threads=1", "--num=20000", "--use_direct_reads=1"];
+        let Some(update) = db_bench(&database, "fillrandom,updaterandom,compact", &more) else {
+            return;
+        };
+        match &preload {
+            Some(preload) => update.run_with(preload),
+            None => update.run(),
+        }
+        .well();
+        contents.push(content(&database));
+    }
+    assert_eq!(contents[0], contents[1]);
+    let log = std::fs::read_to_string(&log).expect("log");
+    eprintln!("{log}");
+    assert!(!log.contains("panic"), "{log}");
+}
+
 /// Killed at random moments while it writes, flushes and compacts: it opens again, and every block
 /// of every table has the checksum that it was written with.
 #[test]

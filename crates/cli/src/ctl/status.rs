@@ -83,6 +83,7 @@ fn text(snapshot: &Snapshot, colours: Colours) -> String {
         lines.push(row("nice", &priorities.nice_text()));
         lines.push(row("I/O priority", &priorities.io_text()));
     }
+    lines.push(row("device reads", &device_reads(snapshot)));
     lines.push(row("so far", &snapshot.to_string()));
     for (counter, value) in snapshot.counters() {
         let shown = if counts_bytes(counter) {
@@ -93,6 +94,23 @@ fn text(snapshot: &Snapshot, colours: Colours) -> String {
         lines.push(row(counter.name(), &shown));
     }
     lines.join("\n") + "\n"
+}
+
+/// Of the foreground.
+fn device_reads(snapshot: &Snapshot) -> String {
+    let below = |per_mille| match snapshot.device_reads_below_ns(per_mille) {
+        Some(ns) if ns < 1_000_000 => format!("under {} µs", ns / 1000),
+        Some(ns) => format!("under {:.1} ms", ns as f64 / 1e6),
+        None => "over 262 ms".to_owned(),
+    };
+    match snapshot.device_reads() {
+        0 => "none of the foreground was timed".to_owned(),
+        timed => format!(
+            "of the foreground: p50 {}, p99 {}, of {timed} that were timed",
+            below(500),
+            below(990)
+        ),
+    }
 }
 
 fn switches(snapshot: &Snapshot) -> String {

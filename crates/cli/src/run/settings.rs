@@ -45,6 +45,12 @@ pub struct SettingsArguments {
     /// Readahead of tables: none but ahead of range scans, or left to the kernel [default: scans]
     #[arg(long, value_parser = ["scans", "kernel"])]
     readahead: Option<String>,
+    /// Background I/O slows down while it makes the foreground's device reads slower [default: on]
+    #[arg(long, value_parser = ["on", "off"])]
+    pacing: Option<String>,
+    /// What background I/O may always do, all threads together, 1 to 65536 [default: 16]
+    #[arg(long, value_name = "MIB_PER_SECOND")]
+    pacing_floor: Option<String>,
     /// What is hot in a compaction's inputs is made warm in its outputs [default: on]
     #[arg(long, value_parser = ["on", "off"])]
     handover: Option<String>,
@@ -82,7 +88,7 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 19] = [
+const OPTIONS: [(&str, &str); 21] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),
@@ -93,6 +99,8 @@ const OPTIONS: [(&str, &str); 19] = [
     ("--flush", "COLDSTREAM_FLUSH"),
     ("--staging", "COLDSTREAM_STAGING_BYTES"),
     ("--readahead", "COLDSTREAM_READAHEAD"),
+    ("--pacing", "COLDSTREAM_PACING"),
+    ("--pacing-floor", "COLDSTREAM_PACING_FLOOR"),
     ("--handover", "COLDSTREAM_HANDOVER"),
     ("--handover-size", "COLDSTREAM_HANDOVER_BYTES"),
     ("--handover-in-flight", "COLDSTREAM_HANDOVER_IN_FLIGHT"),
@@ -122,6 +130,8 @@ impl SettingsArguments {
             self.flush.clone(),
             self.staging.clone(),
             self.readahead.clone(),
+            self.pacing.clone(),
+            self.pacing_floor.clone(),
             self.handover.clone(),
             self.handover_size.clone(),
             self.handover_in_flight.clone(),

@@ -77,6 +77,9 @@ struct Shown {
 pub struct Scanner {
     window_bytes: AtomicUsize,
     windows_in_flight: AtomicUsize,
+    /// Lower limits of both, for a while; 0 is none.
+    window_bytes_limit: AtomicUsize,
+    windows_in_flight_limit: AtomicUsize,
     active_streams: AtomicUsize,
     pool: WindowPool,
     shown: [Shown; STREAMS_MAX],
@@ -114,6 +117,15 @@ impl Scanner {
         self.window_bytes
             .store(settings.window_bytes, Ordering::Release);
         Ok(())
+    }
+
+    /// Until further notice windows are of `window_bytes` at most, and so many are read ahead of
+    /// each consumer; 0 is as configured. What is in flight is left alone.
+    pub fn limit_requests(&self, window_bytes: usize, windows_in_flight: usize) {
+        self.window_bytes_limit
+            .store(window_bytes, Ordering::Relaxed);
+        self.windows_in_flight_limit
+            .store(windows_in_flight, Ordering::Relaxed);
     }
 
     /// The windows' memory, for figures.
@@ -220,7 +232,7 @@ impl Scanner {
             return Err(Reason::StreamLimit);
         }
         let buffered = buffered.ok_or(Reason::OpenFailed)?;
-        let windows_in_flight = self.windows_in_flight.load(Ordering::Relaxed);
+        let windows_in_flight = limited(&self.windows_in_flight, &self.windows_in_flight_limit);
         let around = Surroundings {
             host,
             pool: &self.pool,
@@ -235,7 +247,7 @@ impl Scanner {
                 self.pool.cap_bytes(),
                 self.active_streams.load(Ordering::Relaxed) + usize::from(!stream.is_active()),
                 1 + windows_in_flight,
-                self.window_bytes.load(Ordering::Relaxed),
+                limited(&self.window_bytes, &self.window_bytes_limit),
             ),
             windows_in_flight,
         };
@@ -460,6 +472,15 @@ impl ScannedFile {
             self.direct = open(libc::O_DIRECT | kept_flags())?;
         }
         Ok(())
+    }
+}
+
+/// A setting, or the limit that it has for a while.
+fn limited(setting: &AtomicUsize, limit: &AtomicUsize) -> usize {
+    let setting = setting.load(Ordering::Relaxed);
+    match limit.load(Ordering::Relaxed) {
+        0 => setting,
+        limit => setting.min(limit),
     }
 }
 

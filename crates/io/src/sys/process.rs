@@ -124,6 +124,43 @@ pub fn clock_ns(clock: i32) -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
+/// Nanoseconds of the monotonic clock, by libc: it reads the clock without a system call where that
+/// can be had. For a thread of the application's only.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: libc writes one `struct timespec`, and no errno for a clock that every Linux has.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
+/// Sleeps until the monotonic clock is there (`clock_nanosleep(2)`), or a signal comes.
+pub fn sleep_until(monotonic_ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (monotonic_ns / 1_000_000_000) as i64,
+        tv_nsec: (monotonic_ns % 1_000_000_000) as i64,
+    };
+    // SAFETY: the kernel reads one `struct timespec`.
+    unsafe {
+        syscall(
+            libc::SYS_clock_nanosleep,
+            [
+                libc::CLOCK_MONOTONIC as usize,
+                libc::TIMER_ABSTIME as usize,
+                &raw const time as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
 /// Milliseconds of the coarse monotonic clock, for ages only; wraps after 49 days.
 pub fn coarse_milliseconds() -> u32 {
     (clock_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000) as u32

@@ -90,7 +90,7 @@ use; 4.1, 5.0 and 6.0 will do. Ways:
   coldstream               libcoldstream.so, everything on
   coldstream:READS         this treatment of reads, writes auto
   coldstream:READS+WRITES  these treatments: auto, direct, dontcache, window or buffered
-  coldstream:…+handover=off, coldstream:…+priority=off
+  coldstream:…+handover=off, coldstream:…+priority=off, coldstream:…+pacing=off
                            without these mechanisms: coldstream:handover=off+priority=off
   preload:PATH             any other preload library
 

@@ -93,7 +93,7 @@ Modes:
   coldstream:READS         this treatment of reads, writes auto
   coldstream:READS+WRITES  these treatments; coldstream:auto+buffered takes only reads around
                            the page cache
-  coldstream:…+handover=off, coldstream:…+priority=off
+  coldstream:…+handover=off, coldstream:…+priority=off, coldstream:…+pacing=off
                            without these mechanisms: coldstream:handover=off+priority=off
   preload:PATH             any other preload library
 READS and WRITES are auto, direct, dontcache, window or buffered. Other settings of Coldstream

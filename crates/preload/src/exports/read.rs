@@ -9,6 +9,7 @@ use crate::next::interpose;
 use crate::thread;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
+use coldstream_io::sys::process;
 use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
 
 /// Whose read this is.
@@ -17,6 +18,8 @@ enum Reader {
     Other,
     /// Of a descriptor that the application does not have.
     Nobody,
+    /// The foreground's, of a table, to be timed.
+    Timed(&'static Books),
     /// A background thread's read of a table.
     Background(&'static Books, Table),
 }
@@ -40,8 +43,11 @@ fn reader(descriptor: c_int, operation: Operation) -> Reader {
         }
         Some(Entry::Table(table)) => {
             if let Operation::ReadAt { start, end } = operation {
-                books.note_foreground_read(table, start, end - start);
+                let is_timed = books.note_foreground_read(table, start, end - start);
                 books.note_plain_read(table, descriptor, start, end - start);
+                if is_timed {
+                    return Reader::Timed(books);
+                }
             }
             Reader::Other
         }
@@ -71,6 +77,7 @@ unsafe fn read_at(
     };
     match reader(descriptor, range) {
         Reader::Other => next(),
+        Reader::Timed(books) => timed(books, next),
         Reader::Nobody => not_open(),
         // SAFETY: passed on.
         Reader::Background(books, table) => unsafe {
@@ -87,11 +94,22 @@ unsafe fn read_at(
     }
 }
 
+/// The foreground's read of a table, and how long it took. Leaves `errno` alone.
+#[cold]
+fn timed(books: &Books, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    let begun = process::monotonic_ns();
+    let result = next();
+    if result > 0 {
+        books.note_timed_read(process::monotonic_ns().saturating_sub(begun));
+    }
+    result
+}
+
 /// A read that is never served (it moves a position, or scatters): counted.
 #[inline]
 fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
     match reader(descriptor, Operation::Read) {
-        Reader::Other => next(),
+        Reader::Other | Reader::Timed(_) => next(),
         Reader::Nobody => not_open(),
         Reader::Background(books, _) => {
             let result = next();
@@ -107,7 +125,7 @@ fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t 
 fn advice_is_done_with(descriptor: c_int) -> bool {
     match reader(descriptor, Operation::Preallocate) {
         Reader::Background(books, table) => background::swallow_advice(books, table, descriptor),
-        Reader::Other | Reader::Nobody => false,
+        Reader::Other | Reader::Timed(_) | Reader::Nobody => false,
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Kernel<'a> {
     pub(super) flight: &'a mut Flight,
     /// Of the thread that writes.
     pub(super) io_priority: i32,
+    /// The most that is written at once in the application's thread; 0 is as it comes.
+    pub(super) request_bytes: usize,
     pub(super) outcome: Outcome,
 }
 
@@ -58,7 +60,12 @@ impl Edge for Kernel<'_> {
             .direct
             .filter(|direct| kernel_is(*direct, &self.stamp))
             .ok_or(Errno(libc::EBADF))?;
-        let result = file::pwrite(direct, bytes, offset);
+        // Whoever writes goes on with the rest.
+        let piece = match self.request_bytes {
+            0 => bytes,
+            limit => bytes.get(..limit).unwrap_or(bytes),
+        };
+        let result = file::pwrite(direct, piece, offset);
         self.note_direct(result);
         if let Ok(written) = result
             && written > 0

@@ -4,6 +4,7 @@ use super::{Mode, Stage, run_chore};
 use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno;
+use crate::pacing::Moved;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
@@ -40,6 +41,8 @@ pub(crate) unsafe fn write(
     plain: impl Fn() -> isize,
 ) -> isize {
     let before = errno::get();
+    // With no lock held, and where a signal handler may write a table too.
+    books.pace_write();
     let outcome = match Inside::enter() {
         // A signal handler in the middle of our own work: as if the signal had come a moment
         // earlier.
@@ -56,6 +59,7 @@ pub(crate) unsafe fn write(
     match outcome {
         Outcome::Plain => plain(),
         Outcome::Done(Ok(written)) => {
+            books.note_paced(Moved::Written, written as u64);
             errno::set(before);
             written as isize
         }

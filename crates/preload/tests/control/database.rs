@@ -65,6 +65,7 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
         Mechanism::Handover,
         Mechanism::Priority,
         Mechanism::Readahead,
+        Mechanism::Pacing,
     ]);
     let priorities = asker.page().switches().priorities_bits;
     while let Some(outcome) = asker.try_ask(u64::from(all.bits()), priorities) {

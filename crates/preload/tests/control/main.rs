@@ -9,6 +9,7 @@ mod support;
 mod asker;
 mod database;
 mod idle;
+mod pacing;
 mod pages;
 mod priorities;
 mod tables;
@@ -21,6 +22,7 @@ fn subject_entry() {
         Some("tables") => tables::run(),
         Some("writes and pauses") => idle::write(),
         Some("reads and pauses") => idle::read(),
+        Some("compacts and reads") => pacing::run(),
         Some("makes a thread") => priorities::run(),
         Some(role) => panic!("no subject is called {role}"),
         None => {}

@@ -50,6 +50,7 @@ fn switching_for_ever_costs_nothing_but_time() {
             Mechanism::Handover,
             Mechanism::Priority,
             Mechanism::Readahead,
+            Mechanism::Pacing,
         ]
         .into_iter()
         .filter(|_| cycle % 2 == 0 || random.below(2) == 0)

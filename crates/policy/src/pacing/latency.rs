@@ -1,0 +1,130 @@
+//! A compact histogram of latencies.
+
+/// What took less came out of memory and is no device read, in nanoseconds.
+pub const MEMORY_NS: u64 = 32_768;
+
+/// Four buckets for each doubling, from [`MEMORY_NS`] to about two seconds.
+pub const LATENCY_BUCKETS: usize = 64;
+
+const FIRST_POWER: u32 = MEMORY_NS.ilog2();
+
+/// The bucket of a latency in nanoseconds; `None` if it is not one of a device.
+#[must_use]
+pub fn latency_bucket(ns: u64) -> Option<usize> {
+    if ns < MEMORY_NS {
+        return None;
+    }
+    let power = ns.ilog2();
+    let quarter = (ns >> (power - 2) & 3) as usize;
+    let bucket = (power - FIRST_POWER) as usize * 4 + quarter;
+    Some(bucket.min(LATENCY_BUCKETS - 1))
+}
+
+/// The middle of a bucket, in nanoseconds.
+fn middle_ns(bucket: usize) -> u64 {
+    let bucket = bucket.min(LATENCY_BUCKETS - 1) as u64;
+    let quarter_ns = (MEMORY_NS / 4) << (bucket / 4);
+    quarter_ns * (4 + bucket % 4) + quarter_ns / 2
+}
+
+/// Latencies of device reads; all-zero memory holds none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Latencies {
+    counts: [u32; LATENCY_BUCKETS],
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            counts: [0; LATENCY_BUCKETS],
+        }
+    }
+}
+
+impl Latencies {
+    /// One read took so many nanoseconds; less than [`MEMORY_NS`] is left out.
+    pub fn note(&mut self, ns: u64) {
+        if let Some(bucket) = latency_bucket(ns) {
+            self.add(bucket, 1);
+        }
+    }
+
+    /// So many more reads of a bucket of [`latency_bucket`].
+    pub fn add(&mut self, bucket: usize, reads: u32) {
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count = count.saturating_add(reads);
+        }
+    }
+
+    /// The reads of another one, too.
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count = count.saturating_add(more);
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.counts = [0; LATENCY_BUCKETS];
+    }
+
+    /// Reads in it.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        let sum: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
+        u32::try_from(sum).unwrap_or(u32::MAX)
+    }
+
+    /// Mean of all latencies in nanoseconds, each counted as `cut_off_ns` at most; 0 of none.
+    #[must_use]
+    pub fn mean_ns(&self, cut_off_ns: u64) -> u64 {
+        let mut reads = 0;
+        let mut sum_ns = 0_u128;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            reads += u128::from(*count);
+            sum_ns += u128::from(*count) * u128::from(middle_ns(bucket).min(cut_off_ns));
+        }
+        let mean_ns = sum_ns.checked_div(reads).unwrap_or(0);
+        u64::try_from(mean_ns).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_came_out_of_memory_is_left_out() {
+        let mut latencies = Latencies::default();
+        latencies.note(MEMORY_NS - 1);
+        assert_eq!((latencies.count(), latencies.mean_ns(u64::MAX)), (0, 0));
+        latencies.note(MEMORY_NS);
+        latencies.note(u64::MAX);
+        assert_eq!(latencies.count(), 2);
+        latencies.clear();
+        assert_eq!(latencies, Latencies::default());
+    }
+
+    #[test]
+    fn a_mean_is_cut_off() {
+        let mut latencies = Latencies::default();
+        latencies.add(latency_bucket(100_000).unwrap(), 9);
+        latencies.note(50_000_000);
+        assert!((4_500_000..5_500_000).contains(&latencies.mean_ns(u64::MAX)));
+        let cut = latencies.mean_ns(800_000);
+        assert!((160_000..190_000).contains(&cut), "{cut}");
+    }
+
+    proptest! {
+        #[test]
+        fn buckets_are_in_order_and_their_middles_near(ns in MEMORY_NS..2_000_000_000, more in 0_u64..1 << 40) {
+            let bucket = latency_bucket(ns).unwrap();
+            prop_assert!(latency_bucket(ns + more).unwrap() >= bucket);
+            let middle = middle_ns(bucket);
+            prop_assert_eq!(latency_bucket(middle), Some(bucket));
+            prop_assert!(middle.abs_diff(ns) * 8 <= ns, "{} {}", ns, middle);
+        }
+    }
+}

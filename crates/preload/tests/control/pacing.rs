@@ -1,0 +1,250 @@
+//! Background I/O that is held back: it waits, keeps to its floor, and goes on at once when pacing is
+//! switched off; a flush never waits.
+
+use crate::asker::{Asker, IN_TIME};
+use crate::subject;
+use crate::support::files::{self, SETTLE, fill, first_difference};
+use crate::support::library::Preload;
+use crate::support::process::Running;
+use crate::support::{places, residency};
+use crate::tables::STOP;
+use coldstream_control::{Counter, Mechanism, Outcome};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The foreground's table, and the input of all compactions.
+const HOT: &str = "nb-1-big-Data.db";
+const HOT_BYTES: u64 = 16 << 20;
+const INPUT: &str = "nb-2-big-Data.db";
+const INPUT_BYTES: u64 = 8 << 20;
+const FLUSHED_BYTES: u64 = 1 << 20;
+/// So many reads before the first compaction tell the idle level.
+const READS_AT_REST: u64 = 1000;
+
+fn name_thread(name: &CStr) {
+    // SAFETY: a NUL-terminated text.
+    unsafe { subject::calls::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// The subject: a foreground whose device reads take many times longer, because they are larger, as
+/// soon as a compaction runs; compactions and flushes, one after the other, until it is stopped.
+pub fn run() {
+    let hot = File::open(HOT).unwrap();
+    let mut bytes = vec![0; 1 << 20];
+    let mut read = |number: u64, length: usize| {
+        residency::drop_pages(&hot);
+        let places = (HOT_BYTES - length as u64) / 4096 + 1;
+        let offset = (number * 7919) % places * 4096;
+        hot.read_exact_at(&mut bytes[..length], offset).unwrap();
+        assert_eq!(first_difference(1, offset, &bytes[..length]), None);
+    };
+    for number in 0..READS_AT_REST {
+        read(number, 4096);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(compact);
+        for number in 0.. {
+            if Path::new(STOP).exists() {
+                break;
+            }
+            read(number, 1 << 20);
+        }
+    });
+}
+
+fn compact() {
+    for round in 0.. {
+        if Path::new(STOP).exists() {
+            break;
+        }
+        let name = format!("nb-{}-big-Data.db", 10 + round);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                name_thread(c"CompactionExecu");
+                write_what_is_read(&name);
+            });
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                name_thread(c"MemtableFlushWr");
+                flush();
+            });
+        });
+        File::create_new(format!("done {round}")).unwrap();
+    }
+}
+
+fn write_what_is_read(name: &str) {
+    let input = File::open(INPUT).unwrap();
+    residency::drop_pages(&input);
+    let mut output = File::create_new(name).unwrap();
+    let mut bytes = vec![0; 64 << 10];
+    for offset in (0..INPUT_BYTES).step_by(bytes.len()) {
+        input.read_exact_at(&mut bytes, offset).unwrap();
+        assert_eq!(first_difference(2, offset, &bytes), None);
+        output.write_all(&bytes).unwrap();
+    }
+    output.sync_data().unwrap();
+}
+
+fn flush() {
+    let name = "nb-3-big-Data.db";
+    let mut bytes = vec![0; 64 << 10];
+    let mut file = File::create(name).unwrap();
+    for offset in (0..FLUSHED_BYTES).step_by(bytes.len()) {
+        fill(3, offset, &mut bytes);
+        file.write_all(&bytes).unwrap();
+    }
+    drop(file);
+    std::fs::remove_file(name).unwrap();
+}
+
+struct Scene {
+    directory: TempDir,
+    running: Running,
+    asker: Asker,
+}
+
+impl Scene {
+    fn start(floor: u32) -> Self {
+        let directory = places::on_disk();
+        let work = directory.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        files::create(&work.join(HOT), 1, HOT_BYTES);
+        files::create(&work.join(INPUT), 2, INPUT_BYTES);
+        std::thread::sleep(SETTLE);
+        let preload = Preload::quiet()
+            .with("COLDSTREAM_READS", "direct")
+            .with("COLDSTREAM_WRITES", "direct")
+            .with("COLDSTREAM_FLUSH", "bypass")
+            .with("COLDSTREAM_PACING", "on")
+            .with("COLDSTREAM_PACING_FLOOR", floor);
+        let journal = directory.path().join("journal");
+        let running = subject::program("compacts and reads", &work, &journal).start_with(&preload);
+        let asker = Asker::of(running.process_id());
+        Self {
+            directory,
+            running,
+            asker,
+        }
+    }
+
+    fn work(&self, name: &str) -> PathBuf {
+        self.directory.path().join("work").join(name)
+    }
+
+    /// Waits until a compaction has had to.
+    fn wait_until_it_waits(&mut self) {
+        let page = self.asker.page();
+        let waits = || page.get(Counter::PacingWaits) >= 3;
+        self.running.wait_until(waits);
+    }
+
+    /// Waits until so many compactions are done.
+    fn wait_for_round(&mut self, round: u64) {
+        let path = self.work(&format!("done {round}"));
+        self.running.wait_until(|| path.exists());
+    }
+
+    fn rounds(&self) -> u64 {
+        let done = |round: &u64| self.work(&format!("done {round}")).exists();
+        (0..).take_while(done).count() as u64
+    }
+
+    /// Ends it; every output is its input.
+    fn end(self) -> u64 {
+        std::fs::write(self.work(STOP), "").unwrap();
+        let rounds = self.rounds();
+        self.running.end().well();
+        for round in 0..rounds {
+            let name = format!("work/nb-{}-big-Data.db", 10 + round);
+            let bytes = std::fs::read(self.directory.path().join(&name)).unwrap();
+            assert_eq!(bytes.len() as u64, INPUT_BYTES, "{name}");
+            assert_eq!(first_difference(2, 0, &bytes), None, "{name}");
+        }
+        rounds
+    }
+}
+
+#[test]
+fn compactions_are_held_back_to_the_floor_and_no_further() {
+    const FLOOR: u64 = 4;
+    let mut scene = Scene::start(FLOOR as u32);
+    scene.wait_until_it_waits();
+    let before = scene.rounds();
+    let begun = Instant::now();
+    scene.wait_for_round(before + 1);
+    let took = begun.elapsed();
+    let rounds = scene.rounds();
+    let page = scene.asker.snapshot();
+    let get = |counter| page.get(counter);
+    eprintln!("{rounds} rounds, the last two took {took:?}: {page}");
+    assert!(get(Counter::ForegroundReadsTimed) > READS_AT_REST / 2);
+    assert!(page.device_reads() > READS_AT_REST / 2);
+    assert!(get(Counter::PacingIdleNanoseconds) > 0);
+    assert!(get(Counter::PacingBrakes) > 0 && get(Counter::PacingNanoseconds) > 0);
+    // What is read, and most of what is written for it, but not what is flushed.
+    let moved = get(Counter::PacingBytes);
+    assert!(
+        (rounds * INPUT_BYTES / 2 * 3..=(rounds + 1) * INPUT_BYTES * 2).contains(&moved),
+        "{moved} in {rounds}"
+    );
+    assert!(get(Counter::FlushedBytes) >= rounds * FLUSHED_BYTES);
+    let rate = get(Counter::PacingBytesPerSecond);
+    assert!(rate == 0 || rate >= FLOOR << 20, "{rate}");
+    // Two compactions, each reading and writing, at the floor: a machine that is busy with other
+    // things may take longer, but not for ever.
+    let at_floor = Duration::from_secs(4 * INPUT_BYTES / (FLOOR << 20));
+    assert!(took < at_floor + Duration::from_secs(30), "{took:?}");
+    assert_eq!(get(Counter::FallbackPanic), 0);
+    scene.end();
+}
+
+#[test]
+fn off_lets_go_at_once_for_as_long_as_it_is() {
+    let mut scene = Scene::start(1);
+    let waits = |scene: &Scene| scene.asker.get(Counter::PacingWaits);
+    scene.wait_until_it_waits();
+    assert_eq!(scene.asker.off(&[Mechanism::Pacing]), Outcome::Done);
+    let before = scene.rounds();
+    let moved = scene.asker.get(Counter::PacingBytes);
+    // At the floor of 1 MiB/s a compaction takes 16 seconds.
+    let begun = Instant::now();
+    scene.wait_for_round(before + 1);
+    assert!(begun.elapsed() < Duration::from_secs(12), "{begun:?}");
+    assert_eq!(scene.asker.get(Counter::PacingBytesPerSecond), 0);
+    assert_eq!(scene.asker.get(Counter::PacingRequestBytes), 0);
+    let later = waits(&scene);
+    scene.wait_for_round(before + 3);
+    assert_eq!(waits(&scene), later);
+    assert!(scene.asker.get(Counter::PacingBytes) <= moved + (1 << 20));
+    scene.end();
+}
+
+#[test]
+fn switching_what_waits_holds_nobody_up() {
+    let mut scene = Scene::start(1);
+    scene.asker.wait_for("CompactionExecu", |_, _| true);
+    for cycle in 0..60 {
+        let chosen = match cycle % 3 {
+            0 => &[Mechanism::Pacing][..],
+            1 => &[Mechanism::Pacing, Mechanism::Reads, Mechanism::Writes],
+            _ => &[Mechanism::Reads, Mechanism::Writes],
+        };
+        assert_eq!(scene.asker.off(chosen), Outcome::Done);
+        std::thread::sleep(Duration::from_millis(cycle));
+        assert_eq!(scene.asker.off(&[]), Outcome::Done);
+        std::thread::sleep(Duration::from_millis(80 - cycle));
+    }
+    assert!(scene.asker.longest < IN_TIME, "{:?}", scene.asker.longest);
+    assert!(scene.asker.get(Counter::PacingWaits) > 0);
+    assert_eq!(scene.asker.get(Counter::FallbackPanic), 0);
+    // The last one is not waited for at the floor.
+    assert_eq!(scene.asker.off(&[Mechanism::Pacing]), Outcome::Done);
+    assert!(scene.end() > 0);
+}
