@@ -107,6 +107,10 @@ impl fmt::Display for Snapshot {
                 count(Counter::HandoverPlacesHit),
             )?;
         }
+        if self.get(Counter::EvictionBytes) != 0 {
+            let bytes = bytes(Counter::EvictionBytes);
+            write!(formatter, "; {bytes} of cold pages dropped")?;
+        }
         if self.get(Counter::StagedFiles) == 0 {
             return Ok(());
         }

@@ -39,16 +39,19 @@ pub enum Mechanism {
     Priority = 3,
     /// No readahead around point reads of tables, and our own ahead of scans.
     Readahead = 4,
+    /// Cold pages of tables are dropped before memory runs out. 5 is left for pacing.
+    Eviction = 6,
 }
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Reads,
         Self::Writes,
         Self::Handover,
         Self::Priority,
         Self::Readahead,
+        Self::Eviction,
     ];
 
     /// As it is written.
@@ -60,6 +63,7 @@ impl Mechanism {
             Self::Handover => "handover",
             Self::Priority => "priority",
             Self::Readahead => "readahead",
+            Self::Eviction => "eviction",
         }
     }
 

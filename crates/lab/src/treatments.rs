@@ -4,7 +4,7 @@ use coldstream_policy::ReadTreatment;
 use std::path::Path;
 
 /// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES,
-/// `handover=off`, `priority=off`.
+/// `handover=off`, `priority=off`, `eviction=on` or `eviction=off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatments {
     /// `COLDSTREAM_READS`.
@@ -15,6 +15,8 @@ pub struct Treatments {
     handover: bool,
     /// `COLDSTREAM_PRIORITY`.
     priority: bool,
+    /// `COLDSTREAM_EVICTION`, which is off by itself.
+    eviction: bool,
 }
 
 impl Treatments {
@@ -25,6 +27,7 @@ impl Treatments {
             writes: ReadTreatment::Auto,
             handover: true,
             priority: true,
+            eviction: false,
         };
         let rest = text.strip_prefix("coldstream")?;
         if rest.is_empty() {
@@ -35,6 +38,8 @@ impl Treatments {
             match (part, named) {
                 ("handover=off", _) => treatments.handover = false,
                 ("priority=off", _) => treatments.priority = false,
+                ("eviction=on", _) => treatments.eviction = true,
+                ("eviction=off", _) => treatments.eviction = false,
                 (reads, 0) => treatments.reads = ReadTreatment::from_name(reads)?,
                 (writes, 1) => treatments.writes = ReadTreatment::from_name(writes)?,
                 _ => return None,
@@ -58,6 +63,9 @@ impl Treatments {
         if !self.priority {
             variables.push("COLDSTREAM_PRIORITY=off".into());
         }
+        if self.eviction {
+            variables.push("COLDSTREAM_EVICTION=on".into());
+        }
         variables
     }
 }
@@ -74,6 +82,7 @@ impl std::fmt::Display for Treatments {
         }
         parts.extend((!self.handover).then_some("handover=off"));
         parts.extend((!self.priority).then_some("priority=off"));
+        parts.extend(self.eviction.then_some("eviction=on"));
         formatter.pad(&if parts.is_empty() {
             "coldstream".to_owned()
         } else {
@@ -97,6 +106,11 @@ mod tests {
             ("coldstream:auto+buffered", "coldstream:auto+buffered"),
             ("coldstream:direct+window", "coldstream:direct+window"),
             ("coldstream:handover=off", "coldstream:handover=off"),
+            ("coldstream:eviction=off", "coldstream"),
+            (
+                "coldstream:buffered+buffered+eviction=on",
+                "coldstream:buffered+buffered+eviction=on",
+            ),
             (
                 "coldstream:priority=off+auto+window+handover=off",
                 "coldstream:auto+window+handover=off+priority=off",

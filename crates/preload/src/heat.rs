@@ -5,6 +5,7 @@ use crate::descriptors::Table;
 use crate::inodes::Inode;
 use crate::thread;
 use coldstream_control::Counter;
+use coldstream_io::append::Operation;
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
@@ -57,6 +58,13 @@ impl HeatMap {
         })
     }
 
+    /// Whether so much has been read that what has no heat is cold: seven reads of each range of
+    /// 224 KiB that memory could hold, so that one in a thousand of those that are read evenly has
+    /// none. In a process that has just been started nothing has.
+    pub(crate) fn is_known(&self) -> bool {
+        self.epochs.reads() >= self.reads_in_epoch.load(Ordering::Relaxed) / 8
+    }
+
     /// Whether it is the first read of a place that was warmed.
     #[inline]
     fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64) -> bool {
@@ -78,9 +86,25 @@ impl HeatMap {
 }
 
 impl Books {
+    /// The foreground makes a call on a table: what it reads is hot, as far as the call tells.
+    #[inline]
+    pub(crate) fn note_foreground_use(&self, table: Table, operation: Operation) {
+        match operation {
+            Operation::ReadAt { start, end } => {
+                self.note_foreground_read(table, start, end - start);
+            }
+            Operation::Read => {
+                if let Some(inode) = self.inodes.get(table.slot) {
+                    inode.note_read_unseen();
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The foreground reads a table.
     #[inline]
-    pub(crate) fn note_foreground_read(&self, table: Table, offset: u64, length_bytes: u64) {
+    fn note_foreground_read(&self, table: Table, offset: u64, length_bytes: u64) {
         if let Some(inode) = self.inodes.get(table.slot)
             && self.heat.note_read(inode, offset, length_bytes)
         {

@@ -6,15 +6,19 @@ use coldstream_policy::Config;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What can be switched in a process of this configuration: where no heat is kept from the start
-/// nothing can be handed over, and where readahead was left to the kernel it stays so.
+/// nothing can be handed over, where readahead was left to the kernel it stays so, and
+/// without a thread that drops cold pages there is nothing to switch.
 pub(crate) fn mechanisms(config: &Config) -> Mechanisms {
-    use Mechanism::{Handover, Priority, Readahead, Reads, Writes};
-    let mut mechanisms = Mechanisms::of(&[Reads, Writes, Handover, Priority, Readahead]);
+    use Mechanism::{Eviction, Handover, Priority, Readahead, Reads, Writes};
+    let mut mechanisms = Mechanisms::of(&[Reads, Writes, Handover, Priority, Readahead, Eviction]);
     if !config.handover {
         mechanisms = mechanisms.without(Mechanisms::of(&[Handover]));
     }
     if !config.readahead {
         mechanisms = mechanisms.without(Mechanisms::of(&[Readahead]));
+    }
+    if !config.eviction {
+        mechanisms = mechanisms.without(Mechanisms::of(&[Eviction]));
     }
     mechanisms
 }

@@ -45,6 +45,14 @@ pub struct SettingsArguments {
     /// Readahead of tables: none but ahead of range scans, or left to the kernel [default: scans]
     #[arg(long, value_parser = ["scans", "kernel"])]
     readahead: Option<String>,
+    /// Drop cold pages of tables before memory runs out, for background I/O that goes through the
+    /// page cache (--reads buffered, --writes buffered); needs Linux 6.5 [default: off]
+    #[arg(long, value_parser = ["on", "off"])]
+    eviction: Option<String>,
+    /// The room that is then kept free below the limit of the cgroup and the kernel's watermarks:
+    /// 1% to 25% (4MiB to 256MiB), or a size from 1MiB to 64GiB [default: 3%]
+    #[arg(long, value_name = "PERCENT|SIZE")]
+    eviction_margin: Option<String>,
     /// What is hot in a compaction's inputs is made warm in its outputs [default: on]
     #[arg(long, value_parser = ["on", "off"])]
     handover: Option<String>,
@@ -82,7 +90,7 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 19] = [
+const OPTIONS: [(&str, &str); 21] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),
@@ -93,6 +101,8 @@ const OPTIONS: [(&str, &str); 19] = [
     ("--flush", "COLDSTREAM_FLUSH"),
     ("--staging", "COLDSTREAM_STAGING_BYTES"),
     ("--readahead", "COLDSTREAM_READAHEAD"),
+    ("--eviction", "COLDSTREAM_EVICTION"),
+    ("--eviction-margin", "COLDSTREAM_EVICTION_MARGIN"),
     ("--handover", "COLDSTREAM_HANDOVER"),
     ("--handover-size", "COLDSTREAM_HANDOVER_BYTES"),
     ("--handover-in-flight", "COLDSTREAM_HANDOVER_IN_FLIGHT"),
@@ -122,6 +132,8 @@ impl SettingsArguments {
             self.flush.clone(),
             self.staging.clone(),
             self.readahead.clone(),
+            self.eviction.clone(),
+            self.eviction_margin.clone(),
             self.handover.clone(),
             self.handover_size.clone(),
             self.handover_in_flight.clone(),

@@ -24,7 +24,8 @@ impl FromStr for Mode {
             format!(
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
                  coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
-                 dontcache, window or buffered; and +handover=off, +priority=off) or preload:PATH"
+                 dontcache, window or buffered; and +handover=off, +priority=off, \
+                 +eviction=on) or preload:PATH"
             )
         };
         if text == "buffered" {
