@@ -21,6 +21,8 @@ const START_BYTES_MIN: u64 = 4 << 20;
 const START_BYTES_MAX: u64 = 256 << 20;
 /// What is about to be used up within so many milliseconds counts as used.
 const AHEAD_MILLISECONDS: u64 = 60;
+/// A compaction may begin at any moment, and fill so many bytes in a millisecond: 512 MiB/s.
+const BURST_RATE: u64 = (512 << 20) / 1000;
 /// The least time between two looks, while something is to be dropped, in milliseconds.
 pub const SLEEP_MILLISECONDS_MIN: u32 = 20;
 /// The longest time between two looks, in milliseconds.
@@ -48,11 +50,15 @@ impl Margin {
     pub fn from_name(text: &str) -> Option<Self> {
         match text.strip_suffix('%') {
             Some(number) => {
-                let percent = number.parse().ok().filter(|number| (1..=25).contains(number))?;
+                let percent = number
+                    .parse()
+                    .ok()
+                    .filter(|number| (1..=25).contains(number))?;
                 Some(Margin::Percent(percent))
             }
             None => {
-                let bytes = parse_bytes(text).filter(|bytes| (1 << 20..=1 << 36).contains(bytes))?;
+                let bytes =
+                    parse_bytes(text).filter(|bytes| (1 << 20..=1 << 36).contains(bytes))?;
                 Some(Margin::Bytes(bytes))
             }
         }
@@ -138,7 +144,10 @@ impl Nodes {
     pub fn line(&mut self, line: &str, margin: Margin) {
         if let Some(rest) = line.strip_prefix("Node ") {
             self.end_zone();
-            let node = rest.split(',').next().and_then(|number| number.parse().ok());
+            let node = rest
+                .split(',')
+                .next()
+                .and_then(|number| number.parse().ok());
             if node != self.node {
                 self.end_node(margin);
                 self.node = node;
@@ -149,7 +158,11 @@ impl Nodes {
         let (name, value) = match (words.next(), words.next()) {
             (Some("pages"), Some("free")) => ("free", words.next()),
             (Some("protection:"), Some(_)) => {
-                let last = line.trim_end().trim_end_matches(')').rsplit([' ', '(']).next();
+                let last = line
+                    .trim_end()
+                    .trim_end_matches(')')
+                    .rsplit([' ', '('])
+                    .next();
                 self.zone.protected = last.and_then(|number| number.parse().ok()).unwrap_or(0);
                 return;
             }
@@ -197,8 +210,8 @@ impl Nodes {
             file_bytes: Some(bytes(std::mem::take(&mut self.file_pages))),
         };
         // A node of processors alone, or one that is full of what no file can make room for.
-        let is_of_use = room.limit_bytes > 0
-            && room.file_bytes > Some(margin.start_bytes(room.limit_bytes));
+        let is_of_use =
+            room.limit_bytes > 0 && room.file_bytes > Some(margin.start_bytes(room.limit_bytes));
         if self.node.is_some() && is_of_use {
             self.rooms = tightest(self.rooms.into_iter().chain([room]), margin);
         }
@@ -309,7 +322,8 @@ impl Plan {
             return SLEEP_MILLISECONDS_MIN;
         }
         // Half of the time that is left at the present rate: rates change.
-        let left = room.free_bytes.saturating_sub(start) / (2 * self.rate).max(1);
+        let rate = self.rate.saturating_mul(2).max(BURST_RATE);
+        let left = room.free_bytes.saturating_sub(start) / rate;
         let most = if room.free_bytes < 2 * stop {
             SLEEP_MILLISECONDS_NEAR
         } else {
@@ -515,7 +529,8 @@ pub fn cold_runs(
                     visit(run);
                 }
                 is_cold.then(|| {
-                    let follows_heat = group.start > 0 && heat.of(file, group.start - 1, now) > heat_max;
+                    let follows_heat =
+                        group.start > 0 && heat.of(file, group.start - 1, now) > heat_max;
                     let start = group.start + if follows_heat { PAGE_BYTES } else { 0 };
                     start.min(group.end)..group.end
                 })
@@ -654,7 +669,8 @@ Node 3, zone   Normal
             return;
         };
         let mut all = Nodes::default();
-        text.lines().for_each(|line| all.line(line, Margin::Bytes(0)));
+        text.lines()
+            .for_each(|line| all.line(line, Margin::Bytes(0)));
         let room = all.tightest(Margin::Bytes(0)).unwrap();
         assert!(room.limit_bytes > 64 * MIB && room.free_bytes < room.limit_bytes);
     }
@@ -672,9 +688,17 @@ Node 3, zone   Normal
         assert_eq!(look(&mut plan, 0, 100), 0);
         assert_eq!(look(&mut plan, 1, 11), 0);
         assert_eq!(look(&mut plan, 2, 9), 11);
-        assert_eq!(look(&mut plan, 3, 15), 5, "until the second margin is reached");
+        assert_eq!(
+            look(&mut plan, 3, 15),
+            5,
+            "until the second margin is reached"
+        );
         assert_eq!(look(&mut plan, 4, 20), 0);
-        assert_eq!(look(&mut plan, 5, 15), 0, "and not again before the first one");
+        assert_eq!(
+            look(&mut plan, 5, 15),
+            0,
+            "and not again before the first one"
+        );
     }
 
     #[test]
@@ -701,7 +725,10 @@ Node 3, zone   Normal
         for now in 2..60 {
             plan.look(now * 100, room(1000, 800 * MIB), 0.0, 0);
         }
-        assert_eq!(plan.margins(&room(1000, 0), 0.0).0, Margin::default().start_bytes(1000 * MIB));
+        assert_eq!(
+            plan.margins(&room(1000, 0), 0.0).0,
+            Margin::default().start_bytes(1000 * MIB)
+        );
     }
 
     #[test]
@@ -782,7 +809,9 @@ Node 3, zone   Normal
         heat.touch(1, GROUP_BYTES - 1000, 4000, 0);
         let mut runs = Vec::new();
         let needed = |_: &Range<u64>| false;
-        cold_runs(&heat, 1, 0..3 * GROUP_BYTES, 0, 0, needed, |run| runs.push(run));
+        cold_runs(&heat, 1, 0..3 * GROUP_BYTES, 0, 0, needed, |run| {
+            runs.push(run)
+        });
         assert_eq!(runs, [GROUP_BYTES + 4096..3 * GROUP_BYTES]);
     }
 

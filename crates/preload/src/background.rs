@@ -62,7 +62,8 @@ pub(crate) unsafe fn read(
         books.note_plain_read(table, descriptor, offset.max(0) as u64, length_bytes as u64);
         let result = plain();
         count_plain(books, result);
-        books.note_scan(table, offset.max(0) as u64 + result.max(0) as u64);
+        let offset = offset.max(0) as u64;
+        books.note_scan(table, offset, offset + result.max(0) as u64);
         result
     })
 }

@@ -74,6 +74,7 @@ impl HeatMap {
         if let Some(reads) = thread::count_foreground_read() {
             self.note_reads(reads);
         }
+        inode.note_read();
         heat.touch(inode.key(), offset, length_bytes, epoch) == Touched::FirstSinceWarmed
     }
 

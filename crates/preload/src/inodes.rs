@@ -18,8 +18,10 @@ pub(crate) const SCANS: usize = 4;
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Scan {
-    /// When and where it last read: see [`crate::eviction::Moment`].
+    /// When and where it last read: see [`crate::eviction`].
     pub(crate) last: AtomicU64,
+    /// Where it began to read in sequence.
+    pub(crate) begun: AtomicU64,
     /// Up to where what it has read was looked at by the thread that drops cold pages, which alone
     /// writes here.
     pub(crate) looked_at: AtomicU64,
@@ -49,6 +51,8 @@ pub(crate) struct Inode {
     made_in_background: AtomicBool,
     /// The foreground may read it in ways that are not counted: mapped, or by position.
     read_unseen: AtomicBool,
+    /// The foreground has read it.
+    read: AtomicBool,
     pub(crate) scans: [Scan; SCANS],
 }
 
@@ -126,7 +130,10 @@ impl Inode {
 
     /// A descriptor of it that is probably open still.
     pub(crate) fn descriptor(&self) -> Option<i32> {
-        self.descriptor.load(Ordering::Relaxed).checked_sub(1).filter(|number| *number >= 0)
+        self.descriptor
+            .load(Ordering::Relaxed)
+            .checked_sub(1)
+            .filter(|number| *number >= 0)
     }
 
     pub(crate) fn note_descriptor(&self, descriptor: i32) {
@@ -155,6 +162,20 @@ impl Inode {
         if !self.read_unseen.load(Ordering::Relaxed) {
             self.read_unseen.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// The foreground has read it, and was counted.
+    #[inline]
+    pub(crate) fn note_read(&self) {
+        // Mostly it is known: the line stays with all who read it.
+        if !self.read.load(Ordering::Relaxed) {
+            self.read.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the foreground has ever read it.
+    pub(crate) fn is_read(&self) -> bool {
+        self.read.load(Ordering::Relaxed)
     }
 
     /// Whether heat does not say how it is used.
@@ -251,9 +272,11 @@ impl Inodes {
                     .entered
                     .store(process::coarse_milliseconds(), Ordering::Relaxed);
                 inode.made_in_background.store(false, Ordering::Relaxed);
+                inode.read.store(false, Ordering::Relaxed);
                 inode.read_unseen.store(false, Ordering::Relaxed);
                 for scan in &inode.scans {
                     scan.last.store(0, Ordering::Relaxed);
+                    scan.begun.store(0, Ordering::Relaxed);
                     scan.looked_at.store(0, Ordering::Relaxed);
                 }
                 self.mark(slot, true);

@@ -67,15 +67,16 @@ struct Moment(u64);
 
 impl Moment {
     const PAGE_BITS: u32 = 48;
+    const PAGE_MASK: u64 = (1 << Self::PAGE_BITS) - 1;
     const PAGE_BYTES: u64 = 4096;
 
     fn new(clock: u32, offset: u64) -> Self {
-        let page = offset / Self::PAGE_BYTES & ((1 << Self::PAGE_BITS) - 1);
-        Self(u64::from(clock >> 6 & 0xFFFF) << Self::PAGE_BITS | page)
+        let page = (offset / Self::PAGE_BYTES) & Self::PAGE_MASK;
+        Self(u64::from((clock >> 6) as u16) << Self::PAGE_BITS | page)
     }
 
     fn offset(self) -> u64 {
-        (self.0 & ((1 << Self::PAGE_BITS) - 1)) * Self::PAGE_BYTES
+        (self.0 & Self::PAGE_MASK) * Self::PAGE_BYTES
     }
 
     fn age_milliseconds(self, clock: u32) -> u32 {
@@ -108,7 +109,8 @@ impl Books {
             scan.begun.store(offset, Ordering::Relaxed);
         }
         let clock = self.eviction.clock.load(Ordering::Relaxed);
-        scan.last.store(Moment::new(clock, end).0, Ordering::Relaxed);
+        scan.last
+            .store(Moment::new(clock, end).0, Ordering::Relaxed);
         let place = table.slot as usize % LATELY_READ;
         if let Some(lately) = self.eviction.lately_read.get(place)
             && lately.load(Ordering::Relaxed) != table.slot + 1
@@ -205,7 +207,7 @@ impl Evictor<'_> {
         process::futex_wait_shared(
             &eviction.bell,
             rung,
-            Some(sleep_milliseconds.max(pause_milliseconds)),
+            Some(sleep_milliseconds.max(pause_milliseconds).max(1)),
         );
         true
     }
@@ -233,12 +235,15 @@ impl Evictor<'_> {
         if !was_dropping {
             self.dropper.begin();
         }
-        let result = if self.budget.is_left() {
-            self.drop(&present, clock, decision.drop_bytes)
-        } else {
-            Dropped::Enough
+        if !self.budget.is_left() {
+            return (Dropped::Enough, decision.sleep_milliseconds);
+        }
+        let result = self.drop(&present, clock, decision.drop_bytes);
+        let sleep_milliseconds = match result {
+            // Where there is more to be had, the budget alone says when.
+            Dropped::Enough if (1..decision.drop_bytes).contains(&self.dropped_bytes) => 0,
+            _ => decision.sleep_milliseconds.max(self.rest_milliseconds),
         };
-        let sleep_milliseconds = decision.sleep_milliseconds.max(self.rest_milliseconds);
         (result, sleep_milliseconds)
     }
 
@@ -271,6 +276,9 @@ mod tests {
         assert_eq!(moment.offset(), (1 << 40) + 4096);
         assert!(moment.age_milliseconds(1_000_000) < 64);
         assert!((2900..3100).contains(&moment.age_milliseconds(1_003_000)));
-        assert!(Moment::new(u32::MAX, 0).age_milliseconds(1000) < 1100, "wraps");
+        assert!(
+            Moment::new(u32::MAX, 0).age_milliseconds(1000) < 1100,
+            "wraps"
+        );
     }
 }

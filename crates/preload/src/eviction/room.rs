@@ -5,7 +5,7 @@ use crate::memory::{read, read_again};
 use crate::report::Text;
 use coldstream_io::sys::file;
 use coldstream_policy::eviction::{Margin, Nodes, Room, parse_clean_file_bytes, tightest};
-use coldstream_policy::memory::{Version, each_cgroup, parse_full_pressure, parse_limit};
+use coldstream_policy::memory::{Version, each_cgroup, parse_limit};
 use std::io::Write;
 
 /// Cgroups that are looked at: those of the process and above it.
@@ -42,7 +42,12 @@ impl<T: Copy> Seen<T> {
         value: None,
     };
 
-    fn get(&mut self, clock: u32, milliseconds: u32, look: impl FnOnce() -> Option<T>) -> Option<T> {
+    fn get(
+        &mut self,
+        clock: u32,
+        milliseconds: u32,
+        look: impl FnOnce() -> Option<T>,
+    ) -> Option<T> {
         // Zero is before the first look.
         if self.clock == 0 || clock.wrapping_sub(self.clock) >= milliseconds {
             *self = Self {
@@ -106,7 +111,7 @@ impl Sources {
         best
     }
 
-    /// Of all tasks, in percent: see [`parse_full_pressure`]; 0 if it is not known.
+    /// Of all tasks, in percent: see [`crate::memory::pressure`]; 0 if it is not known.
     pub(super) fn pressure(&mut self, clock: u32) -> f32 {
         let pressure = self
             .pressure
@@ -115,7 +120,13 @@ impl Sources {
     }
 
     /// Only near the limit: `memory.stat` costs the kernel more than all the rest.
-    fn file_bytes(&mut self, clock: u32, place: usize, cgroup: &Cgroup, room: &Room) -> Option<u64> {
+    fn file_bytes(
+        &mut self,
+        clock: u32,
+        place: usize,
+        cgroup: &Cgroup,
+        room: &Room,
+    ) -> Option<u64> {
         if room.free_bytes > room.limit_bytes / 8 {
             return None;
         }
@@ -187,7 +198,12 @@ impl Cgroup {
     }
 
     fn close(self) {
-        let all = [Some(self.limit), Some(self.usage), self.high, self.statistics];
+        let all = [
+            Some(self.limit),
+            Some(self.usage),
+            self.high,
+            self.statistics,
+        ];
         for descriptor in all.into_iter().flatten() {
             let _ = file::close(descriptor);
         }
@@ -267,7 +283,8 @@ mod tests {
         let node = read_nodes(Margin::Bytes(0));
         let text = std::fs::read_to_string("/proc/zoneinfo").unwrap();
         let mut nodes = Nodes::default();
-        text.lines().for_each(|line| nodes.line(line, Margin::Bytes(0)));
+        text.lines()
+            .for_each(|line| nodes.line(line, Margin::Bytes(0)));
         let whole = nodes.tightest(Margin::Bytes(0));
         assert_eq!(
             node.map(|room| room.limit_bytes),

@@ -156,12 +156,15 @@ impl<'a> Dropper<'a> {
         let place = self.hand.place();
         let inode = self.books.inodes.get(place.slot as u32);
         let size_bytes = inode
-            .filter(|inode| self.may_go(inode, place.level, step))
+            .filter(|inode| is_only_read(inode))
+            .filter(|inode| place.level != Level::Untouched || !inode.is_read())
             .and_then(|inode| self.open(step, place.slot, inode))
             .filter(|stamp| self.is_old(place.slot, stamp, step))
             .map_or(0, |stamp| stamp.size_bytes);
         let (Some(inode), true) = (inode, place.offset < size_bytes) else {
-            return self.hand.next_table(|from| self.books.inodes.next_in_use(from));
+            return self
+                .hand
+                .next_table(|from| self.books.inodes.next_in_use(from));
         };
         let span = place.offset..size_bytes.min(place.offset + RUN_BYTES);
         self.hand.advance(RUN_BYTES);
@@ -182,7 +185,7 @@ impl<'a> Dropper<'a> {
         span: Range<u64>,
         level: Level,
     ) -> bool {
-        if !self.may_go(inode, level, step) || self.open(step, slot, inode).is_none() {
+        if !is_only_read(inode) || self.open(step, slot, inode).is_none() {
             return false;
         }
         let Some(opened) = step.opened.take() else {
@@ -254,11 +257,6 @@ impl<'a> Dropper<'a> {
         Some(before.cached_pages.saturating_sub(after) * 4096)
     }
 
-    /// Whether ranges of a table may go at this level.
-    fn may_go(&self, inode: &Inode, level: Level, _: &Step<'_>) -> bool {
-        is_only_read(inode) && (level != Level::Untouched || !inode.is_read())
-    }
-
     /// Whether a table that no background thread reads is old enough.
     fn is_old(&self, slot: usize, stamp: &FileStamp, step: &Step<'_>) -> bool {
         let Some(inode) = self.books.inodes.get(slot as u32) else {
@@ -320,10 +318,7 @@ impl<'a> Dropper<'a> {
 
 /// Whether a table is open, nobody in this process could be writing it, and heat says how it is used.
 fn is_only_read(inode: &Inode) -> bool {
-    inode.is_open()
-        && !inode.may_be_written()
-        && inode.stage().is_none()
-        && !inode.is_read_unseen()
+    inode.is_open() && !inode.may_be_written() && inode.stage().is_none() && !inode.is_read_unseen()
 }
 
 /// What a scan has passed since it was last looked at, in whole ranges; `None` if there is none.
@@ -334,7 +329,10 @@ fn passed(scan: &Scan) -> Option<Range<u64>> {
     }
     // The range before the one that it is in may lie on the way of its next read too.
     let end = (Moment(last).offset() / GROUP_BYTES).saturating_sub(1) * GROUP_BYTES;
-    let begun = scan.begun.load(Ordering::Relaxed).next_multiple_of(GROUP_BYTES);
+    let begun = scan
+        .begun
+        .load(Ordering::Relaxed)
+        .next_multiple_of(GROUP_BYTES);
     let looked_at = scan.looked_at.load(Ordering::Relaxed);
     let start = if looked_at > end {
         begun
