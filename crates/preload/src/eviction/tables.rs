@@ -214,13 +214,13 @@ impl<'a> Dropper<'a> {
             return 0;
         }
         let mut dropped_bytes = 0;
-        if let Some(bytes) = self.drop_if_clean(opened, &run) {
+        if let Some(bytes) = self.drop_if_clean(opened, inode, &run) {
             return bytes;
         }
         let mut start = run.start;
         while start < run.end {
             let end = ((start / GROUP_BYTES + 1) * GROUP_BYTES).min(run.end);
-            match self.drop_if_clean(opened, &(start..end)) {
+            match self.drop_if_clean(opened, inode, &(start..end)) {
                 Some(bytes) => dropped_bytes += bytes,
                 None => self.page.add(Counter::EvictionRangesDirty, 1),
             }
@@ -230,7 +230,7 @@ impl<'a> Dropper<'a> {
     }
 
     /// Bytes that were dropped; `None` if any page is not on the device yet.
-    fn drop_if_clean(&mut self, opened: &Opened, range: &Range<u64>) -> Option<u64> {
+    fn drop_if_clean(&mut self, opened: &Opened, inode: &Inode, range: &Range<u64>) -> Option<u64> {
         let length_bytes = range.end - range.start;
         if length_bytes == 0 || self.is_refused {
             // A length of zero would mean all of the file.
@@ -240,8 +240,14 @@ impl<'a> Dropper<'a> {
         let ask = || file::cache_statistics(opened.descriptor, range.start, length_bytes);
         let before = match ask() {
             Ok(statistics) => statistics,
-            Err(Errno(errno)) => {
-                self.is_refused = matches!(errno, libc::ENOSYS | libc::EPERM);
+            Err(Errno(libc::ENOSYS)) => {
+                self.is_refused = true;
+                return Some(0);
+            }
+            // Somebody else's file, or a filesystem without pages: not asked about again.
+            Err(_) => {
+                inode.note_read_unseen();
+                self.page.add(Counter::EvictionRefused, 1);
                 return Some(0);
             }
         };
