@@ -41,13 +41,23 @@ fn settings_reach_the_program_and_the_file_does_not() {
     command
         .env("COLDSTREAM_CONFIG", file)
         .env("COLDSTREAM_READS", "dontcache");
-    let (code, stdout, stderr) = outcome(command.args(["run", "--memory", "32MiB", "env"]));
+    let options = [
+        "--memory",
+        "32MiB",
+        "--eviction",
+        "on",
+        "--eviction-margin",
+        "5%",
+    ];
+    let (code, stdout, stderr) = outcome(command.arg("run").args(options).arg("env"));
     assert_eq!((code, stderr.as_str()), (0, ""));
     for line in [
         "COLDSTREAM=on",
         "COLDSTREAM_PROFILE=cassandra",
         "COLDSTREAM_READS=dontcache",
         "COLDSTREAM_MEMORY_BYTES=33554432",
+        "COLDSTREAM_EVICTION=on",
+        "COLDSTREAM_EVICTION_MARGIN=5%",
         "COLDSTREAM_LOG=none",
     ] {
         assert!(

@@ -155,6 +155,24 @@ fn a_process_is_switched_and_set() {
 }
 
 #[test]
+fn eviction_is_switched_where_it_is_configured() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let running = database.start_with(None, &[("COLDSTREAM_EVICTION", "on")]);
+    let pid = running.pid();
+    assert_eq!(status(&database, &pid)["switches"]["eviction"], true);
+    for (action, is_on) in [("off", false), ("on", true)] {
+        let arguments = ["ctl", action, &pid, "--only", "eviction"];
+        let (code, _, stderr) = outcome(database.scene.coldstream().args(arguments));
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        let switches = &status(&database, &pid)["switches"];
+        assert_eq!(switches["eviction"], is_on);
+        assert_eq!(switches["reads"], true);
+    }
+}
+
+#[test]
 fn what_cannot_be_asked_for() {
     let Some(database) = Database::new() else {
         return;
@@ -166,6 +184,12 @@ fn what_cannot_be_asked_for() {
             &["off", &pid, "--only", "handover"][..],
             1,
             &["no handover"][..],
+        ),
+        (
+            // It is off unless it is configured.
+            &["off", &pid, "--only", "eviction"],
+            1,
+            &["no eviction"],
         ),
         (
             &["set", &pid, "window=1MiB"],

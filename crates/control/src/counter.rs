@@ -235,6 +235,19 @@ counters! {
     ForegroundDeviceReads256Ms = "foreground_device_reads_256_ms",
     /// As above, longer.
     ForegroundDeviceReadsLonger = "foreground_device_reads_longer",
+    /// Times that the thread which drops cold pages woke up to look how much room there is.
+    EvictionWakeups = "eviction_wakeups",
+    /// Processor time of that thread.
+    EvictionNanoseconds = "eviction_nanoseconds",
+    /// Cold ranges of tables of which it was asked what of them is in the page cache.
+    EvictionRanges = "eviction_ranges",
+    /// Bytes that were dropped from the page cache.
+    EvictionBytes = "eviction_bytes",
+    /// Cold ranges that were left alone because pages of them were dirty or being written.
+    EvictionRangesDirty = "eviction_ranges_dirty",
+    /// Times that nothing could be dropped because the kernel does not say what is dirty, or gives
+    /// the thread no table of descriptors of its own.
+    EvictionRefused = "eviction_refused",
 }
 
 impl Counter {
@@ -397,6 +410,12 @@ mod tests {
                 "foreground_device_reads_128_ms",
                 "foreground_device_reads_256_ms",
                 "foreground_device_reads_longer",
+                "eviction_wakeups",
+                "eviction_nanoseconds",
+                "eviction_ranges",
+                "eviction_bytes",
+                "eviction_ranges_dirty",
+                "eviction_refused",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

@@ -141,6 +141,10 @@ impl fmt::Display for Snapshot {
                 self.get(Counter::PacingReleases),
             )?;
         }
+        if self.get(Counter::EvictionBytes) != 0 {
+            let bytes = bytes(Counter::EvictionBytes);
+            write!(formatter, "; {bytes} of cold pages dropped")?;
+        }
         if self.get(Counter::StagedFiles) == 0 {
             return Ok(());
         }

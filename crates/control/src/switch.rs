@@ -41,17 +41,20 @@ pub enum Mechanism {
     Readahead = 4,
     /// Background I/O slows down for the foreground's device reads.
     Pacing = 5,
+    /// Cold pages of tables are dropped before memory runs out.
+    Eviction = 6,
 }
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Reads,
         Self::Writes,
         Self::Handover,
         Self::Priority,
         Self::Readahead,
         Self::Pacing,
+        Self::Eviction,
     ];
 
     /// As it is written.
@@ -64,6 +67,7 @@ impl Mechanism {
             Self::Priority => "priority",
             Self::Readahead => "readahead",
             Self::Pacing => "pacing",
+            Self::Eviction => "eviction",
         }
     }
 

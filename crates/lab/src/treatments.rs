@@ -4,7 +4,7 @@ use coldstream_policy::ReadTreatment;
 use std::path::Path;
 
 /// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES,
-/// `handover=off`, `priority=off`, `pacing=off` (or `on`).
+/// `handover=off`, `priority=off`, `pacing=off` (or `on`), `eviction=on` (or `off`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatments {
     /// `COLDSTREAM_READS`.
@@ -17,6 +17,8 @@ pub struct Treatments {
     priority: bool,
     /// `COLDSTREAM_PACING`, where it is named.
     pacing: Option<bool>,
+    /// `COLDSTREAM_EVICTION`, which is off by itself.
+    eviction: bool,
 }
 
 impl Treatments {
@@ -28,6 +30,7 @@ impl Treatments {
             handover: true,
             priority: true,
             pacing: None,
+            eviction: false,
         };
         let rest = text.strip_prefix("coldstream")?;
         if rest.is_empty() {
@@ -40,6 +43,8 @@ impl Treatments {
                 ("priority=off", _) => treatments.priority = false,
                 ("pacing=off", _) => treatments.pacing = Some(false),
                 ("pacing=on", _) => treatments.pacing = Some(true),
+                ("eviction=on", _) => treatments.eviction = true,
+                ("eviction=off", _) => treatments.eviction = false,
                 (reads, 0) => treatments.reads = ReadTreatment::from_name(reads)?,
                 (writes, 1) => treatments.writes = ReadTreatment::from_name(writes)?,
                 _ => return None,
@@ -67,6 +72,9 @@ impl Treatments {
             let pacing = if pacing { "on" } else { "off" };
             variables.push(format!("COLDSTREAM_PACING={pacing}"));
         }
+        if self.eviction {
+            variables.push("COLDSTREAM_EVICTION=on".into());
+        }
         variables
     }
 }
@@ -87,6 +95,7 @@ impl std::fmt::Display for Treatments {
             self.pacing
                 .map(|pacing| if pacing { "pacing=on" } else { "pacing=off" }),
         );
+        parts.extend(self.eviction.then_some("eviction=on"));
         formatter.pad(&if parts.is_empty() {
             "coldstream".to_owned()
         } else {
@@ -114,6 +123,11 @@ mod tests {
             (
                 "coldstream:pacing=on+priority=off",
                 "coldstream:priority=off+pacing=on",
+            ),
+            ("coldstream:eviction=off", "coldstream"),
+            (
+                "coldstream:buffered+buffered+eviction=on",
+                "coldstream:buffered+buffered+eviction=on",
             ),
             (
                 "coldstream:priority=off+auto+window+handover=off",

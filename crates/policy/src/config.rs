@@ -1,12 +1,13 @@
 //! Configuration: environment variables over a TOML text over the defaults. The text and the
 //! environment come from the caller: the preload library must not read files by way of libc.
 
+use crate::eviction::Margin;
 use crate::{Priorities, PriorityMode, Profile, ReadTreatment, Visibility, parse_bytes};
 use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
-pub const VARIABLES: [&str; 23] = [
+pub const VARIABLES: [&str; 25] = [
     "COLDSTREAM",
     "COLDSTREAM_CONFIG",
     "COLDSTREAM_PROFILE",
@@ -21,6 +22,8 @@ pub const VARIABLES: [&str; 23] = [
     "COLDSTREAM_READAHEAD",
     "COLDSTREAM_PACING",
     "COLDSTREAM_PACING_FLOOR",
+    "COLDSTREAM_EVICTION",
+    "COLDSTREAM_EVICTION_MARGIN",
     "COLDSTREAM_HANDOVER",
     "COLDSTREAM_HANDOVER_BYTES",
     "COLDSTREAM_HANDOVER_IN_FLIGHT",
@@ -76,6 +79,10 @@ pub struct Config {
     pub pacing: bool,
     /// What it may always do, in MiB per second, from 1 to 65,536.
     pub pacing_floor: u32,
+    /// Whether cold pages of tables are dropped before memory runs out.
+    pub eviction: bool,
+    /// The room that is then kept free.
+    pub eviction_margin: Margin,
     /// Whether what is hot in a compaction's inputs is made warm in its outputs.
     pub handover: bool,
     /// The most that is warmed of an output, or of a part of one that is published, in bytes, from
@@ -115,6 +122,9 @@ impl Default for Config {
             pacing: true,
             // What Cassandra once held compactions to for good.
             pacing_floor: 16,
+            // Where background reads and writes go around the page cache there is little to drop.
+            eviction: false,
+            eviction_margin: Margin::default(),
             handover: true,
             handover_bytes: 1 << 30,
             // More of them are sooner done, and in the way of other readers meanwhile.
@@ -158,6 +168,8 @@ struct FileText {
     #[serde(default)]
     writes: WritesText,
     #[serde(default)]
+    eviction: EvictionText,
+    #[serde(default)]
     handover: HandoverText,
     #[serde(default)]
     priority: PriorityText,
@@ -181,6 +193,13 @@ struct WritesText {
     visible: Option<String>,
     flush: Option<String>,
     staging_bytes: Option<Number>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EvictionText {
+    enabled: Option<bool>,
+    margin: Option<Number>,
 }
 
 #[derive(Default, Deserialize)]
@@ -249,12 +268,14 @@ impl Config {
             let file: FileText = toml::from_str(text)
                 .map_err(|error| ConfigError::Toml(error.to_string().trim().replace('\n', " ")))?;
             config.enabled = file.enabled.unwrap_or(config.enabled);
+            config.eviction = file.eviction.enabled.unwrap_or(config.eviction);
             config.handover = file.handover.enabled.unwrap_or(config.handover);
             config.pacing = file.pacing.enabled.unwrap_or(config.pacing);
             let text = |number: Option<Number>| number.map(|number| number.to_string());
             let FileText {
                 reads,
                 writes,
+                eviction,
                 handover,
                 priority,
                 pacing,
@@ -288,6 +309,11 @@ impl Config {
                     "writes.staging_bytes",
                     Key::StagingBytes,
                     text(writes.staging_bytes),
+                ),
+                (
+                    "eviction.margin",
+                    Key::EvictionMargin,
+                    text(eviction.margin),
                 ),
                 ("handover.bytes", Key::HandoverBytes, text(handover.bytes)),
                 (
@@ -326,6 +352,8 @@ impl Config {
             ("COLDSTREAM_READAHEAD", Key::Readahead),
             ("COLDSTREAM_PACING", Key::Pacing),
             ("COLDSTREAM_PACING_FLOOR", Key::PacingFloor),
+            ("COLDSTREAM_EVICTION", Key::Eviction),
+            ("COLDSTREAM_EVICTION_MARGIN", Key::EvictionMargin),
             ("COLDSTREAM_HANDOVER", Key::Handover),
             ("COLDSTREAM_HANDOVER_BYTES", Key::HandoverBytes),
             ("COLDSTREAM_HANDOVER_IN_FLIGHT", Key::HandoverInFlight),
@@ -392,6 +420,10 @@ impl Config {
                 .ok()
                 .filter(|floor| (1..=65_536).contains(floor))
                 .map(|floor| self.pacing_floor = floor),
+            Key::Eviction => switch(&value).map(|eviction| self.eviction = eviction),
+            Key::EvictionMargin => {
+                Margin::from_name(&value).map(|margin| self.eviction_margin = margin)
+            }
             Key::Handover => switch(&value).map(|handover| self.handover = handover),
             Key::HandoverBytes => parse_bytes(&value)
                 .filter(|bytes| *bytes <= 1 << 40)
@@ -463,6 +495,8 @@ impl Config {
             ),
             ("COLDSTREAM_PACING", on_or_off(self.pacing)),
             ("COLDSTREAM_PACING_FLOOR", self.pacing_floor.to_string()),
+            ("COLDSTREAM_EVICTION", on_or_off(self.eviction)),
+            ("COLDSTREAM_EVICTION_MARGIN", self.eviction_margin.name()),
             ("COLDSTREAM_HANDOVER", on_or_off(self.handover)),
             ("COLDSTREAM_HANDOVER_BYTES", self.handover_bytes.to_string()),
             (
@@ -517,6 +551,8 @@ enum Key {
     Readahead,
     Pacing,
     PacingFloor,
+    Eviction,
+    EvictionMargin,
     Handover,
     HandoverBytes,
     HandoverInFlight,
@@ -530,7 +566,7 @@ enum Key {
 impl Key {
     fn allowed(self) -> &'static str {
         match self {
-            Key::Enabled | Key::Handover | Key::Pacing => "use on or off",
+            Key::Enabled | Key::Handover | Key::Pacing | Key::Eviction => "use on or off",
             Key::Profile => "use auto, rocksdb, leveldb or cassandra",
             Key::Log => "use none, stderr or an absolute path",
             Key::Reads | Key::Writes => "use auto, direct, dontcache, window or buffered",
@@ -542,6 +578,7 @@ impl Key {
             Key::StagingBytes => "use a power of two from 256KiB to 1MiB",
             Key::Readahead => "use scans or kernel",
             Key::PacingFloor => "use a number of MiB per second from 1 to 65536",
+            Key::EvictionMargin => "use 1% to 25%, or a size from 1MiB to 64GiB",
             Key::HandoverBytes => "use a size from 0 to 1TiB",
             Key::HandoverInFlight => "use a number from 1 to 64",
             Key::HandoverMilliseconds => "use a number from 1 to 60000",
@@ -611,6 +648,8 @@ mod tests {
             ("COLDSTREAM_PACING", "maybe"),
             ("COLDSTREAM_PACING_FLOOR", "0"),
             ("COLDSTREAM_PACING_FLOOR", "16MiB"),
+            ("COLDSTREAM_EVICTION", "maybe"),
+            ("COLDSTREAM_EVICTION_MARGIN", "30%"),
             ("COLDSTREAM_HANDOVER", "maybe"),
             ("COLDSTREAM_HANDOVER_BYTES", "2TiB"),
             ("COLDSTREAM_HANDOVER_IN_FLIGHT", "0"),
@@ -639,6 +678,7 @@ mod tests {
             log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
             staging in 18_u32..=20, readahead in any::<bool>(), handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
             handover_in_flight in 1_usize..=64, handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
+            eviction in any::<bool>(), margin in proptest::option::of(1_u8..=25), margin_bytes in 1_u64 << 20..=1 << 36,
             mode in 0_usize..3, nice in 0_u8..=19, level in 0_u8..=7,
             pacing in any::<bool>(), pacing_floor in 1_u32..=65_536,
         ) {
@@ -663,6 +703,8 @@ mod tests {
                 readahead,
                 pacing,
                 pacing_floor,
+                eviction,
+                eviction_margin: margin.map_or(Margin::Bytes(margin_bytes), Margin::Percent),
                 handover,
                 handover_bytes,
                 handover_in_flight,

@@ -22,6 +22,8 @@ const PAGE_BYTES: u64 = 4096;
 pub const GROUP_WORDS: usize = 8;
 /// Pages of a group: a byte each, behind the first word.
 const GROUP_PAGES: u64 = (GROUP_WORDS as u64 - 1) * 8;
+/// Bytes of a file of which heat lies together: 224 KiB, from a multiple of it on.
+pub const GROUP_BYTES: u64 = GROUP_PAGES * PAGE_BYTES;
 /// Groups where those of one place are looked for: neighbours in memory.
 const PROBES: usize = 4;
 
@@ -43,6 +45,11 @@ impl Epochs {
     /// So many reads were made. Meant to be called once for many reads.
     pub fn note_reads(&self, reads: u64) {
         self.reads.fetch_add(reads, Ordering::Relaxed);
+    }
+
+    /// How many were made.
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
     }
 
     /// The present epoch, if each has `reads` reads.
@@ -168,6 +175,22 @@ impl<'m> Heat<'m> {
                 })
             })
         })
+    }
+
+    /// The heat of the hottest page of the group with the byte at `offset`: 0 is a cold group.
+    pub fn hottest(&self, file: u64, offset: u64, now: u16) -> u8 {
+        let (tag, place) = self.locate(file, offset / GROUP_BYTES);
+        let Some(group) = self.find(tag, place) else {
+            return 0;
+        };
+        let age = self.head(group).age(now);
+        let words = self.bytes(group);
+        let hottest = words.map(|word| {
+            let bytes = faded(word.load(Ordering::Relaxed), age).to_ne_bytes();
+            let heats = bytes.into_iter().map(|byte| byte & HEAT_MAX);
+            heats.max().unwrap_or(0)
+        });
+        hottest.max().unwrap_or(0)
     }
 
     /// The page with the byte at `offset` has this heat now, and was `warmed`.
@@ -351,6 +374,8 @@ mod tests {
         assert_eq!(heat.of(1, 4096, 1), TOUCH);
         assert_eq!(heat.of(1, 0, 9), 0);
         assert!(heat.any(1, 8192, TOUCH, 1) && !heat.any(1, 8192, TOUCH, 4));
+        assert_eq!(heat.hottest(1, GROUP_BYTES - 1, 1), 62);
+        assert_eq!(heat.hottest(1, GROUP_BYTES, 1), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod bytes;
 mod config;
+pub mod eviction;
 pub mod heat;
 mod kind;
 pub mod memory;

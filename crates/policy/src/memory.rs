@@ -8,23 +8,74 @@ const UNLIMITED_BYTES: u64 = 1 << 60;
 /// container the paths do not lead anywhere but at the top; those that do not exist hold no limit.
 pub fn limit_files(membership: &str) -> Vec<String> {
     let mut files = Vec::new();
-    for (controller, top, file) in [
-        ("memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-        ("", "/sys/fs/cgroup", "memory.max"),
-    ] {
+    each_cgroup(membership, |version, path| {
+        let (top, file) = (version.top(), version.limit_file());
+        files.push(format!("{top}{path}/{file}"));
+    });
+    files
+}
+
+/// One of the two interfaces of memory cgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// A hierarchy of memory alone.
+    V1,
+    /// The unified hierarchy.
+    V2,
+}
+
+impl Version {
+    /// Where it is usually mounted.
+    pub const fn top(self) -> &'static str {
+        match self {
+            Version::V1 => "/sys/fs/cgroup/memory",
+            Version::V2 => "/sys/fs/cgroup",
+        }
+    }
+
+    /// The file with a cgroup's hard limit.
+    pub const fn limit_file(self) -> &'static str {
+        match self {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        }
+    }
+
+    /// The file that says how much it has.
+    pub const fn usage_file(self) -> &'static str {
+        match self {
+            Version::V1 => "memory.usage_in_bytes",
+            Version::V2 => "memory.current",
+        }
+    }
+
+    /// The file with the limit above which its tasks are slowed down; version 1 has none that
+    /// slows anybody.
+    pub const fn high_file(self) -> Option<&'static str> {
+        match self {
+            Version::V1 => None,
+            Version::V2 => Some("memory.high"),
+        }
+    }
+}
+
+/// Calls `visit` for each cgroup that may hold a memory limit for a process of this membership
+/// (`/proc/self/cgroup`), with its path below [`Version::top`]: the process's own first, then all
+/// above it. Does not allocate.
+pub fn each_cgroup(membership: &str, mut visit: impl FnMut(Version, &str)) {
+    for (controller, version) in [("memory", Version::V1), ("", Version::V2)] {
         let Some(path) = path_of_controller(membership, controller) else {
             continue;
         };
         let mut path = path.trim_end_matches('/');
         loop {
-            files.push(format!("{top}{path}/{file}"));
-            match path.rfind('/') {
-                Some(parent) => path = &path[..parent],
+            visit(version, path);
+            match path.rsplit_once('/') {
+                Some((parent, _)) => path = parent,
                 None => break,
             }
         }
     }
-    files
 }
 
 /// The file beside one of [`limit_files`] that says how much of the limit is used, page cache

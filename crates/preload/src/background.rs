@@ -65,6 +65,8 @@ pub(crate) unsafe fn read(
         let result = plain();
         count_plain(books, result);
         books.note_paced(Moved::Read, u64::try_from(result).unwrap_or(0));
+        let offset = offset.max(0) as u64;
+        books.note_scan(table, offset, offset + result.max(0) as u64);
         result
     })
 }

@@ -5,6 +5,7 @@
 //! is told by its process id.
 
 use crate::descriptors::{Descriptors, Entry, Table};
+use crate::eviction::Eviction;
 use crate::filesystems::Filesystems;
 use crate::heat::HeatMap;
 use crate::inodes::Inodes;
@@ -16,7 +17,7 @@ use crate::settings::{self, Settings};
 use crate::staging::Stages;
 use crate::switches::OwnSwitches;
 use crate::thread::{self, Inside};
-use crate::{errno, keeper, report};
+use crate::{errno, eviction, keeper, report};
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
@@ -54,6 +55,7 @@ pub(crate) struct Books {
     pub(crate) scanner: Scanner,
     pub(crate) staging: Stages,
     pub(crate) switches: OwnSwitches,
+    pub(crate) eviction: Eviction,
     pub(crate) threads: Threads,
     pub(crate) pacing: Pacing,
 }
@@ -148,7 +150,7 @@ impl Books {
             windows_in_flight: config.windows_in_flight,
             memory_bytes: config.memory_bytes,
         });
-        if config.handover {
+        if config.handover || config.eviction {
             self.heat.open(config.heat_bytes, memory::limit_bytes());
         }
         self.pacing.open(config);
@@ -160,6 +162,7 @@ impl Books {
                 .store(std::ptr::from_ref(page).cast_mut(), Ordering::Release);
             self.state.store(STATE_OPEN, Ordering::Release);
             keeper::start(self, config);
+            eviction::start(self, config);
             true
         } else {
             self.state.store(STATE_FAILED, Ordering::Release);
@@ -233,10 +236,13 @@ impl Books {
             self.count(Counter::FallbackStreamLimit, 1);
             return;
         };
-        if flags & libc::O_TRUNC != 0
-            && let Some(inode) = self.inodes.get(slot)
-        {
-            inode.note_change();
+        if let Some(inode) = self.inodes.get(slot) {
+            if flags & libc::O_TRUNC != 0 {
+                inode.note_change();
+            }
+            if thread::is_background_reader() {
+                inode.note_made_in_background();
+            }
         }
         let mut table = Table {
             slot,
@@ -289,7 +295,13 @@ impl Books {
 
     /// Puts a table whose descriptor has been counted into the descriptor table.
     fn enter(&self, descriptor: i32, table: Table) {
-        match self.descriptors.put(descriptor, Entry::Table(table)) {
+        let entered = self.descriptors.put(descriptor, Entry::Table(table));
+        if entered.is_ok()
+            && let Some(inode) = self.inodes.get(table.slot)
+        {
+            inode.note_descriptor(descriptor);
+        }
+        match entered {
             Ok(None) => {}
             Ok(Some(before)) => self.settle(before),
             Err(()) => self.settle(Entry::Table(table)),
@@ -488,6 +500,11 @@ impl Books {
 
     /// A descriptor has been mapped.
     pub(crate) fn note_mapping(&self, descriptor: i32, protection: i32, flags: i32) {
+        if let Some(table) = self.table(descriptor)
+            && let Some(inode) = self.inodes.get(table.slot)
+        {
+            inode.note_read_unseen();
+        }
         // A mapping of a descriptor that can write may be made writable later, by mprotect.
         if flags & libc::MAP_TYPE != libc::MAP_PRIVATE
             && let Some(table) = self.table(descriptor)

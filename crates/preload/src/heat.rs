@@ -5,6 +5,7 @@ use crate::descriptors::Table;
 use crate::inodes::Inode;
 use crate::thread;
 use coldstream_control::Counter;
+use coldstream_io::append::Operation;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
@@ -71,12 +72,20 @@ impl HeatMap {
         })
     }
 
+    /// Whether so much has been read that what has no heat is cold: seven reads of each range of
+    /// 224 KiB that memory could hold, so that one in a thousand of those that are read evenly has
+    /// none. In a process that has just been started nothing has.
+    pub(crate) fn is_known(&self) -> bool {
+        self.epochs.reads() >= self.reads_in_epoch.load(Ordering::Relaxed) / 8
+    }
+
     /// Whether it is the first read of a place that was warmed.
     #[inline]
     fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64) -> bool {
         let Some(Present { heat, epoch }) = self.present() else {
             return false;
         };
+        inode.note_read();
         let is_hit =
             heat.touch(inode.key(), offset, length_bytes, epoch) == Touched::FirstSinceWarmed;
         if is_hit {
@@ -109,14 +118,27 @@ impl HeatMap {
 }
 
 impl Books {
+    /// The foreground makes a call on a table: what it reads is hot, as far as the call tells.
+    /// Whether the call is to be timed.
+    #[inline]
+    pub(crate) fn note_foreground_use(&self, table: Table, operation: Operation) -> bool {
+        match operation {
+            Operation::ReadAt { start, end } => {
+                self.note_foreground_read(table, start, end - start)
+            }
+            Operation::Read => {
+                if let Some(inode) = self.inodes.get(table.slot) {
+                    inode.note_read_unseen();
+                }
+                false
+            }
+            _ => false,
+        }
+    }
+
     /// The foreground reads a table; whether the read is to be timed.
     #[inline]
-    pub(crate) fn note_foreground_read(
-        &self,
-        table: Table,
-        offset: u64,
-        length_bytes: u64,
-    ) -> bool {
+    fn note_foreground_read(&self, table: Table, offset: u64, length_bytes: u64) -> bool {
         let is_timed = thread::count_foreground_read() && self.is_timed();
         if let Some(inode) = self.inodes.get(table.slot)
             && self.heat.note_read(inode, offset, length_bytes)

@@ -4,11 +4,28 @@
 use coldstream_io::lock::FutexLock;
 use coldstream_io::scan::FILES_MAX;
 use coldstream_io::sys::file::FileStamp;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use coldstream_io::sys::process;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// A slot is looked for at so many places behind the inode's hash: bounds the search; a table
 /// that finds none is simply not tracked.
 const PROBES: usize = 64;
+
+/// Background threads of which is remembered where in a table they read.
+pub(crate) const SCANS: usize = 4;
+
+/// A background thread's way through a table.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Scan {
+    /// When and where it last read: see [`crate::eviction`].
+    pub(crate) last: AtomicU64,
+    /// Where it began to read in sequence.
+    pub(crate) begun: AtomicU64,
+    /// Up to where what it has read was looked at by the thread that drops cold pages, which alone
+    /// writes here.
+    pub(crate) looked_at: AtomicU64,
+}
 
 /// One inode. What other threads read without the table's lock is atomic.
 #[repr(C)]
@@ -26,6 +43,17 @@ pub(crate) struct Inode {
     stage: AtomicU32,
     /// How background reads are served, as [`crate::filesystems`] encodes it; 0 is undecided.
     method: AtomicU32,
+    /// The last descriptor of it that was entered, plus one; others may be open, and this one not.
+    descriptor: AtomicI32,
+    /// When its first descriptor was entered, in milliseconds of [`process::coarse_milliseconds`].
+    entered: AtomicU32,
+    /// Its first descriptor was opened by a background thread.
+    made_in_background: AtomicBool,
+    /// The foreground may read it in ways that are not counted: mapped, or by position.
+    read_unseen: AtomicBool,
+    /// The foreground has read it.
+    read: AtomicBool,
+    pub(crate) scans: [Scan; SCANS],
 }
 
 fn key(device: u64, inode: u64) -> u64 {
@@ -100,6 +128,66 @@ impl Inode {
         self.stage.store(word, Ordering::Release);
     }
 
+    /// A descriptor of it that is probably open still.
+    pub(crate) fn descriptor(&self) -> Option<i32> {
+        self.descriptor
+            .load(Ordering::Relaxed)
+            .checked_sub(1)
+            .filter(|number| *number >= 0)
+    }
+
+    pub(crate) fn note_descriptor(&self, descriptor: i32) {
+        self.descriptor.store(descriptor + 1, Ordering::Relaxed);
+    }
+
+    /// It was entered with a descriptor of a background thread.
+    pub(crate) fn note_made_in_background(&self) {
+        if self.descriptors.load(Ordering::Relaxed) == 1 {
+            self.made_in_background.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_made_in_background(&self) -> bool {
+        self.made_in_background.load(Ordering::Relaxed)
+    }
+
+    /// Milliseconds since it was entered, at `now` of [`process::coarse_milliseconds`].
+    pub(crate) fn age_milliseconds(&self, now: u32) -> u32 {
+        now.wrapping_sub(self.entered.load(Ordering::Relaxed))
+    }
+
+    /// The foreground may read it without being counted, from now on.
+    #[inline]
+    pub(crate) fn note_read_unseen(&self) {
+        if !self.read_unseen.load(Ordering::Relaxed) {
+            self.read_unseen.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The foreground has read it, and was counted.
+    #[inline]
+    pub(crate) fn note_read(&self) {
+        // Mostly it is known: the line stays with all who read it.
+        if !self.read.load(Ordering::Relaxed) {
+            self.read.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the foreground has ever read it.
+    pub(crate) fn is_read(&self) -> bool {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Whether heat does not say how it is used.
+    pub(crate) fn is_read_unseen(&self) -> bool {
+        self.read_unseen.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has a descriptor at present.
+    pub(crate) fn is_open(&self) -> bool {
+        self.descriptors.load(Ordering::Relaxed) > 0
+    }
+
     pub(crate) fn method(&self) -> u32 {
         self.method.load(Ordering::Relaxed)
     }
@@ -113,6 +201,9 @@ impl Inode {
 #[repr(C)]
 pub(crate) struct Inodes {
     lock: FutexLock<()>,
+    /// A bit for each slot in use: whoever goes over all of them finds them without looking at
+    /// megabytes.
+    in_use: [AtomicU64; FILES_MAX / 64],
     slots: [Inode; FILES_MAX],
 }
 
@@ -120,6 +211,31 @@ impl Inodes {
     /// The inode in a slot.
     pub(crate) fn get(&self, slot: u32) -> Option<&Inode> {
         self.slots.get(slot as usize)
+    }
+
+    /// The first slot in use from `first` on.
+    pub(crate) fn next_in_use(&self, first: usize) -> Option<usize> {
+        let words = self.in_use.get(first / 64..)?;
+        let mut mask = u64::MAX << (first % 64);
+        for (place, word) in words.iter().enumerate() {
+            let found = word.load(Ordering::Relaxed) & mask;
+            if found != 0 {
+                return Some((first / 64 + place) * 64 + found.trailing_zeros() as usize);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+
+    fn mark(&self, slot: usize, is_in_use: bool) {
+        if let Some(word) = self.in_use.get(slot / 64) {
+            let bit = 1 << (slot % 64);
+            if is_in_use {
+                word.fetch_or(bit, Ordering::Relaxed);
+            } else {
+                word.fetch_and(!bit, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Counts a new descriptor of the stamped inode and returns its slot; `None` if there is no
@@ -151,6 +267,19 @@ impl Inodes {
                 inode.locked.store(false, Ordering::Relaxed);
                 inode.method.store(0, Ordering::Relaxed);
                 inode.stage.store(0, Ordering::Relaxed);
+                inode.descriptor.store(0, Ordering::Relaxed);
+                inode
+                    .entered
+                    .store(process::coarse_milliseconds(), Ordering::Relaxed);
+                inode.made_in_background.store(false, Ordering::Relaxed);
+                inode.read.store(false, Ordering::Relaxed);
+                inode.read_unseen.store(false, Ordering::Relaxed);
+                for scan in &inode.scans {
+                    scan.last.store(0, Ordering::Relaxed);
+                    scan.begun.store(0, Ordering::Relaxed);
+                    scan.looked_at.store(0, Ordering::Relaxed);
+                }
+                self.mark(slot, true);
                 slot
             }
         };
@@ -184,6 +313,7 @@ impl Inodes {
         }
         if inode.descriptors.load(Ordering::Relaxed) == 1 {
             last();
+            self.mark(slot as usize, false);
         }
         inode.descriptors.fetch_sub(1, Ordering::Relaxed);
     }
@@ -216,8 +346,12 @@ mod tests {
         inodes.attach_again(slot, false);
         inodes.detach(slot, false, || panic!("there is another descriptor"));
         let mut last = false;
+        assert_eq!(inodes.next_in_use(0), Some(slot as usize));
+        assert_eq!(inodes.next_in_use(slot as usize), Some(slot as usize));
+        assert_eq!(inodes.next_in_use(slot as usize + 1), None);
         inodes.detach(slot, false, || last = true);
         assert!(last);
+        assert_eq!(inodes.next_in_use(0), None);
     }
 
     #[test]

@@ -131,6 +131,9 @@ impl Keeper<'_> {
         if off.contains(Mechanism::Writes) && !self.books.give_up_all_stages() {
             outcome = Outcome::WriteFailed;
         }
+        if off.contains(Mechanism::Eviction) != before.contains(Mechanism::Eviction) {
+            self.books.eviction.switched();
+        }
         if off.contains(Mechanism::Readahead) != before.contains(Mechanism::Readahead) {
             self.books.switch_readahead();
         }

@@ -15,6 +15,7 @@ mod background;
 mod books;
 mod descriptors;
 mod errno;
+mod eviction;
 #[cfg(not(test))]
 mod exports;
 mod filesystems;

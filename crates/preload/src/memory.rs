@@ -51,11 +51,17 @@ pub(crate) fn pressure() -> Option<f32> {
 }
 
 /// As much of a file's beginning as fits.
-fn read<'t>(path: &CStr, text: &'t mut [u8]) -> Option<&'t str> {
+pub(crate) fn read<'t>(path: &CStr, text: &'t mut [u8]) -> Option<&'t str> {
     let descriptor = file::open(path, libc::O_RDONLY, 0).ok()?;
+    let text = read_again(descriptor, text);
+    let _ = file::close(descriptor);
+    text
+}
+
+/// As above, of a file that is open.
+pub(crate) fn read_again(descriptor: i32, text: &mut [u8]) -> Option<&str> {
     // SAFETY: the text is writable for its length.
     let read = unsafe { file::pread(descriptor, text.as_mut_ptr(), text.len(), 0) };
-    let _ = file::close(descriptor);
     std::str::from_utf8(text.get(..read.ok()?)?).ok()
 }
 

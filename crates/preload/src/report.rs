@@ -10,13 +10,13 @@ use std::ffi::CStr;
 use std::io::Write;
 
 /// A line or a path, built without allocating; what does not fit is cut off.
-struct Text<const BYTES: usize> {
+pub(crate) struct Text<const BYTES: usize> {
     bytes: [u8; BYTES],
     length: usize,
 }
 
 impl<const BYTES: usize> Text<BYTES> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             bytes: [0; BYTES],
             length: 0,
@@ -27,7 +27,7 @@ impl<const BYTES: usize> Text<BYTES> {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    fn as_c_str(&self) -> Option<&CStr> {
+    pub(crate) fn as_c_str(&self) -> Option<&CStr> {
         CStr::from_bytes_until_nul(&self.bytes).ok()
     }
 }

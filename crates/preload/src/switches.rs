@@ -6,11 +6,12 @@ use coldstream_policy::Config;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What can be switched in a process of this configuration: where no heat is kept from the start
-/// nothing can be handed over, where readahead was left to the kernel it stays so, and where
-/// nothing was to be paced nothing is.
+/// nothing can be handed over, where readahead was left to the kernel it stays so, where nothing
+/// was to be paced nothing is, and without a thread that drops cold pages there is nothing to
+/// switch.
 pub(crate) fn mechanisms(config: &Config) -> Mechanisms {
-    use Mechanism::{Handover, Pacing, Priority, Readahead, Reads, Writes};
-    let mut mechanisms = Mechanisms::of(&[Reads, Writes, Handover, Priority, Readahead, Pacing]);
+    use Mechanism::{Eviction, Handover, Pacing, Readahead};
+    let mut mechanisms = Mechanisms::of(&Mechanism::ALL);
     if !config.handover {
         mechanisms = mechanisms.without(Mechanisms::of(&[Handover]));
     }
@@ -19,6 +20,9 @@ pub(crate) fn mechanisms(config: &Config) -> Mechanisms {
     }
     if !config.pacing {
         mechanisms = mechanisms.without(Mechanisms::of(&[Pacing]));
+    }
+    if !config.eviction {
+        mechanisms = mechanisms.without(Mechanisms::of(&[Eviction]));
     }
     mechanisms
 }

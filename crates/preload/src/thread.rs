@@ -249,6 +249,11 @@ pub(crate) fn note_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> 
     })
 }
 
+/// A number that the calling thread has alone among those that live, and never changes.
+pub(crate) fn own_number() -> usize {
+    STATE.with(|state| std::ptr::from_ref(state) as usize)
+}
+
 /// The calling thread opened a table for writing: with some engines that makes it background.
 pub(crate) fn note_table_opened_for_writing(kind: FileKind, descriptor: i32) {
     STATE.with(|state| state.read_for_writing.set(0));

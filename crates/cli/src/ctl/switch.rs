@@ -29,8 +29,7 @@ pub struct SwitchArguments {
     /// A process id [default: every process of this user under Coldstream]
     #[arg(value_parser = super::process_id())]
     pid: Option<u32>,
-    /// These mechanisms alone: reads, writes, handover, priority, readahead,
-    /// pacing
+    /// These mechanisms alone: reads, writes, handover, priority, readahead, pacing, eviction
     #[arg(long, value_name = "MECHANISM", value_delimiter = ',', value_parser = mechanism)]
     only: Vec<Mechanism>,
     /// Print JSON

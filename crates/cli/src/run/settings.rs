@@ -51,6 +51,14 @@ pub struct SettingsArguments {
     /// What background I/O may always do, all threads together, 1 to 65536 [default: 16]
     #[arg(long, value_name = "MIB_PER_SECOND")]
     pacing_floor: Option<String>,
+    /// Drop cold pages of tables before memory runs out, for background I/O that goes through the
+    /// page cache (--reads buffered, --writes buffered); needs Linux 6.5 [default: off]
+    #[arg(long, value_parser = ["on", "off"])]
+    eviction: Option<String>,
+    /// The room that is then kept free below the limit of the cgroup and the kernel's watermarks:
+    /// 1% to 25% (4MiB to 256MiB), or a size from 1MiB to 64GiB [default: 3%]
+    #[arg(long, value_name = "PERCENT|SIZE")]
+    eviction_margin: Option<String>,
     /// What is hot in a compaction's inputs is made warm in its outputs [default: on]
     #[arg(long, value_parser = ["on", "off"])]
     handover: Option<String>,
@@ -88,7 +96,7 @@ pub struct SettingsArguments {
 }
 
 /// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 21] = [
+const OPTIONS: [(&str, &str); 23] = [
     ("--profile", "COLDSTREAM_PROFILE"),
     ("--reads", "COLDSTREAM_READS"),
     ("--window", "COLDSTREAM_WINDOW_BYTES"),
@@ -101,6 +109,8 @@ const OPTIONS: [(&str, &str); 21] = [
     ("--readahead", "COLDSTREAM_READAHEAD"),
     ("--pacing", "COLDSTREAM_PACING"),
     ("--pacing-floor", "COLDSTREAM_PACING_FLOOR"),
+    ("--eviction", "COLDSTREAM_EVICTION"),
+    ("--eviction-margin", "COLDSTREAM_EVICTION_MARGIN"),
     ("--handover", "COLDSTREAM_HANDOVER"),
     ("--handover-size", "COLDSTREAM_HANDOVER_BYTES"),
     ("--handover-in-flight", "COLDSTREAM_HANDOVER_IN_FLIGHT"),
@@ -132,6 +142,8 @@ impl SettingsArguments {
             self.readahead.clone(),
             self.pacing.clone(),
             self.pacing_floor.clone(),
+            self.eviction.clone(),
+            self.eviction_margin.clone(),
             self.handover.clone(),
             self.handover_size.clone(),
             self.handover_in_flight.clone(),

@@ -92,6 +92,8 @@ use; 4.1, 5.0 and 6.0 will do. Ways:
   coldstream:READS+WRITES  these treatments: auto, direct, dontcache, window or buffered
   coldstream:…+handover=off, coldstream:…+priority=off, coldstream:…+pacing=off
                            without these mechanisms: coldstream:handover=off+priority=off
+  coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
+                           coldstream:buffered+buffered+eviction=on
   preload:PATH             any other preload library
 
 A run: the node starts in its cgroup with nothing of its tables in the page cache; every hot key is

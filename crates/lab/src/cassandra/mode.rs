@@ -37,8 +37,8 @@ impl FromStr for Mode {
             format!(
                 "\"{text}\": use VERSION/WAY, where WAY is stock, no-readahead, direct-reads, \
                  direct-writes or direct-reads-writes (6.0), coldstream, coldstream:READS, \
-                 coldstream:READS+WRITES (and +handover=off, +priority=off, +pacing=off) or \
-                 preload:PATH"
+                 coldstream:READS+WRITES (and +handover=off, +priority=off, +pacing=off, \
+                 +eviction=on) or preload:PATH"
             )
         };
         let (version, way) = text.split_once('/').ok_or_else(unknown)?;

@@ -95,6 +95,8 @@ Modes:
                            the page cache
   coldstream:…+handover=off, coldstream:…+priority=off, coldstream:…+pacing=off
                            without these mechanisms: coldstream:handover=off+priority=off
+  coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
+                           coldstream:buffered+buffered+eviction=on
   preload:PATH             any other preload library
 READS and WRITES are auto, direct, dontcache, window or buffered. Other settings of Coldstream
 (COLDSTREAM_VISIBLE, COLDSTREAM_WINDOW_BYTES, …) are inherited from the environment.")]

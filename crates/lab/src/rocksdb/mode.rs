@@ -24,8 +24,8 @@ impl FromStr for Mode {
             format!(
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
                  coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
-                 dontcache, window or buffered; and +handover=off, +priority=off, +pacing=off) or \
-                 preload:PATH"
+                 dontcache, window or buffered; and +handover=off, +priority=off, +pacing=off, \
+                 +eviction=on) or preload:PATH"
             )
         };
         if text == "buffered" {

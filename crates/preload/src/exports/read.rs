@@ -36,20 +36,24 @@ fn reader(descriptor: c_int, operation: Operation) -> Reader {
         // What is being written is the kernel's to read, once it has everything.
         Some(Entry::Table(table)) if books.is_staged(table) => {
             let _ = books.before(table, descriptor, operation, Counter::DemotedPosition);
+            if !thread::is_background_reader() {
+                books.note_foreground_use(table, operation);
+            }
             Reader::Other
         }
         Some(Entry::Table(table)) if thread::is_background_reader() => {
             Reader::Background(books, table)
         }
         Some(Entry::Table(table)) => {
+            let is_timed = books.note_foreground_use(table, operation);
             if let Operation::ReadAt { start, end } = operation {
-                let is_timed = books.note_foreground_read(table, start, end - start);
                 books.note_plain_read(table, descriptor, start, end - start);
-                if is_timed {
-                    return Reader::Timed(books);
-                }
             }
-            Reader::Other
+            if is_timed {
+                Reader::Timed(books)
+            } else {
+                Reader::Other
+            }
         }
         Some(Entry::Private(_)) => Reader::Nobody,
     }

@@ -83,9 +83,15 @@ struct Handover<'b> {
 }
 
 impl Books {
+    /// Whether anything is ever handed over in this process: heat may be kept for eviction alone.
+    pub(crate) fn hands_over(&self) -> bool {
+        settings::get().is_some_and(|settings| settings.config.handover)
+            && self.heat.present().is_some()
+    }
+
     /// A background thread reads a table that is served.
     pub(crate) fn note_input(&self, descriptor: i32, stamp: &FileStamp, offset: u64) {
-        if self.heat.present().is_some() {
+        if self.hands_over() {
             let thread = process::thread_id();
             self.lineage.note_read(thread, descriptor, stamp, offset);
         }
@@ -93,7 +99,7 @@ impl Books {
 
     /// A background thread has opened a new table for writing.
     pub(crate) fn note_new_table(&self, kind: FileKind, stamp: &FileStamp) {
-        if kind == FileKind::CassandraData && self.heat.present().is_some() {
+        if kind == FileKind::CassandraData && self.hands_over() {
             self.lineage.note_output(process::thread_id(), stamp);
         }
     }
@@ -124,7 +130,7 @@ impl Books {
         let (Some(present), Some(settings)) = (self.heat.present(), settings::get()) else {
             return;
         };
-        let is_on = self.switches.is_on(Mechanism::Handover);
+        let is_on = self.hands_over() && self.switches.is_on(Mechanism::Handover);
         if !is_on || background::is_broken() || !self.are_ours() {
             return;
         }

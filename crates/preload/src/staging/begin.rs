@@ -112,8 +112,7 @@ impl Books {
             lost: 0,
             readable: Default::default(),
             next_readable: 0,
-            chunks: (table.kind == FileKind::CassandraData && self.heat.present().is_some())
-                .then(Box::default),
+            chunks: (table.kind == FileKind::CassandraData && self.hands_over()).then(Box::default),
         };
         self.staging.count.fetch_add(1, Ordering::AcqRel);
         inode.set_stage(Some(number));

@@ -1,0 +1,304 @@
+//! How much memory there is left: of the cgroups around the process, of each node, and how short of
+//! it everybody is. Read into memory of the stack: the thread that does so has no allocator.
+
+use crate::memory::{read, read_again};
+use crate::report::Text;
+use coldstream_io::sys::file;
+use coldstream_policy::eviction::{Margin, Nodes, Room, parse_clean_file_bytes, tightest};
+use coldstream_policy::memory::{Version, each_cgroup, parse_limit};
+use std::io::Write;
+
+/// Cgroups that are looked at: those of the process and above it.
+const CGROUPS_MAX: usize = 16;
+/// So often it is looked whether the process is in another cgroup, or a limit another one.
+const REFRESH_MILLISECONDS: u32 = 5000;
+/// So often nodes and pressure are looked at; the kernel needs a tenth of a millisecond for the text of nodes,
+/// and more on machines with many processors.
+const SLOW_MILLISECONDS: u32 = 1000;
+/// So often, while something is being dropped, and `memory.stat` at any time.
+const SOON_MILLISECONDS: u32 = 200;
+
+/// The files of a cgroup that has a limit. Descriptors of the thread's own.
+#[derive(Clone, Copy)]
+struct Cgroup {
+    limit: i32,
+    high: Option<i32>,
+    usage: i32,
+    statistics: Option<i32>,
+    /// The lower of both limits, in bytes; `None` if there is none at present.
+    limit_bytes: Option<u64>,
+}
+
+/// Something that is looked at now and then.
+#[derive(Clone, Copy)]
+struct Seen<T> {
+    clock: u32,
+    value: Option<T>,
+}
+
+impl<T: Copy> Seen<T> {
+    const NEVER: Self = Self {
+        clock: 0,
+        value: None,
+    };
+
+    fn get(
+        &mut self,
+        clock: u32,
+        milliseconds: u32,
+        look: impl FnOnce() -> Option<T>,
+    ) -> Option<T> {
+        // Zero is before the first look.
+        if self.clock == 0 || clock.wrapping_sub(self.clock) >= milliseconds {
+            *self = Self {
+                clock: clock.max(1),
+                value: look(),
+            };
+        }
+        self.value
+    }
+}
+
+/// Where the figures come from.
+pub(super) struct Sources {
+    cgroups: [Option<Cgroup>; CGROUPS_MAX],
+    /// Of the membership by which they were found.
+    membership: u64,
+    refreshed: Seen<()>,
+    node: Seen<Room>,
+    pressure: Seen<f32>,
+    file_bytes: Seen<u64>,
+    /// The cgroup that `file_bytes` is of.
+    file_bytes_of: usize,
+}
+
+impl Sources {
+    pub(super) fn new() -> Self {
+        Self {
+            cgroups: [None; CGROUPS_MAX],
+            membership: 0,
+            refreshed: Seen::NEVER,
+            node: Seen::NEVER,
+            pressure: Seen::NEVER,
+            file_bytes: Seen::NEVER,
+            file_bytes_of: 0,
+        }
+    }
+
+    /// The tightest room of all; `None` if nothing is known.
+    pub(super) fn room(&mut self, clock: u32, margin: Margin, is_dropping: bool) -> Option<Room> {
+        if self.is_to_be_refreshed(clock) {
+            self.refresh();
+        }
+        let often = if is_dropping {
+            SOON_MILLISECONDS
+        } else {
+            SLOW_MILLISECONDS
+        };
+        let node = self.node.get(clock, often, || read_nodes(margin));
+        let mut best = node;
+        for place in 0..CGROUPS_MAX {
+            if let Some(Some(cgroup)) = self.cgroups.get(place).copied()
+                && let Some(room) = cgroup.room()
+                && tightest(best.into_iter().chain([room]), margin) == Some(room)
+            {
+                best = Some(Room {
+                    file_bytes: self.file_bytes(clock, place, &cgroup, &room),
+                    ..room
+                });
+            }
+        }
+        best
+    }
+
+    /// Of all tasks, in percent: see [`crate::memory::pressure`]; 0 if it is not known.
+    pub(super) fn pressure(&mut self, clock: u32) -> f32 {
+        let pressure = self
+            .pressure
+            .get(clock, SLOW_MILLISECONDS, crate::memory::pressure);
+        pressure.unwrap_or(0.0)
+    }
+
+    /// Only near the limit: `memory.stat` costs the kernel more than all the rest.
+    fn file_bytes(
+        &mut self,
+        clock: u32,
+        place: usize,
+        cgroup: &Cgroup,
+        room: &Room,
+    ) -> Option<u64> {
+        if room.free_bytes > room.limit_bytes / 8 {
+            return None;
+        }
+        if self.file_bytes_of != place {
+            self.file_bytes = Seen::NEVER;
+            self.file_bytes_of = place;
+        }
+        self.file_bytes.get(clock, SOON_MILLISECONDS, || {
+            let mut text = [0; 8192];
+            parse_clean_file_bytes(read_again(cgroup.statistics?, &mut text)?)
+        })
+    }
+
+    fn is_to_be_refreshed(&mut self, clock: u32) -> bool {
+        let mut is_due = false;
+        self.refreshed.get(clock, REFRESH_MILLISECONDS, || {
+            is_due = true;
+            None
+        });
+        is_due
+    }
+
+    /// Finds the cgroups, if the process has been moved, and their present limits.
+    fn refresh(&mut self) {
+        let mut text = [0; 4096];
+        let membership = read(c"/proc/self/cgroup", &mut text).unwrap_or_default();
+        let found = hash(membership);
+        if found != self.membership {
+            self.membership = found;
+            self.file_bytes = Seen::NEVER;
+            for cgroup in self.cgroups.iter_mut().filter_map(Option::take) {
+                cgroup.close();
+            }
+            let mut places = self.cgroups.iter_mut();
+            each_cgroup(membership, |version, path| {
+                if let Some(cgroup) = Cgroup::open(version, path)
+                    && let Some(place) = places.next()
+                {
+                    *place = Some(cgroup);
+                }
+            });
+        }
+        for cgroup in self.cgroups.iter_mut().flatten() {
+            cgroup.limit_bytes = cgroup.read_limit();
+        }
+    }
+}
+
+impl Cgroup {
+    /// `None` if there are no such files: at the top of version 2, or where another is mounted.
+    fn open(version: Version, path: &str) -> Option<Self> {
+        let open = |name: &str| {
+            let mut text = Text::<1024>::new();
+            write!(text, "{}{path}/{name}\0", version.top()).ok()?;
+            file::open(text.as_c_str()?, libc::O_RDONLY, 0).ok()
+        };
+        let limit = open(version.limit_file())?;
+        let Some(usage) = open(version.usage_file()) else {
+            let _ = file::close(limit);
+            return None;
+        };
+        Some(Self {
+            limit,
+            high: version.high_file().and_then(open),
+            usage,
+            statistics: open("memory.stat"),
+            limit_bytes: None,
+        })
+    }
+
+    fn close(self) {
+        let all = [
+            Some(self.limit),
+            Some(self.usage),
+            self.high,
+            self.statistics,
+        ];
+        for descriptor in all.into_iter().flatten() {
+            let _ = file::close(descriptor);
+        }
+    }
+
+    fn read_limit(&self) -> Option<u64> {
+        let limits = [Some(self.limit), self.high].into_iter().flatten();
+        limits.filter_map(read_number).min()
+    }
+
+    fn room(&self) -> Option<Room> {
+        let limit_bytes = self.limit_bytes?;
+        Some(Room {
+            limit_bytes,
+            free_bytes: limit_bytes.saturating_sub(read_number(self.usage)?),
+            file_bytes: None,
+        })
+    }
+}
+
+/// A number of bytes that a file of a cgroup holds; `None` for "no limit".
+fn read_number(descriptor: i32) -> Option<u64> {
+    let mut text = [0; 64];
+    parse_limit(read_again(descriptor, &mut text)?)
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    })
+}
+
+/// The text may be of any length: hundreds of kilobytes on large machines.
+fn read_nodes(margin: Margin) -> Option<Room> {
+    let descriptor = file::open(c"/proc/zoneinfo", libc::O_RDONLY, 0).ok()?;
+    let mut nodes = Nodes::default();
+    let mut text = [0_u8; 4096];
+    let (mut kept, mut offset) = (0, 0);
+    while let Some(rest) = text.get_mut(kept..).filter(|rest| !rest.is_empty()) {
+        // SAFETY: the rest is writable for its length.
+        let read = unsafe { file::pread(descriptor, rest.as_mut_ptr(), rest.len(), offset) };
+        let count = read.unwrap_or(0);
+        if count == 0 {
+            break;
+        }
+        offset += count as u64;
+        let filled = kept + count;
+        let mut done = 0;
+        while let Some(line) = text.get(done..filled)
+            && let Some(length) = line.iter().position(|byte| *byte == b'\n')
+        {
+            let line = line.get(..length).unwrap_or_default();
+            nodes.line(std::str::from_utf8(line).unwrap_or_default(), margin);
+            done += length + 1;
+        }
+        if done > filled || filled > text.len() {
+            break;
+        }
+        text.copy_within(done..filled, 0);
+        kept = filled - done;
+    }
+    let _ = file::close(descriptor);
+    nodes.tightest(margin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_some_room() {
+        let mut sources = Sources::new();
+        let room = sources.room(1, Margin::Bytes(0), false).unwrap();
+        assert!(room.limit_bytes > 1 << 20 && room.free_bytes <= room.limit_bytes);
+        assert!((0.0..=100.0).contains(&sources.pressure(1)));
+        let node = read_nodes(Margin::Bytes(0));
+        let text = std::fs::read_to_string("/proc/zoneinfo").unwrap();
+        let mut nodes = Nodes::default();
+        text.lines()
+            .for_each(|line| nodes.line(line, Margin::Bytes(0)));
+        let whole = nodes.tightest(Margin::Bytes(0));
+        assert_eq!(
+            node.map(|room| room.limit_bytes),
+            whole.map(|room| room.limit_bytes),
+            "read in pieces"
+        );
+    }
+
+    #[test]
+    fn what_was_seen_is_looked_at_again_when_its_time_has_come() {
+        let mut seen = Seen::NEVER;
+        assert_eq!(seen.get(0, 100, || Some(1)), Some(1));
+        assert_eq!(seen.get(99, 100, || Some(2)), Some(1));
+        assert_eq!(seen.get(101, 100, || Some(3)), Some(3));
+        assert_eq!(seen.get(5, u32::MAX, || Some(4)), Some(3), "wraps");
+    }
+}

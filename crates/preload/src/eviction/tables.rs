@@ -1,0 +1,361 @@
+//! Drops cold ranges of tables that this process has open.
+//!
+//! Never dropped: what heat does not know how it is used (mapped, or read by position), what anybody
+//! in this process could be writing, ranges with pages that are dirty or being written (advising
+//! would start their writeback), what a background thread is about to read, and young tables that it does
+//! not read. Dropped are exactly the pages of a range: of a large folio that reaches beyond it, the
+//! kernel drops nothing.
+
+use super::{LATELY_READ, Moment, processor_ns};
+use crate::books::Books;
+use crate::descriptors::Entry;
+use crate::heat::Present;
+use crate::inodes::{Inode, Scan};
+use coldstream_control::{Counter, Mechanism, PageView};
+use coldstream_io::Errno;
+use coldstream_io::probe::reopen;
+use coldstream_io::scan::FILES_MAX;
+use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::sys::process;
+use coldstream_policy::eviction::{Hand, Level, RUN_BYTES, cold_runs};
+use coldstream_policy::heat::GROUP_BYTES;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// A step ends after so much processor time: four megabytes that are dropped take about half of it.
+const STEP_NS: u64 = 2_000_000;
+/// So long the newest data may stay, whoever reads it.
+const GRACE_MILLISECONDS: u32 = 10_000;
+/// A background thread that has read within this time will read on,
+const SCAN_MILLISECONDS: u32 = 3000;
+/// and what the kernel reads ahead of it, up to so many bytes, is not to be taken away.
+const SCAN_AHEAD_BYTES: u64 = 8 << 20;
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dropped {
+    /// What was wanted is gone, or the step has taken its time.
+    Enough,
+    /// Nothing is left that may go.
+    All,
+    /// This kernel does not say what is dirty.
+    Never,
+}
+
+/// A table, opened by a descriptor of the thread's own.
+struct Opened {
+    slot: usize,
+    descriptor: i32,
+    stamp: FileStamp,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let _ = file::close(self.descriptor);
+    }
+}
+
+pub(super) struct Dropper<'a> {
+    books: &'a Books,
+    page: &'a PageView<'static>,
+    hand: Hand,
+    is_refused: bool,
+}
+
+/// One step.
+struct Step<'s> {
+    present: &'s Present,
+    clock: u32,
+    wanted_bytes: u64,
+    dropped_bytes: u64,
+    begun_ns: u64,
+    opened: Option<Opened>,
+}
+
+impl Step<'_> {
+    fn is_over(&self) -> bool {
+        self.dropped_bytes >= self.wanted_bytes || processor_ns() - self.begun_ns >= STEP_NS
+    }
+}
+
+impl<'a> Dropper<'a> {
+    pub(super) fn new(books: &'a Books, page: &'a PageView<'static>) -> Self {
+        Self {
+            books,
+            page,
+            hand: Hand::new(FILES_MAX),
+            is_refused: false,
+        }
+    }
+
+    /// Room has become short: what is coldest of all is looked for first.
+    pub(super) fn begin(&mut self) {
+        self.hand.begin();
+    }
+
+    /// Drops so many bytes, if it can. How that ended, and what was dropped.
+    pub(super) fn drop(
+        &mut self,
+        present: &Present,
+        clock: u32,
+        wanted_bytes: u64,
+    ) -> (Dropped, u64) {
+        let mut step = Step {
+            present,
+            clock,
+            wanted_bytes,
+            dropped_bytes: 0,
+            begun_ns: processor_ns(),
+            opened: None,
+        };
+        self.drop_behind_scans(&mut step);
+        let mut result = Dropped::Enough;
+        while !step.is_over() && self.is_on() && !self.is_refused {
+            if !self.drop_at_hand(&mut step) {
+                result = Dropped::All;
+                break;
+            }
+        }
+        if self.is_refused {
+            result = Dropped::Never;
+        }
+        (result, step.dropped_bytes)
+    }
+
+    fn is_on(&self) -> bool {
+        self.books.switches.is_on(Mechanism::Eviction)
+    }
+
+    /// What background threads have read and are done with.
+    fn drop_behind_scans(&mut self, step: &mut Step<'_>) {
+        for place in 0..LATELY_READ {
+            let lately = self.books.eviction.lately_read.get(place);
+            let word = lately.map_or(0, |word| word.load(Ordering::Relaxed));
+            let Some(slot) = (word as usize).checked_sub(1) else {
+                continue;
+            };
+            let Some(inode) = self.books.inodes.get(slot as u32) else {
+                continue;
+            };
+            for scan in &inode.scans {
+                while let Some(span) = passed(scan) {
+                    if step.is_over() || self.is_refused || !self.is_on() {
+                        return;
+                    }
+                    scan.looked_at.store(span.end, Ordering::Relaxed);
+                    if !self.drop_span(step, slot, inode, span, Level::Cold) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on where the hand stopped. Whether anything is left to look at.
+    fn drop_at_hand(&mut self, step: &mut Step<'_>) -> bool {
+        let place = self.hand.place();
+        let inode = self.books.inodes.get(place.slot as u32);
+        let size_bytes = inode
+            .filter(|inode| is_only_read(inode))
+            .filter(|inode| place.level != Level::Untouched || !inode.is_read())
+            .and_then(|inode| self.open(step, place.slot, inode))
+            .filter(|stamp| self.is_old(place.slot, stamp, step))
+            .map_or(0, |stamp| stamp.size_bytes);
+        let (Some(inode), true) = (inode, place.offset < size_bytes) else {
+            return self
+                .hand
+                .next_table(|from| self.books.inodes.next_in_use(from));
+        };
+        let span = place.offset..size_bytes.min(place.offset + RUN_BYTES);
+        self.hand.advance(RUN_BYTES);
+        let before = step.dropped_bytes;
+        self.drop_span(step, place.slot, inode, span, place.level);
+        if step.dropped_bytes > before {
+            self.hand.note_found();
+        }
+        true
+    }
+
+    /// Drops what is cold in a span of a table. Whether the table can be had.
+    fn drop_span(
+        &mut self,
+        step: &mut Step<'_>,
+        slot: usize,
+        inode: &Inode,
+        span: Range<u64>,
+        level: Level,
+    ) -> bool {
+        if !is_only_read(inode) || self.open(step, slot, inode).is_none() {
+            return false;
+        }
+        let Some(opened) = step.opened.take() else {
+            return false;
+        };
+        let Present { heat, epoch } = *step.present;
+        let clock = step.clock;
+        cold_runs(
+            &heat,
+            inode.key(),
+            span,
+            level.heat_max(),
+            epoch,
+            |range| is_about_to_be_read(inode, range, clock),
+            |run| step.dropped_bytes += self.drop_run(&opened, inode, run),
+        );
+        step.opened = Some(opened);
+        true
+    }
+
+    /// Drops a run of cold ranges: as a whole if all of it is clean, else range by range.
+    fn drop_run(&mut self, opened: &Opened, inode: &Inode, run: Range<u64>) -> u64 {
+        // Whoever switches eviction off waits for the run.
+        let _dropping = self.books.eviction.dropping.lock();
+        if !self.is_on() || !inode.is(&opened.stamp) || !is_only_read(inode) {
+            return 0;
+        }
+        let mut dropped_bytes = 0;
+        if let Some(bytes) = self.drop_if_clean(opened, inode, &run) {
+            return bytes;
+        }
+        let mut start = run.start;
+        while start < run.end {
+            let end = ((start / GROUP_BYTES + 1) * GROUP_BYTES).min(run.end);
+            match self.drop_if_clean(opened, inode, &(start..end)) {
+                Some(bytes) => dropped_bytes += bytes,
+                None => self.page.add(Counter::EvictionRangesDirty, 1),
+            }
+            start = end;
+        }
+        dropped_bytes
+    }
+
+    /// Bytes that were dropped; `None` if any page is not on the device yet.
+    fn drop_if_clean(&mut self, opened: &Opened, inode: &Inode, range: &Range<u64>) -> Option<u64> {
+        let length_bytes = range.end - range.start;
+        if length_bytes == 0 || self.is_refused {
+            // A length of zero would mean all of the file.
+            return Some(0);
+        }
+        self.page.add(Counter::EvictionRanges, 1);
+        let ask = || file::cache_statistics(opened.descriptor, range.start, length_bytes);
+        let before = match ask() {
+            Ok(statistics) => statistics,
+            Err(Errno(libc::ENOSYS)) => {
+                self.is_refused = true;
+                return Some(0);
+            }
+            // Somebody else's file, or a filesystem without pages: not asked about again.
+            Err(_) => {
+                inode.note_read_unseen();
+                self.page.add(Counter::EvictionRefused, 1);
+                return Some(0);
+            }
+        };
+        if before.cached_pages == 0 {
+            return Some(0);
+        }
+        if before.dirty_pages + before.writeback_pages > 0 {
+            return None;
+        }
+        let advice = libc::POSIX_FADV_DONTNEED;
+        let _ = file::advise(opened.descriptor, range.start, length_bytes, advice);
+        let after = ask().map_or(before.cached_pages, |after| after.cached_pages);
+        Some(before.cached_pages.saturating_sub(after) * 4096)
+    }
+
+    /// Whether a table that no background thread reads is old enough.
+    fn is_old(&self, slot: usize, stamp: &FileStamp, step: &Step<'_>) -> bool {
+        let Some(inode) = self.books.inodes.get(slot as u32) else {
+            return false;
+        };
+        // What a compaction has written is as old as its inputs.
+        if inode.is_made_in_background() {
+            return true;
+        }
+        let now_ns = process::clock_ns(libc::CLOCK_REALTIME);
+        let grace_ns = i128::from(GRACE_MILLISECONDS) * 1_000_000;
+        inode.age_milliseconds(step.clock) >= GRACE_MILLISECONDS
+            && !(0..grace_ns).contains(&(now_ns - stamp.changed_ns))
+    }
+
+    /// Opens a table, unless it is open; what was opened.
+    fn open(&self, step: &mut Step<'_>, slot: usize, inode: &Inode) -> Option<FileStamp> {
+        match &step.opened {
+            Some(opened) if opened.slot == slot && inode.is(&opened.stamp) => {
+                return Some(opened.stamp);
+            }
+            _ => step.opened = None,
+        }
+        let is_of_slot = |entry: Option<Entry>| match entry {
+            Some(Entry::Table(table)) => table.slot as usize == slot,
+            _ => false,
+        };
+        let known = inode
+            .descriptor()
+            .filter(|known| is_of_slot(self.books.entry(*known)));
+        let number = known.or_else(|| {
+            let mut found = None;
+            self.books.each_descriptor(|descriptor, entry| {
+                if is_of_slot(Some(entry)) {
+                    found = Some(descriptor);
+                }
+            });
+            found
+        })?;
+        let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let descriptor = reopen(number, flags).ok()?;
+        let Ok(stamp) = file::stamp(descriptor) else {
+            let _ = file::close(descriptor);
+            return None;
+        };
+        let opened = Opened {
+            slot,
+            descriptor,
+            stamp,
+        };
+        // Closed again if the number has become another file's unseen.
+        if !inode.is(&stamp) || !stamp.is_regular() {
+            return None;
+        }
+        step.opened = Some(opened);
+        Some(stamp)
+    }
+}
+
+/// Whether a table is open, nobody in this process could be writing it, and heat says how it is used.
+fn is_only_read(inode: &Inode) -> bool {
+    inode.is_open() && !inode.may_be_written() && inode.stage().is_none() && !inode.is_read_unseen()
+}
+
+/// What a scan has passed since it was last looked at, in whole ranges; `None` if there is none.
+fn passed(scan: &Scan) -> Option<Range<u64>> {
+    let last = scan.last.load(Ordering::Relaxed);
+    if last == 0 {
+        return None;
+    }
+    // The range before the one that it is in may lie on the way of its next read too.
+    let end = (Moment(last).offset() / GROUP_BYTES).saturating_sub(1) * GROUP_BYTES;
+    let begun = scan
+        .begun
+        .load(Ordering::Relaxed)
+        .next_multiple_of(GROUP_BYTES);
+    let looked_at = scan.looked_at.load(Ordering::Relaxed);
+    let start = if looked_at > end {
+        begun
+    } else {
+        looked_at.max(begun)
+    };
+    (start < end).then(|| start..end.min(start + RUN_BYTES))
+}
+
+/// Whether a background thread is about to read a range, or has just begun to.
+fn is_about_to_be_read(inode: &Inode, range: &Range<u64>, clock: u32) -> bool {
+    inode.scans.iter().any(|scan| {
+        let last = scan.last.load(Ordering::Relaxed);
+        let moment = Moment(last);
+        last != 0
+            && moment.age_milliseconds(clock) <= SCAN_MILLISECONDS
+            && range.end > moment.offset().saturating_sub(GROUP_BYTES)
+            && range.start < moment.offset() + SCAN_AHEAD_BYTES
+    })
+}

@@ -1,0 +1,492 @@
+//! Cold pages go before the cgroup's limit is reached, and nothing else: real processes in a memory
+//! cgroup of their own.
+
+#[path = "control/asker.rs"]
+#[allow(dead_code, reason = "the suite that it belongs to uses the rest")]
+mod asker;
+mod subject;
+mod support;
+
+use asker::{Asker, descriptors, tasks};
+use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_io::sys::file::cache_statistics;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use support::library::Preload;
+use support::process::Running;
+use support::random::Random;
+use support::{files, places, skip};
+use tempfile::TempDir;
+
+const LIMIT_BYTES: u64 = 96 << 20;
+const HOT_BYTES: u64 = 24 << 20;
+/// Of a flush, and of another process's file.
+const SMALL_BYTES: u64 = 8 << 20;
+const COLD_BYTES: u64 = 192 << 20;
+/// With all else more than the margin leaves, and less than the limit.
+const DIRTY_BYTES: u64 = 52 << 20;
+const PAGE_BYTES: u64 = 4096;
+
+const HOT: &str = "000001.sst";
+const FLUSHED: &str = "000002.sst";
+const OF_ANOTHER: &str = "000003.sst";
+const DIRTY: &str = "000004.sst";
+/// Dirty too, and nothing that the library knows.
+const DIRTY_BESIDE: &str = "beside";
+const COLD: &str = "000005.sst";
+
+/// A memory cgroup with a limit; removed when dropped.
+struct Cgroup {
+    path: PathBuf,
+    limit: u64,
+}
+
+impl Cgroup {
+    /// `None`, and a word on standard error, where none can be made.
+    fn new(limit: u64) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("coldstream-eviction-{}-{number}", std::process::id());
+        for (top, file) in [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max"),
+        ] {
+            let path = Path::new(top).join(&name);
+            if fs::create_dir(&path).is_err() {
+                continue;
+            }
+            let cgroup = Self { path, limit };
+            if fs::write(cgroup.path.join(file), limit.to_string()).is_ok() {
+                return Some(cgroup);
+            }
+        }
+        skip("no memory cgroup can be made here");
+        None
+    }
+
+    fn take(&self, process: u32) {
+        fs::write(self.path.join("cgroup.procs"), process.to_string()).unwrap();
+    }
+
+    /// How often its limit was in somebody's way.
+    fn failures(&self) -> u64 {
+        if let Ok(text) = fs::read_to_string(self.path.join("memory.failcnt")) {
+            return text.trim().parse().unwrap();
+        }
+        let events = fs::read_to_string(self.path.join("memory.events")).unwrap();
+        let line = events.lines().find_map(|line| line.strip_prefix("max "));
+        line.unwrap().trim().parse().unwrap()
+    }
+
+    fn usage(&self) -> u64 {
+        ["memory.usage_in_bytes", "memory.current"]
+            .iter()
+            .find_map(|name| fs::read_to_string(self.path.join(name)).ok())
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        // Who was killed leaves it a moment later.
+        while fs::remove_dir(&self.path).is_err() && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Not a test: what this executable does when another test has started it as a subject.
+#[test]
+#[ignore = "started by the other tests, in a process of its own"]
+fn subject_entry() {
+    match subject::role().as_deref() {
+        Some("serves") => serve(),
+        Some(role) => panic!("no subject is called {role}"),
+        None => {}
+    }
+}
+
+fn wait_for(name: &str) {
+    while !Path::new(name).exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn name_thread(name: &std::ffi::CStr) {
+    // SAFETY: a NUL-terminated text.
+    unsafe { subject::calls::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// The subject: reads its hot table all the time, and does what it is told to by files.
+fn serve() {
+    wait_for("begin");
+    let is_over = AtomicBool::new(false);
+    // As RocksDB opens what a compaction has written: such a table has no time of grace, and only
+    // its heat protects it.
+    let hot = std::thread::spawn(|| {
+        name_thread(c"rocksdb:low1");
+        File::open(HOT).unwrap()
+    });
+    let _hot = hot.join().unwrap();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| read_hot(&is_over));
+        wait_for("hot");
+        scope.spawn(|| {
+            name_thread(c"rocksdb:high0");
+            let file = write_table(FLUSHED, SMALL_BYTES);
+            file.sync_all().unwrap();
+            drop(file);
+            let file = File::open(FLUSHED).unwrap();
+            File::create_new("flushed").unwrap();
+            wait_for("end");
+            drop(file);
+        });
+        wait_for("flushed");
+        scope.spawn(|| {
+            name_thread(c"rocksdb:low0");
+            let mut opened = Vec::new();
+            for number in 0.. {
+                loop {
+                    if Path::new("end").exists() {
+                        return;
+                    }
+                    if Path::new("write").exists() && !Path::new("written").exists() {
+                        // Not synced: the pages stay dirty.
+                        drop(write_table(DIRTY, DIRTY_BYTES));
+                        opened.push(File::open(DIRTY).unwrap());
+                        File::create_new("written").unwrap();
+                    }
+                    if Path::new(&format!("read {number}")).exists() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                opened.push(stream(COLD));
+                File::create_new(format!("done {number}")).unwrap();
+            }
+            wait_for("end");
+        });
+        wait_for("end");
+        is_over.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+}
+
+/// All of it once, and then at random places, until it shall rest.
+fn read_hot(is_over: &AtomicBool) {
+    let file = File::open(HOT).unwrap();
+    let mut bytes = vec![0; PAGE_BYTES as usize];
+    let mut random = Random::new(7);
+    let mut read = |page: u64| {
+        file.read_exact_at(&mut bytes, page * PAGE_BYTES).unwrap();
+        assert_eq!(
+            files::first_difference(1, page * PAGE_BYTES, &bytes[..64]),
+            None
+        );
+    };
+    (0..HOT_BYTES / PAGE_BYTES).for_each(&mut read);
+    File::create_new("hot").unwrap();
+    while !is_over.load(Ordering::Relaxed) && !Path::new("rest").exists() {
+        for _ in 0..64 {
+            read(random.below(HOT_BYTES / PAGE_BYTES));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn write_table(name: &str, size_bytes: u64) -> File {
+    let file = File::create_new(name).unwrap();
+    let mut bytes = vec![0; 1 << 20];
+    for offset in (0..size_bytes).step_by(bytes.len()) {
+        files::fill(2, offset, &mut bytes);
+        file.write_all_at(&bytes, offset).unwrap();
+    }
+    file
+}
+
+fn record_lock(kind: libc::c_int) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+/// The process that has a record lock on a file.
+fn who_locks(path: &Path) -> Option<i32> {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut lock = record_lock(libc::F_WRLCK);
+    // SAFETY: one structure is read and written.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
+    assert_eq!(asked, 0);
+    (lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_pid)
+}
+
+/// As compaction reads it: in sequence, at 100 MiB/s. With a record lock, which would be lost if
+/// anything closed another descriptor of the file.
+fn stream(name: &str) -> File {
+    let file = File::open(name).unwrap();
+    let lock = record_lock(libc::F_RDLCK);
+    // SAFETY: one structure is read.
+    let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) };
+    assert_eq!(locked, 0);
+    let mut bytes = vec![0; 64 << 10];
+    let begun = Instant::now();
+    for offset in (0..COLD_BYTES).step_by(bytes.len()) {
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        assert_eq!(files::first_difference(3, offset, &bytes[..64]), None);
+        let due = Duration::from_millis((offset >> 20) * 10);
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    file
+}
+
+/// The subject, started and read hot.
+struct Scene {
+    cgroup: Cgroup,
+    directory: TempDir,
+    running: Running,
+    asker: Asker,
+    streams: u32,
+}
+
+impl Scene {
+    fn new() -> Option<Self> {
+        Self::with_margin("3%")
+    }
+
+    fn with_margin(margin: &str) -> Option<Self> {
+        if !has_cache_statistics() {
+            skip("cachestat(2) needs Linux 6.5: nothing is dropped without it");
+            return None;
+        }
+        let cgroup = Cgroup::new(LIMIT_BYTES)?;
+        let directory = places::on_disk();
+        let work = directory.path().join("work");
+        fs::create_dir(&work).unwrap();
+        files::create(&work.join(HOT), 1, HOT_BYTES);
+        files::create(&work.join(COLD), 3, COLD_BYTES);
+        let running = subject::program("serves", &work, &directory.path().join("journal"))
+            .start_with(
+                &Preload::quiet()
+                    .with("COLDSTREAM_READS", "buffered")
+                    .with("COLDSTREAM_WRITES", "buffered")
+                    .with("COLDSTREAM_EVICTION", "on")
+                    .with("COLDSTREAM_EVICTION_MARGIN", margin),
+            );
+        cgroup.take(running.process_id());
+        File::create_new(work.join("begin")).unwrap();
+        let asker = Asker::of(running.process_id());
+        let mut scene = Self {
+            cgroup,
+            directory,
+            running,
+            asker,
+            streams: 0,
+        };
+        scene.wait_for_file("flushed");
+        Some(scene)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join("work").join(name)
+    }
+
+    fn tell(&self, what: &str) {
+        File::create_new(self.path(what)).unwrap();
+    }
+
+    fn wait_for_file(&mut self, name: &str) {
+        let path = self.path(name);
+        self.running.wait_until(|| path.exists());
+    }
+
+    /// Has the cold table read once; how often the limit was in the way of that.
+    fn stream(&mut self) -> u64 {
+        let number = self.streams;
+        self.streams += 1;
+        let before = self.cgroup.failures();
+        self.tell(&format!("read {number}"));
+        self.wait_for_file(&format!("done {number}"));
+        self.cgroup.failures() - before
+    }
+
+    /// Pages of a file that are there, and how many of them are dirty.
+    fn pages(&self, name: &str) -> (u64, u64) {
+        let file = File::open(self.path(name)).unwrap();
+        let statistics = cache_statistics(file.as_raw_fd(), 0, 1 << 40).unwrap();
+        (statistics.cached_pages, statistics.dirty_pages)
+    }
+
+    fn end(self) {
+        self.tell("end");
+        self.running.end().well();
+    }
+
+    fn thread(&self) -> i32 {
+        let tasks = tasks(self.running.process_id());
+        let found = tasks.iter().find(|(_, name)| name == "coldstream-evic");
+        found.unwrap_or_else(|| panic!("{tasks:?}")).0
+    }
+}
+
+fn has_cache_statistics() -> bool {
+    let file = tempfile::tempfile().unwrap();
+    cache_statistics(file.as_raw_fd(), 0, 1).is_ok()
+}
+
+#[test]
+fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    // A table of another process: read there, and charged to the same cgroup.
+    files::create(&scene.path(OF_ANOTHER), 4, SMALL_BYTES);
+    let line = format!(
+        "echo $$ > {}/cgroup.procs && exec cat {OF_ANOTHER}",
+        scene.cgroup.path.display()
+    );
+    let mut other = Command::new("/bin/sh");
+    let other = other.arg("-c").arg(line).current_dir(scene.path("."));
+    assert!(other.output().unwrap().status.success());
+
+    let process = scene.running.process_id();
+    let descriptors_before = descriptors(process);
+    // A thread of the lowest priority is late where others want all processors.
+    let mut failures = scene.stream();
+    while failures > 0 && scene.streams < 3 {
+        failures = scene.stream();
+    }
+    let dropped = scene.asker.get(Counter::EvictionBytes);
+    println!(
+        "on: {failures} failures, {dropped} bytes dropped, {} ranges, {} ms, {} wakeups",
+        scene.asker.get(Counter::EvictionRanges),
+        scene.asker.get(Counter::EvictionNanoseconds) / 1_000_000,
+        scene.asker.get(Counter::EvictionWakeups),
+    );
+    assert!(dropped > COLD_BYTES - LIMIT_BYTES, "{dropped}");
+    assert!(
+        dropped <= COLD_BYTES * u64::from(scene.streams),
+        "{dropped}"
+    );
+    if scene.cgroup.failures() == 0 {
+        // Nothing but ourselves has dropped anything.
+        assert_eq!(scene.pages(HOT).0, HOT_BYTES / PAGE_BYTES);
+        assert_eq!(scene.pages(OF_ANOTHER).0, SMALL_BYTES / PAGE_BYTES);
+    }
+    let flushed = fs::metadata(scene.path(FLUSHED))
+        .unwrap()
+        .modified()
+        .unwrap();
+    if flushed.elapsed().unwrap() < Duration::from_secs(10) && scene.cgroup.failures() == 0 {
+        assert_eq!(scene.pages(FLUSHED).0, SMALL_BYTES / PAGE_BYTES, "is young");
+    } else {
+        skip("this machine stood still: the flushed table is not young any more");
+    }
+    assert_eq!(who_locks(&scene.path(COLD)), Some(process as i32));
+    // The tables just read stay open, and nothing of the thread's own shows.
+    assert_eq!(
+        descriptors(process),
+        descriptors_before + scene.streams as usize
+    );
+    assert_eq!(scene.asker.get(Counter::EvictionRangesDirty), 0);
+    assert_eq!(scene.asker.get(Counter::EvictionRefused), 0);
+
+    // Off: the same load runs into the limit.
+    assert_eq!(scene.asker.off(&[Mechanism::Eviction]), Outcome::Done);
+    let dropped = scene.asker.get(Counter::EvictionBytes);
+    let failures_when_off = scene.stream();
+    assert_eq!(scene.asker.get(Counter::EvictionBytes), dropped);
+    println!("off: {failures_when_off} failures");
+    assert!(failures_when_off > 50, "{failures_when_off}");
+    assert!(
+        failures * 10 <= failures_when_off,
+        "{failures} of {failures_when_off}"
+    );
+
+    // And on again.
+    assert_eq!(scene.asker.off(&[]), Outcome::Done);
+    scene.stream();
+    assert!(scene.asker.get(Counter::EvictionBytes) > dropped + COLD_BYTES / 2);
+    scene.end();
+}
+
+#[test]
+fn dirty_pages_stay_and_stay_dirty() {
+    // An eighth of the limit is the most that is kept free.
+    let Some(mut scene) = Scene::with_margin("25%") else {
+        return;
+    };
+    let beside = File::create_new(scene.path(DIRTY_BESIDE)).unwrap();
+    beside.write_all_at(&[1; 1 << 20], 0).unwrap();
+    // Nobody brings back what is dropped.
+    scene.tell("rest");
+    scene.tell("write");
+    scene.wait_for_file("written");
+    let usage = scene.cgroup.usage();
+    assert!(
+        usage > scene.cgroup.limit - scene.cgroup.limit / 8,
+        "{usage}: there is room enough, and this test shows nothing"
+    );
+    let asker = &scene.asker;
+    let ranges = DIRTY_BYTES / (224 << 10);
+    scene
+        .running
+        .wait_until(|| asker.get(Counter::EvictionRangesDirty) >= ranges);
+    let (cached, dirty) = scene.pages(DIRTY);
+    let (_, dirty_beside) = scene.pages(DIRTY_BESIDE);
+    println!(
+        "{dirty} of {cached} pages are dirty, and {dirty_beside} beside; {} failures, {} bytes dropped",
+        scene.cgroup.failures(),
+        scene.asker.get(Counter::EvictionBytes),
+    );
+    if dirty_beside < 256 {
+        skip("somebody has synced all filesystems meanwhile");
+        return;
+    }
+    assert_eq!(cached, DIRTY_BYTES / PAGE_BYTES);
+    assert_eq!(dirty, cached);
+    assert_eq!(scene.pages(HOT).0, HOT_BYTES / PAGE_BYTES);
+    scene.end();
+}
+
+#[test]
+fn a_thread_with_nothing_to_do_costs_nothing() {
+    let Some(scene) = Scene::new() else {
+        return;
+    };
+    let process = scene.running.process_id();
+    let thread = scene.thread();
+    let used_ns = || {
+        let path = format!("/proc/{process}/task/{thread}/schedstat");
+        let text = fs::read_to_string(path).unwrap();
+        text.split(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    use coldstream_io::sys::priority::{io_priority, nice};
+    assert_eq!((nice(thread), io_priority(thread)), (Ok(19), Ok(3 << 13)));
+    let own = fs::read_dir(format!("/proc/{process}/task/{thread}/fd")).unwrap();
+    let links = own.map(|link| fs::read_link(link.unwrap().path()).unwrap());
+    assert!(
+        links
+            .filter(|path| !path.starts_with("/sys/fs/cgroup"))
+            .count()
+            == 0,
+        "none of the process's"
+    );
+    let begun = Instant::now();
+    let before = used_ns();
+    std::thread::sleep(Duration::from_secs(3));
+    let share = (used_ns() - before) as f64 / begun.elapsed().as_nanos() as f64;
+    println!("{:.4} % of a processor at rest", share * 100.0);
+    assert!(share < 0.01, "{share}");
+    scene.end();
+}
