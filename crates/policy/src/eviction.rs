@@ -27,8 +27,9 @@ const BURST_RATE: u64 = (512 << 20) / 1000;
 pub const SLEEP_MILLISECONDS_MIN: u32 = 20;
 /// The longest time between two looks, in milliseconds.
 pub const SLEEP_MILLISECONDS_MAX: u32 = 1000;
-/// The longest time between two looks where the room could soon be used up, in milliseconds.
-const SLEEP_MILLISECONDS_NEAR: u32 = 100;
+/// The least time between two looks for the sake of what might begin, in milliseconds: mostly
+/// memory is filled up to the margin, and nothing happens.
+const SLEEP_MILLISECONDS_NEAR: u32 = 50;
 
 /// The room that is to be kept free, as it is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +287,7 @@ impl Plan {
         };
         Decision {
             drop_bytes,
-            sleep_milliseconds: self.sleep_milliseconds(&room, start, stop),
+            sleep_milliseconds: self.sleep_milliseconds(&room, start),
         }
     }
 
@@ -317,21 +318,18 @@ impl Plan {
         self.last = Some((now, *room));
     }
 
-    fn sleep_milliseconds(&self, room: &Room, start: u64, stop: u64) -> u32 {
+    fn sleep_milliseconds(&self, room: &Room, start: u64) -> u32 {
         if self.is_dropping {
             return SLEEP_MILLISECONDS_MIN;
         }
+        let left = room.free_bytes.saturating_sub(start);
+        let time = |rate: u64| u32::try_from(left / rate).unwrap_or(u32::MAX);
         // Half of the time that is left at the present rate: rates change.
-        let rate = self.rate.saturating_mul(2).max(BURST_RATE);
-        let left = room.free_bytes.saturating_sub(start) / rate;
-        let most = if room.free_bytes < 2 * stop {
-            SLEEP_MILLISECONDS_NEAR
-        } else {
-            SLEEP_MILLISECONDS_MAX
-        };
-        u32::try_from(left)
-            .unwrap_or(u32::MAX)
-            .clamp(SLEEP_MILLISECONDS_MIN, most)
+        let present = time(self.rate.saturating_mul(2).max(1));
+        let burst = time(BURST_RATE).max(SLEEP_MILLISECONDS_NEAR);
+        present
+            .min(burst)
+            .clamp(SLEEP_MILLISECONDS_MIN, SLEEP_MILLISECONDS_MAX)
     }
 }
 
@@ -497,8 +495,13 @@ impl Hand {
     }
 }
 
-/// The longest run of [`cold_runs`], in bytes: 1.75 MiB.
-pub const RUN_BYTES: u64 = 8 * GROUP_BYTES;
+/// So much of a file is looked at at once, in bytes: 3.5 MiB.
+pub const SPAN_BYTES: u64 = 16 * GROUP_BYTES;
+/// And so much before it once more, in bytes: a large folio that reaches over the end of a span goes
+/// only with both its sides. None is larger than 2 MiB on most filesystems.
+pub const OVERLAP_BYTES: u64 = 10 * GROUP_BYTES;
+/// The longest run of [`cold_runs`], in bytes.
+pub const RUN_BYTES: u64 = SPAN_BYTES + OVERLAP_BYTES;
 
 /// Calls `visit` for the runs of ranges within `span` of a file in which no page has more heat than
 /// `heat_max`, but for those that `is_needed`. Runs begin and end with groups of heat, as far as the

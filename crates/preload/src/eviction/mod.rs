@@ -32,6 +32,8 @@ const IO_IDLE: i32 = 3 << 13;
 /// While there is nothing that could be dropped, it is looked for after so many milliseconds, and
 /// after twice as many the next time.
 const REST_MILLISECONDS_MIN: u32 = 50;
+/// As long as nobody knows what is cold, it is asked whether somebody does after so many.
+const UNKNOWN_MILLISECONDS: u32 = 200;
 /// Tables that background threads lately read are remembered, so many of them.
 const LATELY_READ: usize = 64;
 /// A scan further on than this from where it was is another one.
@@ -216,15 +218,15 @@ impl Evictor<'_> {
     /// to sleep then.
     fn look(&mut self, clock: u32) -> (Dropped, u32) {
         let dropped_bytes = std::mem::take(&mut self.dropped_bytes);
-        let far = (Dropped::Enough, SLEEP_MILLISECONDS_MAX);
         let heat = &self.books.heat;
         let Some(present) = heat.present().filter(|_| heat.is_known()) else {
-            return far;
+            // Costs no more than this question.
+            return (Dropped::Enough, UNKNOWN_MILLISECONDS);
         };
         let was_dropping = self.plan.is_dropping();
         let margin = self.plan.margin();
         let Some(room) = self.sources.room(clock, margin, was_dropping) else {
-            return far;
+            return (Dropped::Enough, SLEEP_MILLISECONDS_MAX);
         };
         let pressure = self.sources.pressure(clock);
         let decision = self.plan.look(clock, room, pressure, dropped_bytes);

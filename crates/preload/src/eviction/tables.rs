@@ -17,12 +17,12 @@ use coldstream_io::probe::reopen;
 use coldstream_io::scan::FILES_MAX;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
-use coldstream_policy::eviction::{Hand, Level, RUN_BYTES, cold_runs};
+use coldstream_policy::eviction::{Hand, Level, OVERLAP_BYTES, SPAN_BYTES, cold_runs};
 use coldstream_policy::heat::GROUP_BYTES;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// A step ends after so much processor time: four megabytes that are dropped take about half of it.
+/// A step ends after so much processor time, or with what is dropped at once: a few megabytes.
 const STEP_NS: u64 = 2_000_000;
 /// So long the newest data may stay, whoever reads it.
 const GRACE_MILLISECONDS: u32 = 10_000;
@@ -166,8 +166,9 @@ impl<'a> Dropper<'a> {
                 .hand
                 .next_table(|from| self.books.inodes.next_in_use(from));
         };
-        let span = place.offset..size_bytes.min(place.offset + RUN_BYTES);
-        self.hand.advance(RUN_BYTES);
+        let end = size_bytes.min(place.offset + SPAN_BYTES);
+        let span = place.offset.saturating_sub(OVERLAP_BYTES)..end;
+        self.hand.advance(SPAN_BYTES);
         let before = step.dropped_bytes;
         self.drop_span(step, place.slot, inode, span, place.level);
         if step.dropped_bytes > before {
@@ -327,7 +328,8 @@ fn is_only_read(inode: &Inode) -> bool {
     inode.is_open() && !inode.may_be_written() && inode.stage().is_none() && !inode.is_read_unseen()
 }
 
-/// What a scan has passed since it was last looked at, in whole ranges; `None` if there is none.
+/// What a scan has passed since it was last looked at, in whole ranges, and a little before; `None`
+/// if there is none.
 fn passed(scan: &Scan) -> Option<Range<u64>> {
     let last = scan.last.load(Ordering::Relaxed);
     if last == 0 {
@@ -345,7 +347,8 @@ fn passed(scan: &Scan) -> Option<Range<u64>> {
     } else {
         looked_at.max(begun)
     };
-    (start < end).then(|| start..end.min(start + RUN_BYTES))
+    let overlapping = start.saturating_sub(OVERLAP_BYTES).max(begun);
+    (start < end).then(|| overlapping..end.min(start + SPAN_BYTES))
 }
 
 /// Whether a background thread is about to read a range, or has just begun to.
