@@ -815,7 +815,7 @@ Node 3, zone   Normal
         cold_runs(&heat, 1, 0..3 * GROUP_BYTES, 0, 0, needed, |run| {
             runs.push(run)
         });
-        assert_eq!(runs, [GROUP_BYTES + 4096..3 * GROUP_BYTES]);
+        assert_eq!(runs, vec![GROUP_BYTES + 4096..3 * GROUP_BYTES]);
     }
 
     proptest! {
