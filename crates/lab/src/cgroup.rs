@@ -88,7 +88,8 @@ impl Cgroup {
         (self.version == Version::V2 && path.exists()).then_some(path)
     }
 
-    fn remove(path: &Path) -> io::Result<()> {
+    /// Removes a cgroup whose processes are gone.
+    pub(crate) fn remove(path: &Path) -> io::Result<()> {
         // Pages that belong to it may keep it busy for a moment after its last process.
         for _ in 0..50 {
             match fs::remove_dir(path) {

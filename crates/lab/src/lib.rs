@@ -20,6 +20,7 @@ mod report;
 pub mod rocksdb;
 mod sampler;
 mod summary;
+mod throttle;
 mod treatments;
 mod workplace;
 

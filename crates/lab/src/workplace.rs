@@ -12,6 +12,7 @@ use crate::progress::Progress;
 use crate::report::{CaseDescription, CaseReport, OutputArgs};
 use crate::sampler::{Sampler, now_ns};
 use crate::summary::rows;
+use crate::throttle::{DeviceRate, Throttle};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fs;
@@ -122,6 +123,19 @@ impl Workplace {
                 None
             }
         }
+    }
+
+    /// A throttle of the device for a run; none, and a limitation, where none can be made.
+    pub fn throttle(&mut self, rate: DeviceRate) -> Option<Throttle> {
+        if rate.is_unlimited() {
+            return None;
+        }
+        let made = match &self.machine.device {
+            Some(device) => Throttle::create(&device.number, rate),
+            None => Err("the work directory is on no block device".into()),
+        };
+        made.map_err(|why| self.limit(format!("the device is not held to a rate: {why}")))
+            .ok()
     }
 
     /// A file for what the library says.

@@ -4,7 +4,6 @@
 use super::arguments::{HotLayout, RocksDbArgs, Start};
 use super::dataset::Shape;
 use super::mode::Mode;
-use crate::cgroup::Cgroup;
 use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
 use crate::phase::{Event, Phase};
@@ -157,22 +156,28 @@ impl Driver {
         Running { child }.finish()
     }
 
-    /// Starts a run.
+    /// Starts a run, in the cgroups whose files of processes it `enters`.
     pub fn start(
         &self,
         arguments: &RocksDbArgs,
         setup: &Setup<'_>,
-        cgroup: Option<&Cgroup>,
+        enters: &[PathBuf],
     ) -> Result<(Running, Receiver<Result<Event>>)> {
         let sizes = arguments.sizes();
         let options = base_options(arguments) + &setup.mode.engine_options();
-        // A shell puts itself into the cgroup and becomes the driver: nothing of the run is
-        // charged elsewhere.
+        // A shell puts itself into the cgroups, whose names have no spaces, and becomes the driver:
+        // nothing of the run is charged elsewhere.
         let mut command = Command::new("/bin/sh");
         command
             .arg("-c")
-            .arg("if [ -n \"$0\" ]; then echo $$ > \"$0\" || exit 3; fi; exec \"$@\"")
-            .arg(cgroup.map(Cgroup::processes_file).unwrap_or_default());
+            .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
+            .arg(
+                enters
+                    .iter()
+                    .map(|file| file.display().to_string())
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            );
         // Only the driver gets the library, not the shell.
         if let Mode::Preloaded(preloaded) = setup.mode {
             let library = self.libraries.of(preloaded)?;

@@ -4,15 +4,17 @@ use super::arguments::{RocksDbArgs, Start};
 use super::dataset::Dataset;
 use super::driver::{Driver, Setup};
 use super::mode::Mode;
+use crate::cgroup::Cgroup;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::measurement::{Measurement, RunReport};
 use crate::report::{self, CaseDescription, Report};
+use crate::throttle::Throttle;
 use crate::workplace::Workplace;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Reads that are answered in less than this came from memory: the device of no machine is as
 /// fast, and no copy out of the page cache as slow.
@@ -96,6 +98,7 @@ fn measure(arguments: &RocksDbArgs) -> Result<Report> {
             "reads_per_second": arguments.reads_per_second,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
             "update_mib_per_second": arguments.update_mib_per_second,
+            "device_rate": arguments.device_rate(),
             "value_bytes": arguments.value_bytes,
             "hot_layout": arguments.hot_layout,
         }),
@@ -132,6 +135,7 @@ impl Lab<'_> {
     ) -> Result<RunReport> {
         let mut database = self.dataset.copy(place.directory())?;
         let cgroup = place.cgroup(condition.limit_bytes);
+        let throttle = place.throttle(self.arguments.device_rate());
         let log = place.log_file()?;
         let setup = Setup {
             mode,
@@ -141,7 +145,11 @@ impl Lab<'_> {
             seed: turn,
             log: log.path(),
         };
-        let (running, events) = self.driver.start(self.arguments, &setup, cgroup.as_ref())?;
+        let memory = cgroup.iter().map(Cgroup::processes_file);
+        let enters: Vec<PathBuf> = memory
+            .chain(throttle.iter().map(Throttle::processes_file))
+            .collect();
+        let (running, events) = self.driver.start(self.arguments, &setup, &enters)?;
         let mut measurement = Measurement::new(HIT_NS_MAX);
         place.record(
             title,
