@@ -111,7 +111,8 @@ impl Default for Config {
             bypass_flush: false,
             staging_bytes: 1 << 20,
             readahead: true,
-            pacing: true,
+            // Until it has been measured on devices that saturate.
+            pacing: false,
             // What Cassandra once held compactions to for good.
             pacing_floor: 16,
             handover: true,

@@ -89,12 +89,13 @@ Modes:
   direct-writes            use_direct_io_for_flush_and_compaction
   direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes      both
-  coldstream               libcoldstream.so, everything on
+  coldstream               libcoldstream.so as it is by default
   coldstream:READS         this treatment of reads, writes auto
   coldstream:READS+WRITES  these treatments; coldstream:auto+buffered takes only reads around
                            the page cache
-  coldstream:…+handover=off, coldstream:…+priority=off, coldstream:…+pacing=off
+  coldstream:…+handover=off, coldstream:…+priority=off
                            without these mechanisms: coldstream:handover=off+priority=off
+  coldstream:…+pacing=on   with pacing, which is off by default
   preload:PATH             any other preload library
 READS and WRITES are auto, direct, dontcache, window or buffered. Other settings of Coldstream
 (COLDSTREAM_VISIBLE, COLDSTREAM_WINDOW_BYTES, …) are inherited from the environment.")]

@@ -23,7 +23,8 @@ fn load(directory: &TempDir) -> Running {
     // Everything goes directly, so that there are windows, buffers and descriptors to give back.
     let preload = Preload::quiet()
         .with("COLDSTREAM_WRITES", "direct")
-        .with("COLDSTREAM_STAGING_BYTES", "256KiB");
+        .with("COLDSTREAM_STAGING_BYTES", "256KiB")
+        .with("COLDSTREAM_PACING", "on");
     subject::program("tables", &work, &directory.path().join("journal")).start_with(&preload)
 }
 
