@@ -104,6 +104,8 @@ fn a_page_full_of_nonsense_harms_nothing() {
     let running = load(&directory);
     let process = running.process_id();
     let asker = Asker::of(process);
+    // It comes a moment after the page.
+    asker.wait_for("coldstream-keep", |_, _| true);
     let words = asker.words();
     let bell = asker.page().bell().unwrap();
     let mut random = Random::new(u64::from(process) + 1);
