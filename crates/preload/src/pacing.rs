@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_tables_end_is_where_its_opening_reads() {
         assert!(is_within_end(100, 0), "a small one is all end");
-        assert!(!is_within_end(64 << 20, 60 << 20 - 1));
+        assert!(!is_within_end(64 << 20, (60 << 20) - 1));
         assert!(is_within_end(64 << 20, 60 << 20));
         assert!(is_within_end(64 << 20, u64::MAX));
         assert!(!is_within_end(8 << 20, 6 << 20));
