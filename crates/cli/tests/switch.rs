@@ -122,8 +122,7 @@ fn a_process_is_switched_and_set() {
     assert!(said.contains("on: nothing; off: reads"), "{said}");
     let switches = &status(&database, &pid)["switches"];
     let off = serde_json::json!({
-        "reads": false, "writes": false, "handover": false, "priority": false, "readahead": false,
-        "pacing": false
+        "reads": false, "writes": false, "handover": false, "priority": false, "readahead": false
     });
     assert_eq!(*switches, off);
 
@@ -280,7 +279,7 @@ fn everybody_switches_their_own() {
     assert_eq!(stdout.lines().count(), 2, "{stdout}");
     for running in &theirs {
         let line = format!(
-            "process {}: on: reads, handover, priority, readahead, pacing; off: writes",
+            "process {}: on: reads, handover, priority, readahead; off: writes",
             running.pid()
         );
         assert!(stdout.contains(&line), "{stdout}");

@@ -4,7 +4,7 @@ use coldstream_policy::ReadTreatment;
 use std::path::Path;
 
 /// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES,
-/// `handover=off`, `priority=off`, `pacing=off` (or `on`), `eviction=on` (or `off`).
+/// `handover=off`, `priority=off`, `pacing=on` (or `off`), `eviction=on` (or `off`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatments {
     /// `COLDSTREAM_READS`.

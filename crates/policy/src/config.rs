@@ -119,7 +119,8 @@ impl Default for Config {
             bypass_flush: false,
             staging_bytes: 1 << 20,
             readahead: true,
-            pacing: true,
+            // Until it has been measured on devices that saturate.
+            pacing: false,
             // What Cassandra once held compactions to for good.
             pacing_floor: 16,
             // Where background reads and writes go around the page cache there is little to drop.

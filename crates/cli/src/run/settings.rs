@@ -45,7 +45,7 @@ pub struct SettingsArguments {
     /// Readahead of tables: none but ahead of range scans, or left to the kernel [default: scans]
     #[arg(long, value_parser = ["scans", "kernel"])]
     readahead: Option<String>,
-    /// Background I/O slows down while it makes the foreground's device reads slower [default: on]
+    /// Background I/O slows down while it makes the foreground's device reads slower [default: off]
     #[arg(long, value_parser = ["on", "off"])]
     pacing: Option<String>,
     /// What background I/O may always do, all threads together, 1 to 65536 [default: 16]

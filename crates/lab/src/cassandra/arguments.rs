@@ -87,11 +87,12 @@ use; 4.1, 5.0 and 6.0 will do. Ways:
   direct-reads             6.0's own compaction_read_disk_access_mode: direct
   direct-writes            6.0's own background_write_disk_access_mode: direct
   direct-reads-writes      both
-  coldstream               libcoldstream.so, everything on
+  coldstream               libcoldstream.so as it is by default
   coldstream:READS         this treatment of reads, writes auto
   coldstream:READS+WRITES  these treatments: auto, direct, dontcache, window or buffered
-  coldstream:…+handover=off, coldstream:…+priority=off, coldstream:…+pacing=off
+  coldstream:…+handover=off, coldstream:…+priority=off
                            without these mechanisms: coldstream:handover=off+priority=off
+  coldstream:…+pacing=on   with pacing, which is off by default
   coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
                            coldstream:buffered+buffered+eviction=on
   preload:PATH             any other preload library

@@ -37,7 +37,7 @@ impl FromStr for Mode {
             format!(
                 "\"{text}\": use VERSION/WAY, where WAY is stock, no-readahead, direct-reads, \
                  direct-writes or direct-reads-writes (6.0), coldstream, coldstream:READS, \
-                 coldstream:READS+WRITES (and +handover=off, +priority=off, +pacing=off, \
+                 coldstream:READS+WRITES (and +handover=off, +priority=off, +pacing=on, \
                  +eviction=on) or preload:PATH"
             )
         };

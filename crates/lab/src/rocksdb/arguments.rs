@@ -90,12 +90,13 @@ Modes:
   direct-writes            use_direct_io_for_flush_and_compaction
   direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes      both
-  coldstream               libcoldstream.so, everything on
+  coldstream               libcoldstream.so as it is by default
   coldstream:READS         this treatment of reads, writes auto
   coldstream:READS+WRITES  these treatments; coldstream:auto+buffered takes only reads around
                            the page cache
-  coldstream:…+handover=off, coldstream:…+priority=off, coldstream:…+pacing=off
+  coldstream:…+handover=off, coldstream:…+priority=off
                            without these mechanisms: coldstream:handover=off+priority=off
+  coldstream:…+pacing=on   with pacing, which is off by default
   coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
                            coldstream:buffered+buffered+eviction=on
   preload:PATH             any other preload library

@@ -24,7 +24,7 @@ impl FromStr for Mode {
             format!(
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
                  coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
-                 dontcache, window or buffered; and +handover=off, +priority=off, +pacing=off, \
+                 dontcache, window or buffered; and +handover=off, +priority=off, +pacing=on, \
                  +eviction=on) or preload:PATH"
             )
         };

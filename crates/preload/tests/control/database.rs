@@ -49,7 +49,8 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
     let database = directory.path().join("switched");
     let preload = Preload::quiet()
         .with("COLDSTREAM_WRITES", "direct")
-        .with("COLDSTREAM_VISIBLE", "process");
+        .with("COLDSTREAM_VISIBLE", "process")
+        .with("COLDSTREAM_PACING", "on");
     let running = fill(&database).unwrap().start_with(&preload);
     let process = running.process_id();
     let mut asker = Asker::of(process);

@@ -23,7 +23,8 @@ fn load(directory: &TempDir) -> Running {
     // Everything goes directly, so that there are windows, buffers and descriptors to give back.
     let preload = Preload::quiet()
         .with("COLDSTREAM_WRITES", "direct")
-        .with("COLDSTREAM_STAGING_BYTES", "256KiB");
+        .with("COLDSTREAM_STAGING_BYTES", "256KiB")
+        .with("COLDSTREAM_PACING", "on");
     subject::program("tables", &work, &directory.path().join("journal")).start_with(&preload)
 }
 
@@ -103,6 +104,8 @@ fn a_page_full_of_nonsense_harms_nothing() {
     let running = load(&directory);
     let process = running.process_id();
     let asker = Asker::of(process);
+    // It comes a moment after the page.
+    asker.wait_for("coldstream-keep", |_, _| true);
     let words = asker.words();
     let bell = asker.page().bell().unwrap();
     let mut random = Random::new(u64::from(process) + 1);
