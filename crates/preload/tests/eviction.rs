@@ -349,11 +349,13 @@ impl Scene {
         is
     }
 
-    /// Pages of a file that are not there.
-    fn missing(&self, name: &str) -> Vec<usize> {
+    /// A file is in the page cache, but for the single pages that a kernel with DAMON reclaims now
+    /// and then, whoever uses them.
+    #[track_caller]
+    fn assert_there(&self, name: &str) {
         let pages = residency::resident_pages(&File::open(self.path(name)).unwrap());
-        let missing = pages.into_iter().enumerate().filter(|(_, there)| !there);
-        missing.map(|(page, _)| page).collect()
+        let missing = pages.iter().filter(|there| !**there).count();
+        assert!(missing * 20 <= pages.len(), "{missing} of {}", pages.len());
     }
 
     fn end(self) {
@@ -416,12 +418,15 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
         dropped <= COLD_BYTES * u64::from(scene.streams),
         "{dropped}"
     );
+    // No page but of the table that was read: what is gone of it is at least what was dropped.
+    let gone = COLD_BYTES * u64::from(scene.streams) - scene.pages(COLD).0 * PAGE_BYTES;
+    assert!(dropped <= gone, "{dropped} of {gone}");
     if scene.is_undisturbed() {
-        assert_eq!(scene.missing(HOT), []);
-        assert_eq!(scene.pages(OF_ANOTHER).0, SMALL_BYTES / PAGE_BYTES);
+        scene.assert_there(HOT);
+        scene.assert_there(OF_ANOTHER);
     }
     if scene.is_undisturbed() && scene.is_young(FLUSHED) {
-        assert_eq!(scene.pages(FLUSHED).0, SMALL_BYTES / PAGE_BYTES);
+        scene.assert_there(FLUSHED);
     }
     assert_eq!(who_locks(&scene.path(COLD)), Some(process as i32));
     // The tables just read stay open, and nothing of the thread's own shows.
@@ -500,7 +505,7 @@ fn dirty_pages_stay_and_stay_dirty() {
     };
     assert!(dropped <= allowed, "{dropped}");
     if scene.is_undisturbed() {
-        assert_eq!(scene.missing(HOT), []);
+        scene.assert_there(HOT);
     }
     scene.end();
 }
