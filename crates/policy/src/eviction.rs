@@ -344,6 +344,9 @@ pub struct Budget {
 const IN_VAIN: i64 = 256;
 /// What can be saved up: enough to look over some 700 MiB of cached pages.
 const CREDIT_NS_MAX: i64 = 20_000_000;
+/// More than this is not owed: what takes longer was somebody else's doing, and nobody shall be
+/// blind for longer than a second because of it.
+const DEBT_NS_MAX: i64 = 4_000_000;
 /// Dropping may use one in so many nanoseconds: a quarter of a processor.
 const IN_USE: u64 = 4;
 /// So many nanoseconds for a dropped page are well spent: a page costs 300 or so where all that is
@@ -369,7 +372,7 @@ impl Budget {
             processor_ns.saturating_mul(IN_USE - 1)
         } else {
             let spent = i64::try_from(processor_ns).unwrap_or(i64::MAX);
-            self.credit_ns = self.credit_ns.saturating_sub(spent);
+            self.credit_ns = self.credit_ns.saturating_sub(spent).max(-DEBT_NS_MAX);
             let owed = u64::try_from(-self.credit_ns).unwrap_or(0);
             owed.saturating_mul(IN_VAIN.unsigned_abs())
         };
@@ -766,6 +769,7 @@ Node 3, zone   Normal
         assert!(budget.is_left());
         assert_eq!(budget.spend(1_000_000, 4 * MIB), 3);
         assert!(budget.is_left());
+        assert_eq!(budget.spend(1 << 40, 0), 1024, "and no more");
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub struct Heat<'m> {
     groups: usize,
 }
 
+/// Whoever goes over many groups may have asked for the epoch so many epochs ago.
+const EPOCHS_LATE_MAX: u16 = 1024;
+
 /// The bits of a hash that tell groups in one place apart.
 const TAG_MASK: u64 = (1 << 48) - 1;
 
@@ -91,9 +94,14 @@ impl Head {
         self.0 >> 16
     }
 
-    /// Epochs since it was last used.
+    /// Epochs since it was last used; none if that was later than `now`.
     fn age(self, now: u16) -> u16 {
-        now.wrapping_sub(self.0 as u16)
+        let age = now.wrapping_sub(self.0 as u16);
+        if age > u16::MAX - EPOCHS_LATE_MAX {
+            0
+        } else {
+            age
+        }
     }
 }
 
@@ -374,6 +382,7 @@ mod tests {
         assert_eq!(heat.of(1, 4096, 1), TOUCH);
         assert_eq!(heat.of(1, 0, 9), 0);
         assert!(heat.any(1, 8192, TOUCH, 1) && !heat.any(1, 8192, TOUCH, 4));
+        assert_eq!(heat.of(1, 4096, 0), TOUCH, "used after it was asked");
         assert_eq!(heat.hottest(1, GROUP_BYTES - 1, 1), 62);
         assert_eq!(heat.hottest(1, GROUP_BYTES, 1), 0);
     }

@@ -257,6 +257,7 @@ struct Scene {
     running: Running,
     asker: Asker,
     streams: u32,
+    all_caches_dropped: String,
 }
 
 impl Scene {
@@ -270,6 +271,7 @@ impl Scene {
             return None;
         }
         let cgroup = Cgroup::new(LIMIT_BYTES)?;
+        let all_caches_dropped = all_caches_dropped();
         let directory = places::on_disk();
         let work = directory.path().join("work");
         fs::create_dir(&work).unwrap();
@@ -292,6 +294,7 @@ impl Scene {
             running,
             asker,
             streams: 0,
+            all_caches_dropped,
         };
         scene.wait_for_file("flushed");
         Some(scene)
@@ -327,11 +330,32 @@ impl Scene {
         (statistics.cached_pages, statistics.dirty_pages)
     }
 
-    /// Pages of a file that are not there.
-    fn missing(&self, name: &str) -> Vec<usize> {
+    /// Whether nobody but the library can have dropped a page of the subject's: where the limit was
+    /// in the way the kernel has, and benchmarks drop all caches.
+    fn is_undisturbed(&self) -> bool {
+        let is = self.cgroup.failures() == 0 && all_caches_dropped() == self.all_caches_dropped;
+        if !is {
+            skip("the kernel has dropped pages too: not looked at which ones");
+        }
+        is
+    }
+
+    fn is_young(&self, name: &str) -> bool {
+        let written = fs::metadata(self.path(name)).unwrap().modified().unwrap();
+        let is = written.elapsed().unwrap() < Duration::from_secs(9);
+        if !is {
+            skip("this machine stood still: the flushed table is not young any more");
+        }
+        is
+    }
+
+    /// A file is in the page cache, but for the single pages that a kernel with DAMON reclaims now
+    /// and then, whoever uses them.
+    #[track_caller]
+    fn assert_there(&self, name: &str) {
         let pages = residency::resident_pages(&File::open(self.path(name)).unwrap());
-        let missing = pages.into_iter().enumerate().filter(|(_, there)| !there);
-        missing.map(|(page, _)| page).collect()
+        let missing = pages.iter().filter(|there| !**there).count();
+        assert!(missing * 20 <= pages.len(), "{missing} of {}", pages.len());
     }
 
     fn end(self) {
@@ -344,6 +368,15 @@ impl Scene {
         let found = tasks.iter().find(|(_, name)| name == "coldstream-evic");
         found.unwrap_or_else(|| panic!("{tasks:?}")).0
     }
+}
+
+/// How often somebody has written to `/proc/sys/vm/drop_caches`.
+fn all_caches_dropped() -> String {
+    let text = fs::read_to_string("/proc/vmstat").unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("drop_pagecache "));
+    line.unwrap_or_default().to_owned()
 }
 
 fn has_cache_statistics() -> bool {
@@ -385,19 +418,15 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
         dropped <= COLD_BYTES * u64::from(scene.streams),
         "{dropped}"
     );
-    if scene.cgroup.failures() == 0 {
-        // Nothing but ourselves has dropped anything.
-        assert_eq!(scene.missing(HOT), []);
-        assert_eq!(scene.pages(OF_ANOTHER).0, SMALL_BYTES / PAGE_BYTES);
+    // No page but of the table that was read: what is gone of it is at least what was dropped.
+    let gone = COLD_BYTES * u64::from(scene.streams) - scene.pages(COLD).0 * PAGE_BYTES;
+    assert!(dropped <= gone, "{dropped} of {gone}");
+    if scene.is_undisturbed() {
+        scene.assert_there(HOT);
+        scene.assert_there(OF_ANOTHER);
     }
-    let flushed = fs::metadata(scene.path(FLUSHED))
-        .unwrap()
-        .modified()
-        .unwrap();
-    if flushed.elapsed().unwrap() < Duration::from_secs(10) && scene.cgroup.failures() == 0 {
-        assert_eq!(scene.pages(FLUSHED).0, SMALL_BYTES / PAGE_BYTES, "is young");
-    } else {
-        skip("this machine stood still: the flushed table is not young any more");
+    if scene.is_undisturbed() && scene.is_young(FLUSHED) {
+        scene.assert_there(FLUSHED);
     }
     assert_eq!(who_locks(&scene.path(COLD)), Some(process as i32));
     // The tables just read stay open, and nothing of the thread's own shows.
@@ -469,9 +498,14 @@ fn dirty_pages_stay_and_stay_dirty() {
     assert_eq!(dirty, cached);
     // All but the flushed table, which is young for a while, is hot or dirty.
     let dropped = scene.asker.get(Counter::EvictionBytes);
-    assert!(dropped <= SMALL_BYTES, "{dropped}");
-    if dropped == 0 && scene.cgroup.failures() == 0 {
-        println!("not there of the hot table: {:?}", scene.missing(HOT));
+    let allowed = if scene.is_young(FLUSHED) {
+        0
+    } else {
+        SMALL_BYTES
+    };
+    assert!(dropped <= allowed, "{dropped}");
+    if scene.is_undisturbed() {
+        scene.assert_there(HOT);
     }
     scene.end();
 }
