@@ -47,16 +47,19 @@ pub fn run() {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
+    let (has_its_own, own_is_set) = std::sync::mpsc::channel();
     let own = std::thread::spawn(move || {
         // SAFETY: a NUL-terminated text.
         unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:bottom".as_ptr()) };
         set_nice(0, 15).unwrap();
         set_io_priority(0, 3 << 13).unwrap();
+        has_its_own.send(()).unwrap();
         wait_until(&|| {
             read();
             Path::new("stop").exists()
         });
     });
+    own_is_set.recv().unwrap();
     // SAFETY: as above.
     unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:low".as_ptr()) };
     let busy_until = |is_so: &dyn Fn() -> bool| {
