@@ -15,7 +15,6 @@ mod priority;
 mod role;
 pub mod scan;
 mod treatment;
-pub mod worth;
 
 pub use bytes::{DisplayBytes, display_bytes, parse_bytes};
 pub use config::{Config, ConfigError, LogTarget, VARIABLES};

@@ -6,10 +6,8 @@ use crate::inodes::Inode;
 use crate::thread;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
-use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
-use coldstream_policy::worth::Worth;
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
 /// One part in so many of the memory that the process may have is used for heat at most: enough to
@@ -26,9 +24,6 @@ pub(crate) struct HeatMap {
     epoch: AtomicU16,
     reads_in_epoch: AtomicU64,
     epochs: Epochs,
-    /// Places that were warmed and have been read since.
-    hits: AtomicU64,
-    worth: FutexLock<Worth>,
 }
 
 /// A sketch at a moment.
@@ -86,24 +81,7 @@ impl HeatMap {
             return false;
         };
         inode.note_read();
-        let is_hit =
-            heat.touch(inode.key(), offset, length_bytes, epoch) == Touched::FirstSinceWarmed;
-        if is_hit {
-            self.hits.fetch_add(1, Ordering::Relaxed);
-        }
-        is_hit
-    }
-
-    /// So many places were warmed, at this time of the monotonic clock.
-    pub(crate) fn note_warmed(&self, places: u64, now_ns: u64) {
-        let hits = self.hits.load(Ordering::Relaxed);
-        self.worth.lock().note(places, hits, now_ns);
-    }
-
-    /// The heat that a page must have to be worth warming, where `least` would do if all that is
-    /// warmed were read.
-    pub(crate) fn heat_min(&self, least: u8) -> u8 {
-        self.worth.lock().heat_min(least)
+        heat.touch(inode.key(), offset, length_bytes, epoch) == Touched::FirstSinceWarmed
     }
 
     #[cold]

@@ -213,15 +213,10 @@ impl<'b> Handover<'b> {
     /// heat.
     fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
         let books = self.books;
-        let heat_min = match books.heat.heat_min(HEAT_MIN) {
-            HEAT_MIN => SHARE_MIN,
-            // What was read once is not enough any more.
-            more => f32::from(more) * 0.75,
-        };
-        let is_hot = |piece: &&Piece| piece.heat >= heat_min && piece.offset + piece.length <= end;
+        let is_hot = |piece: &&Piece| piece.heat >= SHARE_MIN && piece.offset + piece.length <= end;
         let hot = pieces.iter().filter(is_hot);
         let limits = Limits {
-            heat_min,
+            heat_min: SHARE_MIN,
             pages_max: self.pages_max(),
         };
         let plan = Plan::choose(hot.clone().copied(), limits);
@@ -242,11 +237,7 @@ impl<'b> Handover<'b> {
         );
         books.count(Counter::HandoverPagesWarmed, warmed.pages);
         books.count(Counter::HandoverCutShort, u64::from(warmed.was_cut_short));
-        let places = hot.count() as u64;
-        books.count(Counter::HandoverPlacesWarmed, places);
-        let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
-        let now_ns = u64::try_from(now_ns).unwrap_or(0);
-        books.heat.note_warmed(places, now_ns);
+        books.count(Counter::HandoverPlacesWarmed, hot.count() as u64);
         let Present { heat, epoch } = self.present;
         for piece in pieces.iter().filter(|piece| piece.heat >= 2.0) {
             let was_warmed = is_hot(&piece);
