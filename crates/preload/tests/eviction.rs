@@ -252,9 +252,10 @@ fn stream(name: &str) -> File {
 
 /// The subject, started and read hot.
 struct Scene {
+    // Ends first: a cgroup can be removed when nobody is in it.
+    running: Running,
     cgroup: Cgroup,
     directory: TempDir,
-    running: Running,
     asker: Asker,
     streams: u32,
     all_caches_dropped: String,
