@@ -9,7 +9,8 @@
 mod bucket;
 mod debt;
 mod latency;
-#[cfg(test)]
+// Simulated seconds are hours under Miri, and there is no unsafe code to check.
+#[cfg(all(test, not(miri)))]
 mod simulation;
 
 pub use bucket::{BURST_NS, Bucket};
@@ -350,5 +351,5 @@ fn per_second(bytes: u64, elapsed_ns: u64) -> u64 {
     u64::try_from(per_second).unwrap_or(u64::MAX)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;
