@@ -1,7 +1,7 @@
 //! The scan reader against plain reads of the same real file.
 
 use coldstream_io::alignment::Alignment;
-use coldstream_io::probe;
+use coldstream_io::probe::{self, Probe};
 use coldstream_io::residency;
 use coldstream_io::scan::{Method, NoHost, Outcome, Reason, Request, Scanner, Settings};
 use coldstream_io::sys::file;
@@ -90,16 +90,24 @@ fn read(
     }
 }
 
+/// A cold file that can be read directly; `None` on a filesystem where that has no effect.
+fn direct_file(directory: &Path, bytes: &[u8]) -> Option<(File, Probe)> {
+    let file = cold_file(directory, "1.sst", bytes);
+    let probe = probe::probe(file.as_raw_fd()).unwrap();
+    if !probe.direct_is_usable() {
+        eprintln!("skipped: no direct I/O on this filesystem: {probe:?}");
+        return None;
+    }
+    Some((file, probe))
+}
+
 #[test]
 fn a_scan_gives_the_bytes_of_the_file_and_leaves_the_page_cache_alone() {
     let directory = scratch();
     let bytes = content(1, (9 << 20) + 1234);
-    let file = cold_file(directory.path(), "1.sst", &bytes);
-    let probe = probe::probe(file.as_raw_fd()).unwrap();
-    if !probe.direct_is_usable() {
-        eprintln!("skipped: no direct I/O on this filesystem: {probe:?}");
+    let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
         return;
-    }
+    };
     let scanner = Scanner::for_process(SETTINGS).unwrap();
     for chunk in [4096, 4122, 65_536, 3 << 20] {
         let mut buffer = vec![0; chunk];
@@ -141,12 +149,9 @@ fn a_scan_gives_the_bytes_of_the_file_and_leaves_the_page_cache_alone() {
 fn windows_are_smaller_and_fewer_for_as_long_as_they_are_told_to() {
     let directory = scratch();
     let bytes = content(9, 12 << 20);
-    let file = cold_file(directory.path(), "1.sst", &bytes);
-    let probe = probe::probe(file.as_raw_fd()).unwrap();
-    if !probe.direct_is_usable() {
-        eprintln!("skipped: no direct I/O on this filesystem: {probe:?}");
+    let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
         return;
-    }
+    };
     let scanner = Scanner::for_process(SETTINGS).unwrap();
     let mut buffer = vec![0; 16 << 10];
     let mut most_used = |range: std::ops::Range<usize>| {

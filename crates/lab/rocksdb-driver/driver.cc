@@ -267,6 +267,18 @@ rocksdb_t* Open(const Engine& engine, const rocksdb_options_t* options, const st
   return database;
 }
 
+// Writes one version of a value; `value` is room for it.
+void PutValue(const Engine& engine, rocksdb_t* database, const rocksdb_writeoptions_t* write,
+              const Content& content, uint64_t number, uint64_t version,
+              std::vector<uint64_t>& value) {
+  content.Fill(number, version, value);
+  std::string key = Content::Key(number);
+  char* error = nullptr;
+  engine.rocksdb_put(database, write, key.data(), key.size(),
+                     reinterpret_cast<const char*>(value.data()), content.ValueBytes(), &error);
+  Check(engine, "put", error);
+}
+
 // Opens a database to be loaded, and writes to it as fast as it takes it.
 class Loader {
  public:
@@ -289,13 +301,7 @@ class Loader {
   }
 
   void Put(uint64_t number, uint64_t version) {
-    content_.Fill(number, version, value_);
-    std::string key = Content::Key(number);
-    char* error = nullptr;
-    engine_.rocksdb_put(database_, write_, key.data(), key.size(),
-                        reinterpret_cast<const char*>(value_.data()), content_.ValueBytes(),
-                        &error);
-    Check(engine_, "put", error);
+    PutValue(engine_, database_, write_, content_, number, version, value_);
   }
 
   void Flush() {
@@ -471,13 +477,7 @@ void Update(Shared& shared, const Arguments& arguments, double bytes_per_second)
     due_ns += gap_ns;
     SleepUntil(static_cast<uint64_t>(due_ns));
     uint64_t number = Mix(state) % keys;
-    shared.content.Fill(number, ++version, value);
-    std::string key = Content::Key(number);
-    char* error = nullptr;
-    shared.engine.rocksdb_put(shared.database, write, key.data(), key.size(),
-                              reinterpret_cast<const char*>(value.data()),
-                              shared.content.ValueBytes(), &error);
-    Check(shared.engine, "put", error);
+    PutValue(shared.engine, shared.database, write, shared.content, number, ++version, value);
   }
   shared.engine.rocksdb_writeoptions_destroy(write);
 }

@@ -22,21 +22,28 @@ pub struct Cgroup {
 
 /// Where a memory cgroup can be made: `(directory, version)`.
 fn hierarchy(mounts: &str) -> Option<(PathBuf, Version)> {
-    let mut unified = None;
-    for line in mounts.lines() {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let [_, path, kind, options, ..] = fields[..] else {
-            continue;
-        };
-        match kind {
-            "cgroup" if options.split(',').any(|option| option == "memory") => {
-                return Some((path.into(), Version::V1));
-            }
-            "cgroup2" => unified = Some((PathBuf::from(path), Version::V2)),
-            _ => {}
-        }
-    }
-    unified
+    let v1 = || Some((version_1(mounts, "memory")?, Version::V1));
+    let v2 = || {
+        let (path, ..) = mounted(mounts).rfind(|(_, kind, _)| *kind == "cgroup2")?;
+        Some((path.into(), Version::V2))
+    };
+    v1().or_else(v2)
+}
+
+/// Where the hierarchy of a controller of version 1 is mounted.
+pub(crate) fn version_1(mounts: &str, controller: &str) -> Option<PathBuf> {
+    let has_controller = |options: &str| options.split(',').any(|option| option == controller);
+    let (path, ..) =
+        mounted(mounts).find(|(_, kind, options)| *kind == "cgroup" && has_controller(options))?;
+    Some(path.into())
+}
+
+/// Path, kind and options of each mount.
+fn mounted(mounts: &str) -> impl DoubleEndedIterator<Item = (&str, &str, &str)> {
+    mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        Some((fields.next()?, fields.next()?, fields.next()?))
+    })
 }
 
 impl Cgroup {

@@ -3,7 +3,7 @@
 //! pages is not charged to who wrote them there, and so not held: buffered modes have it easier
 //! than on a real volume.
 
-use crate::cgroup::Cgroup;
+use crate::cgroup::{Cgroup, version_1};
 use std::fs;
 use std::path::PathBuf;
 
@@ -34,7 +34,8 @@ impl Throttle {
     /// error says what is missing.
     pub fn create(device_number: &str, rate: DeviceRate) -> Result<Self, String> {
         let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
-        let parent = hierarchy(&mounts).ok_or("no blkio cgroup of version 1 is mounted")?;
+        let parent =
+            version_1(&mounts, "blkio").ok_or("no blkio cgroup of version 1 is mounted")?;
         let path = parent.join(format!("coldstream-lab-{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let throttle = Self { path };
@@ -67,17 +68,6 @@ impl Drop for Throttle {
     }
 }
 
-fn hierarchy(mounts: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let [_, path, "cgroup", options, ..] = fields[..] else {
-            return None;
-        };
-        let is_blkio = options.split(',').any(|option| option == "blkio");
-        is_blkio.then(|| path.into())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,9 +76,12 @@ mod tests {
     fn the_controller_is_found_by_its_option() {
         let mounts = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
                       cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n";
-        assert_eq!(hierarchy(mounts), Some("/sys/fs/cgroup/blkio".into()));
         assert_eq!(
-            hierarchy("cgroup2 /sys/fs/cgroup cgroup2 rw,blkio 0 0\n"),
+            version_1(mounts, "blkio"),
+            Some("/sys/fs/cgroup/blkio".into())
+        );
+        assert_eq!(
+            version_1("cgroup2 /sys/fs/cgroup cgroup2 rw,blkio 0 0\n", "blkio"),
             None
         );
     }

@@ -82,12 +82,9 @@ pub fn each_cgroup(membership: &str, mut visit: impl FnMut(Version, &str)) {
 /// included.
 pub fn usage_file(limit_file: &str) -> Option<String> {
     let (directory, name) = limit_file.rsplit_once('/')?;
-    let usage = match name {
-        "memory.limit_in_bytes" => "memory.usage_in_bytes",
-        "memory.max" => "memory.current",
-        _ => return None,
-    };
-    Some(format!("{directory}/{usage}"))
+    let mut versions = [Version::V1, Version::V2].into_iter();
+    let version = versions.find(|version| version.limit_file() == name)?;
+    Some(format!("{directory}/{}", version.usage_file()))
 }
 
 /// A process's place in the hierarchy of a controller of cgroup v1, or of v2, which is named by

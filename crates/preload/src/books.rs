@@ -500,16 +500,16 @@ impl Books {
 
     /// A descriptor has been mapped.
     pub(crate) fn note_mapping(&self, descriptor: i32, protection: i32, flags: i32) {
-        if let Some(table) = self.table(descriptor)
-            && let Some(inode) = self.inodes.get(table.slot)
-        {
-            inode.note_read_unseen();
-        }
+        let Some(table) = self.table(descriptor) else {
+            return;
+        };
+        let Some(inode) = self.inodes.get(table.slot) else {
+            return;
+        };
+        inode.note_read_unseen();
         // A mapping of a descriptor that can write may be made writable later, by mprotect.
         if flags & libc::MAP_TYPE != libc::MAP_PRIVATE
-            && let Some(table) = self.table(descriptor)
             && (table.writable || protection & libc::PROT_WRITE != 0)
-            && let Some(inode) = self.inodes.get(table.slot)
         {
             inode.note_writable_mapping();
         }

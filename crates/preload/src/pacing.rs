@@ -133,12 +133,15 @@ impl Books {
 
     /// The calling thread has moved bytes of tables, in the background.
     pub(crate) fn note_paced(&self, moved: Moved, bytes: u64) {
-        let role = thread::role();
         if moved == Moved::Read {
             thread::note_read_for_writing(bytes);
         }
+        if bytes == 0 || !self.paces() {
+            return;
+        }
+        let role = thread::role();
         let counts = moved == Moved::Read || thread::writes_what_it_read();
-        if bytes == 0 || !self.paces() || role == Role::Foreground || !counts {
+        if role == Role::Foreground || !counts {
             return;
         }
         let pacing = &self.pacing;

@@ -7,7 +7,6 @@
 //! of the output, the one that all their ranges have in common. Were each followed by its own keys,
 //! as many places would be warmed as there are inputs, one of them rightly.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Heat of a block is accounted for if what its range has been given already is so large a part
@@ -46,7 +45,7 @@ impl Attribution {
         // The narrowest know best.
         self.hot.sort_by(|one, other| {
             let width = one.places.len().cmp(&other.places.len());
-            width.then(other.heat.partial_cmp(&one.heat).unwrap_or(Ordering::Equal))
+            width.then(other.heat.total_cmp(&one.heat))
         });
         for hot in &self.hot {
             if hot.has_no_filter {
