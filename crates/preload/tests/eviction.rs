@@ -258,7 +258,7 @@ struct Scene {
     directory: TempDir,
     asker: Asker,
     streams: u32,
-    all_caches_dropped: String,
+    all_caches_dropped: u64,
 }
 
 impl Scene {
@@ -354,9 +354,14 @@ impl Scene {
     /// and then, whoever uses them.
     #[track_caller]
     fn assert_there(&self, name: &str) {
+        let (missing, all) = self.missing(name);
+        assert!(missing * 20 <= all, "{missing} of {all}");
+    }
+
+    fn missing(&self, name: &str) -> (usize, usize) {
         let pages = residency::resident_pages(&File::open(self.path(name)).unwrap());
         let missing = pages.iter().filter(|there| !**there).count();
-        assert!(missing * 20 <= pages.len(), "{missing} of {}", pages.len());
+        (missing, pages.len())
     }
 
     fn end(self) {
@@ -372,12 +377,22 @@ impl Scene {
 }
 
 /// How often somebody has written to `/proc/sys/vm/drop_caches`.
-fn all_caches_dropped() -> String {
+fn all_caches_dropped() -> u64 {
     let text = fs::read_to_string("/proc/vmstat").unwrap();
-    let line = text
+    let count = text
         .lines()
-        .find(|line| line.starts_with("drop_pagecache "));
-    line.unwrap_or_default().to_owned()
+        .find_map(|line| line.strip_prefix("drop_pagecache "));
+    count.map_or(0, |count| count.trim().parse().unwrap())
+}
+
+/// Whether a thread of the kernel takes pages that nobody has touched for seconds, short of memory
+/// or not; it counts them nowhere.
+fn has_damon() -> bool {
+    let mut entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.any(|entry| {
+        let name = fs::read_to_string(entry.path().join("comm"));
+        name.is_ok_and(|name| name.starts_with("kdamond"))
+    })
 }
 
 fn has_cache_statistics() -> bool {
@@ -424,17 +439,21 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
     assert!(dropped <= gone, "{dropped} of {gone}");
     if scene.is_undisturbed() {
         scene.assert_there(HOT);
-        scene.assert_there(OF_ANOTHER);
     }
-    if scene.is_undisturbed() && scene.is_young(FLUSHED) {
-        scene.assert_there(FLUSHED);
+    for rests in [OF_ANOTHER, FLUSHED] {
+        if scene.missing(rests).0 > 0 && has_damon() {
+            skip("this kernel reclaims what rests: not looked at what has become of one table");
+        } else if scene.is_undisturbed() && (rests == OF_ANOTHER || scene.is_young(rests)) {
+            scene.assert_there(rests);
+        }
     }
     assert_eq!(who_locks(&scene.path(COLD)), Some(process as i32));
-    // The tables just read stay open, and nothing of the thread's own shows.
-    assert_eq!(
-        descriptors(process),
-        descriptors_before + scene.streams as usize
-    );
+    // The tables just read stay open, and nothing of the thread's own shows for longer than it looks
+    // at something.
+    let expected = descriptors_before + scene.streams as usize;
+    scene
+        .running
+        .wait_until(|| descriptors(process) == expected);
     assert_eq!(scene.asker.get(Counter::EvictionRangesDirty), 0);
     assert_eq!(scene.asker.get(Counter::EvictionRefused), 0);
 
