@@ -89,6 +89,11 @@ impl Books {
             && self.heat.present().is_some()
     }
 
+    /// Whether it is at present: it may be switched off.
+    pub(crate) fn hands_over_now(&self) -> bool {
+        self.hands_over() && self.switches.is_on(Mechanism::Handover)
+    }
+
     /// A background thread reads a table that is served.
     pub(crate) fn note_input(&self, descriptor: i32, stamp: &FileStamp, offset: u64) {
         if self.hands_over() {
@@ -130,8 +135,7 @@ impl Books {
         let (Some(present), Some(settings)) = (self.heat.present(), settings::get()) else {
             return;
         };
-        let is_on = self.hands_over() && self.switches.is_on(Mechanism::Handover);
-        if !is_on || background::is_broken() || !self.are_ours() {
+        if !self.hands_over_now() || background::is_broken() || !self.are_ours() {
             return;
         }
         let _errno = ErrnoGuard::new();

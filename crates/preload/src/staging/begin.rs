@@ -133,9 +133,7 @@ impl Books {
     /// Whether a table made of cached ones is best written around the page cache and what was hot
     /// handed over to it: where keeping all of it would evict something else.
     fn is_better_handed_over(&self) -> bool {
-        self.heat.present().is_some()
-            && self.switches.is_on(Mechanism::Handover)
-            && !memory::has_room()
+        self.hands_over_now() && !memory::has_room()
     }
 
     fn free_stage(&self) -> Option<(usize, FutexGuard<'_, Stage>)> {
