@@ -5,6 +5,10 @@
 //! read: point reads of many threads look like a scan once enough is cached, and each then pulls in
 //! up to `read_ahead_kb`. So every descriptor of a table is told `FADV_RANDOM`, and who scans is found
 //! out for each thread by itself ([`coldstream_policy::scan`]).
+//!
+//! Around a fault in a mapped table the kernel reads as much, whatever its descriptor was told
+//! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where that is asked for, mappings are told
+//! `MADV_RANDOM`; nothing can be read ahead of scans there, which nobody sees.
 
 use crate::books::Books;
 use crate::descriptors::{Entry, Table};
@@ -12,13 +16,17 @@ use crate::errno::ErrnoGuard;
 use crate::settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
-use coldstream_io::sys::file;
+use coldstream_io::sys::{file, memory};
+use coldstream_policy::{Config, Readahead, mapped_file};
+
+/// Room for a line of `/proc/self/maps`, whose path has 4095 bytes at most.
+const LINE_BYTES_MAX: usize = 6 << 10;
 
 impl Books {
     /// Whether readahead is ours.
     #[inline]
     pub(crate) fn controls_readahead(&self) -> bool {
-        settings::get().is_some_and(|settings| settings.config.readahead)
+        settings::get().is_some_and(|settings| settings.config.readahead != Readahead::Kernel)
             && self.switches.is_on(Mechanism::Readahead)
     }
 
@@ -68,10 +76,27 @@ impl Books {
         }
     }
 
-    /// Brings the present switch to all tables that are open. Called by the keeper: uses no
-    /// thread-local storage.
+    /// A descriptor has been mapped.
+    pub(crate) fn advise_mapping(&self, descriptor: i32, address: usize, length_bytes: usize) {
+        let mapped = Some(Readahead::ScansAndMapped);
+        if settings::get().map(|settings| settings.config.readahead) == mapped
+            && self.switches.is_on(Mechanism::Readahead)
+            && self.table(descriptor).is_some()
+        {
+            let _errno = ErrnoGuard::new();
+            let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
+        }
+    }
+
+    /// Brings the present switch to all tables that are open or mapped. Called by the keeper: uses
+    /// no thread-local storage.
     pub(crate) fn switch_readahead(&self) {
         let is_on = self.controls_readahead();
+        if let Some(settings) = settings::get()
+            && settings.config.readahead == Readahead::ScansAndMapped
+        {
+            switch_mappings(&settings.config, is_on);
+        }
         self.each_descriptor(|descriptor, entry| {
             if let Entry::Table(table) = entry
                 && table.servable
@@ -84,6 +109,55 @@ impl Books {
                 let _ = file::advise(descriptor, 0, 0, advice);
             }
         });
+    }
+}
+
+/// What is mapped is told what is to be; mappings are in no book of ours, since whoever unmaps a
+/// part of one, or moves it, would have to be followed.
+fn switch_mappings(config: &Config, is_on: bool) {
+    let advice = if is_on {
+        memory::ADVICE_RANDOM
+    } else {
+        memory::ADVICE_NORMAL
+    };
+    let Ok(maps) = file::open(c"/proc/self/maps", libc::O_RDONLY, 0) else {
+        return;
+    };
+    each_line(maps, |line| {
+        if let Some(mapped) = mapped_file(line)
+            && config.profile.kind_of_file(mapped.path).is_table()
+        {
+            // If something else has come there meanwhile, it is a hint to that.
+            let _ = memory::hint(mapped.address, mapped.length_bytes, advice);
+        }
+    });
+    let _ = file::close(maps);
+}
+
+/// Calls `visit` with each line of a file, but for those that are longer than there is room for.
+fn each_line(descriptor: i32, mut visit: impl FnMut(&[u8])) {
+    let mut text = [0; LINE_BYTES_MAX];
+    let mut offset = 0;
+    loop {
+        // SAFETY: the text is writable for its length.
+        let read = unsafe { file::pread(descriptor, text.as_mut_ptr(), text.len(), offset) };
+        let Some(text) = read.ok().and_then(|read| text.get(..read)) else {
+            return;
+        };
+        if text.is_empty() {
+            return;
+        }
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        let mut whole = 0;
+        for line in lines {
+            if let Some(line) = line.strip_suffix(b"\n") {
+                whole += line.len() + 1;
+                visit(line);
+            }
+        }
+        // Of a line longer than the room, the rest counts as a line of its own.
+        let done = if whole == 0 { text.len() } else { whole };
+        offset += done as u64;
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn mechanisms(config: &Config) -> Mechanisms {
     if !config.handover {
         mechanisms = mechanisms.without(Mechanisms::of(&[Handover]));
     }
-    if !config.readahead {
+    if config.readahead == coldstream_policy::Readahead::Kernel {
         mechanisms = mechanisms.without(Mechanisms::of(&[Readahead]));
     }
     if !config.pacing {

@@ -72,6 +72,24 @@ fn point_reads_bring_in_what_they_read() {
 }
 
 #[test]
+fn faults_bring_in_what_they_touch_where_that_is_asked_for() {
+    let bench = Bench::new();
+    let words = ["mapped", "500"];
+    let (plain, without) = bench.run(&words, None);
+    let expected: Vec<u64> = (0..500).map(|number| number * 10).collect();
+    assert!(
+        without.len() > 2 * expected.len(),
+        "the kernel reads around faults: {} pages",
+        without.len()
+    );
+    let mapped = Preload::quiet().with("COLDSTREAM_READAHEAD", "scans-and-mapped");
+    assert_eq!(bench.run(&words, Some(&mapped)), (plain.clone(), expected));
+    let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
+    assert_eq!(with, plain);
+    assert!(pages.len() > 1000, "not by itself: {} pages", pages.len());
+}
+
+#[test]
 fn scans_are_read_ahead_of() {
     let bench = Bench::new();
     for (words, read, scans) in [(["scan", "600"], 600, 1), (["scans", "600"], 1200, 2)] {

@@ -42,8 +42,9 @@ pub struct SettingsArguments {
     /// [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
     staging: Option<String>,
-    /// Readahead of tables: none but ahead of range scans, or left to the kernel [default: scans]
-    #[arg(long, value_parser = ["scans", "kernel"])]
+    /// Readahead of tables: none but ahead of range scans; the same, and none of mapped tables; or
+    /// left to the kernel [default: scans]
+    #[arg(long, value_parser = ["scans", "scans-and-mapped", "kernel"])]
     readahead: Option<String>,
     /// Background I/O slows down while it makes the foreground's device reads slower [default: off]
     #[arg(long, value_parser = ["on", "off"])]

@@ -12,6 +12,21 @@ pub const ADVICE_DONT_DUMP: i32 = libc::MADV_DONTDUMP;
 /// `MADV_DONTNEED`: gives the memory of an anonymous range back; it reads as zeros then.
 pub const ADVICE_DONT_NEED: i32 = libc::MADV_DONTNEED;
 
+/// `MADV_NORMAL`: the kernel reads ahead of faults, and around them.
+pub const ADVICE_NORMAL: i32 = libc::MADV_NORMAL;
+/// `MADV_RANDOM`: it reads what is touched and nothing else.
+pub const ADVICE_RANDOM: i32 = libc::MADV_RANDOM;
+
+/// `madvise(2)` with an advice that changes no byte, on whatever is there: [`ADVICE_NORMAL`] or
+/// [`ADVICE_RANDOM`]; others are refused with `EINVAL`.
+pub fn hint(address: usize, length_bytes: usize, advice: i32) -> Result<(), Errno> {
+    if advice != ADVICE_NORMAL && advice != ADVICE_RANDOM {
+        return Err(Errno(libc::EINVAL));
+    }
+    // SAFETY: neither discards or changes anything.
+    unsafe { advise(address as *mut u8, length_bytes, advice) }
+}
+
 /// `mmap(2)` at an address of the kernel's choice.
 pub fn map(
     length_bytes: usize,

@@ -168,10 +168,11 @@ fn map(
     protection: c_int,
     flags: c_int,
     descriptor: c_int,
-    end: u64,
+    (length, offset): (size_t, off64_t),
     next: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
     if descriptor >= 0 {
+        let end = (offset.max(0) as u64).saturating_add(length as u64);
         before_mapping(protection, flags, descriptor, end);
     }
     let mapped = next();
@@ -180,6 +181,7 @@ fn map(
         && let Some(books) = books::get()
     {
         books.note_mapping(descriptor, protection, flags);
+        books.advise_mapping(descriptor, mapped as usize, length);
     }
     mapped
 }
@@ -273,10 +275,10 @@ interpose! {
         advise(descriptor, offset, length, advice, next)
     }
     fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off_t) -> *mut c_void |next| {
-        map(protection, flags, descriptor, (offset.max(0) as u64).saturating_add(length as u64), next)
+        map(protection, flags, descriptor, (length, offset), next)
     }
     fn mmap64(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off64_t) -> *mut c_void |next| {
-        map(protection, flags, descriptor, (offset.max(0) as u64).saturating_add(length as u64), next)
+        map(protection, flags, descriptor, (length, offset), next)
     }
     fn sendfile(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t |next| {
         moved(to, from, next)

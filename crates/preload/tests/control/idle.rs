@@ -8,6 +8,7 @@ use crate::support::places;
 use coldstream_control::{Counter, Mechanism, Outcome};
 use std::fs::File;
 use std::io::{Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
@@ -132,4 +133,87 @@ fn windows_and_descriptors_are_given_back_at_once() {
     running.end().well();
     assert_eq!(asker.get(Counter::BytesDirect), direct, "read plainly");
     assert!(asker.get(Counter::FallbackSwitchedOff) > 0);
+}
+
+/// The subject that maps two tables, and something that is none.
+pub fn map() {
+    for name in [TABLE, LATER_TABLE, NO_TABLE] {
+        let file = File::open(name).unwrap();
+        // SAFETY: a new mapping, which lives as long as the process.
+        let mapped = unsafe {
+            subject::calls::mmap(
+                std::ptr::null_mut(),
+                TABLE_BYTES as usize,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        assert_ne!(mapped, libc::MAP_FAILED);
+    }
+    File::create_new("mapped").unwrap();
+    wait_for("go on");
+}
+
+const NO_TABLE: &str = "nb-1-big-Index.db";
+
+/// The mapped files of a process, and whether the kernel reads nothing around faults in them
+/// (`rr` in `VmFlags`).
+fn mappings(process: u32) -> Vec<(String, bool)> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/smaps")).unwrap();
+    let mut mappings: Vec<(String, bool)> = Vec::new();
+    let mut file = None;
+    for line in text.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let is_random = flags.split_whitespace().any(|flag| flag == "rr");
+            mappings.extend(file.take().map(|name| (name, is_random)));
+        } else if let Some((_, name)) = line.rsplit_once('/')
+            && name.contains("-big-")
+        {
+            file = Some(name.to_owned());
+        }
+    }
+    mappings.sort();
+    mappings
+}
+
+#[test]
+fn mappings_are_told_at_once() {
+    let directory = places::on_disk();
+    let work = directory.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    for name in [TABLE, LATER_TABLE, NO_TABLE] {
+        files::create(&work.join(name), 1, TABLE_BYTES);
+    }
+    let mut running = subject::program("maps and pauses", &work, &directory.path().join("journal"))
+        .start_with(&Preload::quiet().with("COLDSTREAM_READAHEAD", "scans-and-mapped"));
+    let mut asker = Asker::of(running.process_id());
+    running.wait_until(|| work.join("mapped").exists());
+    let mapped = |is_random| {
+        vec![
+            (TABLE.to_owned(), is_random),
+            (NO_TABLE.to_owned(), false),
+            (LATER_TABLE.to_owned(), is_random),
+        ]
+    };
+    let sorted = |mut mappings: Vec<(String, bool)>| {
+        mappings.sort();
+        mappings
+    };
+    assert_eq!(mappings(running.process_id()), sorted(mapped(true)));
+    // Its name is gone, but not what is mapped.
+    std::fs::remove_file(work.join(LATER_TABLE)).unwrap();
+    let renamed = |is_random| {
+        let mut mappings = mapped(is_random);
+        mappings[2].0 += " (deleted)";
+        sorted(mappings)
+    };
+    for is_on in [false, true] {
+        let off: &[Mechanism] = if is_on { &[] } else { &[Mechanism::Readahead] };
+        assert_eq!(asker.off(off), Outcome::Done);
+        assert_eq!(mappings(running.process_id()), renamed(is_on));
+    }
+    File::create_new(work.join("go on")).unwrap();
+    running.end().well();
 }

@@ -22,6 +22,7 @@ fn subject_entry() {
         Some("tables") => tables::run(),
         Some("writes and pauses") => idle::write(),
         Some("reads and pauses") => idle::read(),
+        Some("maps and pauses") => idle::map(),
         Some("compacts and reads") => pacing::run(),
         Some("makes a thread") => priorities::run(),
         Some(role) => panic!("no subject is called {role}"),

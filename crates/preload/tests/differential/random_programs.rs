@@ -15,6 +15,15 @@ struct Setting {
     always: bool,
 }
 
+/// What is off by itself, too: a thread more, a clock around reads, threads that wait.
+const EVERYTHING: [(&str, &str); 5] = [
+    ("COLDSTREAM_PACING", "on"),
+    ("COLDSTREAM_PACING_FLOOR", "1"),
+    ("COLDSTREAM_EVICTION", "on"),
+    ("COLDSTREAM_EVICTION_MARGIN", "25%"),
+    ("COLDSTREAM_READAHEAD", "scans-and-mapped"),
+];
+
 fn settings() -> Vec<Setting> {
     vec![
         setting("auto", true, &[]),
@@ -46,6 +55,7 @@ fn settings() -> Vec<Setting> {
         setting("dontcache", false, &[("COLDSTREAM_READS", "dontcache")]),
         setting("window", false, &[("COLDSTREAM_READS", "window")]),
         setting("buffered", false, &[("COLDSTREAM_READS", "buffered")]),
+        setting("everything", false, &EVERYTHING),
         setting("off", false, &[("COLDSTREAM", "off")]),
         setting(
             "written as windows",
@@ -73,6 +83,7 @@ fn settings_of_appends() -> Vec<Setting> {
             &[small, ("COLDSTREAM_MEMORY_BYTES", "1MiB")],
         ),
         staged("windows", true, &[("COLDSTREAM_WRITES", "window")]),
+        staged("everything", false, &EVERYTHING),
         staged("dontcache", false, &[("COLDSTREAM_WRITES", "dontcache")]),
         setting("through", true, &[("COLDSTREAM_WRITES", "direct"), small]),
     ]

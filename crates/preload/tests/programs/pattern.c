@@ -1,13 +1,15 @@
-/* Reads a table as the foreground does: pattern FILE points|scan|scans COUNT [ADVICE]
+/* Reads a table as the foreground does: pattern FILE points|scan|scans|mapped COUNT [ADVICE]
  *
  * points: COUNT reads of 4 KiB at places that are 40 KiB apart, in a shuffled order, each twice;
- * scan: COUNT reads of 4 KiB one after the other; scans: two of these by turns, by two descriptors.
+ * scan: COUNT reads of 4 KiB one after the other; scans: two of these by turns, by two descriptors;
+ * mapped: as points, by a mapping.
  * Prints a checksum of what it read. ADVICE is given for the whole file after the opening.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static unsigned long sum;
@@ -40,6 +42,16 @@ int main(int count, char **arguments) {
     if (strcmp(arguments[2], "points") == 0) {
         for (long number = 0; number < 2 * reads; number++) {
             read_block(file, number * 7919 % reads * 40960);
+        }
+    } else if (strcmp(arguments[2], "mapped") == 0) {
+        size_t length = lseek(file, 0, SEEK_END);
+        unsigned char *bytes = mmap(NULL, length, PROT_READ, MAP_SHARED, file, 0);
+        if (bytes == MAP_FAILED) {
+            perror("mmap");
+            return 1;
+        }
+        for (long number = 0; number < 2 * reads; number++) {
+            sum = sum * 31 + bytes[number * 7919 % reads * 40960];
         }
     } else if (strcmp(arguments[2], "scan") == 0) {
         for (long number = 0; number < reads; number++) {

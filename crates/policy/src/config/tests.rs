@@ -1,0 +1,126 @@
+use super::*;
+use crate::Treatment;
+use proptest::prelude::*;
+
+fn none(_: &str) -> Option<String> {
+    None
+}
+
+#[test]
+fn the_environment_wins_over_the_file_over_the_defaults() {
+    let text = "profile = \"rocksdb\"\nlog = \"none\"\n[reads]\ntreatment = \"window\"\nwindow_bytes = \"2MiB\"\nmemory_bytes = 8388608\n";
+    let config = Config::from_sources(Some(text), |name| {
+        (name == "COLDSTREAM_READS").then(|| "direct".into())
+    })
+    .unwrap();
+    assert_eq!(config.profile, Profile::RocksDb);
+    assert_eq!(config.log, LogTarget::None);
+    assert_eq!(config.reads, ReadTreatment::Fixed(Treatment::Direct));
+    assert_eq!(config.window_bytes, 2 << 20);
+    assert_eq!(config.memory_bytes, 8 << 20);
+    assert_eq!(config.windows_in_flight, 1);
+}
+
+#[test]
+fn an_unknown_key_is_named() {
+    let error = Config::from_sources(Some("profil = \"auto\""), none).unwrap_err();
+    assert!(error.to_string().contains("profil"), "{error}");
+    assert!(!error.to_string().contains('\n'));
+    assert!(Config::from_sources(Some("[reads]\nspeed = 1"), none).is_err());
+    assert!(Config::from_sources(Some("= nonsense"), none).is_err());
+}
+
+#[test]
+fn a_bad_value_says_what_is_allowed() {
+    for (key, value) in [
+        ("COLDSTREAM", "maybe"),
+        ("COLDSTREAM_PROFILE", "RocksDB"),
+        ("COLDSTREAM_READS", "fast"),
+        ("COLDSTREAM_WINDOW_BYTES", "100KiB"),
+        ("COLDSTREAM_WINDOW_BYTES", "4MiB"),
+        ("COLDSTREAM_WINDOWS_IN_FLIGHT", "0"),
+        ("COLDSTREAM_MEMORY_BYTES", "1"),
+        ("COLDSTREAM_WRITES", "fast"),
+        ("COLDSTREAM_VISIBLE", "nowhere"),
+        ("COLDSTREAM_FLUSH", "on"),
+        ("COLDSTREAM_STAGING_BYTES", "2MiB"),
+        ("COLDSTREAM_READAHEAD", "off"),
+        ("COLDSTREAM_PACING", "maybe"),
+        ("COLDSTREAM_PACING_FLOOR", "0"),
+        ("COLDSTREAM_PACING_FLOOR", "16MiB"),
+        ("COLDSTREAM_EVICTION", "maybe"),
+        ("COLDSTREAM_EVICTION_MARGIN", "30%"),
+        ("COLDSTREAM_HANDOVER", "maybe"),
+        ("COLDSTREAM_HANDOVER_BYTES", "2TiB"),
+        ("COLDSTREAM_HANDOVER_IN_FLIGHT", "0"),
+        ("COLDSTREAM_HANDOVER_MILLISECONDS", "0"),
+        ("COLDSTREAM_HEAT_BYTES", "1"),
+        ("COLDSTREAM_PRIORITY", "high"),
+        ("COLDSTREAM_NICE", "20"),
+        ("COLDSTREAM_IO_PRIORITY", "compaction:8"),
+        ("COLDSTREAM_LOG", "relative/path"),
+    ] {
+        let error = Config::from_sources(None, |name| (name == key).then(|| value.into()))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(key) && error.contains(value) && error.contains("use "),
+            "{error}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_environment_carries_a_whole_configuration(
+        enabled in any::<bool>(), profile in 0_u8..4, treatment in 0_u8..5,
+        window in 16_u32..=21, in_flight in 1_usize..=4, memory in 1_usize << 20..=1 << 30,
+        log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
+        staging in 18_u32..=20, readahead in 0_usize..3, handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
+        handover_in_flight in 1_usize..=64, handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
+        eviction in any::<bool>(), margin in proptest::option::of(1_u8..=25), margin_bytes in 1_u64 << 20..=1 << 36,
+        mode in 0_usize..3, nice in 0_u8..=19, level in 0_u8..=7,
+        pacing in any::<bool>(), pacing_floor in 1_u32..=65_536,
+    ) {
+        let config = Config {
+            enabled,
+            profile: Profile::from_u8(profile),
+            log: match log {
+                0 => LogTarget::None,
+                1 => LogTarget::Stderr,
+                _ => LogTarget::File("/var/log/coldstream.log".into()),
+            },
+            reads: Treatment::from_u8(treatment)
+                .map_or(ReadTreatment::Auto, ReadTreatment::Fixed),
+            window_bytes: 1 << window,
+            windows_in_flight: in_flight,
+            memory_bytes: memory,
+            writes: Treatment::from_u8(writes)
+                .map_or(ReadTreatment::Auto, ReadTreatment::Fixed),
+            visible: Visibility::ALL[visible],
+            bypass_flush,
+            staging_bytes: 1 << staging,
+            readahead: Readahead::ALL[readahead],
+            pacing,
+            pacing_floor,
+            eviction,
+            eviction_margin: margin.map_or(Margin::Bytes(margin_bytes), Margin::Percent),
+            handover,
+            handover_bytes,
+            handover_in_flight,
+            handover_milliseconds,
+            heat_bytes,
+            priority: PriorityMode::ALL[mode],
+            priorities: Priorities::default()
+                .with_nice(&format!("flush:{nice}"))
+                .and_then(|some| some.with_io(&format!("{level},validation:idle")))
+                .unwrap(),
+        };
+        let environment = config.to_environment();
+        prop_assert_eq!(environment.len() + 1, VARIABLES.len());
+        let read = Config::from_sources(None, |name| {
+            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
+        });
+        prop_assert_eq!(read, Ok(config));
+    }
+}

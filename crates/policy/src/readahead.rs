@@ -1,0 +1,93 @@
+//! Whose readahead tables get, and which mappings of a process are of tables.
+
+/// What is done about the kernel's readahead of tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readahead {
+    /// Nothing.
+    Kernel,
+    /// There is none, but our own ahead of range scans.
+    #[default]
+    Scans,
+    /// As above, and mapped tables get none at all.
+    ScansAndMapped,
+}
+
+impl Readahead {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Kernel, Self::Scans, Self::ScansAndMapped];
+
+    /// As written in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Scans => "scans",
+            Self::ScansAndMapped => "scans-and-mapped",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// A file mapped into a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedFile<'l> {
+    /// Address of its first byte.
+    pub address: usize,
+    /// Bytes of the mapping.
+    pub length_bytes: usize,
+    /// The file's path, as it was when it was mapped. (The kernel writes a newline in it as `\012`.)
+    pub path: &'l [u8],
+}
+
+/// A line of `/proc/PID/maps` (proc_pid_maps(5)); `None` for mappings of no file.
+pub fn mapped_file(line: &[u8]) -> Option<MappedFile<'_>> {
+    let path = line.get(line.iter().position(|byte| *byte == b'/')?..)?;
+    let range = line.split(|byte| *byte == b' ').next()?;
+    let (start, end) = std::str::from_utf8(range).ok()?.split_once('-')?;
+    let address = usize::from_str_radix(start, 16).ok()?;
+    let length_bytes = usize::from_str_radix(end, 16).ok()?.checked_sub(address)?;
+    Some(MappedFile {
+        address,
+        length_bytes,
+        path: path.strip_suffix(b" (deleted)").unwrap_or(path),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn mappings_of_files_are_told_from_others() {
+        let line = b"7f5c0a000000-7f5c0a600000 r--s 00000000 fe:00 1049  /data/my db/000001.sst";
+        let table = MappedFile {
+            address: 0x7f5c_0a00_0000,
+            length_bytes: 6 << 20,
+            path: b"/data/my db/000001.sst",
+        };
+        assert_eq!(mapped_file(line), Some(table));
+        let mut deleted = line.to_vec();
+        deleted.extend(b" (deleted)");
+        assert_eq!(mapped_file(&deleted), Some(table));
+        for line in [
+            "7ffd5e9f5000-7ffd5ea16000 rw-p 00000000 00:00 0          [stack]",
+            "7f5c0a000000-7f5c0a600000 rw-p 00000000 00:00 0 ",
+            "7f5c0a600000-7f5c0a000000 r--s 00000000 fe:00 1049  /behind",
+            "nothing /of the kind",
+            "",
+        ] {
+            assert_eq!(mapped_file(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(line in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = mapped_file(&line);
+        }
+    }
+}
