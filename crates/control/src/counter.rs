@@ -251,6 +251,21 @@ counters! {
 }
 
 impl Counter {
+    /// Handovers by how long they took: each counter has those of less than
+    /// [`HANDOVER_DELAY_FACTOR`](Self::HANDOVER_DELAY_FACTOR) times what the one before it has, the
+    /// first those of less than 1 ms, the last all others.
+    pub const HANDOVER_DELAYS: [Self; 7] = [
+        Self::HandoverDelay1Ms,
+        Self::HandoverDelay4Ms,
+        Self::HandoverDelay16Ms,
+        Self::HandoverDelay64Ms,
+        Self::HandoverDelay256Ms,
+        Self::HandoverDelay1024Ms,
+        Self::HandoverDelayLonger,
+    ];
+    /// From one of them to the next.
+    pub const HANDOVER_DELAY_FACTOR: u32 = 4;
+
     /// The latencies of the foreground's device reads: each counter has those of less than twice
     /// what the one before it has, the first those of less than 64 µs, the last all others.
     pub const DEVICE_READS: [Self; 14] = [

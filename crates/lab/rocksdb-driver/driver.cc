@@ -123,14 +123,27 @@ struct Arguments {
     return found->second;
   }
 
-  double Number(const std::string& name) const {
-    std::string text = Text(name);
-    char* end = nullptr;
-    double number = std::strtod(text.c_str(), &end);
-    if (text.empty() || *end != '\0' || number < 0) {
-      Fail(kExitUsage, "--%s: \"%s\" is not a number", name.c_str(), text.c_str());
+  // One number or more, with commas between them.
+  std::vector<double> Numbers(const std::string& name) const {
+    const std::string text = Text(name);
+    std::vector<double> numbers;
+    const char* rest = text.c_str();
+    for (;;) {
+      char* end = nullptr;
+      const double number = std::strtod(rest, &end);
+      if (end == rest || (*end != '\0' && *end != ',') || number < 0) {
+        Fail(kExitUsage, "--%s: \"%s\" is not a number", name.c_str(), text.c_str());
+      }
+      numbers.push_back(number);
+      if (*end == '\0') return numbers;
+      rest = end + 1;
     }
-    return number;
+  }
+
+  double Number(const std::string& name) const {
+    const std::vector<double> numbers = Numbers(name);
+    if (numbers.size() != 1) Fail(kExitUsage, "--%s: more than one number", name.c_str());
+    return numbers[0];
   }
 
   uint64_t Count(const std::string& name) const { return static_cast<uint64_t>(Number(name)); }
@@ -413,6 +426,7 @@ struct Shared {
   rocksdb_t* database;
   const Content& content;
   Output output;
+  std::atomic<double> reads_per_second;
   std::atomic<uint32_t> phase{0};
   std::atomic<bool> stop{false};
 };
@@ -426,7 +440,7 @@ void Read(Shared& shared, const Arguments& arguments, uint64_t reader, uint64_t 
   const uint64_t keys = arguments.Count("keys");
   const uint64_t hot_keys = arguments.Count("hot-keys");
   const bool contiguous = arguments.Text("hot-layout") == "contiguous";
-  const double mean_gap_ns = 1e9 * static_cast<double>(readers) / arguments.Number("reads-per-second");
+  const double reader_gap_ns = 1e9 * static_cast<double>(readers);
   uint64_t state = arguments.Count("seed") * 7919 + reader;
   rocksdb_readoptions_t* options = shared.engine.rocksdb_readoptions_create();
   std::vector<uint64_t> scratch;
@@ -434,6 +448,7 @@ void Read(Shared& shared, const Arguments& arguments, uint64_t reader, uint64_t 
   double due_ns = static_cast<double>(start_ns);
   while (!shared.stop.load(std::memory_order_relaxed)) {
     double uniform = static_cast<double>(Mix(state) >> 11) / 9007199254740992.0;
+    const double mean_gap_ns = reader_gap_ns / shared.reads_per_second.load(std::memory_order_relaxed);
     due_ns -= std::log1p(-uniform) * mean_gap_ns;
     uint64_t intended_ns = static_cast<uint64_t>(due_ns);
     SleepUntil(intended_ns);
@@ -511,7 +526,9 @@ int Run(const Arguments& arguments) {
     engine.rocksdb_options_set_ratelimiter(options, limiter);
   }
   rocksdb_t* database = Open(engine, options, path);
-  Shared shared{engine, database, content, {}, {}, {}};
+  const double reads_per_second = arguments.Number("reads-per-second");
+  const std::vector<double> load_steps = arguments.Numbers("load-steps");
+  Shared shared{engine, database, content, {}, {reads_per_second}, {}, {}};
 
   const uint64_t start_ns = NowNs();
   shared.output.Add({Record::kPhase, 0, CpuNs(CLOCK_PROCESS_CPUTIME_ID), start_ns, 0});
@@ -544,7 +561,12 @@ int Run(const Arguments& arguments) {
   enter(2);
   if (continuous) {
     threads.emplace_back(Update, std::ref(shared), std::cref(arguments), update_rate);
-    wait(arguments.Number("compaction-seconds"));
+    const double steps = static_cast<double>(load_steps.size());
+    for (double step : load_steps) {
+      shared.reads_per_second.store(step);
+      wait(arguments.Number("compaction-seconds") / steps);
+    }
+    shared.reads_per_second.store(reads_per_second);
   } else {
     engine.rocksdb_compact_range(database, nullptr, 0, nullptr, 0);
   }

@@ -15,6 +15,7 @@ mod measurement;
 mod own_direct;
 mod phase;
 mod preloaded;
+mod processes;
 mod progress;
 mod report;
 pub mod rocksdb;

@@ -80,6 +80,8 @@ pub struct PhaseReport {
 pub struct Second {
     /// Since the start of the run.
     pub second: f64,
+    /// Reads that started in it.
+    pub reads: u64,
     /// Median of the service times of reads that started in it, µs.
     pub p50_us: f64,
     /// 99 %.
@@ -348,6 +350,7 @@ impl Measurement {
                 };
                 Second {
                     second: *second as f64,
+                    reads: histogram.len(),
                     p50_us: histogram.value_at_quantile(0.5) as f64 / 1000.0,
                     p99_us: histogram.value_at_quantile(0.99) as f64 / 1000.0,
                     rates,

@@ -2,6 +2,7 @@
 
 use crate::cgroup::Cgroup;
 use crate::foreground::Foreground;
+use crate::processes::{LibrarySample, ProcessRates, ProcessSample, Processes};
 use std::fs;
 use std::path::PathBuf;
 
@@ -34,6 +35,10 @@ pub struct Sample {
     pub inputs_cached_bytes: u64,
     /// Page cache that tables which it writes hold, bytes.
     pub outputs_cached_bytes: u64,
+    /// The database's processes.
+    pub process: ProcessSample,
+    /// Coldstream's library in them.
+    pub library: LibrarySample,
 }
 
 /// A line of `/proc/diskstats`.
@@ -63,6 +68,7 @@ pub struct Sampler {
     device_number: Option<String>,
     pressure: Option<PathBuf>,
     foreground: Foreground,
+    processes: Processes,
     /// What cannot be sampled here, in plain words.
     pub missing: Vec<String>,
 }
@@ -94,7 +100,10 @@ impl Sampler {
                 "refaults, lists and dirty memory are the whole system's: there is no cgroup"
                     .into(),
             );
-            missing.push("device reads of the foreground: there is no cgroup".into());
+            missing.push(
+                "device reads of the foreground, and what the processes hold: there is no cgroup"
+                    .into(),
+            );
         }
         if device_number.is_none() {
             missing.push("device figures: the work directory is on no block device".into());
@@ -103,6 +112,7 @@ impl Sampler {
             device_number,
             pressure,
             foreground,
+            processes: Processes::default(),
             missing,
         }
     }
@@ -120,6 +130,9 @@ impl Sampler {
         let of_cgroup = |name: &str| statistics.as_ref().and_then(|text| value_of(text, name));
         let of_system = |name: &str| value_of(&system, name).unwrap_or(0);
         let pages = |name: &str| of_system(name) * 4096;
+        let (process, library) = cgroup
+            .map(|cgroup| self.processes.sample(&cgroup.processes_file()))
+            .unwrap_or_default();
         Sample {
             at_ns: now_ns(),
             refaults: of_cgroup("workingset_refault_file")
@@ -150,6 +163,8 @@ impl Sampler {
             }),
             inputs_cached_bytes,
             outputs_cached_bytes,
+            process,
+            library,
         }
     }
 }
@@ -238,6 +253,8 @@ pub struct Rates {
     pub inputs_cached_mib: f64,
     /// What its outputs hold of it at the end, MiB.
     pub outputs_cached_mib: f64,
+    /// The database's processes, and Coldstream's library in them.
+    pub processes: ProcessRates,
 }
 
 impl Rates {
@@ -278,6 +295,11 @@ impl Rates {
             page_cache_mib: mib(after.active_file_bytes + after.inactive_file_bytes),
             inputs_cached_mib: mib(after.inputs_cached_bytes),
             outputs_cached_mib: mib(after.outputs_cached_bytes),
+            processes: ProcessRates::between(
+                (&before.process, &before.library),
+                (&after.process, &after.library),
+                seconds,
+            ),
         }
     }
 }

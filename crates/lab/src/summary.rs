@@ -76,7 +76,7 @@ const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const RATES: [(&str, Better, OfRates); 16] = [
+const RATES: [(&str, Better, OfRates); 29] = [
     ("refaults/s", Better::Less, |r| r.refaults_per_second),
     ("memory stall µs/s", Better::Less, |r| {
         r.memory_stall_us_per_second
@@ -112,6 +112,39 @@ const RATES: [(&str, Better, OfRates); 16] = [
     ("device queue depth", Better::Neither, |r| r.queue_depth),
     ("device utilisation %", Better::Neither, |r| {
         r.utilisation_percent
+    }),
+    ("anonymous memory MiB", Better::Neither, |r| {
+        r.processes.anonymous_mib
+    }),
+    ("anonymous memory, growth MiB", Better::Neither, |r| {
+        r.processes.anonymous_growth_mib
+    }),
+    ("threads", Better::Neither, |r| r.processes.threads),
+    ("descriptors", Better::Neither, |r| r.processes.descriptors),
+    ("pacing, held to MiB/s", Better::Neither, |r| {
+        r.processes.pacing_mib_per_second
+    }),
+    ("pacing, waits ms/s", Better::Neither, |r| {
+        r.processes.pacing_ms_per_second
+    }),
+    ("eviction MiB/s", Better::Neither, |r| {
+        r.processes.evicted_mib_per_second
+    }),
+    ("eviction, % of a processor", Better::Less, |r| {
+        r.processes.evicting_percent
+    }),
+    ("handover, pages warmed/s", Better::Neither, |r| {
+        r.processes.warmed_pages_per_second
+    }),
+    ("handovers", Better::Neither, |r| r.processes.handovers),
+    ("handover delay ms, mean", Better::Neither, |r| {
+        r.processes.handover_mean_ms
+    }),
+    ("handover delay ms, p50 at most", Better::Neither, |r| {
+        r.processes.handover_p50_ms
+    }),
+    ("handover delay ms, p99 at most", Better::Neither, |r| {
+        r.processes.handover_p99_ms
     }),
 ];
 
@@ -199,7 +232,7 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
         );
     }
     // What an engine's laboratory does not sample.
-    rows.retain(|row| row.modes.iter().any(|spread| spread.max != 0.0));
+    rows.retain(|row| row.modes.iter().any(|spread| *spread != Spread::default()));
     rows
 }
 

@@ -15,8 +15,8 @@ pub struct Treatments {
     handover: bool,
     /// `COLDSTREAM_PRIORITY`.
     priority: bool,
-    /// `COLDSTREAM_PACING`, where it is named.
-    pacing: Option<bool>,
+    /// `COLDSTREAM_PACING`, which is off by itself.
+    pacing: bool,
     /// `COLDSTREAM_EVICTION`, which is off by itself.
     eviction: bool,
 }
@@ -29,7 +29,7 @@ impl Treatments {
             writes: ReadTreatment::Auto,
             handover: true,
             priority: true,
-            pacing: None,
+            pacing: false,
             eviction: false,
         };
         let rest = text.strip_prefix("coldstream")?;
@@ -41,8 +41,8 @@ impl Treatments {
             match (part, named) {
                 ("handover=off", _) => treatments.handover = false,
                 ("priority=off", _) => treatments.priority = false,
-                ("pacing=off", _) => treatments.pacing = Some(false),
-                ("pacing=on", _) => treatments.pacing = Some(true),
+                ("pacing=off", _) => treatments.pacing = false,
+                ("pacing=on", _) => treatments.pacing = true,
                 ("eviction=on", _) => treatments.eviction = true,
                 ("eviction=off", _) => treatments.eviction = false,
                 (reads, 0) => treatments.reads = ReadTreatment::from_name(reads)?,
@@ -68,9 +68,8 @@ impl Treatments {
         if !self.priority {
             variables.push("COLDSTREAM_PRIORITY=off".into());
         }
-        if let Some(pacing) = self.pacing {
-            let pacing = if pacing { "on" } else { "off" };
-            variables.push(format!("COLDSTREAM_PACING={pacing}"));
+        if self.pacing {
+            variables.push("COLDSTREAM_PACING=on".into());
         }
         if self.eviction {
             variables.push("COLDSTREAM_EVICTION=on".into());
@@ -91,10 +90,7 @@ impl std::fmt::Display for Treatments {
         }
         parts.extend((!self.handover).then_some("handover=off"));
         parts.extend((!self.priority).then_some("priority=off"));
-        parts.extend(
-            self.pacing
-                .map(|pacing| if pacing { "pacing=on" } else { "pacing=off" }),
-        );
+        parts.extend(self.pacing.then_some("pacing=on"));
         parts.extend(self.eviction.then_some("eviction=on"));
         formatter.pad(&if parts.is_empty() {
             "coldstream".to_owned()
@@ -119,7 +115,7 @@ mod tests {
             ("coldstream:auto+buffered", "coldstream:auto+buffered"),
             ("coldstream:direct+window", "coldstream:direct+window"),
             ("coldstream:handover=off", "coldstream:handover=off"),
-            ("coldstream:pacing=off", "coldstream:pacing=off"),
+            ("coldstream:pacing=off", "coldstream"),
             (
                 "coldstream:pacing=on+priority=off",
                 "coldstream:priority=off+pacing=on",

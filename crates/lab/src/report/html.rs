@@ -221,9 +221,19 @@ fn median_curve(runs: &[RunReport], phase: Phase) -> Vec<(f64, f64)> {
 
 type OfSecond = fn(&Second) -> f64;
 
-const TIMELINES: [(&str, OfSecond); 9] = [
+const TIMELINES: [(&str, OfSecond); 15] = [
     ("p99 of service time, µs", |second| second.p99_us),
     ("p50 of service time, µs", |second| second.p50_us),
+    ("Reads that were asked for, a second", |second| {
+        second.reads as f64
+    }),
+    ("MiB a second written to the device", |second| {
+        second.rates.device_written_mib_per_second
+    }),
+    (
+        "What pacing holds background I/O to, MiB a second; 0 is nothing",
+        |second| second.rates.processes.pacing_mib_per_second,
+    ),
     ("Refaults a second", |second| {
         second.rates.refaults_per_second
     }),
@@ -249,6 +259,15 @@ const TIMELINES: [(&str, OfSecond); 9] = [
         "Page cache that both hold, MiB: the hot set, where compaction leaves no other",
         |second| second.rates.inputs_cached_mib + second.rates.outputs_cached_mib,
     ),
+    ("Memory of no file that the database holds, MiB", |second| {
+        second.rates.processes.anonymous_mib
+    }),
+    ("Threads of the database", |second| {
+        second.rates.processes.threads
+    }),
+    ("Open descriptors of the database", |second| {
+        second.rates.processes.descriptors
+    }),
 ];
 
 /// The last run of each mode, second by second, with the phases' beginnings.

@@ -137,6 +137,16 @@ pub struct RocksDbArgs {
     /// Reads a second, whatever the database makes of them
     #[arg(long, default_value_t = 3000, value_name = "N")]
     pub reads_per_second: u64,
+    /// Reads a second during the compaction phase, one after another for equal parts of it: a load
+    /// that rises and falls. With --update-mib-per-second
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N",
+        requires = "update_mib_per_second",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub load_steps: Vec<u64>,
     /// Threads that read
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub readers: u64,

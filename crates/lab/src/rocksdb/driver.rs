@@ -102,6 +102,15 @@ pub struct Setup<'a> {
     pub log: &'a Path,
 }
 
+/// Reads a second in equal parts of the compaction phase.
+fn load_steps(arguments: &RocksDbArgs) -> String {
+    let steps: Vec<String> = match arguments.load_steps.as_slice() {
+        [] => vec![arguments.reads_per_second.to_string()],
+        steps => steps.iter().map(u64::to_string).collect(),
+    };
+    steps.join(",")
+}
+
 impl Driver {
     /// Finds the driver.
     pub fn find(arguments: &RocksDbArgs) -> Result<Self> {
@@ -212,6 +221,7 @@ impl Driver {
             .arg(setup.database)
             .args(["--options", &options])
             .args(["--start", setup.start.name()])
+            .args(["--load-steps", &load_steps(arguments)])
             .args([
                 "--hot-layout",
                 match arguments.hot_layout {

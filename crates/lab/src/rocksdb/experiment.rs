@@ -96,6 +96,7 @@ fn measure(arguments: &RocksDbArgs) -> Result<Report> {
         parameters: json!({
             "sizes": sizes,
             "reads_per_second": arguments.reads_per_second,
+            "load_steps": arguments.load_steps,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
             "update_mib_per_second": arguments.update_mib_per_second,
             "device_rate": arguments.device_rate(),
