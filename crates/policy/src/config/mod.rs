@@ -106,7 +106,7 @@ impl Default for Config {
             bypass_flush: false,
             staging_bytes: 1 << 20,
             readahead: Readahead::default(),
-            // Until it has been measured on devices that saturate.
+            // On a device that compactions cannot fill it costs throughput and gains nothing.
             pacing: false,
             // What Cassandra once held compactions to for good.
             pacing_floor: 16,
