@@ -60,7 +60,21 @@ pub fn buffers_that_cannot_be_written_fail_as_the_kernel_says(journal: &mut Jour
 
 pub fn lengths_and_offsets_without_sense_fail_as_the_kernel_says(journal: &mut Journal) {
     let descriptor = scanned(c"000001.sst");
-    let room = raw::map_anonymous(4 << 20, libc::PROT_READ | libc::PROT_WRITE);
+    // In the middle of the address space, so that it does not depend on chance (ASLR) which of these
+    // lengths reach over its end.
+    // SAFETY: a new mapping; the address is a wish.
+    let room = unsafe {
+        libc::mmap(
+            (1_usize << 45) as *mut libc::c_void,
+            4 << 20,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    assert_eq!(room as usize, 1 << 45, "taken");
+    let room = room.cast();
     for length in [
         usize::MAX,
         isize::MAX as usize,
