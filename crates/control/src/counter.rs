@@ -264,7 +264,7 @@ impl Counter {
         Self::HandoverDelayLonger,
     ];
     /// From one of them to the next.
-    pub const HANDOVER_DELAY_FACTOR: u32 = 4;
+    pub const HANDOVER_DELAY_FACTOR: u64 = 4;
 
     /// The latencies of the foreground's device reads: each counter has those of less than twice
     /// what the one before it has, the first those of less than 64 µs, the last all others.
@@ -284,6 +284,17 @@ impl Counter {
         Self::ForegroundDeviceReads256Ms,
         Self::ForegroundDeviceReadsLonger,
     ];
+
+    /// The counter of [`Self::HANDOVER_DELAYS`] for a handover that took so many nanoseconds.
+    #[must_use]
+    pub fn of_handover_delay(ns: u64) -> Self {
+        let steps = (ns / 1_000_000)
+            .checked_ilog(Self::HANDOVER_DELAY_FACTOR)
+            .map_or(0, |log| log + 1);
+        let place = usize::try_from(steps).unwrap_or(usize::MAX);
+        let last = Self::HandoverDelayLonger;
+        Self::HANDOVER_DELAYS.get(place).copied().unwrap_or(last)
+    }
 
     /// The counter of [`Self::DEVICE_READS`] for a read that took so many nanoseconds.
     #[must_use]
@@ -316,6 +327,23 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delays_of_handovers_are_classed_by_milliseconds() {
+        for (ms, counter) in [
+            (0, Counter::HandoverDelay1Ms),
+            (1, Counter::HandoverDelay4Ms),
+            (3, Counter::HandoverDelay4Ms),
+            (4, Counter::HandoverDelay16Ms),
+            (63, Counter::HandoverDelay64Ms),
+            (64, Counter::HandoverDelay256Ms),
+            (1023, Counter::HandoverDelay1024Ms),
+            (1024, Counter::HandoverDelayLonger),
+            (u64::MAX / 1_000_000, Counter::HandoverDelayLonger),
+        ] {
+            assert_eq!(Counter::of_handover_delay(ms * 1_000_000), counter, "{ms}");
+        }
+    }
 
     #[test]
     fn order_and_names_are_the_layout() {

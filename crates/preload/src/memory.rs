@@ -65,6 +65,41 @@ pub(crate) fn read_again(descriptor: i32, text: &mut [u8]) -> Option<&str> {
     std::str::from_utf8(text.get(..read.ok()?)?).ok()
 }
 
+/// Calls `visit` with each line of a file, of any length, through room for one line; of a line that
+/// is longer than that, the rest counts as a line of its own. `None` if it cannot be opened. Needs no
+/// thread-local storage.
+pub(crate) fn each_line(path: &CStr, room: &mut [u8], mut visit: impl FnMut(&[u8])) -> Option<()> {
+    let descriptor = file::open(path, libc::O_RDONLY, 0).ok()?;
+    let (mut kept, mut offset) = (0, 0);
+    while let Some(rest) = room.get_mut(kept..).filter(|rest| !rest.is_empty()) {
+        // SAFETY: the rest is writable for its length.
+        let read = unsafe { file::pread(descriptor, rest.as_mut_ptr(), rest.len(), offset) };
+        let count = read.unwrap_or(0);
+        if count == 0 {
+            break;
+        }
+        offset += count as u64;
+        let filled = kept + count;
+        let mut done = 0;
+        while let Some(text) = room.get(done..filled)
+            && let Some(length) = text.iter().position(|byte| *byte == b'\n')
+        {
+            visit(text.get(..length).unwrap_or_default());
+            done += length + 1;
+        }
+        if done > filled || filled > room.len() {
+            break;
+        }
+        if done == 0 && filled == room.len() {
+            done = filled;
+        }
+        room.copy_within(done..filled, 0);
+        kept = filled - done;
+    }
+    let _ = file::close(descriptor);
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +108,18 @@ mod tests {
     fn there_is_some_memory_and_no_more_than_the_machine_has() {
         let limit = limit_bytes();
         assert!(limit > 1 << 20 && Some(limit) <= process::machine_memory_bytes());
+    }
+
+    #[test]
+    fn lines_are_seen_whole_as_far_as_there_is_room() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"one\n\nthree\n123456789abc\nfive\nrest").unwrap();
+        let path = CString::new(file.path().to_str().unwrap()).unwrap();
+        let mut lines = Vec::new();
+        let seen = each_line(&path, &mut [0; 8], |line| lines.push(line.to_vec()));
+        assert!(seen.is_some());
+        let expected: [&[u8]; 5] = [b"one", b"", b"three", b"9abc", b"five"];
+        assert_eq!(lines, expected);
+        assert!(each_line(c"/nowhere", &mut [0; 8], |_| ()).is_none());
     }
 }

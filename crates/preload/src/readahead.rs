@@ -13,6 +13,7 @@
 use crate::books::Books;
 use crate::descriptors::{Entry, Table};
 use crate::errno::ErrnoGuard;
+use crate::memory::each_line;
 use crate::settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
@@ -120,10 +121,7 @@ fn switch_mappings(config: &Config, is_on: bool) {
     } else {
         memory::ADVICE_NORMAL
     };
-    let Ok(maps) = file::open(c"/proc/self/maps", libc::O_RDONLY, 0) else {
-        return;
-    };
-    each_line(maps, |line| {
+    let _ = each_line(c"/proc/self/maps", &mut [0; LINE_BYTES_MAX], |line| {
         if let Some(mapped) = mapped_file(line)
             && config.profile.kind_of_file(mapped.path).is_table()
         {
@@ -131,34 +129,6 @@ fn switch_mappings(config: &Config, is_on: bool) {
             let _ = memory::hint(mapped.address, mapped.length_bytes, advice);
         }
     });
-    let _ = file::close(maps);
-}
-
-/// Calls `visit` with each line of a file, but for those that are longer than there is room for.
-fn each_line(descriptor: i32, mut visit: impl FnMut(&[u8])) {
-    let mut text = [0; LINE_BYTES_MAX];
-    let mut offset = 0;
-    loop {
-        // SAFETY: the text is writable for its length.
-        let read = unsafe { file::pread(descriptor, text.as_mut_ptr(), text.len(), offset) };
-        let Some(text) = read.ok().and_then(|read| text.get(..read)) else {
-            return;
-        };
-        if text.is_empty() {
-            return;
-        }
-        let lines = text.split_inclusive(|byte| *byte == b'\n');
-        let mut whole = 0;
-        for line in lines {
-            if let Some(line) = line.strip_suffix(b"\n") {
-                whole += line.len() + 1;
-                visit(line);
-            }
-        }
-        // Of a line longer than the room, the rest counts as a line of its own.
-        let done = if whole == 0 { text.len() } else { whole };
-        offset += done as u64;
-    }
 }
 
 #[cold]

@@ -1,7 +1,7 @@
 //! How much memory there is left: of the cgroups around the process, of each node, and how short of
 //! it everybody is. Read into memory of the stack: the thread that does so has no allocator.
 
-use crate::memory::{read, read_again};
+use crate::memory::{each_line, read, read_again};
 use crate::report::Text;
 use coldstream_io::sys::file;
 use coldstream_policy::eviction::{Margin, Nodes, Room, parse_clean_file_bytes, tightest};
@@ -239,34 +239,10 @@ fn hash(text: &str) -> u64 {
 
 /// The text may be of any length: hundreds of kilobytes on large machines.
 fn read_nodes(margin: Margin) -> Option<Room> {
-    let descriptor = file::open(c"/proc/zoneinfo", libc::O_RDONLY, 0).ok()?;
     let mut nodes = Nodes::default();
-    let mut text = [0_u8; 4096];
-    let (mut kept, mut offset) = (0, 0);
-    while let Some(rest) = text.get_mut(kept..).filter(|rest| !rest.is_empty()) {
-        // SAFETY: the rest is writable for its length.
-        let read = unsafe { file::pread(descriptor, rest.as_mut_ptr(), rest.len(), offset) };
-        let count = read.unwrap_or(0);
-        if count == 0 {
-            break;
-        }
-        offset += count as u64;
-        let filled = kept + count;
-        let mut done = 0;
-        while let Some(line) = text.get(done..filled)
-            && let Some(length) = line.iter().position(|byte| *byte == b'\n')
-        {
-            let line = line.get(..length).unwrap_or_default();
-            nodes.line(std::str::from_utf8(line).unwrap_or_default(), margin);
-            done += length + 1;
-        }
-        if done > filled || filled > text.len() {
-            break;
-        }
-        text.copy_within(done..filled, 0);
-        kept = filled - done;
-    }
-    let _ = file::close(descriptor);
+    each_line(c"/proc/zoneinfo", &mut [0; 4096], |line| {
+        nodes.line(std::str::from_utf8(line).unwrap_or_default(), margin);
+    })?;
     nodes.tightest(margin)
 }
 

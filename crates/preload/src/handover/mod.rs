@@ -272,15 +272,6 @@ impl<'b> Handover<'b> {
         let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
         let taken_ns = u64::try_from(taken_ns).unwrap_or(0);
         self.books.count(Counter::HandoverNanoseconds, taken_ns);
-        let delay = match taken_ns / 1_000_000 {
-            0 => Counter::HandoverDelay1Ms,
-            1..4 => Counter::HandoverDelay4Ms,
-            4..16 => Counter::HandoverDelay16Ms,
-            16..64 => Counter::HandoverDelay64Ms,
-            64..256 => Counter::HandoverDelay256Ms,
-            256..1024 => Counter::HandoverDelay1024Ms,
-            _ => Counter::HandoverDelayLonger,
-        };
-        self.books.count(delay, 1);
+        self.books.count(Counter::of_handover_delay(taken_ns), 1);
     }
 }
