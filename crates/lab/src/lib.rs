@@ -13,6 +13,7 @@ mod linked;
 mod machine;
 mod measurement;
 mod own_direct;
+mod pauses;
 mod phase;
 mod preloaded;
 mod processes;

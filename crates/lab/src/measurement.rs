@@ -1,5 +1,6 @@
 //! One run: latencies by phase and by second, and the kernel's figures beside them.
 
+use crate::pauses::{PauseRates, Pauses};
 use crate::phase::{Event, Phase};
 use crate::sampler::{Rates, Sample, mib};
 use hdrhistogram::Histogram;
@@ -73,6 +74,19 @@ pub struct PhaseReport {
     pub dirty_mib_peak: f64,
     /// Service time at rising quantiles, `(quantile, µs)`, for the curve.
     pub curve: Vec<(f64, f64)>,
+    /// What pauses of the database's virtual machine did; nothing where it has none.
+    pub pauses: PausesReport,
+}
+
+/// Pauses of a virtual machine in a phase, and reads that they have not touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct PausesReport {
+    /// How many, how long.
+    pub rates: PauseRates,
+    /// Reads that lay in a pause or in the queue after it, %.
+    pub touched_reads_percent: f64,
+    /// From the start of a read to its end, µs, of all others.
+    pub untouched_service_us: Percentiles,
 }
 
 /// A second of a run.
@@ -113,6 +127,9 @@ pub struct RunReport {
     pub compaction_tax_p99: f64,
     /// p99.9 during compaction ÷ p99.9 before, service time.
     pub compaction_tax_p99_9: f64,
+    /// p99 during compaction ÷ p99 before, service time of reads that no pause of a virtual machine
+    /// has touched; 0 where it has none.
+    pub compaction_tax_p99_outside_pauses: f64,
     /// Second by second.
     pub timeline: Vec<Second>,
     /// What Coldstream's library logged.
@@ -173,6 +190,9 @@ pub struct Measurement {
     samples: Vec<Sample>,
     compacted: (u64, u64),
     hit_ns_max: u64,
+    /// Phase, start and end of each read: only where pauses are to be told apart.
+    reads: Option<Vec<(Phase, u64, u64)>>,
+    pauses: Pauses,
 }
 
 impl Measurement {
@@ -186,7 +206,21 @@ impl Measurement {
             seconds: BTreeMap::new(),
             samples: Vec::new(),
             compacted: (0, 0),
+            reads: None,
+            pauses: Pauses::default(),
         }
+    }
+
+    /// Remembers every read (24 bytes each), so that those can be told apart that pauses have
+    /// touched.
+    pub fn remembering_reads(mut self) -> Self {
+        self.reads = Some(Vec::new());
+        self
+    }
+
+    /// Takes the pauses of the run, all of them.
+    pub fn pauses(&mut self, pauses: Pauses) {
+        self.pauses = pauses;
     }
 
     /// Takes an event; the phase that begins with it, if one does.
@@ -201,6 +235,9 @@ impl Measurement {
             } => {
                 let latencies = self.phases.entry(phase).or_insert_with(Latencies::new);
                 latencies.failed += u64::from(failed);
+                if let Some(reads) = &mut self.reads {
+                    reads.push((phase, start_ns, end_ns));
+                }
                 let service_ns = end_ns.saturating_sub(start_ns);
                 latencies.service.saturating_record(service_ns);
                 latencies
@@ -274,6 +311,27 @@ impl Measurement {
         (sum_mib / f64::max(samples, 1.0), peak_mib)
     }
 
+    /// Pauses and the reads of a phase that they have not touched.
+    fn pauses_of(&self, phase: Phase, begin_ns: u64, end_ns: u64) -> PausesReport {
+        let Some(reads) = &self.reads else {
+            return PausesReport::default();
+        };
+        let (mut untouched, mut touched) = (histogram(), 0_u64);
+        for (_, start_ns, end_ns) in reads.iter().filter(|(of, ..)| *of == phase) {
+            if self.pauses.touch(*start_ns, *end_ns) {
+                touched += 1;
+            } else {
+                untouched.saturating_record(end_ns.saturating_sub(*start_ns));
+            }
+        }
+        let all = (untouched.len() + touched).max(1);
+        PausesReport {
+            rates: self.pauses.rates(begin_ns, end_ns),
+            touched_reads_percent: touched as f64 * 100.0 / all as f64,
+            untouched_service_us: Percentiles::of(&untouched),
+        }
+    }
+
     /// Everything together; `None` if a counted phase is missing.
     pub fn report(&self, library_log: Vec<String>) -> Option<RunReport> {
         let mut phases = Vec::new();
@@ -308,16 +366,13 @@ impl Measurement {
                 dirty_mib_mean,
                 dirty_mib_peak,
                 curve: curve(&latencies.service),
+                pauses: self.pauses_of(phase, begin_ns, end_ns),
             });
         }
         let compaction_seconds = phases.get(1)?.seconds;
-        let tax = |of: fn(&Percentiles) -> f64| {
-            of(&phases[1].service_us) / of(&phases[0].service_us).max(0.001)
-        };
-        let (compaction_tax_p99, compaction_tax_p99_9) = (tax(|p| p.p99), tax(|p| p.p99_9));
+        let tax = |of: fn(&PhaseReport) -> f64| of(&phases[1]) / of(&phases[0]).max(0.001);
         let (read_bytes, written_bytes) = self.compacted;
         Some(RunReport {
-            phases,
             boundaries: self
                 .boundaries
                 .iter()
@@ -332,10 +387,12 @@ impl Measurement {
             compaction_mib_per_second: mib(read_bytes + written_bytes) / compaction_seconds,
             compaction_cpu_seconds,
             compaction_engine_cpu_seconds,
-            compaction_tax_p99,
-            compaction_tax_p99_9,
+            compaction_tax_p99: tax(|phase| phase.service_us.p99),
+            compaction_tax_p99_9: tax(|phase| phase.service_us.p99_9),
+            compaction_tax_p99_outside_pauses: tax(|phase| phase.pauses.untouched_service_us.p99),
             timeline: self.timeline(),
             library_log,
+            phases,
         })
     }
 
@@ -437,6 +494,50 @@ mod tests {
         assert!((idle.response_us.p50 - 10.5).abs() < 0.02);
         assert_eq!(idle.rates.refaults_per_second, 10.0);
         assert_eq!(report.timeline.len(), 4);
+    }
+
+    #[test]
+    fn reads_in_a_pause_are_told_apart() {
+        let mut measurement = Measurement::new(0).remembering_reads();
+        let second = 1_000_000_000;
+        for (phase, at) in [
+            (Phase::Idle, 1),
+            (Phase::Compaction, 2),
+            (Phase::After, 3),
+            (Phase::End, 4),
+        ] {
+            let at_ns = at * second;
+            measurement.take(Event::Phase {
+                phase,
+                at_ns,
+                process_cpu_ns: 0,
+                load_cpu_ns: 0,
+            });
+            measurement.sample(Sample {
+                at_ns,
+                ..Sample::default()
+            });
+        }
+        for (phase, at) in [(Phase::Idle, 1), (Phase::Compaction, 2), (Phase::After, 3)] {
+            measurement.take(read(phase, at * second, 20_000));
+        }
+        // Behind a pause of 10 ms.
+        measurement.take(read(
+            Phase::Compaction,
+            2 * second + 500_000_000,
+            15_000_000,
+        ));
+        measurement.pauses(Pauses::new([(2_500_000_000, 2_510_000_000)]));
+        let report = measurement.report(Vec::new()).unwrap();
+        assert!(report.compaction_tax_p99 > 100.0);
+        assert!((report.compaction_tax_p99_outside_pauses - 1.0).abs() < 0.01);
+        let pauses = report.phase(Phase::Compaction).unwrap().pauses;
+        assert_eq!(pauses.touched_reads_percent, 50.0);
+        assert_eq!(pauses.rates.longest_ms, 10.0);
+        assert_eq!(
+            report.phase(Phase::After).unwrap().pauses.rates.longest_ms,
+            0.0
+        );
     }
 
     #[test]

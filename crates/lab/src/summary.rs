@@ -1,7 +1,7 @@
 //! Several runs of one mode together: the median of each row and its spread. Percentiles of
 //! different runs are never averaged or merged.
 
-use crate::measurement::{Percentiles, RunReport};
+use crate::measurement::{PausesReport, Percentiles, RunReport};
 use crate::phase::Phase;
 use crate::sampler::Rates;
 
@@ -148,6 +148,29 @@ const RATES: [(&str, Better, OfRates); 29] = [
     }),
 ];
 
+type OfPauses = fn(&PausesReport) -> f64;
+
+const PAUSES: [(&str, Better, OfPauses); 8] = [
+    ("p50 outside pauses µs", Better::Less, |p| {
+        p.untouched_service_us.p50
+    }),
+    ("p99 outside pauses µs", Better::Less, |p| {
+        p.untouched_service_us.p99
+    }),
+    ("p99.9 outside pauses µs", Better::Less, |p| {
+        p.untouched_service_us.p99_9
+    }),
+    ("max outside pauses µs", Better::Less, |p| {
+        p.untouched_service_us.max
+    }),
+    ("reads in pauses %", Better::Neither, |p| {
+        p.touched_reads_percent
+    }),
+    ("pauses/s", Better::Neither, |p| p.rates.per_second),
+    ("pauses ms/s", Better::Neither, |p| p.rates.ms_per_second),
+    ("longest pause ms", Better::Neither, |p| p.rates.longest_ms),
+];
+
 /// All rows, for the runs of each mode.
 pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -168,6 +191,12 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
     row(None, "compaction tax p99.9", Better::Less, &|run| {
         run.compaction_tax_p99_9
     });
+    row(
+        None,
+        "compaction tax p99 outside pauses",
+        Better::Less,
+        &|run| run.compaction_tax_p99_outside_pauses,
+    );
     row(None, "compaction MiB/s", Better::More, &|run| {
         run.compaction_mib_per_second
     });
@@ -216,6 +245,11 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
         for (name, better, of) in RATES {
             row(Some(phase), name, better, &move |run| {
                 phase_of(run, &|report| of(&report.rates))
+            });
+        }
+        for (name, better, of) in PAUSES {
+            row(Some(phase), name, better, &move |run| {
+                phase_of(run, &|report| of(&report.pauses))
             });
         }
         row(

@@ -25,14 +25,17 @@ public class NodeCommands
     {
         DataOutputStream answers = new DataOutputStream(new FileOutputStream(FileDescriptor.out));
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        // One stream of each kind for all commands: some print without asking where to, and 6.0's
+        // go on printing to what was standard output when the first of them ran (Output.CONSOLE).
+        ByteArrayOutputStream output = new ByteArrayOutputStream();
+        ByteArrayOutputStream errors = new ByteArrayOutputStream();
+        PrintStream outputText = new PrintStream(output, true, StandardCharsets.UTF_8);
+        PrintStream errorText = new PrintStream(errors, true, StandardCharsets.UTF_8);
+        System.setOut(outputText);
         for (String line = commands.readLine(); line != null; line = commands.readLine())
         {
-            ByteArrayOutputStream output = new ByteArrayOutputStream();
-            ByteArrayOutputStream errors = new ByteArrayOutputStream();
-            PrintStream outputText = new PrintStream(output, true, StandardCharsets.UTF_8);
-            PrintStream errorText = new PrintStream(errors, true, StandardCharsets.UTF_8);
-            // Some commands print without asking where to.
-            System.setOut(outputText);
+            output.reset();
+            errors.reset();
             int code;
             try
             {

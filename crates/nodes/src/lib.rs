@@ -10,6 +10,7 @@ mod error;
 mod java;
 mod node;
 mod nodetool;
+mod pauses;
 mod version;
 
 pub use configuration::{CommitLogSync, DiskAccess, Settings, SstableFormat};
@@ -18,4 +19,5 @@ pub use error::NodeError;
 pub use java::Java;
 pub use node::{Launch, Node};
 pub use nodetool::Nodetool;
+pub use pauses::Pause;
 pub use version::Version;

@@ -4,6 +4,7 @@ use crate::configuration::{Settings, logback};
 use crate::distribution::{Distribution, tail};
 use crate::error::{NodeError, file};
 use crate::nodetool::Nodetool;
+use crate::pauses::{self, Pause};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
@@ -19,6 +20,9 @@ const START_TIME_MAX: Duration = Duration::from_secs(300);
 const STOP_TIME_MAX: Duration = Duration::from_secs(120);
 
 const CQL_PORT: u16 = 9042;
+
+/// In the node's directory, which is its working directory.
+const SAFEPOINT_LOG: &str = "safepoints.log";
 
 /// How a node's process comes to be.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +91,7 @@ impl Node {
             .arg(format!("-Dcassandra.logdir={}", directory.display()))
             .arg(format!("-Dcassandra.jmx.local.port={jmx_port}"))
             .args(NODE_FLAGS)
+            .arg(pauses::java_argument(SAFEPOINT_LOG))
             .args(&launch.java_arguments)
             .arg("org.apache.cassandra.service.CassandraDaemon")
             .current_dir(&directory)
@@ -161,6 +166,16 @@ impl Node {
     /// Its directory; tables lie in `data/KEYSPACE/TABLE-ID`.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// When its virtual machine stood still, in this life.
+    ///
+    /// # Errors
+    /// What it writes down of that cannot be read.
+    pub fn pauses(&self) -> Result<Vec<Pause>, NodeError> {
+        let log = self.directory.join(SAFEPOINT_LOG);
+        let text = fs::read_to_string(&log).map_err(file(&log))?;
+        Ok(pauses::of_log(&text))
     }
 
     /// The node's nodetool.

@@ -44,6 +44,11 @@ fn a_node_starts_answers_is_killed_and_starts_again() {
         let mut node = start();
         let said = node.nodetool().run(&["version"]).unwrap();
         assert!(said.contains(version.name()), "{version}: {said}");
+        let said = node.nodetool().run(&["status"]).unwrap();
+        assert!(said.contains("UN"), "{version}, the second command: {said}");
+        // It has collected its garbage before it served.
+        let pauses = node.pauses().unwrap();
+        assert!(!pauses.is_empty() && pauses.is_sorted_by_key(|pause| pause.end_ns));
         let refused = node.nodetool().run(&["no-such-command"]);
         assert!(matches!(refused, Err(NodeError::Nodetool { .. })));
         node.kill();

@@ -154,6 +154,10 @@ pub struct CassandraArgs {
     /// Heap of the node, in MiB
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     pub heap_mib: u64,
+    /// A further argument of the node's virtual machine, such as -XX:+UseShenandoahGC; may be given
+    /// several times, and wins over Cassandra's own
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    pub java_argument: Vec<String>,
     /// Reads a second of the first pass over the hot keys, which ends after 30 seconds
     #[arg(long, default_value_t = 3000, value_name = "N")]
     pub first_reads_per_second: u64,

@@ -11,6 +11,7 @@ use super::tables::Tables;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::measurement::{Measurement, RunReport};
+use crate::pauses::Pauses;
 use crate::phase::{Event, Phase};
 use crate::preloaded::Libraries;
 use crate::report::{self, CaseDescription, Report};
@@ -28,8 +29,9 @@ use std::time::{Duration, Instant};
 
 /// How the names of the node's threads begin that read for its clients: the stage, and those that
 /// take the requests, which read themselves while the stage has room
-/// (`concurrent/SEPExecutor.java: maybeExecuteImmediately`).
-const READERS: [&str; 2] = ["ReadStage", "Native-Transpor"];
+/// (`concurrent/SEPExecutor.java: maybeExecuteImmediately`). Those of
+/// 6.0-alpha2 keep the name of the pool that both belong to.
+const READERS: [&str; 3] = ["ReadStage", "Native-Transpor", "SharedPool-Work"];
 
 /// Measures, prints and writes the report.
 ///
@@ -84,14 +86,24 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
             rate => format!("{rate} MiB/s"),
         }
     );
+    let java_arguments: String = arguments
+        .java_argument
+        .iter()
+        .map(|argument| format!(", {argument}"))
+        .collect();
     let case = CaseDescription {
         title: "major compaction".into(),
         text: format!(
-            "limit {} MiB, heap {} MiB, cold start",
+            "limit {} MiB, heap {} MiB, cold start{}",
             mib(sizes.memory_bytes),
-            arguments.heap_mib
+            arguments.heap_mib,
+            java_arguments,
         ),
-        parameters: json!({ "limit_bytes": sizes.memory_bytes, "heap_mib": arguments.heap_mib }),
+        parameters: json!({
+            "limit_bytes": sizes.memory_bytes,
+            "heap_mib": arguments.heap_mib,
+            "java_arguments": arguments.java_argument,
+        }),
     };
     let case = place.case(
         case,
@@ -178,6 +190,7 @@ fn one_run(
     let mut settings = settings(arguments);
     let mut launch = Launch {
         cgroup_processes: cgroup.as_ref().map(|cgroup| cgroup.processes_file()),
+        java_arguments: arguments.java_argument.clone(),
         ..Launch::default()
     };
     match &mode.way {
@@ -225,7 +238,7 @@ fn one_run(
     let baton = Arc::new(Baton::new());
     let (send, events) = channel();
     let process = node.process_id();
-    let mut measurement = Measurement::new(0);
+    let mut measurement = Measurement::new(0).remembering_reads();
     std::thread::scope(|scope| {
         let readers = send.clone();
         scope.spawn({
@@ -261,6 +274,10 @@ fn one_run(
         recorded
     })?;
     drop(load);
+    let pauses = node.pauses()?.into_iter();
+    measurement.pauses(Pauses::new(
+        pauses.map(|pause| (pause.begin_ns, pause.end_ns)),
+    ));
     node.stop()?;
     tables.cached_bytes();
     let (read_bytes, written_bytes) = tables.bytes();

@@ -67,10 +67,11 @@ impl Cluster {
     /// Every node that is up must know of every other that is.
     fn wait_until_all_are_up(&mut self) {
         let all = self.nodes.len();
-        for (_, node) in &mut self.nodes {
-            scene::wait_until("all nodes see each other", || {
+        for (number, node) in &mut self.nodes {
+            scene::wait_until(&format!("node {number} sees {all} nodes up"), || {
                 let said = nodetool(node, &["status"]);
-                said.lines().filter(|line| line.starts_with("UN")).count() == all
+                let up = said.lines().filter(|line| line.starts_with("UN")).count();
+                (up == all).then_some(()).ok_or(said)
             });
         }
     }

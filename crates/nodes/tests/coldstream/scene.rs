@@ -118,13 +118,13 @@ pub fn nodetool(node: &mut Node, words: &[&str]) -> String {
     said.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Asks until the answer is yes.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Asks until it is so; the error is what was found instead.
+pub fn wait_until(what: &str, mut ask: impl FnMut() -> Result<(), String>) {
     let since = Instant::now();
-    while !is_so() {
+    while let Err(found) = ask() {
         assert!(
             since.elapsed() < WAIT_TIME_MAX,
-            "not within {WAIT_TIME_MAX:?}: {what}"
+            "not within {WAIT_TIME_MAX:?}: {what}: {found}"
         );
         thread::sleep(Duration::from_millis(100));
     }
