@@ -266,7 +266,7 @@ impl Books {
         if writable {
             thread::note_table_opened_for_writing(kind, descriptor);
             if thread::is_background_reader() {
-                self.note_new_table(kind, &stamp);
+                self.note_new_table(kind, descriptor, &stamp);
             }
         } else {
             self.begin_readahead(table, descriptor);

@@ -33,6 +33,8 @@ pub(crate) struct Input {
 #[derive(Clone, Copy)]
 pub(crate) struct Output {
     pub(crate) stamp: FileStamp,
+    /// The one by which it is written; the number may be another file's by now.
+    pub(crate) descriptor: i32,
     /// What has been handed over of it: up to this entry of its index,
     pub(crate) place: Place,
     /// and to this byte of the file.
@@ -119,18 +121,29 @@ impl Lineage {
         });
     }
 
-    /// Thread `thread` has made a new table of Cassandra.
-    pub(crate) fn note_output(&self, thread: i32, stamp: &FileStamp) {
+    /// Thread `thread` has made a new table of Cassandra, and writes it by `descriptor`.
+    pub(crate) fn note_output(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
         self.with_work(thread, |work| {
             if work.outputs.len() >= OUTPUTS_MAX {
                 work.outputs.remove(0);
             }
             work.outputs.push(Output {
                 stamp: *stamp,
+                descriptor,
                 place: Place::default(),
                 end: 0,
             });
         });
+    }
+
+    /// The tables of Cassandra that a thread is writing.
+    pub(crate) fn outputs(&self, thread: i32) -> Vec<Output> {
+        let threads = self.threads.lock();
+        let works = threads.as_ref().map_or(&[][..], |threads| &threads.works);
+        works
+            .iter()
+            .find(|work| work.thread == thread)
+            .map_or_else(Vec::new, |work| work.outputs.clone())
     }
 
     fn with_work(&self, thread: i32, note: impl FnOnce(&mut Work)) {

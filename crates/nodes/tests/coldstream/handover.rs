@@ -95,7 +95,8 @@ fn compact(scene: Scene, format: SstableFormat) {
             panic!("{outputs:?}");
         };
         let warm = warm(output);
-        eprintln!("{} {format:?} {name}: {warm:?}", scene.version());
+        let who = format!("{} {format:?} {name}: {warm:?}", scene.version());
+        Counters::of(node.process_id()).report(&who);
         let hot = (0..PARTITIONS).filter(|p| is_hot(*p)).count();
         assert_eq!(warm.hot_partitions, hot);
         assert!(

@@ -182,6 +182,9 @@ fn map(
     {
         books.note_mapping(descriptor, protection, flags);
         books.advise_mapping(descriptor, mapped as usize, length);
+        if books.table(descriptor).is_none() {
+            books.hand_over_after_mapping(descriptor);
+        }
     }
     mapped
 }

@@ -37,6 +37,12 @@ impl Files {
     }
 }
 
+/// Whether `index` is the path of the `Index.db` that belongs to the `Data.db` at `data`.
+pub(super) fn is_index_of(index: &CStr, data: &CStr) -> bool {
+    let expected = Files::of(data).and_then(|files| files.path(Component::Index));
+    expected.is_ok_and(|expected| *expected == *index)
+}
+
 impl<'b> Handover<'b> {
     pub(super) fn to_partitions(&self, work: &mut Work) -> Result<(), Refused> {
         let Some(number) = work
@@ -61,8 +67,9 @@ impl<'b> Handover<'b> {
         let files = Files::of(&path)?;
         let finished = self.table(&files, end);
         let is_growing = matches!(finished, Err(Refused::Gone));
-        if is_growing && files.descriptor.format() == Format::Bti {
-            // Its index is written last.
+        // BTI's index is written last; and a part is handed over once, whether its index is mapped or
+        // its data opened first.
+        if is_growing && (files.descriptor.format() == Format::Bti || before.end == end) {
             return Ok(());
         }
         let (carried, places) = {
@@ -165,5 +172,28 @@ impl<'b> Handover<'b> {
         }
         self.books.give_chunk_log_back(self.slot, chunks);
         Ok(carried?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_index_of;
+
+    #[test]
+    fn an_index_belongs_to_the_data_of_its_directory_version_and_number() {
+        let data = c"/data/ks/t-1/nb-3-big-Data.db";
+        assert!(is_index_of(c"/data/ks/t-1/nb-3-big-Index.db", data));
+        for other in [
+            c"/data/ks/t-1/nb-4-big-Index.db",
+            c"/data/ks/t-2/nb-3-big-Index.db",
+            c"/data/ks/t-1/nb-3-big-Data.db",
+            c"/lib/libc.so",
+        ] {
+            assert!(!is_index_of(other, data), "{other:?}");
+        }
+        assert!(!is_index_of(
+            c"/data/ks/t-1/nb-3-big-Index.db",
+            c"/data/other"
+        ));
     }
 }

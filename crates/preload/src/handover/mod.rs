@@ -3,7 +3,8 @@
 //!
 //! It happens in the background thread, inside the call that comes before the table is published:
 //! the `close` of RocksDB's and LevelDB's writers; with Cassandra the `open` by which its compaction
-//! opens the table to be read, early parts too. On any doubt there is no handover, and no harm: at
+//! opens the table to be read, early parts too. 4.1 opens a table once and reads all further parts of
+//! it by the same descriptor: there it is the `mmap` of what has been added to the index. On any doubt there is no handover, and no harm: at
 //! worst pages are read that nobody needs.
 
 mod cassandra;
@@ -16,10 +17,10 @@ use crate::descriptors::Table;
 use crate::errno::ErrnoGuard;
 use crate::heat::Present;
 use crate::inodes;
-use crate::lineage::{Input, Work};
+use crate::lineage::{self, Input, Output, Work};
 use crate::memory;
 use crate::settings::{self, Settings};
-use crate::thread;
+use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_handover::{Limits, Piece, Plan};
 use coldstream_io::scan::Reason;
@@ -103,9 +104,10 @@ impl Books {
     }
 
     /// A background thread has opened a new table for writing.
-    pub(crate) fn note_new_table(&self, kind: FileKind, stamp: &FileStamp) {
+    pub(crate) fn note_new_table(&self, kind: FileKind, descriptor: i32, stamp: &FileStamp) {
         if kind == FileKind::CassandraData && self.hands_over() {
-            self.lineage.note_output(process::thread_id(), stamp);
+            self.lineage
+                .note_output(process::thread_id(), descriptor, stamp);
         }
     }
 
@@ -124,6 +126,43 @@ impl Books {
                 handover.to_partitions(work)
             });
         }
+    }
+
+    /// The application has mapped a file that is not a table: it may be the index of one that one of
+    /// the calling thread's compactions writes.
+    pub(crate) fn hand_over_after_mapping(&self, descriptor: i32) {
+        if !self.hands_over_now() || !thread::is_background_reader() || !self.are_ours() {
+            return;
+        }
+        let _errno = ErrnoGuard::new();
+        let Some((table, output)) = self.output_of_index(descriptor) else {
+            return;
+        };
+        // What is staged would be left out.
+        self.settle_identity(output.stamp.device, output.stamp.inode, None, false);
+        if let Some(_inside) = Inside::enter() {
+            self.hand_over(table, output.descriptor, |handover, work| {
+                handover.to_partitions(work)
+            });
+        }
+    }
+
+    /// The table, among those that the calling thread writes, whose index is behind `descriptor`.
+    fn output_of_index(&self, descriptor: i32) -> Option<(Table, Output)> {
+        let _inside = Inside::enter()?;
+        let outputs = self.lineage.outputs(process::thread_id());
+        if outputs.is_empty() {
+            return None;
+        }
+        let index = lineage::path_of(descriptor)?;
+        outputs.into_iter().find_map(|output| {
+            let table = self.table(output.descriptor)?;
+            let stamp = file::stamp(output.descriptor).ok()?;
+            let data = lineage::path_of(output.descriptor)?;
+            let is_its_index =
+                stamp.same_inode(&output.stamp) && cassandra::is_index_of(&index, &data);
+            is_its_index.then_some((table, output))
+        })
     }
 
     fn hand_over(
