@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use coldstream_nodes::{Distribution, Launch, Node, Settings, SstableFormat};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const WRITER: &str = include_str!("WriteTables.java");
 
@@ -19,6 +20,10 @@ pub const KEYSPACE: &str = "coldstream";
 pub const COMPACTED: &str = "compacted";
 /// The table beside it: as large, in one SSTable.
 pub const BESIDE: &str = "beside";
+
+/// SSTables that were rewritten are deleted by a thread of their own (`NonPeriodicTasks`), some time
+/// after nodetool says that it is done.
+const DELETION_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A loopback address of the laboratory's own.
 pub const ADDRESS: &str = "127.76.0.1";
@@ -184,13 +189,21 @@ impl Template {
             // writes its own release's format: written anew, tables are as this release's.
             node.nodetool()
                 .run(&["upgradesstables", "-a", KEYSPACE, table])?;
-            let imported = Tables::watch(table_directory(&self.path, table)?).inputs();
-            if imported as u64 != sstables_of(table) {
-                bail!(
-                    "Cassandra {} has {imported} SSTables of {table} after the import, not {}",
-                    distribution.version(),
-                    sstables_of(table)
-                );
+            let directory = table_directory(&self.path, table)?;
+            let until = Instant::now() + DELETION_TIME_MAX;
+            loop {
+                let imported = Tables::watch(directory.clone()).inputs();
+                if imported as u64 == sstables_of(table) {
+                    break;
+                }
+                if Instant::now() > until {
+                    bail!(
+                        "Cassandra {} has {imported} SSTables of {table} after the import, not {}",
+                        distribution.version(),
+                        sstables_of(table)
+                    );
+                }
+                std::thread::sleep(Duration::from_millis(20));
             }
         }
         drop(load);
