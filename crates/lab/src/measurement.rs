@@ -527,7 +527,10 @@ mod tests {
             2 * second + 500_000_000,
             15_000_000,
         ));
-        measurement.pauses(Pauses::new([(2_500_000_000, 2_510_000_000)]));
+        measurement.pauses(Pauses::new([coldstream_nodes::Pause {
+            begin_ns: 2_500_000_000,
+            end_ns: 2_510_000_000,
+        }]));
         let report = measurement.report(Vec::new()).unwrap();
         assert!(report.compaction_tax_p99 > 100.0);
         assert!((report.compaction_tax_p99_outside_pauses - 1.0).abs() < 0.01);

@@ -5,6 +5,8 @@
 //! one read of a hundred, so that it *is* the p99, whatever becomes of the page cache. The reads
 //! that no pause has touched show what is left.
 
+use coldstream_nodes::Pause;
+
 /// A shorter pause is not told apart from the rest of what a read waits for.
 const PAUSE_NS_MIN: u64 = 1_000_000;
 
@@ -14,13 +16,12 @@ const PAUSE_NS_MIN: u64 = 1_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct Pauses {
     /// By their begin.
-    pauses: Vec<Pause>,
+    pauses: Vec<Settling>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pause {
-    begin_ns: u64,
-    end_ns: u64,
+struct Settling {
+    pause: Pause,
     /// When the queues of this one and of all before it are dissolved.
     settled_ns: u64,
 }
@@ -37,21 +38,17 @@ pub struct PauseRates {
 }
 
 impl Pauses {
-    /// Of `(begin, end)` of each.
-    pub fn new(pauses: impl IntoIterator<Item = (u64, u64)>) -> Self {
+    /// Of all of a run.
+    pub fn new(pauses: impl IntoIterator<Item = Pause>) -> Self {
         let mut pauses: Vec<_> = pauses
             .into_iter()
-            .filter(|(begin_ns, end_ns)| end_ns.saturating_sub(*begin_ns) >= PAUSE_NS_MIN)
+            .filter(|pause| pause.duration_ns() >= PAUSE_NS_MIN)
             .collect();
-        pauses.sort_unstable();
+        pauses.sort_unstable_by_key(|pause| pause.begin_ns);
         let mut settled_ns = 0;
-        let pauses = pauses.into_iter().map(|(begin_ns, end_ns)| {
-            settled_ns = settled_ns.max(end_ns + (end_ns - begin_ns));
-            Pause {
-                begin_ns,
-                end_ns,
-                settled_ns,
-            }
+        let pauses = pauses.into_iter().map(|pause| {
+            settled_ns = settled_ns.max(pause.end_ns + pause.duration_ns());
+            Settling { pause, settled_ns }
         });
         Self {
             pauses: pauses.collect(),
@@ -62,7 +59,7 @@ impl Pauses {
     pub fn touch(&self, begin_ns: u64, end_ns: u64) -> bool {
         let begun = self
             .pauses
-            .partition_point(|pause| pause.begin_ns <= end_ns);
+            .partition_point(|settling| settling.pause.begin_ns <= end_ns);
         let last = begun.checked_sub(1).map(|last| self.pauses[last]);
         last.is_some_and(|last| last.settled_ns >= begin_ns)
     }
@@ -73,8 +70,9 @@ impl Pauses {
         let ms = self
             .pauses
             .iter()
+            .map(|settling| settling.pause)
             .filter(|pause| (begin_ns..end_ns).contains(&pause.begin_ns))
-            .map(|pause| (pause.end_ns - pause.begin_ns) as f64 / 1e6);
+            .map(|pause| pause.duration_ns() as f64 / 1e6);
         let (mut count, mut sum_ms, mut longest_ms) = (0.0, 0.0, 0.0_f64);
         for ms in ms {
             count += 1.0;
@@ -95,9 +93,13 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn pauses<const N: usize>(pauses: [(u64, u64); N]) -> Pauses {
+        Pauses::new(pauses.map(|(begin_ns, end_ns)| Pause { begin_ns, end_ns }))
+    }
+
     #[test]
     fn a_read_is_touched_by_a_pause_and_by_its_queue() {
-        let pauses = Pauses::new([(100 * MS, 110 * MS), (300 * MS, 300 * MS + MS / 2)]);
+        let pauses = pauses([(100 * MS, 110 * MS), (300 * MS, 300 * MS + MS / 2)]);
         for (begin, end, touched) in [
             (90, 99, false),
             (90, 100, true),
@@ -115,14 +117,14 @@ mod tests {
 
     #[test]
     fn a_short_pause_in_the_queue_of_a_long_one_does_not_hide_it() {
-        let pauses = Pauses::new([(130 * MS, 131 * MS), (100 * MS, 120 * MS)]);
+        let pauses = pauses([(130 * MS, 131 * MS), (100 * MS, 120 * MS)]);
         assert!(pauses.touch(136 * MS, 137 * MS));
         assert!(!pauses.touch(141 * MS, 142 * MS));
     }
 
     #[test]
     fn rates_are_those_of_the_part() {
-        let pauses = Pauses::new([
+        let pauses = pauses([
             (100 * MS, 110 * MS),
             (900 * MS, 930 * MS),
             (2100 * MS, 2200 * MS),

@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 
 /// How the names of the node's threads begin that read for its clients: the stage, and those that
 /// take the requests, which read themselves while the stage has room
-/// (`concurrent/SEPExecutor.java: maybeExecuteImmediately`). Those of
-/// 6.0-alpha2 keep the name of the pool that both belong to.
+/// (`concurrent/SEPExecutor.java: maybeExecuteImmediately`). Those of 6.0-alpha2 keep the name of
+/// the pool that both belong to.
 const READERS: [&str; 3] = ["ReadStage", "Native-Transpor", "SharedPool-Work"];
 
 /// Measures, prints and writes the report.
@@ -274,10 +274,7 @@ fn one_run(
         recorded
     })?;
     drop(load);
-    let pauses = node.pauses()?.into_iter();
-    measurement.pauses(Pauses::new(
-        pauses.map(|pause| (pause.begin_ns, pause.end_ns)),
-    ));
+    measurement.pauses(Pauses::new(node.pauses()?));
     node.stop()?;
     tables.cached_bytes();
     let (read_bytes, written_bytes) = tables.bytes();

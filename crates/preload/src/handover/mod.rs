@@ -4,8 +4,8 @@
 //! It happens in the background thread, inside the call that comes before the table is published:
 //! the `close` of RocksDB's and LevelDB's writers; with Cassandra the `open` by which its compaction
 //! opens the table to be read, early parts too. 4.1 opens a table once and reads all further parts of
-//! it by the same descriptor: there it is the `mmap` of what has been added to the index. On any doubt there is no handover, and no harm: at
-//! worst pages are read that nobody needs.
+//! it by the same descriptor: there it is the `mmap` of what has been added to the index. On any
+//! doubt there is no handover, and no harm: at worst pages are read that nobody needs.
 
 mod cassandra;
 mod files;
