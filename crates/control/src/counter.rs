@@ -248,6 +248,15 @@ counters! {
     /// Times that nothing could be dropped because the kernel does not say what is dirty, or gives
     /// the thread no table of descriptors of its own.
     EvictionRefused = "eviction_refused",
+    /// What the library takes of the application's heap when a window or a handover last ended.
+    HeapBytes = "heap_bytes",
+    /// The most that it ever took.
+    HeapPeakBytes = "heap_peak_bytes",
+    /// Bytes of tables that the kernel sent (`sendfile`) through a window of the page cache.
+    SentBytes = "sent_bytes",
+    /// Of the page cache, bytes that were read for that and let go again; what the socket still held
+    /// stayed.
+    SentBytesDropped = "sent_bytes_dropped",
 }
 
 impl Counter {
@@ -459,6 +468,10 @@ mod tests {
                 "eviction_bytes",
                 "eviction_ranges_dirty",
                 "eviction_refused",
+                "heap_bytes",
+                "heap_peak_bytes",
+                "sent_bytes",
+                "sent_bytes_dropped",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

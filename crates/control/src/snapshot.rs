@@ -99,13 +99,14 @@ impl fmt::Display for Snapshot {
         }
         write!(
             formatter,
-            ", page cache {}, buffered {}; waited for {} % of {} windows, window memory at most {}; \
-             fallbacks: ",
+            ", page cache {}, buffered {}; waited for {} % of {} windows, window memory at most {}, \
+             heap {}; fallbacks: ",
             bytes(Counter::BytesFromCache),
             bytes(Counter::BytesBuffered),
             self.windows_waited_percent(),
             self.get(Counter::WindowsRead),
             bytes(Counter::WindowMemoryPeakBytes),
+            bytes(Counter::HeapPeakBytes),
         )?;
         let mut separator = "";
         for (reason, count) in self.fallbacks() {
@@ -131,6 +132,11 @@ impl fmt::Display for Snapshot {
                 count(Counter::HandoverPlacesWarmed),
                 count(Counter::HandoverPlacesHit),
             )?;
+        }
+        if self.get(Counter::SentBytes) != 0 {
+            let dropped = bytes(Counter::SentBytesDropped);
+            let sent = bytes(Counter::SentBytes);
+            write!(formatter, "; sent {sent}, of which {dropped} were dropped")?;
         }
         if self.get(Counter::PacingBrakes) != 0 {
             write!(
@@ -289,7 +295,7 @@ mod tests {
     fn the_line_of_a_quiet_process() {
         assert_eq!(
             snapshot(&[]).to_string(),
-            "direct 0 B, page cache 0 B, buffered 0 B; waited for 0 % of 0 windows, window memory at most 0 B; fallbacks: none"
+            "direct 0 B, page cache 0 B, buffered 0 B; waited for 0 % of 0 windows, window memory at most 0 B, heap 0 B; fallbacks: none"
         );
     }
 
@@ -307,7 +313,7 @@ mod tests {
         assert_eq!(
             busy.to_string(),
             "direct 1.2 GiB, window 4 KiB, page cache 3 MiB, buffered 0 B; waited for 3 % of \
-             200 windows, window memory at most 0 B; fallbacks: filesystem=3 aio_unavailable=1"
+             200 windows, window memory at most 0 B, heap 0 B; fallbacks: filesystem=3 aio_unavailable=1"
         );
     }
 

@@ -8,6 +8,7 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod absent;
 pub mod alignment;
 pub mod append;
 pub mod lock;
@@ -17,6 +18,7 @@ pub mod private;
 pub mod probe;
 pub mod residency;
 pub mod scan;
+pub mod sending;
 pub mod shared;
 pub mod sync;
 pub mod sys;

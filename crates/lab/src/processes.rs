@@ -24,6 +24,8 @@ pub struct ProcessSample {
 /// What the library has counted up to one moment; all 0 without it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct LibrarySample {
+    /// What it holds itself: windows, and what it takes of the process's heap; bytes.
+    pub memory_bytes: u64,
     /// What pacing holds background I/O to, bytes a second; 0 is nothing.
     pub pacing_bytes_per_second: u64,
     /// How long background threads have waited for pacing, ns.
@@ -43,6 +45,7 @@ pub struct LibrarySample {
 impl LibrarySample {
     fn add(&mut self, snapshot: &Snapshot) {
         let get = |counter| snapshot.get(counter);
+        self.memory_bytes += get(Counter::WindowMemoryBytes) + get(Counter::HeapBytes);
         self.pacing_bytes_per_second += get(Counter::PacingBytesPerSecond);
         self.pacing_ns += get(Counter::PacingNanoseconds);
         self.evicted_bytes += get(Counter::EvictionBytes);
@@ -66,6 +69,8 @@ pub struct ProcessRates {
     pub threads: f64,
     /// Open descriptors at the end.
     pub descriptors: f64,
+    /// What the library holds itself at the end, windows and heap, MiB.
+    pub library_mib: f64,
     /// What pacing holds background I/O to at the end, MiB a second; 0 is nothing.
     pub pacing_mib_per_second: f64,
     /// How long background threads waited for pacing, ms a second, of all of them together.
@@ -108,6 +113,7 @@ impl ProcessRates {
                 - mib(process_before.anonymous_bytes),
             threads: process.threads as f64,
             descriptors: process.descriptors as f64,
+            library_mib: mib(library.memory_bytes),
             pacing_mib_per_second: mib(library.pacing_bytes_per_second),
             pacing_ms_per_second: delta(library_before.pacing_ns, library.pacing_ns)
                 / 1e6
@@ -237,6 +243,7 @@ mod tests {
             ..LibrarySample::default()
         };
         let after = LibrarySample {
+            memory_bytes: 3 << 20,
             pacing_ns: 5_000_000,
             evicted_bytes: 8 << 20,
             handover_ns: 13_000_000,
@@ -251,7 +258,7 @@ mod tests {
         let rates = ProcessRates::between((&held(12), &before), (&held(10), &after), 2.0);
         assert_eq!(rates.anonymous_growth_mib, -2.0);
         assert_eq!((rates.threads, rates.descriptors), (9.0, 30.0));
-        assert_eq!(rates.pacing_ms_per_second, 2.0);
+        assert_eq!((rates.library_mib, rates.pacing_ms_per_second), (3.0, 2.0));
         assert_eq!(rates.evicted_mib_per_second, 4.0);
         assert_eq!((rates.handovers, rates.handover_mean_ms), (2.0, 3.0));
         assert_eq!((rates.handover_p50_ms, rates.handover_p99_ms), (4.0, 4.0));

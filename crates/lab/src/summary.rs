@@ -76,7 +76,7 @@ const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const RATES: [(&str, Better, OfRates); 29] = [
+const RATES: [(&str, Better, OfRates); 30] = [
     ("refaults/s", Better::Less, |r| r.refaults_per_second),
     ("memory stall µs/s", Better::Less, |r| {
         r.memory_stall_us_per_second
@@ -121,6 +121,9 @@ const RATES: [(&str, Better, OfRates); 29] = [
     }),
     ("threads", Better::Neither, |r| r.processes.threads),
     ("descriptors", Better::Neither, |r| r.processes.descriptors),
+    ("library's own memory MiB", Better::Neither, |r| {
+        r.processes.library_mib
+    }),
     ("pacing, held to MiB/s", Better::Neither, |r| {
         r.processes.pacing_mib_per_second
     }),

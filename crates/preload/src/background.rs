@@ -163,7 +163,7 @@ unsafe fn serve(
 
 /// Whether background reads of a table can be served at all, and how. `Err` holds the reason
 /// to count, if it is not the kernel's to name.
-fn eligible(
+pub(crate) fn eligible(
     books: &Books,
     table: Table,
     descriptor: i32,

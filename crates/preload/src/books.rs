@@ -13,11 +13,12 @@ use crate::lineage::Lineage;
 use crate::memory;
 use crate::pacing::Pacing;
 use crate::priority::Threads;
+use crate::sending::Sendings;
 use crate::settings::{self, Settings};
 use crate::staging::Stages;
 use crate::switches::OwnSwitches;
 use crate::thread::{self, Inside};
-use crate::{errno, eviction, keeper, report};
+use crate::{errno, eviction, heap, keeper, report};
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
@@ -54,6 +55,7 @@ pub(crate) struct Books {
     pub(crate) lineage: Lineage,
     pub(crate) scanner: Scanner,
     pub(crate) staging: Stages,
+    pub(crate) sendings: Sendings,
     pub(crate) switches: OwnSwitches,
     pub(crate) eviction: Eviction,
     pub(crate) threads: Threads,
@@ -367,6 +369,7 @@ impl Books {
             Entry::Private(_) => Visible::No,
             Entry::Table(table) => {
                 let _errno = errno::ErrnoGuard::new();
+                self.end_sending(table, descriptor);
                 let ended = match (table.writable, Inside::enter()) {
                     (true, Some(_inside)) => {
                         let ended = self.end_stage_of(table, descriptor);
@@ -426,6 +429,7 @@ impl Books {
                     }
                 }
                 Entry::Table(table) => {
+                    self.end_sending(table, descriptor);
                     if let Some(_inside) = Inside::enter() {
                         // `dup2` and `close_range` have no way to tell of a delayed error.
                         let _ = self.end_stage_of(table, descriptor);
@@ -515,12 +519,14 @@ impl Books {
         }
     }
 
-    /// Brings the windows' memory to the status page.
+    /// Brings what the library itself holds of memory to the status page: windows, and heap.
     pub(crate) fn note_memory(&self) {
         if let Some(page) = self.page() {
             let pool = self.scanner.pool();
             page.set(Counter::WindowMemoryBytes, pool.used_bytes() as u64);
             page.set(Counter::WindowMemoryPeakBytes, pool.peak_bytes() as u64);
+            page.set(Counter::HeapBytes, heap::used_bytes() as u64);
+            page.set(Counter::HeapPeakBytes, heap::peak_bytes() as u64);
         }
     }
 
@@ -530,7 +536,12 @@ impl Books {
         if let Some(page) = self.page()
             && self.are_ours()
         {
-            if page.get(Counter::BackgroundReads) > 0 || page.get(Counter::StagedFiles) > 0 {
+            let work = [
+                Counter::BackgroundReads,
+                Counter::StagedFiles,
+                Counter::SentBytes,
+            ];
+            if work.iter().any(|counter| page.get(*counter) > 0) {
                 self.note_memory();
                 report::log_summary(settings, page);
             }

@@ -17,6 +17,7 @@ use crate::memory::each_line;
 use crate::settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
+use coldstream_io::sending;
 use coldstream_io::sys::{file, memory};
 use coldstream_policy::{Config, Readahead, mapped_file};
 
@@ -68,7 +69,7 @@ impl Books {
     }
 
     /// Bytes of a table are moved by the kernel, in sequence, which finds no thread to read ahead
-    /// for: whoever does that has a descriptor of its own.
+    /// for: whoever does that has a descriptor of its own. See also [`crate::sending`].
     #[cold]
     pub(crate) fn moves_in_sequence(&self, table: Table, descriptor: i32) {
         if table.servable && self.controls_readahead() {
@@ -134,12 +135,6 @@ fn switch_mappings(config: &Config, is_on: bool) {
 #[cold]
 fn read_ahead(books: &Books, descriptor: i32, offset: u64, length_bytes: u64) {
     let _errno = ErrnoGuard::new();
-    // In pieces: the kernel cuts off what is longer than the device takes at once.
-    let mut done = 0;
-    while done < length_bytes {
-        let piece = (length_bytes - done).min(128 << 10);
-        let _ = file::advise(descriptor, offset + done, piece, libc::POSIX_FADV_WILLNEED);
-        done += piece;
-    }
+    sending::read_ahead(descriptor, offset, length_bytes);
     books.count(Counter::ScanBytesAhead, length_bytes);
 }

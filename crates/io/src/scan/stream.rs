@@ -5,7 +5,8 @@
 
 use super::sequence::{Relation, Sequence, WINDOW_BYTES_MIN, relation};
 use super::{Event, Host, Method, Reason, WINDOWS_MAX};
-use crate::alignment::{Alignment, PAGE_BYTES};
+use crate::absent::AbsentPages;
+use crate::alignment::Alignment;
 use crate::pool::{WindowMemory, WindowPool};
 use crate::residency;
 use crate::sys::file::{self, FileStamp};
@@ -393,7 +394,11 @@ impl Stream {
             Method::Direct(_) | Method::Window => 0,
         };
         let absent_before = match around.method {
-            Method::Window => Some(AbsentPages::of(around.buffered, window.start, expected)),
+            Method::Window => Some(AbsentPages::of(
+                around.buffered,
+                window.start,
+                expected as u64,
+            )),
             Method::Direct(_) | Method::DontCache => None,
         };
         while window.filled_bytes < expected {
@@ -415,7 +420,7 @@ impl Stream {
             }
         }
         if let Some(absent) = absent_before {
-            absent.drop_again(around.buffered, window.start);
+            absent.drop_again(around.buffered, window.start, |_| false);
         }
         window.state = State::Filled;
         around
@@ -480,62 +485,5 @@ fn take_memory<H: Host>(
         bytes = WINDOW_BYTES_MIN
             .max(bytes / 2)
             .next_multiple_of(WINDOW_BYTES_MIN);
-    }
-}
-
-/// The pages of a window that were not in the page cache before it was read.
-struct AbsentPages {
-    bits: [u64; Self::WORDS],
-    known: bool,
-}
-
-impl AbsentPages {
-    /// Room for 2 MiB, the largest window.
-    const WORDS: usize = 8;
-
-    fn of(descriptor: i32, start: u64, length_bytes: usize) -> Self {
-        let mut bits = [0_u64; Self::WORDS];
-        let asked = residency::each_page(
-            descriptor,
-            start,
-            length_bytes as u64,
-            |offset, resident| {
-                let page = ((offset - start) / PAGE_BYTES) as usize;
-                if let Some(word) = bits.get_mut(page / 64)
-                    && !resident
-                {
-                    *word |= 1 << (page % 64);
-                }
-            },
-        );
-        Self {
-            bits,
-            known: asked.is_ok(),
-        }
-    }
-
-    /// Drops them again, and only them: what the foreground had brought in stays.
-    fn drop_again(&self, descriptor: i32, start: u64) {
-        if !self.known {
-            return;
-        }
-        let pages = Self::WORDS * 64;
-        let absent = |page: usize| self.bits[page / 64] >> (page % 64) & 1 == 1;
-        let mut page = 0;
-        while page < pages {
-            let first = page;
-            while page < pages && absent(page) {
-                page += 1;
-            }
-            if page > first {
-                let _ = file::advise(
-                    descriptor,
-                    start + first as u64 * PAGE_BYTES,
-                    (page - first) as u64 * PAGE_BYTES,
-                    libc::POSIX_FADV_DONTNEED,
-                );
-            }
-            page += 1;
-        }
     }
 }

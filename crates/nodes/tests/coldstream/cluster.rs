@@ -193,6 +193,9 @@ fn repair_and_stream(scene: Scene, whole_tables: bool) {
     cluster.rebuild(3);
     cluster.start(2);
     cluster.check("the node under Coldstream sent everything");
+    let process_id = cluster.node(SUBJECT).process_id();
+    let sent_bytes = Counters::of(process_id).get("sent_bytes");
+    assert!(!whole_tables || sent_bytes > 1 << 20, "{sent_bytes} sent");
 
     cluster.rebuild(SUBJECT);
     cluster.check("the node under Coldstream received everything");

@@ -203,16 +203,44 @@ fn before_mapping(protection: c_int, flags: c_int, descriptor: c_int, end: u64) 
     }
 }
 
+/// Bytes sent from one descriptor to another, from the position at `position`.
+#[inline]
+fn sent(
+    to: c_int,
+    from: c_int,
+    position: *const off64_t,
+    length_bytes: size_t,
+    next: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    match readable_table(from) {
+        Some((books, table)) if books.follow_sending(table, from, position, length_bytes) => {
+            moved_by(to, || {
+                let result = next();
+                let _errno = ErrnoGuard::new();
+                books.count(Counter::SentBytes, u64::try_from(result).unwrap_or(0));
+                result
+            })
+        }
+        _ => moved(to, from, next),
+    }
+}
+
 /// Bytes moved from one descriptor to another.
 #[inline]
 fn moved(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    if let Err(failed) = staged::give_up(to, Counter::DemotedCall) {
-        return failed as ssize_t;
-    }
     if let Some((books, table)) = readable_table(from) {
         books.moves_in_sequence(table, from);
     }
-    let result = read_otherwise(from, next);
+    moved_by(to, || read_otherwise(from, next))
+}
+
+/// Moves bytes to a descriptor.
+#[inline]
+fn moved_by(to: c_int, work: impl FnOnce() -> ssize_t) -> ssize_t {
+    if let Err(failed) = staged::give_up(to, Counter::DemotedCall) {
+        return failed as ssize_t;
+    }
+    let result = work();
     if result > 0
         && let Some(books) = books::get()
     {
@@ -284,10 +312,10 @@ interpose! {
         map(protection, flags, descriptor, (length, offset), next)
     }
     fn sendfile(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t |next| {
-        moved(to, from, next)
+        sent(to, from, offset, length, next)
     }
     fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t |next| {
-        moved(to, from, next)
+        sent(to, from, offset, length, next)
     }
     fn copy_file_range(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t |next| {
         moved(to, from, next)

@@ -206,6 +206,7 @@ impl Books {
             }
             Err(_) => background::note_panic(self),
         }
+        self.note_memory();
     }
 }
 

@@ -120,6 +120,9 @@ fn windows_and_descriptors_are_given_back_at_once() {
     running.wait_until(|| work.join("read half").exists());
     let before = descriptors(process);
     assert!(asker.get(Counter::WindowMemoryBytes) > 0);
+    let heap_bytes = 1..1 << 20;
+    assert!(heap_bytes.contains(&asker.get(Counter::HeapBytes)));
+    assert!(asker.get(Counter::HeapPeakBytes) >= asker.get(Counter::HeapBytes));
 
     assert_eq!(asker.off(&[Mechanism::Reads]), Outcome::Done);
     assert_eq!(asker.get(Counter::WindowMemoryBytes), 0);

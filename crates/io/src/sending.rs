@@ -1,0 +1,233 @@
+//! A file that the kernel sends (`sendfile(2)`), through a bounded window of the page cache.
+//!
+//! Nothing but the page cache can feed `sendfile`. So what is about to be sent is read ahead
+//! segment by segment, after it has been noted which of its pages are there already; what has been sent
+//! is dropped, but for those. The kernel's own readahead must be off (`FADV_RANDOM`): what it
+//! reads ahead would look as if it had been there.
+
+use crate::absent::{self, AbsentPages};
+use crate::sys::file;
+use std::ops::Range;
+
+/// What is prepared and dropped at once, in bytes.
+pub const SEGMENT_BYTES: u64 = 1 << 20;
+/// So many segments are prepared, with the one that is being sent.
+pub const SEGMENTS_AHEAD: u64 = 4;
+/// So many are kept behind it: the socket has them still, and the kernel drops no page that is in use
+/// (`net.ipv4.tcp_wmem` allows 4 MiB unless it was raised).
+pub const SEGMENTS_BEHIND: u64 = 8;
+/// Prepared and not dropped at most.
+const SEGMENTS: usize = (SEGMENTS_AHEAD + SEGMENTS_BEHIND) as usize;
+/// The kernel cuts off what is longer than the device takes at once.
+const READ_AHEAD_BYTES: u64 = 128 << 10;
+
+/// A call that moves more finds nothing read ahead for its end, wherever in a segment it begins.
+pub const CALL_BYTES_MAX: u64 = (SEGMENTS_AHEAD - 1) * SEGMENT_BYTES;
+
+const _: () = assert!(SEGMENT_BYTES <= absent::RANGE_BYTES_MAX);
+
+/// Something to do with a segment, by its number in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chore {
+    Prepare(u64),
+    Drop(u64),
+}
+
+/// Which segments are prepared and not dropped: those from `first` to `end`. Pure logic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Course {
+    first: u64,
+    end: u64,
+}
+
+impl Course {
+    /// Up to where segments are to be prepared before `call`, bytes of a file, is sent. What goes on
+    /// where the last call ended will go on further; what begins somewhere may be all.
+    fn goal(&self, call: &Range<u64>, size_bytes: u64) -> u64 {
+        let at = call.start / SEGMENT_BYTES;
+        let goes_on = self.first < self.end && (self.first..=self.end).contains(&at);
+        let goal = if goes_on {
+            at + SEGMENTS_AHEAD
+        } else {
+            call.end.div_ceil(SEGMENT_BYTES).min(at + SEGMENTS_AHEAD)
+        };
+        goal.min(size_bytes.div_ceil(SEGMENT_BYTES))
+    }
+
+    /// The next chore before bytes from `position` on are sent; `None` when all up to `goal` is
+    /// prepared.
+    fn next(&mut self, position: u64, goal: u64) -> Option<Chore> {
+        let at = position / SEGMENT_BYTES;
+        // Elsewhere, and not just where it goes on: what is here is done with.
+        let is_elsewhere = at < self.first || at > self.end;
+        if self.first < self.end && (is_elsewhere || self.first + SEGMENTS_BEHIND <= at) {
+            return self.rest();
+        }
+        if self.first == self.end {
+            (self.first, self.end) = (at, at);
+        }
+        (self.end < goal).then(|| {
+            self.end += 1;
+            Chore::Prepare(self.end - 1)
+        })
+    }
+
+    /// The next chore when nothing more is sent.
+    fn rest(&mut self) -> Option<Chore> {
+        (self.first < self.end).then(|| {
+            self.first += 1;
+            Chore::Drop(self.first - 1)
+        })
+    }
+}
+
+/// One file on its way; all zeros before it begins. Not to be used by two threads at once.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Sending {
+    course: Course,
+    absent: [AbsentPages; SEGMENTS],
+}
+
+impl Sending {
+    /// The bytes `call`, at most [`CALL_BYTES_MAX`], of a file of `size_bytes` behind `descriptor` are
+    /// about to be sent. Pages whose offset `is_kept` are not dropped. Returns how many bytes were
+    /// dropped.
+    pub fn go_on(
+        &mut self,
+        descriptor: i32,
+        call: Range<u64>,
+        size_bytes: u64,
+        is_kept: impl Fn(u64) -> bool,
+    ) -> u64 {
+        let goal = self.course.goal(&call, size_bytes);
+        let mut dropped_bytes = 0;
+        while let Some(chore) = self.course.next(call.start, goal) {
+            dropped_bytes += self.perform(chore, descriptor, size_bytes, &is_kept);
+        }
+        dropped_bytes
+    }
+
+    /// Nothing more is sent: drops what is left. Returns how many bytes were dropped.
+    pub fn finish(&mut self, descriptor: i32, is_kept: impl Fn(u64) -> bool) -> u64 {
+        let mut dropped_bytes = 0;
+        while let Some(chore) = self.course.rest() {
+            dropped_bytes += self.perform(chore, descriptor, 0, &is_kept);
+        }
+        dropped_bytes
+    }
+
+    fn perform(
+        &mut self,
+        chore: Chore,
+        descriptor: i32,
+        size_bytes: u64,
+        is_kept: impl Fn(u64) -> bool,
+    ) -> u64 {
+        let (Chore::Prepare(segment) | Chore::Drop(segment)) = chore;
+        let start = segment * SEGMENT_BYTES;
+        let absent = &mut self.absent[(segment % SEGMENTS as u64) as usize];
+        match chore {
+            Chore::Prepare(_) => {
+                let length_bytes = size_bytes.saturating_sub(start).min(SEGMENT_BYTES);
+                *absent = AbsentPages::of(descriptor, start, length_bytes);
+                read_ahead(descriptor, start, length_bytes);
+                0
+            }
+            Chore::Drop(_) => absent.drop_again(descriptor, start, is_kept),
+        }
+    }
+}
+
+/// Starts to read a range of a file into the page cache, and does not wait for it.
+pub fn read_ahead(descriptor: i32, offset: u64, length_bytes: u64) {
+    let mut done = 0;
+    while done < length_bytes {
+        let piece = (length_bytes - done).min(READ_AHEAD_BYTES);
+        let _ = file::advise(descriptor, offset + done, piece, libc::POSIX_FADV_WILLNEED);
+        done += piece;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SIZE: u64 = 100 * SEGMENT_BYTES + 1;
+
+    fn chores(course: &mut Course, start: u64, length: u64) -> Vec<Chore> {
+        let goal = course.goal(&(start..start + length), SIZE);
+        std::iter::from_fn(|| course.next(start, goal)).collect()
+    }
+
+    #[test]
+    fn a_file_is_prepared_ahead_and_dropped_behind() {
+        let mut course = Course::default();
+        let prepared = |segments: Range<u64>| segments.map(Chore::Prepare).collect::<Vec<_>>();
+        assert_eq!(chores(&mut course, 7, 9), prepared(0..1), "as far as asked");
+        assert_eq!(chores(&mut course, 16, 9), prepared(1..SEGMENTS_AHEAD));
+        assert!(chores(&mut course, SEGMENT_BYTES - 1, 9).is_empty());
+        let at = SEGMENTS_BEHIND;
+        for segment in 1..at {
+            let next = SEGMENTS_AHEAD + segment - 1;
+            let expected = prepared(next..next + 1);
+            assert_eq!(chores(&mut course, segment * SEGMENT_BYTES, 9), expected);
+        }
+        let next = Chore::Prepare(at + SEGMENTS_AHEAD - 1);
+        let expected = [Chore::Drop(0), next];
+        assert_eq!(chores(&mut course, at * SEGMENT_BYTES, 9), expected);
+        assert_eq!(course.rest(), Some(Chore::Drop(1)));
+    }
+
+    #[test]
+    fn whoever_jumps_leaves_nothing_behind() {
+        let mut course = Course::default();
+        let _ = chores(&mut course, 0, 1);
+        let call = 50 * SEGMENT_BYTES + 1;
+        let expected: Vec<_> = [Chore::Drop(0)]
+            .into_iter()
+            .chain((50..54).map(Chore::Prepare))
+            .collect();
+        assert_eq!(chores(&mut course, call, CALL_BYTES_MAX), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_prepared_is_dropped_once(
+            jumps in proptest::collection::vec(0..SIZE, 1..50),
+            steps in proptest::collection::vec(0..3 * SEGMENT_BYTES, 1..100),
+        ) {
+            let mut course = Course::default();
+            let mut held = std::collections::BTreeSet::new();
+            let mut at = 0;
+            let jumps = jumps.into_iter().map(Ok);
+            for step in steps.into_iter().map(Err).chain(jumps) {
+                at = match step {
+                    Ok(position) => position,
+                    Err(length) => (at + length).min(SIZE - 1),
+                };
+                let call = at..(at + CALL_BYTES_MAX).min(SIZE);
+                let goal = course.goal(&call, SIZE);
+                while let Some(chore) = course.next(at, goal) {
+                    match chore {
+                        Chore::Prepare(segment) => {
+                            prop_assert!(segment * SEGMENT_BYTES < SIZE);
+                            prop_assert!(held.insert(segment));
+                        }
+                        Chore::Drop(segment) => prop_assert!(held.remove(&segment)),
+                    }
+                    prop_assert!(held.len() <= SEGMENTS);
+                }
+                for segment in call.start / SEGMENT_BYTES..call.end.div_ceil(SEGMENT_BYTES) {
+                    prop_assert!(held.contains(&segment));
+                }
+            }
+            while let Some(Chore::Drop(segment)) = course.rest() {
+                prop_assert!(held.remove(&segment));
+            }
+            prop_assert!(held.is_empty());
+        }
+    }
+}
