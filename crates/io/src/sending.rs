@@ -13,9 +13,9 @@ use std::ops::Range;
 pub const SEGMENT_BYTES: u64 = 1 << 20;
 /// So many segments are prepared, with the one that is being sent.
 pub const SEGMENTS_AHEAD: u64 = 4;
-/// So many are kept behind it: the socket has them still, and the kernel drops no page that is in use
-/// (`net.ipv4.tcp_wmem` allows 4 MiB unless it was raised).
-pub const SEGMENTS_BEHIND: u64 = 8;
+/// So many are kept behind it: the socket has them still, and the kernel drops no page that is in use.
+/// `net.ipv4.tcp_wmem` allows 4 MiB, and 16 where it was raised as is recommended for Cassandra.
+pub const SEGMENTS_BEHIND: u64 = 24;
 /// Prepared and not dropped at most.
 const SEGMENTS: usize = (SEGMENTS_AHEAD + SEGMENTS_BEHIND) as usize;
 /// The kernel cuts off what is longer than the device takes at once.
@@ -93,7 +93,7 @@ pub struct Sending {
 impl Sending {
     /// The bytes `call`, at most [`CALL_BYTES_MAX`], of a file of `size_bytes` behind `descriptor` are
     /// about to be sent. Pages whose offset `is_kept` are not dropped. Returns how many bytes were
-    /// dropped.
+    /// let go: what is still in use stays.
     pub fn go_on(
         &mut self,
         descriptor: i32,
@@ -109,7 +109,7 @@ impl Sending {
         dropped_bytes
     }
 
-    /// Nothing more is sent: drops what is left. Returns how many bytes were dropped.
+    /// Nothing more is sent: drops what is left. Returns as above.
     pub fn finish(&mut self, descriptor: i32, is_kept: impl Fn(u64) -> bool) -> u64 {
         let mut dropped_bytes = 0;
         while let Some(chore) = self.course.rest() {
@@ -127,7 +127,9 @@ impl Sending {
     ) -> u64 {
         let (Chore::Prepare(segment) | Chore::Drop(segment)) = chore;
         let start = segment * SEGMENT_BYTES;
-        let absent = &mut self.absent[(segment % SEGMENTS as u64) as usize];
+        let Some(absent) = self.absent.get_mut((segment % SEGMENTS as u64) as usize) else {
+            return 0;
+        };
         match chore {
             Chore::Prepare(_) => {
                 let length_bytes = size_bytes.saturating_sub(start).min(SEGMENT_BYTES);

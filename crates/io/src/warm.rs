@@ -4,7 +4,11 @@
 //! (`mm/fadvise.c`, `mm/readahead.c: force_page_cache_ra`: the pages named and no readahead around
 //! them), and is then read, which waits for them. So many ranges are on their way at once.
 //!
-//! In the end all are read once more: the kernel takes a page that was read twice for one that is
+//! What is there already is left as it is: what was written through the page cache may lie in folios of
+//! megabytes (ext4 since Linux 6.16), and a second read would put all of a folio among the pages in use
+//! for the sake of one.
+//!
+//! In the end all others are read once more: the kernel takes a page that was read twice for one that is
 //! in use (`mm/swap.c: folio_mark_accessed`), and one that was read once it evicts as soon as what
 //! streams through a full page cache has passed by: within a second, as was measured, and before
 //! the first reader came.
@@ -54,14 +58,12 @@ pub fn warm(
             warmed.was_cut_short = true;
             break;
         }
-        all.push(range.clone());
         let length = range.end - range.start;
         let absent = match residency::of_range(descriptor, range.start, length) {
             Ok(found) => found.pages.saturating_sub(found.resident_pages),
             Err(_) => length.div_ceil(crate::alignment::PAGE_BYTES),
         };
         if absent == 0 {
-            wait(range);
             continue;
         }
         if started.len() >= in_flight.max(1)
@@ -71,6 +73,7 @@ pub fn warm(
         }
         let _ = file::advise(descriptor, range.start, length, libc::POSIX_FADV_WILLNEED);
         warmed.pages += absent;
+        all.push(range.clone());
         started.push_back(range);
     }
     started.into_iter().for_each(&mut wait);

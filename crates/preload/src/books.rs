@@ -417,6 +417,11 @@ impl Books {
     /// The application is about to take every number from `first` to `last` (by `dup2` or
     /// `close_range`): gives up what Coldstream has there.
     pub(crate) fn before_range_is_taken(&self, first: u32, last: u32, close: bool) {
+        self.end_sendings(first, last);
+        self.give_up_range(first, last, close);
+    }
+
+    fn give_up_range(&self, first: u32, last: u32, close: bool) {
         if self.state.load(Ordering::Acquire) != STATE_OPEN || !self.are_ours() {
             return;
         }
@@ -429,7 +434,6 @@ impl Books {
                     }
                 }
                 Entry::Table(table) => {
-                    self.end_sending(table, descriptor);
                     if let Some(_inside) = Inside::enter() {
                         // `dup2` and `close_range` have no way to tell of a delayed error.
                         let _ = self.end_stage_of(table, descriptor);
@@ -449,7 +453,7 @@ impl Books {
     pub(crate) fn make_room(&self) -> bool {
         let any = self.private_descriptors.load(Ordering::Relaxed) > 0;
         if any {
-            self.before_range_is_taken(0, u32::MAX, false);
+            self.give_up_range(0, u32::MAX, false);
         }
         any
     }

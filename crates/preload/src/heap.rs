@@ -1,7 +1,8 @@
 //! What the library itself takes of the application's heap, counted.
 //!
-//! Only handovers and the constructor allocate (ARCHITECTURE, "The handover allocates"). An operator
-//! who sees the process grow must be able to tell whether it is Coldstream.
+//! Handovers and what is remembered for them allocate, and the making of the books (ARCHITECTURE, "The
+//! handover allocates"). An operator who sees the process grow must be able to tell whether it is
+//! Coldstream.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

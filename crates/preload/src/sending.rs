@@ -25,14 +25,30 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 /// Tables that are sent at once; further ones are sent plainly.
 const SENT_MAX: usize = 16;
 
+/// The window of a table that is being sent.
+#[repr(C)]
+struct Window {
+    /// What the window was begun with: after a change, or of another file, nothing is known.
+    stamp: FileStamp,
+    sending: Sending,
+}
+
 /// A table that is being sent.
 #[repr(C)]
 struct Sent {
-    /// Slot of the inode plus one; 0 is a free place. Changed by who holds `begin` or `sending`.
+    /// Slot of the inode plus one; 0 is a free place. This and the descriptor are changed by who holds
+    /// `begin`.
     owner: AtomicU32,
     /// The application's descriptor.
     descriptor: AtomicI32,
-    sending: FutexLock<Sending>,
+    window: FutexLock<Window>,
+}
+
+impl Sent {
+    fn is_of(&self, table: Table, descriptor: i32) -> bool {
+        self.owner.load(Ordering::Acquire) == table.slot + 1
+            && self.descriptor.load(Ordering::Relaxed) == descriptor
+    }
 }
 
 /// All of them; all-zero memory is none.
@@ -41,15 +57,6 @@ pub(crate) struct Sendings {
     count: AtomicU32,
     begin: FutexLock<()>,
     places: [Sent; SENT_MAX],
-}
-
-impl Sendings {
-    fn of(&self, table: Table) -> Option<&Sent> {
-        let owner = table.slot + 1;
-        self.places
-            .iter()
-            .find(|sent| sent.owner.load(Ordering::Acquire) == owner)
-    }
 }
 
 impl Books {
@@ -66,9 +73,7 @@ impl Books {
         let length_bytes = length_bytes as u64;
         if length_bytes > CALL_BYTES_MAX
             || !thread::is_background_reader()
-            || !self.switches.is_on(Mechanism::Reads)
-            || !self.controls_readahead()
-            || background::is_broken()
+            || !self.sends_through_windows()
             || !self.are_ours()
         {
             return false;
@@ -86,18 +91,29 @@ impl Books {
         let Some(sent) = self.place_of(table, descriptor) else {
             return false;
         };
-        // Kernel's readahead would look as if its pages had been there; who has been sending plainly
+        let mut window = sent.window.lock();
+        if !sent.is_of(table, descriptor) {
+            return false;
+        }
+        if !is_same(&window.stamp, &stamp) {
+            window.sending = Sending::default();
+            window.stamp = stamp;
+        }
+        // The kernel's readahead would look as if its pages had been there; who has sent plainly
         // meanwhile got it back.
         let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
         let call = start..start.saturating_add(length_bytes);
         let is_kept = self.is_kept(table, &stamp, present);
-        let mut sending = sent.sending.lock();
-        if sent.owner.load(Ordering::Relaxed) != table.slot + 1 {
-            return false;
-        }
-        let dropped = sending.go_on(descriptor, call, stamp.size_bytes, is_kept);
+        let dropped = window
+            .sending
+            .go_on(descriptor, call, stamp.size_bytes, is_kept);
         self.count(Counter::SentBytesDropped, dropped);
-        true
+        // A switch may have come, and told the descriptor, before us.
+        let is_followed = self.sends_through_windows();
+        if !is_followed {
+            let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_NORMAL);
+        }
+        is_followed
     }
 
     /// A descriptor of a table is about to be closed: what is left of the window is dropped.
@@ -108,56 +124,76 @@ impl Books {
         }
     }
 
+    /// As above, of descriptors whose numbers are about to be taken.
+    pub(crate) fn end_sendings(&self, first: u32, last: u32) {
+        if self.sendings.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        for sent in &self.sendings.places {
+            let descriptor = sent.descriptor.load(Ordering::Relaxed);
+            let is_taken = u32::try_from(descriptor).is_ok_and(|it| (first..=last).contains(&it));
+            if is_taken && let Some(table) = self.table(descriptor) {
+                self.end_sending_of(table, descriptor);
+            }
+        }
+    }
+
     #[cold]
     fn end_sending_of(&self, table: Table, descriptor: i32) {
+        if !self.are_ours() {
+            return;
+        }
         let Some(_inside) = Inside::enter() else {
             return;
         };
-        let Some(sent) = self.sendings.of(table) else {
+        let _begin = self.sendings.begin.lock();
+        let mut places = self.sendings.places.iter();
+        let Some(sent) = places.find(|sent| sent.is_of(table, descriptor)) else {
             return;
         };
-        if sent.descriptor.load(Ordering::Relaxed) != descriptor {
-            return;
-        }
-        let _begin = self.sendings.begin.lock();
-        let mut sending = sent.sending.lock();
-        // Whoever closes it knows that it is this file, but for what was closed unseen.
-        if let Some(inode) = self.inodes.get(table.slot)
+        let mut window = sent.window.lock();
+        if self.sends_through_windows()
             && let Ok(stamp) = file::stamp(descriptor)
-            && inode.is(&stamp)
+            && is_same(&window.stamp, &stamp)
             && let Some(present) = self.heat.present()
         {
             let is_kept = self.is_kept(table, &stamp, present);
-            let dropped = sending.finish(descriptor, is_kept);
+            let dropped = window.sending.finish(descriptor, is_kept);
             self.count(Counter::SentBytesDropped, dropped);
         }
-        *sending = Sending::default();
+        window.sending = Sending::default();
         sent.owner.store(0, Ordering::Release);
         self.sendings.count.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether bulk reads are to leave the page cache alone, and readahead, which must not run ahead
+    /// of the windows, is ours.
+    fn sends_through_windows(&self) -> bool {
+        self.switches.is_on(Mechanism::Reads)
+            && self.controls_readahead()
+            && !background::is_broken()
     }
 
     /// The place of a table that is sent by this descriptor, which may be a new one.
     fn place_of(&self, table: Table, descriptor: i32) -> Option<&Sent> {
         let _begin = self.sendings.begin.lock();
-        if let Some(sent) = self.sendings.of(table) {
-            let owner = sent.descriptor.load(Ordering::Relaxed);
-            if owner != descriptor && self.table(owner).is_some_and(|of| of.slot == table.slot) {
+        let slot_of = |descriptor| self.table(descriptor).map(|table| table.slot + 1);
+        let mut free = None;
+        for sent in &self.sendings.places {
+            if sent.is_of(table, descriptor) {
+                return Some(sent);
+            }
+            let owner = sent.owner.load(Ordering::Relaxed);
+            let is_open = slot_of(sent.descriptor.load(Ordering::Relaxed)) == Some(owner);
+            if owner == 0 || !is_open {
+                // Or closed unseen.
+                free = free.or(Some(sent));
+            } else if owner == table.slot + 1 {
                 return None;
             }
-            // What was closed unseen is another's to go on with, or to leave.
-            sent.descriptor.store(descriptor, Ordering::Relaxed);
-            return Some(sent);
         }
-        let is_free = |sent: &&Sent| {
-            let owner = sent.owner.load(Ordering::Relaxed);
-            let descriptor = sent.descriptor.load(Ordering::Relaxed);
-            let is_open = self
-                .table(descriptor)
-                .is_some_and(|table| table.slot + 1 == owner);
-            owner == 0 || !is_open
-        };
-        let sent = self.sendings.places.iter().find(is_free)?;
-        *sent.sending.lock() = Sending::default();
+        let sent = free?;
+        sent.window.lock().sending = Sending::default();
         sent.descriptor.store(descriptor, Ordering::Relaxed);
         if sent.owner.swap(table.slot + 1, Ordering::AcqRel) == 0 {
             self.sendings.count.fetch_add(1, Ordering::AcqRel);
@@ -176,6 +212,11 @@ impl Books {
                 || is_hot(offset.saturating_sub(PAGE_BYTES))
         }
     }
+}
+
+/// Whether a file is the one that it was, unchanged.
+fn is_same(before: &FileStamp, now: &FileStamp) -> bool {
+    before.same_inode(now) && before.changed_ns == now.changed_ns
 }
 
 /// What stands at the application's address, if it can be read; `None` without one: the descriptor's

@@ -12,8 +12,8 @@ use support::{files, residency, tools};
 
 const TABLE_BYTES: u64 = (64 << 20) + 12_345;
 const PAGES: usize = TABLE_BYTES.div_ceil(4096) as usize;
-/// 4 MiB ahead, 8 behind, and what one call goes further.
-const WINDOW_PAGES: usize = 14 << 8;
+/// 4 MiB ahead, 24 behind, and what one call goes further.
+const WINDOW_PAGES: usize = 30 << 8;
 
 struct Bench {
     directory: tempfile::TempDir,
