@@ -230,7 +230,7 @@ impl Drop for Node {
 }
 
 /// What of Cassandra's own `conf/jvm-server.options` and `conf/jvm17-server.options` bears on a node's
-/// speed: without the tenuring threshold, pauses of the collector are twice as long.
+/// speed: with G1's own defaults pauses are twice as long.
 const JVM_FLAGS: [&str; 11] = [
     "-XX:+UseG1GC",
     "-XX:+ParallelRefProcEnabled",
