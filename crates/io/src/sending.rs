@@ -6,20 +6,18 @@
 //! reads ahead would look as if it had been there.
 
 use crate::absent::{self, AbsentPages};
-use crate::sys::file;
+use crate::warm::read_ahead;
 use std::ops::Range;
 
 /// What is prepared and dropped at once, in bytes.
-pub const SEGMENT_BYTES: u64 = 1 << 20;
+const SEGMENT_BYTES: u64 = 1 << 20;
 /// So many segments are prepared, with the one that is being sent.
-pub const SEGMENTS_AHEAD: u64 = 4;
+const SEGMENTS_AHEAD: u64 = 4;
 /// So many are kept behind it: the socket has them still, and the kernel drops no page that is in use.
 /// `net.ipv4.tcp_wmem` allows 4 MiB, and 16 where it was raised as is recommended for Cassandra.
-pub const SEGMENTS_BEHIND: u64 = 24;
+const SEGMENTS_BEHIND: u64 = 24;
 /// Prepared and not dropped at most.
 const SEGMENTS: usize = (SEGMENTS_AHEAD + SEGMENTS_BEHIND) as usize;
-/// The kernel cuts off what is longer than the device takes at once.
-const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 /// A call that moves more finds nothing read ahead for its end, wherever in a segment it begins.
 pub const CALL_BYTES_MAX: u64 = (SEGMENTS_AHEAD - 1) * SEGMENT_BYTES;
@@ -42,12 +40,16 @@ struct Course {
 }
 
 impl Course {
+    /// Whether a segment is here, or just where it goes on.
+    fn is_near(&self, segment: u64) -> bool {
+        (self.first..=self.end).contains(&segment)
+    }
+
     /// Up to where segments are to be prepared before `call`, bytes of a file, is sent. What goes on
     /// where the last call ended will go on further; what begins somewhere may be all.
     fn goal(&self, call: &Range<u64>, size_bytes: u64) -> u64 {
         let at = call.start / SEGMENT_BYTES;
-        let goes_on = self.first < self.end && (self.first..=self.end).contains(&at);
-        let goal = if goes_on {
+        let goal = if self.first < self.end && self.is_near(at) {
             at + SEGMENTS_AHEAD
         } else {
             call.end.div_ceil(SEGMENT_BYTES).min(at + SEGMENTS_AHEAD)
@@ -59,9 +61,8 @@ impl Course {
     /// prepared.
     fn next(&mut self, position: u64, goal: u64) -> Option<Chore> {
         let at = position / SEGMENT_BYTES;
-        // Elsewhere, and not just where it goes on: what is here is done with.
-        let is_elsewhere = at < self.first || at > self.end;
-        if self.first < self.end && (is_elsewhere || self.first + SEGMENTS_BEHIND <= at) {
+        let is_done_with = !self.is_near(at) || self.first + SEGMENTS_BEHIND <= at;
+        if self.first < self.end && is_done_with {
             return self.rest();
         }
         if self.first == self.end {
@@ -139,16 +140,6 @@ impl Sending {
             }
             Chore::Drop(_) => absent.drop_again(descriptor, start, is_kept),
         }
-    }
-}
-
-/// Starts to read a range of a file into the page cache, and does not wait for it.
-pub fn read_ahead(descriptor: i32, offset: u64, length_bytes: u64) {
-    let mut done = 0;
-    while done < length_bytes {
-        let piece = (length_bytes - done).min(READ_AHEAD_BYTES);
-        let _ = file::advise(descriptor, offset + done, piece, libc::POSIX_FADV_WILLNEED);
-        done += piece;
     }
 }
 

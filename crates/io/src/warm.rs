@@ -21,6 +21,19 @@ use std::ops::Range;
 /// Longest range, in bytes: the kernel cuts longer ones off at what the device takes at once.
 pub const RANGE_BYTES_MAX: usize = 64 << 10;
 
+/// [`read_ahead`] asks for so much at once, for the same reason.
+const PIECE_BYTES: u64 = 128 << 10;
+
+/// Starts to read a range of a file into the page cache, and does not wait for it.
+pub fn read_ahead(descriptor: i32, offset: u64, length_bytes: u64) {
+    let mut done = 0;
+    while done < length_bytes {
+        let piece = (length_bytes - done).min(PIECE_BYTES);
+        let _ = file::advise(descriptor, offset + done, piece, libc::POSIX_FADV_WILLNEED);
+        done += piece;
+    }
+}
+
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Warmed {

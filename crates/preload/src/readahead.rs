@@ -17,8 +17,8 @@ use crate::memory::each_line;
 use crate::settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
-use coldstream_io::sending;
 use coldstream_io::sys::{file, memory};
+use coldstream_io::warm;
 use coldstream_policy::{Config, Readahead, mapped_file};
 
 /// Room for a line of `/proc/self/maps`, whose path has 4095 bytes at most.
@@ -135,6 +135,6 @@ fn switch_mappings(config: &Config, is_on: bool) {
 #[cold]
 fn read_ahead(books: &Books, descriptor: i32, offset: u64, length_bytes: u64) {
     let _errno = ErrnoGuard::new();
-    sending::read_ahead(descriptor, offset, length_bytes);
+    warm::read_ahead(descriptor, offset, length_bytes);
     books.count(Counter::ScanBytesAhead, length_bytes);
 }

@@ -161,7 +161,6 @@ impl Books {
             let dropped = window.sending.finish(descriptor, is_kept);
             self.count(Counter::SentBytesDropped, dropped);
         }
-        window.sending = Sending::default();
         sent.owner.store(0, Ordering::Release);
         self.sendings.count.fetch_sub(1, Ordering::AcqRel);
     }
