@@ -207,7 +207,7 @@ counters! {
     FlushedBytes = "flushed_bytes",
     /// Foreground reads of tables that were timed.
     ForegroundReadsTimed = "foreground_reads_timed",
-    /// Of these, reads that came from the device, as they took 32 µs at least, and less than 64 µs.
+    /// Of these, reads that came from the device, as they took 16 µs at least, and less than 64 µs.
     ForegroundDeviceReads64Us = "foreground_device_reads_64_us",
     /// As above, less than 128 µs, but no less than 64 µs.
     ForegroundDeviceReads128Us = "foreground_device_reads_128_us",

@@ -2,6 +2,7 @@
 
 use crate::treatments::Treatments;
 use anyhow::{Context, Result, bail};
+use coldstream_policy::Profile;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ impl Preloaded {
     }
 
     /// The command that the database's own command line follows: it sets the environment.
-    pub fn prefix(&self, library: &Path, profile: &str, log: &Path) -> Vec<String> {
+    pub fn prefix(&self, library: &Path, profile: Profile, log: &Path) -> Vec<String> {
         let mut words = vec!["env".into(), format!("LD_PRELOAD={}", library.display())];
         if let Preloaded::Coldstream(treatments) = self {
             words.extend(treatments.environment(profile, log));

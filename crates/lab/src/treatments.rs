@@ -1,97 +1,107 @@
-//! Coldstream as a mode: which treatments it is told to use, and what of it is switched off.
+//! Coldstream as a mode: which treatments it is told to use, and which of its settings are changed.
 
-use coldstream_policy::ReadTreatment;
+use coldstream_policy::{Config, LogTarget, Profile};
 use std::path::Path;
 
-/// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES,
-/// `handover=off`, `priority=off`, `pacing=on` (or `off`), `eviction=on` (or `off`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the names of all settings' variables begin with.
+const PREFIX: &str = "COLDSTREAM_";
+
+/// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES, and any
+/// setting by the name of its variable, as `handover=off` or `handover-in-flight=16`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Treatments {
-    /// `COLDSTREAM_READS`.
-    reads: ReadTreatment,
-    /// `COLDSTREAM_WRITES`, which has the same names.
-    writes: ReadTreatment,
-    /// `COLDSTREAM_HANDOVER`.
-    handover: bool,
-    /// `COLDSTREAM_PRIORITY`.
-    priority: bool,
-    /// `COLDSTREAM_PACING`, which is off by itself.
-    pacing: bool,
-    /// `COLDSTREAM_EVICTION`, which is off by itself.
-    eviction: bool,
+    config: Config,
 }
 
 impl Treatments {
     /// The treatments of that name.
     pub fn from_name(text: &str) -> Option<Self> {
-        let mut treatments = Self {
-            reads: ReadTreatment::Auto,
-            writes: ReadTreatment::Auto,
-            handover: true,
-            priority: true,
-            pacing: false,
-            eviction: false,
-        };
         let rest = text.strip_prefix("coldstream")?;
-        if rest.is_empty() {
-            return Some(treatments);
-        }
-        let mut named = 0;
-        for part in rest.strip_prefix(':')?.split('+') {
-            match (part, named) {
-                ("handover=off", _) => treatments.handover = false,
-                ("priority=off", _) => treatments.priority = false,
-                ("pacing=off", _) => treatments.pacing = false,
-                ("pacing=on", _) => treatments.pacing = true,
-                ("eviction=on", _) => treatments.eviction = true,
-                ("eviction=off", _) => treatments.eviction = false,
-                (reads, 0) => treatments.reads = ReadTreatment::from_name(reads)?,
-                (writes, 1) => treatments.writes = ReadTreatment::from_name(writes)?,
-                _ => return None,
+        let mut given: Vec<(String, &str)> = Vec::new();
+        if !rest.is_empty() {
+            for part in rest.strip_prefix(':')?.split('+') {
+                let (variable, value) = match part.split_once('=') {
+                    Some((name, value)) if is_ours_to_set(name) => (variable(name), value),
+                    Some(_) => return None,
+                    None => {
+                        let named = given.iter().filter(|(name, _)| is_treatment(name)).count();
+                        (variable(["reads", "writes"].get(named)?), part)
+                    }
+                };
+                if value.is_empty() || given.iter().any(|(name, _)| *name == variable) {
+                    return None;
+                }
+                given.push((variable, value));
             }
-            named += usize::from(!part.contains('='));
         }
-        Some(treatments)
+        let environment = |name: &str| {
+            let found = given.iter().find(|(variable, _)| variable == name)?;
+            Some(found.1.to_owned())
+        };
+        let config = Config::from_sources(None, environment).ok()?;
+        // A name that no setting has would be passed over.
+        let known = config.to_environment();
+        let is_known = |name: &String| known.iter().any(|(variable, _)| variable == name);
+        let all_are_known = given.iter().all(|(name, _)| is_known(name));
+        all_are_known.then_some(Self { config })
     }
 
-    /// The settings of a database under Coldstream, as variables of its environment.
-    pub fn environment(&self, profile: &str, log: &Path) -> Vec<String> {
-        let mut variables = vec![
-            format!("COLDSTREAM_PROFILE={profile}"),
-            format!("COLDSTREAM_READS={}", self.reads.name()),
-            format!("COLDSTREAM_WRITES={}", self.writes.name()),
-            format!("COLDSTREAM_LOG={}", log.display()),
-        ];
-        if !self.handover {
-            variables.push("COLDSTREAM_HANDOVER=off".into());
-        }
-        if !self.priority {
-            variables.push("COLDSTREAM_PRIORITY=off".into());
-        }
-        if self.pacing {
-            variables.push("COLDSTREAM_PACING=on".into());
-        }
-        if self.eviction {
-            variables.push("COLDSTREAM_EVICTION=on".into());
-        }
-        variables
+    /// The settings of a database under Coldstream, as variables of its environment. What is as it is
+    /// by default may be inherited, except for treatments.
+    pub fn environment(&self, profile: Profile, log: &Path) -> Vec<String> {
+        let config = Config {
+            profile,
+            log: LogTarget::File(log.into()),
+            ..self.config.clone()
+        };
+        let all = config.to_environment().into_iter();
+        all.zip(Config::default().to_environment())
+            .filter(|((variable, value), (_, usual))| value != usual || is_treatment(variable))
+            .map(|((variable, value), _)| format!("{variable}={value}"))
+            .collect()
     }
+}
+
+/// The variable of the setting that is called `name` in a mode.
+fn variable(name: &str) -> String {
+    format!("{PREFIX}{}", name.to_uppercase().replace('-', "_"))
+}
+
+fn is_treatment(variable: &str) -> bool {
+    ["COLDSTREAM_READS", "COLDSTREAM_WRITES"].contains(&variable)
+}
+
+/// Whether `name` is that of a setting, as far as can be seen, but of none that the laboratory makes
+/// itself, nor of a treatment, which has its place.
+fn is_ours_to_set(name: &str) -> bool {
+    let is_name = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    is_name && !["profile", "log", "reads", "writes"].contains(&name)
 }
 
 impl std::fmt::Display for Treatments {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let default = Config::default();
         let mut parts = Vec::new();
-        let auto = ReadTreatment::Auto;
-        if self.reads != auto || self.writes != auto {
-            parts.push(self.reads.name());
+        let (reads, writes) = (self.config.reads, self.config.writes);
+        if (reads, writes) != (default.reads, default.writes) {
+            parts.push(reads.name().to_owned());
         }
-        if self.writes != auto {
-            parts.push(self.writes.name());
+        if writes != default.writes {
+            parts.push(writes.name().to_owned());
         }
-        parts.extend((!self.handover).then_some("handover=off"));
-        parts.extend((!self.priority).then_some("priority=off"));
-        parts.extend(self.pacing.then_some("pacing=on"));
-        parts.extend(self.eviction.then_some("eviction=on"));
+        let all = self.config.to_environment().into_iter();
+        for ((variable, value), (_, usual)) in all.zip(default.to_environment()) {
+            if let Some(name) = variable.strip_prefix(PREFIX)
+                && value != usual
+                && !is_treatment(variable)
+            {
+                let name = name.to_lowercase().replace('_', "-");
+                parts.push(format!("{name}={value}"));
+            }
+        }
         formatter.pad(&if parts.is_empty() {
             "coldstream".to_owned()
         } else {
@@ -118,7 +128,11 @@ mod tests {
             ("coldstream:pacing=off", "coldstream"),
             (
                 "coldstream:pacing=on+priority=off",
-                "coldstream:priority=off+pacing=on",
+                "coldstream:pacing=on+priority=off",
+            ),
+            (
+                "coldstream:handover-in-flight=16+direct",
+                "coldstream:direct+handover-in-flight=16",
             ),
             ("coldstream:eviction=off", "coldstream"),
             (
@@ -143,8 +157,14 @@ mod tests {
             "coldstream:direct+fast",
             "coldstream:direct+direct+direct",
             "coldstream:handover",
-            "coldstream:handover=on",
             "coldstream:pacing=no",
+            "coldstream:handover=off+handover=on",
+            "coldstream:handover=",
+            "coldstream:speed=9",
+            "coldstream:profile=cassandra",
+            "coldstream:log=none",
+            "coldstream:reads=direct",
+            "coldstream:HANDOVER=off",
         ] {
             assert!(Treatments::from_name(wrong).is_none(), "{wrong}");
         }

@@ -50,7 +50,7 @@ pub struct Settings {
     pub own_direct_writes: bool,
     /// `commitlog_sync`.
     pub commit_log_sync: CommitLogSync,
-    /// Further lines of `cassandra.yaml`.
+    /// Further lines of `cassandra.yaml`, `key: value` each; what was set by other fields gives way.
     pub more: Vec<String>,
 }
 
@@ -124,6 +124,11 @@ impl Settings {
             );
         }
         for line in &self.more {
+            // Cassandra refuses a key that is there twice.
+            if let Some((key, _)) = line.split_once(':') {
+                let is_other = |kept: &&str| !kept.starts_with(&format!("{key}:"));
+                yaml = yaml.split_inclusive('\n').filter(is_other).collect();
+            }
             yaml.push_str(line);
             yaml.push('\n');
         }

@@ -7,6 +7,7 @@
 use coldstream_io::lock::FutexLock;
 use coldstream_io::probe;
 use coldstream_io::sys::file::FileStamp;
+use coldstream_io::sys::process;
 use coldstream_sstable::cassandra::Place;
 use std::ffi::CString;
 
@@ -39,6 +40,8 @@ pub(crate) struct Output {
     pub(crate) place: Place,
     /// and to this byte of the file.
     pub(crate) end: u64,
+    /// Since when what comes next is being written, by the monotonic clock.
+    pub(crate) since_ns: i128,
 }
 
 /// What a thread reads and writes.
@@ -132,6 +135,7 @@ impl Lineage {
                 descriptor,
                 place: Place::default(),
                 end: 0,
+                since_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             });
         });
     }

@@ -226,6 +226,15 @@ fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
             format!("{} (disk_access_mode: {mode})", node.data_reads),
         ),
         row("own direct modes", own),
+        row(
+            "new tables",
+            match (&node.selected_format, node.early_open) {
+                (Some(format), true) => format!("{format}, read before they are finished"),
+                (Some(format), false) => format!("{format}, read once they are finished"),
+                (None, true) => "read before they are finished".to_owned(),
+                (None, false) => "read once they are finished".to_owned(),
+            },
+        ),
     ];
     lines.extend(advice(&node.advice, colours));
     lines

@@ -95,7 +95,12 @@ use; 4.1, 5.0 and 6.0 will do. Ways:
   coldstream:…+pacing=on   with pacing, which is off by default
   coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
                            coldstream:buffered+buffered+eviction=on
+  coldstream:…+SETTING=VALUE
+                           any other setting, by the name of its variable: handover-in-flight=16 is
+                           COLDSTREAM_HANDOVER_IN_FLIGHT
   preload:PATH             any other preload library
+Each of them with settings of cassandra.yaml behind it, if they are to differ:
+  5.0/coldstream@sstable_preemptive_open_interval=null
 
 A run: the node starts in its cgroup with nothing of its tables in the page cache; every hot key is
 read once, fast; then the phases warm-up, idle, compaction (nodetool compact) and after, all at the

@@ -19,6 +19,7 @@ use crate::sampler::now_ns;
 use crate::workplace::Workplace;
 use anyhow::{Context, Result, bail};
 use coldstream_nodes::{Distribution as Release, Launch, Node, Nodetool, Version};
+use coldstream_policy::Profile;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -188,6 +189,8 @@ fn one_run(
     let cgroup = place.cgroup(sizes.memory_bytes);
     let log = place.log_file()?;
     let mut settings = settings(arguments);
+    let yaml = mode.yaml.iter();
+    settings.more = yaml.map(|(key, value)| format!("{key}: {value}")).collect();
     let mut launch = Launch {
         cgroup_processes: cgroup.as_ref().map(|cgroup| cgroup.processes_file()),
         java_arguments: arguments.java_argument.clone(),
@@ -200,7 +203,7 @@ fn one_run(
         }
         Way::Preloaded(preloaded) => {
             let library = libraries.of(preloaded)?;
-            let prefix = preloaded.prefix(&library, "cassandra", log.path());
+            let prefix = preloaded.prefix(&library, Profile::Cassandra, log.path());
             launch.prefix = prefix.into_iter().map(Into::into).collect();
         }
         Way::Stock | Way::NoReadahead => {}

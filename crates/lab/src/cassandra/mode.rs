@@ -4,6 +4,7 @@
 use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
 use coldstream_nodes::Version;
+use std::fmt::Write as _;
 use std::str::FromStr;
 
 /// One way to run a release.
@@ -13,6 +14,8 @@ pub struct Mode {
     pub version: Version,
     /// The way.
     pub way: Way,
+    /// Settings of `cassandra.yaml` that differ, each with its value.
+    pub yaml: Vec<(String, String)>,
 }
 
 /// How a release is run.
@@ -35,14 +38,16 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "\"{text}\": use VERSION/WAY, where WAY is stock, no-readahead, direct-reads, \
+                "\"{text}\": use VERSION/WAY or VERSION/WAY@KEY=VALUE with a setting of \
+                 cassandra.yaml, where WAY is stock, no-readahead, direct-reads, \
                  direct-writes or direct-reads-writes (6.0), coldstream, coldstream:READS, \
                  coldstream:READS+WRITES (and +handover=off, +priority=off, +pacing=on, \
-                 +eviction=on) or preload:PATH"
+                 +eviction=on, +SETTING=VALUE) or preload:PATH"
             )
         };
         let (version, way) = text.split_once('/').ok_or_else(unknown)?;
         let version = version.parse()?;
+        let (way, yaml) = split_yaml(way).ok_or_else(unknown)?;
         let way = match way {
             "stock" => Way::Stock,
             "no-readahead" => Way::NoReadahead,
@@ -56,8 +61,24 @@ impl FromStr for Mode {
                 "\"{text}\": Cassandra {version} has no direct I/O of its own; 6.0-alpha2 has"
             ));
         }
-        Ok(Self { version, way })
+        Ok(Self { version, way, yaml })
     }
+}
+
+/// A way, and the settings behind it.
+fn split_yaml(text: &str) -> Option<(&str, Vec<(String, String)>)> {
+    let mut parts = text.split('@');
+    let way = parts.next()?;
+    let mut yaml = Vec::new();
+    for part in parts {
+        let (key, value) = part.split_once('=')?;
+        let is_key = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if key.is_empty() || !key.bytes().all(is_key) || value.is_empty() {
+            return None;
+        }
+        yaml.push((key.to_owned(), value.to_owned()));
+    }
+    Some((way, yaml))
 }
 
 impl std::fmt::Display for Mode {
@@ -68,7 +89,11 @@ impl std::fmt::Display for Mode {
             Way::OwnDirect(own) => own.name().into(),
             Way::Preloaded(preloaded) => preloaded.to_string(),
         };
-        formatter.pad(&format!("{}/{way}", self.version))
+        let mut name = format!("{}/{way}", self.version);
+        for (key, value) in &self.yaml {
+            let _ = write!(name, "@{key}={value}");
+        }
+        formatter.pad(&name)
     }
 }
 
@@ -86,6 +111,8 @@ mod tests {
             "6.0-alpha2/direct-reads-writes",
             "6.0-alpha2/direct-writes",
             "5.0.9/preload:/a/b.so",
+            "5.0.9/coldstream:pacing=on@sstable_preemptive_open_interval=null",
+            "5.0.9/stock@disk_access_mode=mmap@concurrent_reads=8",
         ] {
             assert_eq!(name.parse::<Mode>().unwrap().to_string(), name);
         }
@@ -101,6 +128,10 @@ mod tests {
             "5.0.9/direct-reads",
             "5.0.9/coldstream:fast",
             "5.0.9/preload:",
+            "5.0.9/stock@",
+            "5.0.9/stock@mmap",
+            "5.0.9/stock@disk_access_mode=",
+            "5.0.9/stock@a: b=c",
         ] {
             assert!(wrong.parse::<Mode>().is_err(), "{wrong}");
         }

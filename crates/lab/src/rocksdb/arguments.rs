@@ -99,9 +99,12 @@ Modes:
   coldstream:…+pacing=on   with pacing, which is off by default
   coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
                            coldstream:buffered+buffered+eviction=on
+  coldstream:…+SETTING=VALUE
+                           any other setting, by the name of its variable: handover-in-flight=16 is
+                           COLDSTREAM_HANDOVER_IN_FLIGHT
   preload:PATH             any other preload library
-READS and WRITES are auto, direct, dontcache, window or buffered. Other settings of Coldstream
-(COLDSTREAM_VISIBLE, COLDSTREAM_WINDOW_BYTES, …) are inherited from the environment.")]
+READS and WRITES are auto, direct, dontcache, window or buffered. Settings that a mode does not
+name are inherited from the environment.")]
 pub struct RocksDbArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
     #[arg(

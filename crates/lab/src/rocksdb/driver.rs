@@ -9,6 +9,7 @@ use crate::interrupt;
 use crate::phase::{Event, Phase};
 use crate::preloaded::{Libraries, beside_us};
 use anyhow::{Context, Result, anyhow, bail};
+use coldstream_policy::Profile;
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -190,7 +191,7 @@ impl Driver {
         // Only the driver gets the library, not the shell.
         if let Mode::Preloaded(preloaded) = setup.mode {
             let library = self.libraries.of(preloaded)?;
-            command.args(preloaded.prefix(&library, "rocksdb", setup.log));
+            command.args(preloaded.prefix(&library, Profile::RocksDb, setup.log));
         }
         let numbers: [(&str, f64); 13] = [
             ("--keys", sizes.keys as f64),

@@ -25,7 +25,7 @@ impl FromStr for Mode {
                 "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
                  coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
                  dontcache, window or buffered; and +handover=off, +priority=off, +pacing=on, \
-                 +eviction=on) or preload:PATH"
+                 +eviction=on, +SETTING=VALUE) or preload:PATH"
             )
         };
         if text == "buffered" {

@@ -78,7 +78,7 @@ pub struct Config {
     /// Reads on their way while pages are warmed, from 1 to 64.
     pub handover_in_flight: usize,
     /// How long the handover may hold up the publication of a table, in milliseconds, from 1 to
-    /// 60,000.
+    /// 60,000; or an eighth of the time that Cassandra took to write it, if that is longer.
     pub handover_milliseconds: u32,
     /// The most memory that heat is kept in, in bytes, from 64 KiB to 1 GiB; a 128th of the memory
     /// that the process may have is enough in any case.
@@ -114,7 +114,8 @@ impl Default for Config {
             eviction: false,
             eviction_margin: Margin::default(),
             handover: true,
-            handover_bytes: 1 << 30,
+            // What memory allows.
+            handover_bytes: 1 << 40,
             // More of them are sooner done, and in the way of other readers meanwhile.
             handover_in_flight: 4,
             handover_milliseconds: 2000,

@@ -1,9 +1,10 @@
 //! A compact histogram of latencies.
 
-/// What took less came out of memory and is no device read, in nanoseconds.
-pub const MEMORY_NS: u64 = 32_768;
+/// What took less came out of memory and is no device read, in nanoseconds: a cached block takes one to
+/// ten microseconds, a block of a fast device thirty and more (28 µs were measured).
+pub const MEMORY_NS: u64 = 16_384;
 
-/// Four buckets for each doubling, from [`MEMORY_NS`] to about two seconds.
+/// Four buckets for each doubling, from [`MEMORY_NS`] to about one second.
 pub const LATENCY_BUCKETS: usize = 64;
 
 const FIRST_POWER: u32 = MEMORY_NS.ilog2();
@@ -119,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn buckets_are_in_order_and_their_middles_near(ns in MEMORY_NS..2_000_000_000, more in 0_u64..1 << 40) {
+        fn buckets_are_in_order_and_their_middles_near(ns in MEMORY_NS..1_000_000_000, more in 0_u64..1 << 40) {
             let bucket = latency_bucket(ns).unwrap();
             prop_assert!(latency_bucket(ns + more).unwrap() >= bucket);
             let middle = middle_ns(bucket);

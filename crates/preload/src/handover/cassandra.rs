@@ -4,6 +4,7 @@ use super::files::TableFile;
 use super::{Handover, Refused};
 use crate::lineage::{self, Input, Output, Work};
 use coldstream_handover::cassandra::{self, Carried, Growing};
+use coldstream_io::sys::process;
 use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Table};
 use std::ffi::{CStr, CString};
 
@@ -113,9 +114,11 @@ impl<'b> Handover<'b> {
         let Some(carried) = carried else {
             return Err(Refused::Failed);
         };
-        self.finish(&self.output()?, &carried.pieces, end);
+        let taken_ns = self.started_ns - before.since_ns;
+        self.finish(&self.output()?, &carried.pieces, end, taken_ns);
         if let Some(output) = work.outputs.get_mut(number) {
             output.place = carried.place;
+            output.since_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
         }
         for (number, place) in places {
             if let (Some(input), Some(place)) = (work.inputs.get_mut(number), place) {

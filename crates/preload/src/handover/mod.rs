@@ -40,6 +40,9 @@ const HEAT_MIN: u8 = TOUCH;
 const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
 /// Of the memory that the process may have, one part in so many at most is warmed at once.
 const MEMORY_SHARE: u64 = 8;
+/// What took long to write may be held up for longer than is configured: for one part in so many of
+/// that time.
+const TIME_SHARE: i128 = 8;
 /// Nothing is warmed while all tasks stand still for want of memory for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
 
@@ -254,8 +257,8 @@ impl<'b> Handover<'b> {
     }
 
     /// Warms the hot ones among `pieces` of the output, below `end` of the file, and notes their
-    /// heat.
-    fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
+    /// heat. The pieces took `taken_ns` to write; 0 if that is not known.
+    fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64, taken_ns: i128) {
         let books = self.books;
         let is_hot = |piece: &&Piece| piece.heat >= SHARE_MIN && piece.offset + piece.length <= end;
         let hot = pieces.iter().filter(is_hot);
@@ -271,7 +274,8 @@ impl<'b> Handover<'b> {
         );
         books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
         let milliseconds = i128::from(self.settings.config.handover_milliseconds);
-        let deadline_ns = self.started_ns + milliseconds * 1_000_000;
+        let time_ns = (milliseconds * 1_000_000).max(taken_ns / TIME_SHARE);
+        let deadline_ns = self.started_ns + time_ns;
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let warmed = warm::warm(
             output.number(),

@@ -26,7 +26,7 @@ impl Handover<'_> {
                 Err(refused) => !self.note_refused(&refused),
             }
         });
-        self.finish(&file, &output.pieces(), size_bytes);
+        self.finish(&file, &output.pieces(), size_bytes, 0);
         Ok(())
     }
 

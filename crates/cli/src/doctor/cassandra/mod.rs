@@ -29,6 +29,11 @@ pub struct Node {
     pub own_direct_writes: bool,
     /// `trickle_fsync`.
     pub trickle_fsync: bool,
+    /// `selected_format` of new tables, if it says one.
+    pub selected_format: Option<String>,
+    /// Whether compaction's output is read while it is being written
+    /// (`sstable_preemptive_open_interval`, 50 MiB unless it is there and empty).
+    pub early_open: bool,
     /// Where its tables are.
     pub data_directories: Vec<PathBuf>,
     /// What to change.
@@ -96,6 +101,8 @@ fn examine(configuration: PathBuf, text: &str, version: Option<String>) -> Node 
         own_direct_reads: is_direct("compaction_read_disk_access_mode"),
         own_direct_writes: is_direct("background_write_disk_access_mode"),
         trickle_fsync: yaml::scalar(text, "trickle_fsync").is_some_and(|value| value == "true"),
+        selected_format: yaml::nested_scalar(text, "sstable", "selected_format"),
+        early_open: !yaml::is_null(text, "sstable_preemptive_open_interval"),
         data_directories: yaml::list(text, "data_file_directories")
             .into_iter()
             .map(PathBuf::from)
@@ -170,6 +177,14 @@ fn advice(node: &Node) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if node.early_open && node.selected_format.as_deref() == Some("bti") {
+        advice.push(format!(
+            "parts of BTI tables that are read before they are finished are not handed over, since \
+             their index is in Cassandra's memory then: write `sstable_preemptive_open_interval:` \
+             with no value into {}, and each table is handed over as a whole",
+            node.configuration.display()
+        ));
+    }
     advice
 }
 
@@ -204,6 +219,16 @@ mod tests {
         let mapped = node("disk_access_mode: mmap", Some("5.0.9")).advice;
         assert!(mapped[0].contains("`disk_access_mode: mmap` maps"));
         assert!(node("", Some("5.0.9")).advice.is_empty());
+    }
+
+    #[test]
+    fn early_parts_of_bti_tables_are_told() {
+        let bti = "storage_compatibility_mode: NONE\nsstable:\n  selected_format: bti\n";
+        let advice = |text: &str| node(text, Some("5.0.9")).advice.join("");
+        assert!(advice(bti).contains("`sstable_preemptive_open_interval:` with no value"));
+        assert!(advice(&[bti, "sstable_preemptive_open_interval: 50MiB\n"].concat()).len() > 1);
+        assert!(advice(&[bti, "sstable_preemptive_open_interval:\n"].concat()).is_empty());
+        assert!(advice("sstable:\n  selected_format: big\n").is_empty());
     }
 
     #[test]

@@ -1,12 +1,30 @@
-//! As much of YAML as the top level of `cassandra.yaml` needs: scalars, and lists of them.
+//! As much of YAML as `cassandra.yaml` needs: scalars, lists of them, and maps of them.
 
 /// The value of a key at the top level; `None` if it is not there, or null. As with Cassandra's own
 /// parser, the last one counts.
 pub fn scalar(text: &str, key: &str) -> Option<String> {
-    let value = text
-        .lines()
-        .filter_map(|line| of_key(line, key))
-        .next_back()?;
+    last(text.lines(), key).and_then(not_null)
+}
+
+/// Whether a key is at the top level with nothing, or null, as its value.
+pub fn is_null(text: &str, key: &str) -> bool {
+    last(text.lines(), key).is_some_and(|value| not_null(value).is_none())
+}
+
+/// The value of a key in the map, in lines of its own, of a key at the top level.
+pub fn nested_scalar(text: &str, map: &str, key: &str) -> Option<String> {
+    let behind = text.lines().skip_while(|line| of_key(line, map).is_none());
+    let inside = behind
+        .skip(1)
+        .take_while(|line| line.trim().is_empty() || line.starts_with([' ', '\t', '#']));
+    last(inside.map(str::trim_start), key).and_then(not_null)
+}
+
+fn last<'a>(lines: impl Iterator<Item = &'a str>, key: &str) -> Option<&'a str> {
+    lines.filter_map(|line| of_key(line, key)).last()
+}
+
+fn not_null(value: &str) -> Option<String> {
     let value = plain(value);
     (!matches!(value, "" | "~" | "null")).then(|| value.to_owned())
 }
@@ -96,6 +114,22 @@ unindented:
         for absent in ["empty", "nothing", "class_name", "disk_access", "seed"] {
             assert_eq!(value(absent), None, "{absent}");
         }
+    }
+
+    #[test]
+    fn nothing_is_not_absence() {
+        assert!(is_null(TEXT, "empty") && is_null(TEXT, "nothing"));
+        assert!(!is_null(TEXT, "absent") && !is_null(TEXT, "other"));
+    }
+
+    #[test]
+    fn a_map_ends_where_its_lines_do() {
+        let text = "sstable:\n  # selected_format: x\n  selected_format: bti # new\n\n  format:\n\
+                    selected_format: big\nother:\n  selected_format: y\n";
+        let value = |map| nested_scalar(text, map, "selected_format");
+        assert_eq!(value("sstable").as_deref(), Some("bti"));
+        assert_eq!(value("other").as_deref(), Some("y"));
+        assert_eq!(value("absent"), None);
     }
 
     #[test]
