@@ -57,6 +57,7 @@ pub fn of_range(descriptor: i32, offset: u64, length_bytes: u64) -> Result<Resid
 
 /// Calls `visit(page offset in bytes, resident)` for each page of the range, by `mincore`.
 /// `offset` must be page-aligned; the range may end behind the file (such pages are absent).
+/// `EOPNOTSUPP` where the kernel's pages are larger than 4 KiB.
 pub fn each_page(
     descriptor: i32,
     offset: u64,
@@ -65,6 +66,10 @@ pub fn each_page(
 ) -> Result<(), Errno> {
     /// Pages asked for at once: bounds the vector on the stack.
     const CHUNK_PAGES: usize = 1024;
+    if memory::page_bytes() != PAGE_BYTES {
+        // The kernel would answer for larger ones, and leave the rest of the vector as it is.
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
     let mut done = 0;
     while done < length_bytes {
         let chunk_bytes = (length_bytes - done).min(CHUNK_PAGES as u64 * PAGE_BYTES);

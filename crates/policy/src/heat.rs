@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a page that heat is kept of.
 const PAGE_BYTES: u64 = 4096;
+/// Of a longer read only the first pages count: what is asked for need not exist, and may have no end.
+const READ_BYTES_MAX: u64 = 16 << 20;
 /// Words of a group: a cache line of 64 bytes.
 pub const GROUP_WORDS: usize = 8;
 /// Pages of a group: a byte each, behind the first word.
@@ -119,7 +121,8 @@ impl<'m> Heat<'m> {
     #[inline]
     pub fn touch(&self, file: u64, offset: u64, length_bytes: u64, now: u16) -> Touched {
         let first = offset / PAGE_BYTES;
-        let behind = (offset.saturating_add(length_bytes) / PAGE_BYTES).max(first + 1);
+        let end = offset.saturating_add(length_bytes.min(READ_BYTES_MAX));
+        let behind = (end / PAGE_BYTES).max(first + 1);
         if behind == first + 1 {
             return self.touch_page(file, first, now);
         }
@@ -366,6 +369,15 @@ mod tests {
         assert_eq!(pages, [0, TOUCH, TOUCH, TOUCH, 0]);
         assert_eq!(heat.of(8, 4096, 0), 0, "another file");
         heat.touch(7, u64::MAX - 10, 100, 0);
+    }
+
+    #[test]
+    fn a_read_without_an_end_ends() {
+        let memory = memory(1 << 10);
+        let heat = Heat::new(&memory).unwrap();
+        heat.touch(7, 0, u64::MAX, 0);
+        assert_eq!(heat.of(7, READ_BYTES_MAX - 4096, 0), TOUCH);
+        assert_eq!(heat.of(7, READ_BYTES_MAX, 0), 0);
     }
 
     #[test]

@@ -227,6 +227,20 @@ impl Inodes {
         None
     }
 
+    /// Whether the process has taken a record lock on the file that the stamp was taken of: closing any
+    /// descriptor of it would drop the lock.
+    pub(crate) fn is_locked(&self, stamp: &FileStamp) -> bool {
+        let mut slot = self.next_in_use(0);
+        while let Some(number) = slot {
+            let inode = self.slots.get(number);
+            if inode.is_some_and(|inode| inode.is(stamp) && inode.is_locked()) {
+                return true;
+            }
+            slot = self.next_in_use(number + 1);
+        }
+        false
+    }
+
     fn mark(&self, slot: usize, is_in_use: bool) {
         if let Some(word) = self.in_use.get(slot / 64) {
             let bit = 1 << (slot % 64);

@@ -7,7 +7,6 @@
 use coldstream_io::lock::FutexLock;
 use coldstream_io::probe;
 use coldstream_io::sys::file::FileStamp;
-use coldstream_io::sys::process;
 use coldstream_sstable::cassandra::Place;
 use std::ffi::CString;
 
@@ -40,8 +39,6 @@ pub(crate) struct Output {
     pub(crate) place: Place,
     /// and to this byte of the file.
     pub(crate) end: u64,
-    /// Since when what comes next is being written, by the monotonic clock.
-    pub(crate) since_ns: i128,
 }
 
 /// What a thread reads and writes.
@@ -105,8 +102,24 @@ impl Lineage {
     pub(crate) fn note_read(&self, thread: i32, descriptor: i32, stamp: &FileStamp, offset: u64) {
         self.with_work(thread, |work| {
             let mut inputs = work.inputs.iter_mut();
-            if let Some(input) = inputs.find(|input| input.stamp.same_inode(stamp)) {
+            let known = inputs.find(|input| input.stamp.same_inode(stamp));
+            if let Some(input) = known {
                 input.lowest_offset = input.lowest_offset.min(offset);
+                if input.stamp.size_bytes == stamp.size_bytes
+                    && input.stamp.changed_ns == stamp.changed_ns
+                {
+                    return;
+                }
+                // A link to it was made, or it went, and its number is another table's.
+                input.stamp = *stamp;
+                match path_of(descriptor) {
+                    Some(path) if path != input.path => {
+                        input.path = path;
+                        input.lowest_offset = offset;
+                        input.place = Place::default();
+                    }
+                    _ => {}
+                }
                 return;
             }
             let Some(path) = path_of(descriptor) else {
@@ -127,6 +140,9 @@ impl Lineage {
     /// Thread `thread` has made a new table of Cassandra, and writes it by `descriptor`.
     pub(crate) fn note_output(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
         self.with_work(thread, |work| {
+            // One that was never finished, whose number this one has now.
+            work.outputs
+                .retain(|output| !output.stamp.same_inode(stamp));
             if work.outputs.len() >= OUTPUTS_MAX {
                 work.outputs.remove(0);
             }
@@ -135,7 +151,6 @@ impl Lineage {
                 descriptor,
                 place: Place::default(),
                 end: 0,
-                since_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             });
         });
     }
@@ -179,4 +194,71 @@ pub(crate) fn path_of(descriptor: i32) -> Option<CString> {
     let mut path = [0; PATH_BYTES];
     let length = probe::path_of(descriptor, &mut path).ok()?;
     CString::new(path.get(..length)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_io::sys::file;
+    use std::os::fd::AsRawFd;
+
+    fn lineage() -> Lineage {
+        Lineage {
+            threads: FutexLock::new(None),
+        }
+    }
+
+    fn a_file() -> (tempfile::NamedTempFile, FileStamp) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stamp = file::stamp(file.as_file().as_raw_fd()).unwrap();
+        (file, stamp)
+    }
+
+    #[test]
+    fn a_number_that_another_table_has_now_is_that_table() {
+        let (lineage, (first, before), (second, stamp)) = (lineage(), a_file(), a_file());
+        lineage.note_read(1, first.as_file().as_raw_fd(), &before, 500);
+        // The kernel gives numbers of deleted files out again.
+        let now = FileStamp {
+            device: before.device,
+            inode: before.inode,
+            changed_ns: stamp.changed_ns + 1,
+            ..stamp
+        };
+        lineage.note_read(1, second.as_file().as_raw_fd(), &now, 7000);
+        let work = lineage.take(1).unwrap();
+        let [input] = &work.inputs[..] else {
+            panic!("{}", work.inputs.len());
+        };
+        let path = path_of(second.as_file().as_raw_fd()).unwrap();
+        assert_eq!((&input.path, input.lowest_offset), (&path, 7000));
+    }
+
+    #[test]
+    fn a_table_that_was_only_linked_to_stays_what_it_is() {
+        let (lineage, (file, before)) = (lineage(), a_file());
+        let descriptor = file.as_file().as_raw_fd();
+        lineage.note_read(1, descriptor, &before, 500);
+        let now = FileStamp {
+            changed_ns: before.changed_ns + 1,
+            ..before
+        };
+        lineage.note_read(1, descriptor, &now, 7000);
+        let work = lineage.take(1).unwrap();
+        assert_eq!(work.inputs.len(), 1);
+        assert_eq!(work.inputs[0].lowest_offset, 500);
+    }
+
+    #[test]
+    fn an_output_that_was_given_up_does_not_stand_for_the_next() {
+        let (lineage, (file, stamp)) = (lineage(), a_file());
+        lineage.note_output(1, file.as_file().as_raw_fd(), &stamp);
+        let mut work = lineage.take(1).unwrap();
+        work.outputs[0].end = 9000;
+        lineage.give_back(work);
+        lineage.note_output(1, file.as_file().as_raw_fd(), &stamp);
+        let outputs = lineage.outputs(1);
+        assert_eq!(outputs.len(), 1);
+        assert_eq!(outputs[0].end, 0);
+    }
 }

@@ -140,7 +140,10 @@ impl Books {
 
     #[cold]
     fn end_sending_of(&self, table: Table, descriptor: i32) {
-        if !self.are_ours() {
+        let is_sent = |sent: &Sent| sent.is_of(table, descriptor);
+        // Without the lock, which is held while another table's window is dropped: a descriptor that is
+        // sent by one thread while another closes it is the application's own mistake.
+        if !self.are_ours() || !self.sendings.places.iter().any(is_sent) {
             return;
         }
         let Some(_inside) = Inside::enter() else {

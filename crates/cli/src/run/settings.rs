@@ -70,8 +70,7 @@ pub struct SettingsArguments {
     /// Reads on their way while pages are warmed, 1 to 64 [default: 4]
     #[arg(long, value_name = "N")]
     handover_in_flight: Option<String>,
-    /// How long the publication of a table may be held up for it, 1 to 60000; or for an eighth
-    /// of the time that Cassandra took to write it, if that is longer [default: 2000]
+    /// How long the publication of a table may be held up for it, 1 to 60000 [default: 2000]
     #[arg(long, value_name = "MS")]
     handover_milliseconds: Option<String>,
     /// The most memory in which is kept which pages are hot, 64KiB to 1GiB [default: 64MiB]

@@ -63,6 +63,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
             return Ok(());
         };
         let length = (own.end - own.start).max(1);
+        let output_length = (output.end - output.start).max(1);
         let chunks = own.start / self.chunk_length..own.end.div_ceil(self.chunk_length);
         if chunks.end - chunks.start <= WHOLE_CHUNKS_MAX {
             // It is read as a whole: where one of its chunks is cold, the others were read for the
@@ -74,11 +75,11 @@ impl<'a, R: ReadAt> Input<'a, R> {
                     return Ok(());
                 }
             }
-            let share = (length as f32 / self.chunk_length as f32).min(1.0);
+            let share = share_of_whole(length, output_length, self.chunk_length);
             give(output.clone(), f32::from(heat) * share);
             return Ok(());
         }
-        let scale = (output.end - output.start) as f64 / length as f64;
+        let scale = output_length as f64 / length as f64;
         for chunk in chunks {
             let heat = self.heat_of(chunk)?;
             if heat == 0 {
@@ -90,7 +91,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
             let share = (end - start) as f32 / self.chunk_length as f32;
             give(
                 there(start)..there(end).min(output.end),
-                f32::from(heat) * share,
+                f32::from(heat) * share * spread(length, output_length),
             );
         }
         Ok(())
@@ -100,5 +101,39 @@ impl<'a, R: ReadAt> Input<'a, R> {
         let position = chunk * self.chunk_length;
         let stored = self.chunks.file_range(position..position + 1)?;
         Ok((self.heat)(stored.start))
+    }
+}
+
+/// What each byte of a partition keeps of heat, whose bytes in one input become these of the output: what
+/// an input has of a large partition is a part of it there, and nobody knows which.
+fn spread(length: u64, output_length: u64) -> f32 {
+    (length as f32 / output_length as f32).min(1.0)
+}
+
+/// The part of its chunks' heat that a partition gets which was read as a whole.
+fn share_of_whole(length: u64, output_length: u64, chunk_length: u64) -> f32 {
+    let of_chunk = (length as f32 / chunk_length as f32).min(1.0);
+    if output_length.div_ceil(chunk_length) <= WHOLE_CHUNKS_MAX {
+        return of_chunk;
+    }
+    of_chunk * spread(length, output_length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_part_does_not_make_a_large_partition_hot() {
+        const CHUNK: u64 = 16 << 10;
+        assert_eq!(share_of_whole(1 << 10, 1 << 10, CHUNK), 1.0 / 16.0);
+        assert_eq!(
+            share_of_whole(CHUNK, 2 * CHUNK, CHUNK),
+            1.0,
+            "read as a whole there too"
+        );
+        assert_eq!(share_of_whole(CHUNK, 16 * CHUNK, CHUNK), 1.0 / 16.0);
+        assert!(share_of_whole(CHUNK, 100 << 20, CHUNK) < 0.001);
+        assert_eq!(spread(40 * CHUNK, 10 * CHUNK), 1.0, "overwritten");
     }
 }

@@ -12,6 +12,10 @@ use std::ops::{Bound, Range};
 /// table in blocks of 4 KiB, ten times as much in large ones.
 const INDEX_BYTES_MAX: usize = 64 << 20;
 
+/// Keys of hot blocks whose places are remembered, in 32 MiB; the heat of further blocks is shared by all
+/// blocks that they overlap.
+const KEYS_MAX: usize = 4 << 20;
+
 /// A finished output: its blocks, and the heat that they have been given.
 ///
 /// Holds the separators of its index: about a hundredth of the table, and 64 MiB at most.
@@ -22,6 +26,8 @@ pub struct Output {
     separators: Vec<u8>,
     blocks: Vec<Block>,
     attribution: Attribution,
+    /// Keys whose places are remembered.
+    keys: usize,
 }
 
 struct Block {
@@ -42,6 +48,7 @@ impl Output {
             separators: Vec::new(),
             blocks: Vec::new(),
             attribution: Attribution::default(),
+            keys: 0,
         };
         let mut blocks = table.blocks();
         while let Some(block) = blocks.next()? {
@@ -88,8 +95,10 @@ impl Output {
             // Where its keys lie apart, the block itself tells where; it is in the page cache.
             let keys = match places.len() {
                 0 | 1 => Vec::new(),
+                _ if self.keys >= KEYS_MAX => Vec::new(),
                 _ => self.places_of_keys(input, block.offset, block.length),
             };
+            self.keys += keys.len();
             self.attribution.note(HotBlock {
                 places,
                 keys,

@@ -27,6 +27,12 @@ pub fn hint(address: usize, length_bytes: usize, advice: i32) -> Result<(), Errn
     unsafe { advise(address as *mut u8, length_bytes, advice) }
 }
 
+/// Bytes of the kernel's pages: 4 KiB, or on aarch64 perhaps 16 or 64.
+pub fn page_bytes() -> u64 {
+    // SAFETY: reads the auxiliary vector, which never changes; any type may be asked for.
+    unsafe { libc::getauxval(libc::AT_PAGESZ) }
+}
+
 /// `mmap(2)` at an address of the kernel's choice.
 pub fn map(
     length_bytes: usize,

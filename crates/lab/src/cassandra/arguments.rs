@@ -163,7 +163,8 @@ pub struct CassandraArgs {
     /// several times, and wins over Cassandra's own
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub java_argument: Vec<String>,
-    /// Reads a second of the first pass over the hot keys, which ends after 30 seconds
+    /// Reads a second of the first pass over the hot keys, if the node can; of as many keys as 30
+    /// seconds have at this rate. What follows begins when all have been answered
     #[arg(long, default_value_t = 3000, value_name = "N")]
     pub first_reads_per_second: u64,
     /// Seconds at the usual rate that are not counted, after every hot key was read once

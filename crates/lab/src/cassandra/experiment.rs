@@ -296,6 +296,9 @@ fn kill(process: u32) {
     }
 }
 
+/// The first pass may take so many times as long as it would at its rate.
+const FIRST_PASS_TIMES_MAX: u64 = 10;
+
 /// Leads a run through its phases.
 struct Conductor<'a> {
     arguments: &'a CassandraArgs,
@@ -319,7 +322,8 @@ impl Conductor<'_> {
         self.begin(Phase::WarmUp);
         // Loads what the command needs, so that the compaction's start does not.
         self.nodetool.run(&["compactionstats"])?;
-        self.wait(self.first_pass_seconds + sizes.warm_up_seconds);
+        self.wait_for_first_pass()?;
+        self.wait(sizes.warm_up_seconds);
         self.begin(Phase::Idle);
         self.wait(sizes.idle_seconds);
         self.begin(Phase::Compaction);
@@ -347,6 +351,21 @@ impl Conductor<'_> {
             // The load is made by another process.
             load_cpu_ns: 0,
         }));
+    }
+
+    fn wait_for_first_pass(&self) -> Result<()> {
+        let seconds = FIRST_PASS_TIMES_MAX * self.first_pass_seconds;
+        let until = Instant::now() + Duration::from_secs(seconds);
+        while !self.baton.is_first_pass_over() && !self.baton.is_over() {
+            if Instant::now() >= until {
+                bail!(
+                    "not every hot key was read once within {seconds} s: --first-reads-per-second is \
+                     far more than the node serves"
+                );
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     fn wait(&self, seconds: u64) {

@@ -19,6 +19,8 @@ use tokio::sync::Semaphore;
 /// Requests in flight at most: far more than a node answers in a second of stalling, and few
 /// enough that a dead node does not fill the memory.
 const IN_FLIGHT_MAX: usize = 8192;
+/// The same in the first pass, which is to end.
+const FIRST_PASS_IN_FLIGHT_MAX: u32 = 64;
 
 /// A connection to a node.
 pub struct Load {
@@ -51,6 +53,7 @@ pub struct Statements {
 #[derive(Debug)]
 pub struct Baton {
     phase: AtomicU8,
+    first_pass_over: AtomicBool,
     over: AtomicBool,
 }
 
@@ -59,8 +62,19 @@ impl Baton {
     pub fn new() -> Self {
         Self {
             phase: AtomicU8::new(Phase::WarmUp as u8),
+            first_pass_over: AtomicBool::new(false),
             over: AtomicBool::new(false),
         }
+    }
+
+    /// Every hot key has been read once, and nothing of it is on its way.
+    fn end_first_pass(&self) {
+        self.first_pass_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has.
+    pub fn is_first_pass_over(&self) -> bool {
+        self.first_pass_over.load(Ordering::Relaxed)
     }
 
     /// Reads that start from now on belong to this phase.
@@ -131,47 +145,86 @@ impl Load {
         baton: &Arc<Baton>,
         events: &Sender<Result<Event>>,
     ) {
+        let asker = Asker {
+            load: self,
+            statements,
+            value_bytes: plan.value_bytes,
+            baton,
+            events,
+        };
+        asker.first_pass(plan.first_reads_per_second, &mut chooser);
+        baton.end_first_pass();
         let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
         let mut due_ns = now_ns();
         while !baton.is_over() {
-            let (key, update, rate) = match chooser.first() {
-                Some(key) => (key, None, plan.first_reads_per_second),
-                None => {
-                    let update = chooser.update(plan.update_percent);
-                    (chooser.key(), update, plan.requests_per_second)
-                }
-            };
-            due_ns += 1_000_000_000 / rate.max(1);
-            let now = now_ns();
-            if due_ns > now {
-                std::thread::sleep(Duration::from_nanos(due_ns - now));
-            }
-            let permit = self
-                .runtime
-                .block_on(Arc::clone(&in_flight).acquire_owned());
-            let request = Request {
-                session: Arc::clone(&self.session),
-                statements: Arc::clone(statements),
-                key,
-                value_bytes: plan.value_bytes,
-                due_ns,
-            };
-            let (baton, events) = (Arc::clone(baton), events.clone());
-            self.runtime.spawn(async move {
-                let phase = baton.phase();
-                let event = match update {
-                    None => request.read(phase).await.map(Some),
-                    Some(number) => request.update(phase, number).await,
-                };
-                drop(permit);
-                if !baton.is_over()
-                    && let Some(event) = event.transpose()
-                {
-                    // Nobody listens any more: the run is over.
-                    let _ = events.send(event);
-                }
-            });
+            let update = chooser.update(plan.update_percent);
+            due_ns += 1_000_000_000 / plan.requests_per_second.max(1);
+            sleep_until(due_ns);
+            asker.ask(chooser.key(), update, due_ns, &in_flight);
         }
+    }
+}
+
+/// Asks what is due.
+struct Asker<'a> {
+    load: &'a Load,
+    statements: &'a Arc<Statements>,
+    value_bytes: u64,
+    baton: &'a Arc<Baton>,
+    events: &'a Sender<Result<Event>>,
+}
+
+impl Asker<'_> {
+    /// Reads each key of the first pass, and waits for the answers: at this rate if the node keeps up,
+    /// and else as fast as it can. What it cannot do at once, a virtual machine that has just been
+    /// started, must not be owed, or the phases after it would pay.
+    fn first_pass(&self, rate: u64, chooser: &mut Chooser) {
+        let in_flight = Arc::new(Semaphore::new(FIRST_PASS_IN_FLIGHT_MAX as usize));
+        let mut due_ns = now_ns();
+        while !self.baton.is_over()
+            && let Some(key) = chooser.first()
+        {
+            due_ns = now_ns().max(due_ns + 1_000_000_000 / rate.max(1));
+            sleep_until(due_ns);
+            self.ask(key, None, due_ns, &in_flight);
+        }
+        let all = in_flight.acquire_many(FIRST_PASS_IN_FLIGHT_MAX);
+        drop(self.load.runtime.block_on(all));
+    }
+
+    /// Sends one request as soon as there is room for it.
+    fn ask(&self, key: u64, update: Option<u64>, due_ns: u64, in_flight: &Arc<Semaphore>) {
+        let runtime = &self.load.runtime;
+        let permit = runtime.block_on(Arc::clone(in_flight).acquire_owned());
+        let request = Request {
+            session: Arc::clone(&self.load.session),
+            statements: Arc::clone(self.statements),
+            key,
+            value_bytes: self.value_bytes,
+            due_ns,
+        };
+        let (baton, events) = (Arc::clone(self.baton), self.events.clone());
+        runtime.spawn(async move {
+            let phase = baton.phase();
+            let event = match update {
+                None => request.read(phase).await.map(Some),
+                Some(number) => request.update(phase, number).await,
+            };
+            drop(permit);
+            if !baton.is_over()
+                && let Some(event) = event.transpose()
+            {
+                // Nobody listens any more: the run is over.
+                let _ = events.send(event);
+            }
+        });
+    }
+}
+
+fn sleep_until(due_ns: u64) {
+    let now = now_ns();
+    if due_ns > now {
+        std::thread::sleep(Duration::from_nanos(due_ns - now));
     }
 }
 

@@ -78,7 +78,7 @@ pub struct Config {
     /// Reads on their way while pages are warmed, from 1 to 64.
     pub handover_in_flight: usize,
     /// How long the handover may hold up the publication of a table, in milliseconds, from 1 to
-    /// 60,000; or an eighth of the time that Cassandra took to write it, if that is longer.
+    /// 60,000.
     pub handover_milliseconds: u32,
     /// The most memory that heat is kept in, in bytes, from 64 KiB to 1 GiB; a 128th of the memory
     /// that the process may have is enough in any case.

@@ -4,7 +4,6 @@ use super::files::TableFile;
 use super::{Handover, Refused};
 use crate::lineage::{self, Input, Output, Work};
 use coldstream_handover::cassandra::{self, Carried, Growing};
-use coldstream_io::sys::process;
 use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Table};
 use std::ffi::{CStr, CString};
 
@@ -73,6 +72,24 @@ impl<'b> Handover<'b> {
         if is_growing && (files.descriptor.format() == Format::Bti || before.end == end) {
             return Ok(());
         }
+        let handed_over = self.to_part(work, number, before, &files, finished.ok().as_ref());
+        if !is_growing {
+            work.outputs.remove(number);
+        }
+        handed_over
+    }
+
+    /// To what has been written of an output, number `number` of the thread's, since `before`; its
+    /// table if it is finished.
+    fn to_part(
+        &self,
+        work: &mut Work,
+        number: usize,
+        before: Output,
+        files: &Files,
+        finished: Option<&Table<TableFile<'b>>>,
+    ) -> Result<(), Refused> {
+        let end = self.stamp.size_bytes;
         let (carried, places) = {
             // A table's number among the inputs, and what is known of it.
             let mut tables = Vec::new();
@@ -97,11 +114,11 @@ impl<'b> Handover<'b> {
                     inputs.push(cassandra::Input::new(table, input.place, heat)?);
                 }
             }
-            let carried = match &finished {
-                Ok(table) => Some(cassandra::carry_finished(table, before.place, &mut inputs)?),
-                Err(_) => {
+            let carried = match finished {
+                Some(table) => Some(cassandra::carry_finished(table, before.place, &mut inputs)?),
+                None => {
                     let chunk_length = tables.iter().find_map(|(_, table, _)| table.chunk_length());
-                    self.carry_growing(&files, &before, chunk_length, &mut inputs)?
+                    self.carry_growing(files, &before, chunk_length, &mut inputs)?
                 }
             };
             let places: Vec<_> = tables
@@ -114,25 +131,23 @@ impl<'b> Handover<'b> {
         let Some(carried) = carried else {
             return Err(Refused::Failed);
         };
-        let taken_ns = self.started_ns - before.since_ns;
-        self.finish(&self.output()?, &carried.pieces, end, taken_ns);
+        self.finish(&self.output()?, &carried.pieces, end);
         if let Some(output) = work.outputs.get_mut(number) {
             output.place = carried.place;
-            output.since_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
         }
         for (number, place) in places {
             if let (Some(input), Some(place)) = (work.inputs.get_mut(number), place) {
                 input.place = place;
             }
         }
-        if !is_growing {
-            work.outputs.remove(number);
-        }
         Ok(())
     }
 
     /// The table that was read, if it still is what it was.
     fn input(&self, input: &Input) -> Result<Table<TableFile<'b>>, Refused> {
+        if self.books.inodes.is_locked(&input.stamp) {
+            return Err(Refused::Gone);
+        }
         let data = TableFile::open(self.books, &input.path, self.slot)?;
         if !input.stamp.same_inode(data.stamp()) {
             return Err(Refused::Gone);

@@ -22,7 +22,8 @@ use crate::memory;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
-use coldstream_handover::{Limits, Piece, Plan};
+use coldstream_handover::{Limits, Page, Piece, Plan};
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::scan::Reason;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
@@ -31,6 +32,7 @@ use coldstream_policy::FileKind;
 use coldstream_policy::heat::TOUCH;
 use coldstream_sstable::Error;
 use files::TableFile;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A page of an input is hot if it has been read once, lately, at least.
@@ -40,9 +42,8 @@ const HEAT_MIN: u8 = TOUCH;
 const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
 /// Of the memory that the process may have, one part in so many at most is warmed at once.
 const MEMORY_SHARE: u64 = 8;
-/// What took long to write may be held up for longer than is configured: for one part in so many of
-/// that time.
-const TIME_SHARE: i128 = 8;
+/// Who looks for the places of hot pages looks at the clock after so many.
+const HOT_PLACES_A_LOOK: u32 = 64;
 /// Nothing is warmed while all tasks stand still for want of memory for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
 
@@ -184,6 +185,9 @@ impl Books {
         let Ok(stamp) = file::stamp(descriptor) else {
             return;
         };
+        if self.inodes.is_locked(&stamp) {
+            return;
+        }
         let handover = Handover {
             books: self,
             settings,
@@ -229,14 +233,35 @@ impl<'b> Handover<'b> {
         )?)
     }
 
-    /// The heat at an offset of an input; 0 unless it is hot.
+    /// The heat at an offset of an input; 0 unless it is hot, and of everything once half of the time
+    /// has been spent on looking for places.
     fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<> {
         let Present { heat, epoch } = self.present;
         let key = inodes::key_of(&input.stamp);
+        let deadline_ns = self.search_end_ns();
+        let asked = Cell::new(0_u32);
+        let is_over = Cell::new(false);
         move |offset| {
             let heat = heat.of(key, offset, epoch);
-            if heat < HEAT_MIN { 0 } else { heat }
+            if heat < HEAT_MIN {
+                return 0;
+            }
+            asked.set(asked.get().wrapping_add(1));
+            if asked.get().is_multiple_of(HOT_PLACES_A_LOOK) {
+                is_over.set(process::clock_ns(libc::CLOCK_MONOTONIC) >= deadline_ns);
+            }
+            if is_over.get() { 0 } else { heat }
         }
+    }
+
+    /// How long the handover may take.
+    fn time_ns(&self) -> i128 {
+        i128::from(self.settings.config.handover_milliseconds) * 1_000_000
+    }
+
+    /// When places are looked for no longer: what has been found is to be warmed, too.
+    fn search_end_ns(&self) -> i128 {
+        self.started_ns + self.time_ns() / 2
     }
 
     /// Whether any page of an input is hot.
@@ -257,25 +282,23 @@ impl<'b> Handover<'b> {
     }
 
     /// Warms the hot ones among `pieces` of the output, below `end` of the file, and notes their
-    /// heat. The pieces took `taken_ns` to write; 0 if that is not known.
-    fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64, taken_ns: i128) {
+    /// heat.
+    fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
         let books = self.books;
-        let is_hot = |piece: &&Piece| piece.heat >= SHARE_MIN && piece.offset + piece.length <= end;
-        let hot = pieces.iter().filter(is_hot);
+        let is_search_cut_short = process::clock_ns(libc::CLOCK_MONOTONIC) >= self.search_end_ns();
+        let hot = |piece: &&Piece| piece.heat >= SHARE_MIN && piece.offset + piece.length <= end;
         let limits = Limits {
             heat_min: SHARE_MIN,
             pages_max: self.pages_max(),
         };
-        let plan = Plan::choose(hot.clone().copied(), limits);
+        let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits);
         books.count(Counter::HandoverTables, 1);
         books.count(
             Counter::HandoverPagesHot,
             (plan.pages.len() + plan.left_out) as u64,
         );
         books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
-        let milliseconds = i128::from(self.settings.config.handover_milliseconds);
-        let time_ns = (milliseconds * 1_000_000).max(taken_ns / TIME_SHARE);
-        let deadline_ns = self.started_ns + time_ns;
+        let deadline_ns = self.started_ns + self.time_ns();
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let warmed = warm::warm(
             output.number(),
@@ -284,19 +307,18 @@ impl<'b> Handover<'b> {
             deadline_ns,
         );
         books.count(Counter::HandoverPagesWarmed, warmed.pages);
-        books.count(Counter::HandoverCutShort, u64::from(warmed.was_cut_short));
-        books.count(Counter::HandoverPlacesWarmed, hot.count() as u64);
+        let is_cut_short = is_search_cut_short || warmed.was_cut_short;
+        books.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
-        for piece in pieces.iter().filter(|piece| piece.heat >= 2.0) {
-            let was_warmed = is_hot(&piece);
-            heat.put(
-                self.key(),
-                piece.offset,
-                piece.heat.min(254.0) as u8,
-                was_warmed,
-                epoch,
-            );
+        let mut places = 0;
+        for (page, warmth) in hottest_of_each_page(pieces) {
+            let is_planned = |planned: &Page| planned.number.cmp(&page);
+            let was_warmed = plan.pages.binary_search_by(is_planned).is_ok();
+            places += u64::from(was_warmed);
+            let warmth = warmth.min(254.0) as u8;
+            heat.put(self.key(), page * PAGE_BYTES, warmth, was_warmed, epoch);
         }
+        books.count(Counter::HandoverPlacesWarmed, places);
         self.note_delay();
     }
 
@@ -317,5 +339,39 @@ impl<'b> Handover<'b> {
         let taken_ns = u64::try_from(taken_ns).unwrap_or(0);
         self.books.count(Counter::HandoverNanoseconds, taken_ns);
         self.books.count(Counter::of_handover_delay(taken_ns), 1);
+    }
+}
+
+/// The pages in which pieces of any heat to speak of begin, each with its hottest one's: one that is
+/// colder must not hide it.
+fn hottest_of_each_page(pieces: &[Piece]) -> Vec<(u64, f32)> {
+    let warm = pieces.iter().filter(|piece| piece.heat >= 2.0);
+    let mut pages: Vec<(u64, f32)> = warm
+        .map(|piece| (piece.offset / PAGE_BYTES, piece.heat))
+        .collect();
+    pages.sort_unstable_by(|one, other| (one.0.cmp(&other.0)).then(other.1.total_cmp(&one.1)));
+    pages.dedup_by_key(|page| page.0);
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_piece_of_a_page_counts() {
+        let piece = |offset, heat| Piece {
+            offset,
+            length: 2000,
+            heat,
+        };
+        let pieces = [
+            piece(4096, 187.0),
+            piece(6000, 12.0),
+            piece(9000, 1.0),
+            piece(0, 3.0),
+            piece(100, 9.0),
+        ];
+        assert_eq!(hottest_of_each_page(&pieces), [(0, 9.0), (1, 187.0)]);
     }
 }

@@ -26,12 +26,15 @@ impl Handover<'_> {
                 Err(refused) => !self.note_refused(&refused),
             }
         });
-        self.finish(&file, &output.pieces(), size_bytes, 0);
+        self.finish(&file, &output.pieces(), size_bytes);
         Ok(())
     }
 
     /// Takes over an input's heat; whether a later output may need it too.
     fn take_over(&self, output: &mut Output, input: &Input) -> Result<bool, Refused> {
+        if self.books.inodes.is_locked(&input.stamp) {
+            return Err(Refused::Gone);
+        }
         let file = TableFile::open(self.books, &input.path, self.slot)?;
         if !input.stamp.same_inode(file.stamp()) {
             return Err(Refused::Gone);

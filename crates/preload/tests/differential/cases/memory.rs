@@ -59,7 +59,16 @@ pub fn buffers_that_cannot_be_written_fail_as_the_kernel_says(journal: &mut Jour
 }
 
 pub fn lengths_and_offsets_without_sense_fail_as_the_kernel_says(journal: &mut Journal) {
-    let descriptor = scanned(c"000001.sst");
+    read_without_sense(scanned(c"000001.sst"), journal);
+}
+
+/// What they ask for is noted as hot.
+pub fn so_they_do_in_the_foreground(journal: &mut Journal) {
+    table(c"000001.sst", 1, SIZE_BYTES);
+    read_without_sense(open(c"000001.sst", libc::O_RDONLY), journal);
+}
+
+fn read_without_sense(descriptor: i32, journal: &mut Journal) {
     // In the middle of the address space, so that it does not depend on chance (ASLR) which of these
     // lengths reach over its end.
     // SAFETY: a new mapping; the address is a wish.

@@ -51,6 +51,7 @@ cases! {
     descriptors::private_numbers_taken_unseen_give_no_wrong_bytes,
     memory::buffers_that_cannot_be_written_fail_as_the_kernel_says,
     memory::lengths_and_offsets_without_sense_fail_as_the_kernel_says,
+    memory::so_they_do_in_the_foreground,
     memory::a_mapping_of_the_same_file_can_be_the_buffer,
     memory::the_smallest_stack_is_enough,
     process::privileges_can_be_dropped,
