@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_read_without_an_end_ends() {
-        let memory = memory(1 << 10);
+        let memory = memory(4);
         let heat = Heat::new(&memory).unwrap();
         heat.touch(7, 0, u64::MAX, 0);
         assert_eq!(heat.of(7, READ_BYTES_MAX - 4096, 0), TOUCH);
