@@ -58,7 +58,8 @@ impl Snapshot {
     }
 
     /// So many in a thousand of the foreground's device reads took less than this, in nanoseconds:
-    /// twice as much at most as they really took, of the fastest class (16 to 64 µs) four times. `None` without any, and for the longest.
+    /// twice as much at most as they really took, four times in the fastest class (16 to 64 µs). `None`
+    /// without any, and for the longest.
     #[must_use]
     pub fn device_reads_below_ns(&self, per_mille: u64) -> Option<u64> {
         let wanted = u128::from(self.device_reads()) * u128::from(per_mille.min(1000));

@@ -1,10 +1,12 @@
 //! Coldstream as a mode: which treatments it is told to use, and which of its settings are changed.
 
-use coldstream_policy::{Config, LogTarget, Profile};
+use coldstream_policy::{Config, LogTarget, Profile, VARIABLES};
 use std::path::Path;
 
-/// What the names of all settings' variables begin with.
-const PREFIX: &str = "COLDSTREAM_";
+/// The variables of the treatments, which have places of their own in a mode.
+const TREATMENTS: [&str; 2] = ["COLDSTREAM_READS", "COLDSTREAM_WRITES"];
+/// The laboratory makes these itself.
+const NOT_OF_A_MODE: [&str; 3] = ["config", "profile", "log"];
 
 /// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES, and any
 /// setting by the name of its variable, as `handover=off` or `handover-in-flight=16`.
@@ -17,33 +19,31 @@ impl Treatments {
     /// The treatments of that name.
     pub fn from_name(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("coldstream")?;
-        let mut given: Vec<(String, &str)> = Vec::new();
+        let mut given: Vec<(&str, &str)> = Vec::new();
         if !rest.is_empty() {
             for part in rest.strip_prefix(':')?.split('+') {
                 let (variable, value) = match part.split_once('=') {
-                    Some((name, value)) if is_ours_to_set(name) => (variable(name), value),
-                    Some(_) => return None,
+                    Some((name, value)) => (variable(name)?, value),
                     None => {
-                        let named = given.iter().filter(|(name, _)| is_treatment(name)).count();
-                        (variable(["reads", "writes"].get(named)?), part)
+                        let named = given
+                            .iter()
+                            .filter(|(it, _)| TREATMENTS.contains(it))
+                            .count();
+                        (*TREATMENTS.get(named)?, part)
                     }
                 };
-                if value.is_empty() || given.iter().any(|(name, _)| *name == variable) {
+                if value.is_empty() || given.iter().any(|(it, _)| *it == variable) {
                     return None;
                 }
                 given.push((variable, value));
             }
         }
         let environment = |name: &str| {
-            let found = given.iter().find(|(variable, _)| variable == name)?;
+            let found = given.iter().find(|(variable, _)| *variable == name)?;
             Some(found.1.to_owned())
         };
         let config = Config::from_sources(None, environment).ok()?;
-        // A name that no setting has would be passed over.
-        let known = config.to_environment();
-        let is_known = |name: &String| known.iter().any(|(variable, _)| variable == name);
-        let all_are_known = given.iter().all(|(name, _)| is_known(name));
-        all_are_known.then_some(Self { config })
+        Some(Self { config })
     }
 
     /// The settings of a database under Coldstream, as variables of its environment. What is as it is
@@ -54,31 +54,35 @@ impl Treatments {
             log: LogTarget::File(log.into()),
             ..self.config.clone()
         };
-        let all = config.to_environment().into_iter();
-        all.zip(Config::default().to_environment())
-            .filter(|((variable, value), (_, usual))| value != usual || is_treatment(variable))
-            .map(|((variable, value), _)| format!("{variable}={value}"))
+        let treatments = TREATMENTS
+            .into_iter()
+            .zip([config.reads.name().into(), config.writes.name().into()]);
+        treatments
+            .chain(changed(&config))
+            .map(|(variable, value)| format!("{variable}={value}"))
             .collect()
     }
 }
 
-/// The variable of the setting that is called `name` in a mode.
-fn variable(name: &str) -> String {
-    format!("{PREFIX}{}", name.to_uppercase().replace('-', "_"))
+/// What is not as it is by default, but for the treatments: variables and values.
+fn changed(config: &Config) -> impl Iterator<Item = (&'static str, String)> + use<> {
+    let all = config.to_environment().into_iter();
+    all.zip(Config::default().to_environment())
+        .filter(|(is, usual)| is != usual && !TREATMENTS.contains(&is.0))
+        .map(|(is, _)| is)
 }
 
-fn is_treatment(variable: &str) -> bool {
-    ["COLDSTREAM_READS", "COLDSTREAM_WRITES"].contains(&variable)
+/// What a setting is called in a mode.
+fn name(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix("COLDSTREAM_")?;
+    Some(name.to_lowercase().replace('_', "-"))
 }
 
-/// Whether `name` is that of a setting, as far as can be seen, but of none that the laboratory makes
-/// itself, nor of a treatment, which has its place.
-fn is_ours_to_set(name: &str) -> bool {
-    let is_name = !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
-    is_name && !["profile", "log", "reads", "writes"].contains(&name)
+/// The variable of the setting that is called so in a mode.
+fn variable(called: &str) -> Option<&'static str> {
+    let mut settings = VARIABLES.into_iter().filter(|it| !TREATMENTS.contains(it));
+    let variable = settings.find(|variable| name(variable).is_some_and(|name| name == called))?;
+    (!NOT_OF_A_MODE.contains(&called)).then_some(variable)
 }
 
 impl std::fmt::Display for Treatments {
@@ -92,16 +96,10 @@ impl std::fmt::Display for Treatments {
         if writes != default.writes {
             parts.push(writes.name().to_owned());
         }
-        let all = self.config.to_environment().into_iter();
-        for ((variable, value), (_, usual)) in all.zip(default.to_environment()) {
-            if let Some(name) = variable.strip_prefix(PREFIX)
-                && value != usual
-                && !is_treatment(variable)
-            {
-                let name = name.to_lowercase().replace('_', "-");
-                parts.push(format!("{name}={value}"));
-            }
-        }
+        parts.extend(changed(&self.config).filter_map(|(variable, value)| {
+            let name = name(variable)?;
+            Some(format!("{name}={value}"))
+        }));
         formatter.pad(&if parts.is_empty() {
             "coldstream".to_owned()
         } else {
@@ -162,6 +160,7 @@ mod tests {
             "coldstream:handover=",
             "coldstream:speed=9",
             "coldstream:profile=cassandra",
+            "coldstream:config=/a.toml",
             "coldstream:log=none",
             "coldstream:reads=direct",
             "coldstream:HANDOVER=off",

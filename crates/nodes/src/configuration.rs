@@ -187,4 +187,15 @@ mod tests {
         }
         assert!(!yaml.contains("mmap_index_only") && !yaml.contains("commitlog_sync_period"));
     }
+
+    #[test]
+    fn a_further_line_replaces_what_is_there() {
+        let settings = Settings {
+            more: vec!["disk_access_mode: mmap".into()],
+            ..Settings::default()
+        };
+        let yaml = settings.yaml(Version::V4_1, Path::new("/d"), "127.0.0.2", "127.0.0.1");
+        assert!(yaml.ends_with("disk_access_mode: mmap\n"));
+        assert_eq!(yaml.matches("disk_access_mode:").count(), 1);
+    }
 }

@@ -65,6 +65,12 @@ pub(crate) fn key_of(stamp: &FileStamp) -> u64 {
     key(stamp.device, stamp.inode)
 }
 
+/// The slots that the inode may have.
+fn places_of(stamp: &FileStamp) -> impl Iterator<Item = usize> + use<> {
+    let hash = key_of(stamp).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    (0..PROBES).map(move |probe| (hash as usize + probe) % FILES_MAX)
+}
+
 impl Inode {
     /// As [`key_of`].
     #[inline]
@@ -230,15 +236,10 @@ impl Inodes {
     /// Whether the process has taken a record lock on the file that the stamp was taken of: closing any
     /// descriptor of it would drop the lock.
     pub(crate) fn is_locked(&self, stamp: &FileStamp) -> bool {
-        let mut slot = self.next_in_use(0);
-        while let Some(number) = slot {
-            let inode = self.slots.get(number);
-            if inode.is_some_and(|inode| inode.is(stamp) && inode.is_locked()) {
-                return true;
-            }
-            slot = self.next_in_use(number + 1);
-        }
-        false
+        places_of(stamp).any(|slot| {
+            let inode = self.slots.get(slot);
+            inode.is_some_and(|inode| inode.is_open() && inode.is(stamp) && inode.is_locked())
+        })
     }
 
     fn mark(&self, slot: usize, is_in_use: bool) {
@@ -256,11 +257,9 @@ impl Inodes {
     /// room.
     pub(crate) fn attach(&self, stamp: &FileStamp, writable: bool) -> Option<u32> {
         let _lock = self.lock.lock();
-        let hash = key_of(stamp).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let mut free = None;
         let mut found = None;
-        for probe in 0..PROBES {
-            let slot = (hash as usize + probe) % FILES_MAX;
+        for slot in places_of(stamp) {
             let inode = self.slots.get(slot)?;
             if inode.descriptors.load(Ordering::Relaxed) == 0 {
                 free = free.or(Some(slot));

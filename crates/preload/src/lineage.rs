@@ -112,13 +112,12 @@ impl Lineage {
                 }
                 // A link to it was made, or it went, and its number is another table's.
                 input.stamp = *stamp;
-                match path_of(descriptor) {
-                    Some(path) if path != input.path => {
-                        input.path = path;
-                        input.lowest_offset = offset;
-                        input.place = Place::default();
-                    }
-                    _ => {}
+                if let Some(path) = path_of(descriptor)
+                    && path != input.path
+                {
+                    input.path = path;
+                    input.lowest_offset = offset;
+                    input.place = Place::default();
                 }
                 return;
             }

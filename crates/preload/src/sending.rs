@@ -140,10 +140,10 @@ impl Books {
 
     #[cold]
     fn end_sending_of(&self, table: Table, descriptor: i32) {
-        let is_sent = |sent: &Sent| sent.is_of(table, descriptor);
+        let is_sent = |sent: &&Sent| sent.is_of(table, descriptor);
         // Without the lock, which is held while another table's window is dropped: a descriptor that is
         // sent by one thread while another closes it is the application's own mistake.
-        if !self.are_ours() || !self.sendings.places.iter().any(is_sent) {
+        if !self.are_ours() || self.sendings.places.iter().find(is_sent).is_none() {
             return;
         }
         let Some(_inside) = Inside::enter() else {
@@ -151,7 +151,7 @@ impl Books {
         };
         let _begin = self.sendings.begin.lock();
         let mut places = self.sendings.places.iter();
-        let Some(sent) = places.find(|sent| sent.is_of(table, descriptor)) else {
+        let Some(sent) = places.find(is_sent) else {
             return;
         };
         let mut window = sent.window.lock();

@@ -216,6 +216,11 @@ fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
         (false, true) => "writes",
         (true, true) => "reads and writes",
     };
+    let since = if node.early_open {
+        "read before they are finished"
+    } else {
+        "read once they are finished"
+    };
     let mut lines = vec![
         row(
             "Cassandra",
@@ -228,11 +233,9 @@ fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
         row("own direct modes", own),
         row(
             "new tables",
-            match (&node.selected_format, node.early_open) {
-                (Some(format), true) => format!("{format}, read before they are finished"),
-                (Some(format), false) => format!("{format}, read once they are finished"),
-                (None, true) => "read before they are finished".to_owned(),
-                (None, false) => "read once they are finished".to_owned(),
+            match &node.selected_format {
+                Some(format) => format!("{format}, {since}"),
+                None => since.to_owned(),
             },
         ),
     ];

@@ -355,22 +355,25 @@ impl Conductor<'_> {
 
     fn wait_for_first_pass(&self) -> Result<()> {
         let seconds = FIRST_PASS_TIMES_MAX * self.first_pass_seconds;
-        let until = Instant::now() + Duration::from_secs(seconds);
-        while !self.baton.is_first_pass_over() && !self.baton.is_over() {
-            if Instant::now() >= until {
-                bail!(
-                    "not every hot key was read once within {seconds} s: --first-reads-per-second is \
-                     far more than the node serves"
-                );
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        let is_done = || self.baton.is_first_pass_over();
+        self.wait_until(seconds, is_done);
+        if !is_done() && !self.baton.is_over() {
+            bail!(
+                "not every hot key was read once within {seconds} s: --first-reads-per-second is far more \
+                 than the node serves"
+            );
         }
         Ok(())
     }
 
     fn wait(&self, seconds: u64) {
+        self.wait_until(seconds, || false);
+    }
+
+    /// Until it is so, the time is over, or the run.
+    fn wait_until(&self, seconds: u64, is_done: impl Fn() -> bool) {
         let until = Instant::now() + Duration::from_secs(seconds);
-        while Instant::now() < until && !self.baton.is_over() {
+        while Instant::now() < until && !is_done() && !self.baton.is_over() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }

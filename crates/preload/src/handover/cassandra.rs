@@ -145,13 +145,7 @@ impl<'b> Handover<'b> {
 
     /// The table that was read, if it still is what it was.
     fn input(&self, input: &Input) -> Result<Table<TableFile<'b>>, Refused> {
-        if self.books.inodes.is_locked(&input.stamp) {
-            return Err(Refused::Gone);
-        }
-        let data = TableFile::open(self.books, &input.path, self.slot)?;
-        if !input.stamp.same_inode(data.stamp()) {
-            return Err(Refused::Gone);
-        }
+        self.open_input(input)?;
         self.table(&Files::of(&input.path)?, input.stamp.size_bytes)
     }
 

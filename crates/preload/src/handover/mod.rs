@@ -233,6 +233,19 @@ impl<'b> Handover<'b> {
         )?)
     }
 
+    /// An input's file, if it still is what was read, and may be closed again.
+    fn open_input(&self, input: &Input) -> Result<TableFile<'b>, Refused> {
+        if self.books.inodes.is_locked(&input.stamp) {
+            return Err(Refused::Gone);
+        }
+        let file = TableFile::open(self.books, &input.path, self.slot)?;
+        if input.stamp.same_inode(file.stamp()) {
+            Ok(file)
+        } else {
+            Err(Refused::Gone)
+        }
+    }
+
     /// The heat at an offset of an input; 0 unless it is hot, and of everything once half of the time
     /// has been spent on looking for places.
     fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<> {
@@ -311,12 +324,14 @@ impl<'b> Handover<'b> {
         books.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
         let mut places = 0;
-        for (page, warmth) in hottest_of_each_page(pieces) {
-            let is_planned = |planned: &Page| planned.number.cmp(&page);
-            let was_warmed = plan.pages.binary_search_by(is_planned).is_ok();
+        for page in hottest_of_each_page(pieces) {
+            let planned = plan
+                .pages
+                .binary_search_by_key(&page.number, |it| it.number);
+            let was_warmed = planned.is_ok();
             places += u64::from(was_warmed);
-            let warmth = warmth.min(254.0) as u8;
-            heat.put(self.key(), page * PAGE_BYTES, warmth, was_warmed, epoch);
+            let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
+            heat.put(self.key(), offset, warmth, was_warmed, epoch);
         }
         books.count(Counter::HandoverPlacesWarmed, places);
         self.note_delay();
@@ -344,14 +359,16 @@ impl<'b> Handover<'b> {
 
 /// The pages in which pieces of any heat to speak of begin, each with its hottest one's: one that is
 /// colder must not hide it.
-fn hottest_of_each_page(pieces: &[Piece]) -> Vec<(u64, f32)> {
-    let warm = pieces.iter().filter(|piece| piece.heat >= 2.0);
-    let mut pages: Vec<(u64, f32)> = warm
-        .map(|piece| (piece.offset / PAGE_BYTES, piece.heat))
-        .collect();
-    pages.sort_unstable_by(|one, other| (one.0.cmp(&other.0)).then(other.1.total_cmp(&one.1)));
-    pages.dedup_by_key(|page| page.0);
-    pages
+fn hottest_of_each_page(pieces: &[Piece]) -> Vec<Page> {
+    let limits = Limits {
+        heat_min: 2.0,
+        pages_max: usize::MAX,
+    };
+    let beginnings = pieces.iter().map(|piece| Piece {
+        length: 1,
+        ..*piece
+    });
+    Plan::choose(beginnings, limits).pages
 }
 
 #[cfg(test)]
@@ -372,6 +389,8 @@ mod tests {
             piece(0, 3.0),
             piece(100, 9.0),
         ];
-        assert_eq!(hottest_of_each_page(&pieces), [(0, 9.0), (1, 187.0)]);
+        let hottest = hottest_of_each_page(&pieces).into_iter();
+        let pages: Vec<_> = hottest.map(|page| (page.number, page.heat)).collect();
+        assert_eq!(pages, [(0, 9.0), (1, 187.0)]);
     }
 }

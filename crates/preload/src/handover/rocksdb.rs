@@ -1,6 +1,5 @@
 //! To a finished table of RocksDB or LevelDB.
 
-use super::files::TableFile;
 use super::{Handover, Refused};
 use crate::lineage::{Input, Work};
 use coldstream_handover::rocksdb::Output;
@@ -32,13 +31,7 @@ impl Handover<'_> {
 
     /// Takes over an input's heat; whether a later output may need it too.
     fn take_over(&self, output: &mut Output, input: &Input) -> Result<bool, Refused> {
-        if self.books.inodes.is_locked(&input.stamp) {
-            return Err(Refused::Gone);
-        }
-        let file = TableFile::open(self.books, &input.path, self.slot)?;
-        if !input.stamp.same_inode(file.stamp()) {
-            return Err(Refused::Gone);
-        }
+        let file = self.open_input(input)?;
         let table = Table::open(&file)?;
         if let Some(data_bytes) = table.properties().data_bytes {
             if input.lowest_offset >= data_bytes {
