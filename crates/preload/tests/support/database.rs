@@ -4,10 +4,14 @@ use super::{files, residency};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// All of them.
+/// All of them; none while there is no directory, which `db_bench` removes once more before it
+/// begins with a new database.
 pub fn tables(database: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(database)
-        .expect("read the database's directory")
+    let entries = match std::fs::read_dir(database) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        entries => entries.expect("read the database's directory"),
+    };
+    entries
         .map(|entry| entry.expect("entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
         .collect()
