@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use coldstream_control::{Counter, Header, PageView, start_time_ticks};
 use coldstream_io::shared::SharedPage;
@@ -61,8 +62,12 @@ impl Drop for Process {
     }
 }
 
+/// `ctl list` removes stale pages, whosever they are.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn status_of_a_process() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let scene = Scene::new();
     let process = Process::new(0);
     let pid = process.pid();
@@ -93,6 +98,7 @@ fn status_of_a_process() {
 
 #[test]
 fn a_stale_page_is_removed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let scene = Scene::new();
     let process = Process::new(1);
     let mut command = scene.coldstream();

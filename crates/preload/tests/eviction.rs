@@ -482,6 +482,11 @@ fn dirty_pages_stay_and_stay_dirty() {
     let Some(mut scene) = Scene::with_margin("25%") else {
         return;
     };
+    if scene.cgroup.path.join("memory.max").exists() {
+        skip("version 2 writes back what is dirty beyond a share of the cgroup's memory");
+        scene.end();
+        return;
+    }
     let beside = File::create_new(scene.path(DIRTY_BESIDE)).unwrap();
     beside.write_all_at(&[1; 1 << 20], 0).unwrap();
     // Nobody brings back what is dropped.
@@ -545,10 +550,11 @@ fn a_thread_with_nothing_to_do_costs_nothing() {
     use coldstream_io::sys::priority::{io_priority, nice};
     assert_eq!((nice(thread), io_priority(thread)), (Ok(19), Ok(3 << 13)));
     let own = fs::read_dir(format!("/proc/{process}/task/{thread}/fd")).unwrap();
-    let links = own.map(|link| fs::read_link(link.unwrap().path()).unwrap());
+    // What it reads of the kernel's it closes at once.
+    let links = own.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
     assert!(
         links
-            .filter(|path| !path.starts_with("/sys/fs/cgroup"))
+            .filter(|path| !path.starts_with("/sys/fs/cgroup") && !path.starts_with("/proc"))
             .count()
             == 0,
         "none of the process's"

@@ -147,7 +147,10 @@ fn without_and_with(case: &Case) -> Option<[Found; 2]> {
         let database = directory.path().join(handover);
         let log = directory.path().join("log");
         case.load(&program, &database);
-        let preload = Preload::logging_to(&log).with("COLDSTREAM_HANDOVER", handover);
+        // A slow device takes longer over it than a database should wait.
+        let preload = Preload::logging_to(&log)
+            .with("COLDSTREAM_HANDOVER", handover)
+            .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000);
         case.compact(&program, &database, &preload);
         let found = case.find(&database);
         println!("{handover}: {found:?}");

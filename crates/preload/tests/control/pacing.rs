@@ -14,11 +14,13 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The foreground's table, and the input of all compactions.
 const HOT: &str = "nb-1-big-Data.db";
+const HOT_PATH: &CStr = c"nb-1-big-Data.db";
 const HOT_BYTES: u64 = 16 << 20;
 const INPUT: &str = "nb-2-big-Data.db";
 const INPUT_BYTES: u64 = 8 << 20;
@@ -35,9 +37,11 @@ fn name_thread(name: &CStr) {
 /// soon as a compaction runs; compactions and flushes, one after the other, until it is stopped.
 pub fn run() {
     let hot = File::open(HOT).unwrap();
+    residency::drop_pages(&hot);
     let mut bytes = vec![0; 1 << 20];
     let mut read = |number: u64, length: usize| {
-        residency::drop_pages(&hot);
+        // Nothing of it is dirty, and a sync would flush the device each time.
+        subject::raw::drop_clean_pages(HOT_PATH);
         let places = (HOT_BYTES - length as u64) / 4096 + 1;
         let offset = (number * 7919) % places * 4096;
         hot.read_exact_at(&mut bytes[..length], offset).unwrap();
@@ -104,14 +108,19 @@ fn flush() {
     std::fs::remove_file(name).unwrap();
 }
 
+/// One scene at a time: another's I/O would be taken for the idle level.
+static ALONE: Mutex<()> = Mutex::new(());
+
 struct Scene {
     directory: TempDir,
     running: Running,
     asker: Asker,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Scene {
     fn start(floor: u32) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = places::on_disk();
         let work = directory.path().join("work");
         std::fs::create_dir(&work).unwrap();
@@ -131,6 +140,7 @@ impl Scene {
             directory,
             running,
             asker,
+            _alone: alone,
         }
     }
 

@@ -50,6 +50,7 @@ impl Stage {
         std::os::unix::fs::symlink(self.records.path().join("progress"), page).unwrap();
         for promise in self.promises() {
             promise.number.store(0, Ordering::SeqCst);
+            promise.intended.store(0, Ordering::SeqCst);
         }
         subject::program("writer", work, &self.records.path().join("journal"))
     }
