@@ -25,7 +25,7 @@ pub(crate) struct Input {
     pub(crate) path: CString,
     /// The lowest offset that was read: who opens a table reads its end only.
     pub(crate) lowest_offset: u64,
-    /// Where the next part of an output goes on in its index (Cassandra).
+    /// Where the next part of an output goes on in it (Cassandra).
     pub(crate) place: Place,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Output {
     pub(crate) stamp: FileStamp,
     /// The one by which it is written; the number may be another file's by now.
     pub(crate) descriptor: i32,
-    /// What has been handed over of it: up to this entry of its index,
+    /// What has been handed over of it: up to this place,
     pub(crate) place: Place,
     /// and to this byte of the file.
     pub(crate) end: u64,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Bytes of the checksum behind each chunk.
-const CHECKSUM_BYTES: u64 = 4;
+pub(super) const CHECKSUM_BYTES: u64 = 4;
 /// Chunks that are remembered; a table that is opened early is rid of them every 50 MiB.
 const CHUNKS_MAX: usize = 1 << 20;
 

@@ -2,7 +2,9 @@
 
 use super::{PAGE_BYTES, WHOLE_CHUNKS_MAX};
 use crate::HeatAt;
-use coldstream_sstable::cassandra::{ChunkCursor, Key, Partitions, Place, Table};
+use coldstream_sstable::cassandra::{
+    ChunkCursor, Compression, Key, Partition, Partitions, Place, Table,
+};
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
@@ -25,7 +27,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
         Ok(Self {
             partitions: table.partitions_from(place)?,
             chunks: table.chunks(),
-            chunk_length: table.chunk_length().unwrap_or(PAGE_BYTES),
+            chunk_length: (table.compression()).map_or(PAGE_BYTES, Compression::chunk_length),
             heat,
             failed: false,
         })
@@ -59,9 +61,34 @@ impl<'a, R: ReadAt> Input<'a, R> {
         output: &Range<u64>,
         give: &mut impl FnMut(Range<u64>, f32),
     ) -> Result<()> {
-        let Some(own) = self.partitions.find(key)? else {
-            return Ok(());
-        };
+        match self.partitions.find(key)? {
+            Some(own) => self.give_own(&own, output, give),
+            None => Ok(()),
+        }
+    }
+
+    /// Passes over all partitions before the one of `key`.
+    pub(super) fn skip_to(&mut self, key: &Key) -> Result<()> {
+        self.partitions.skip_to_key(key)
+    }
+
+    /// The next partition.
+    pub(super) fn peek(&mut self) -> Result<Option<Partition<'_>>> {
+        self.partitions.peek()
+    }
+
+    /// Passes over the next partition.
+    pub(super) fn pass(&mut self) -> Result<()> {
+        self.partitions.next_partition().map(|_| ())
+    }
+
+    /// As [`Self::give`], of the partition that lies at `own` of the uncompressed data.
+    pub(super) fn give_own(
+        &mut self,
+        own: &Range<u64>,
+        output: &Range<u64>,
+        give: &mut impl FnMut(Range<u64>, f32),
+    ) -> Result<()> {
         let length = (own.end - own.start).max(1);
         let output_length = (output.end - output.start).max(1);
         let chunks = own.start / self.chunk_length..own.end.div_ceil(self.chunk_length);

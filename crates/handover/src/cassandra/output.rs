@@ -1,6 +1,7 @@
 //! The table that a compaction makes: where the heat of its inputs' partitions goes.
 
-use super::{ChunkLog, Input};
+use super::Input;
+use super::growing::Growing;
 use crate::Piece;
 use coldstream_sstable::cassandra::{GrowingIndex, Key, Place, Table};
 use coldstream_sstable::{ReadAt, Result};
@@ -29,7 +30,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    fn add(&mut self, stored: &Range<u64>, heat: f32) {
+    pub(super) fn add(&mut self, stored: &Range<u64>, heat: f32) {
         let length = stored.end - stored.start;
         let has_room = self.pieces.len() < PIECES_MAX;
         match self.pieces.last_mut() {
@@ -44,31 +45,7 @@ impl Carried {
     }
 }
 
-/// What is known of the data of a table that is still being written.
-#[derive(Clone, Copy, Debug)]
-pub enum Growing<'a> {
-    /// Compressed, in chunks of so many bytes before compression.
-    Chunks(&'a ChunkLog, u64),
-    /// Not compressed; so many bytes have been written.
-    Plain(u64),
-}
-
 impl Growing<'_> {
-    fn file_range(&self, range: &Range<u64>) -> Option<Range<u64>> {
-        match self {
-            Self::Chunks(log, chunk_length) => log.file_range(range, *chunk_length),
-            Self::Plain(written) => (range.end <= *written).then(|| range.clone()),
-        }
-    }
-
-    /// Bytes of the uncompressed data that have been written.
-    fn written(&self) -> u64 {
-        match self {
-            Self::Chunks(log, chunk_length) => log.count().unwrap_or(0) * chunk_length,
-            Self::Plain(written) => *written,
-        }
-    }
-
     /// Hands the inputs' heat over to the part of a BIG table that has been written since `from`.
     /// `None` if index and data do not agree.
     ///
@@ -113,8 +90,7 @@ impl Growing<'_> {
     }
 }
 
-/// Hands the inputs' heat over to the part of a finished table from `from` on; for a BTI table that
-/// is always the whole of it.
+/// Hands the inputs' heat over to the part of a finished table from `from` on.
 ///
 /// # Errors
 /// Those of the table's index.

@@ -1,11 +1,17 @@
 //! To a table of Cassandra, part by part while it is being written, or as a whole.
 
 use super::files::TableFile;
-use super::{Handover, Refused};
+use super::{Handover, Refused, SHARE_MIN};
 use crate::lineage::{self, Input, Output, Work};
 use coldstream_handover::cassandra::{self, Carried, Growing};
-use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Table};
+use coldstream_handover::{Limits, Piece, Plan};
+use coldstream_io::sys::process;
+use coldstream_sstable::cassandra::{
+    Component, Components, Compression, Descriptor, Format, Table,
+};
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
+use std::ops::Range;
 
 /// The names of a table's files.
 struct Files {
@@ -67,9 +73,8 @@ impl<'b> Handover<'b> {
         let files = Files::of(&path)?;
         let finished = self.table(&files, end);
         let is_growing = matches!(finished, Err(Refused::Gone));
-        // BTI's index is written last; and a part is handed over once, whether its index is mapped or
-        // its data opened first.
-        if is_growing && (files.descriptor.format() == Format::Bti || before.end == end) {
+        // A part is handed over once, whether its index is mapped or its data opened first.
+        if is_growing && before.end == end {
             return Ok(());
         }
         let handed_over = self.to_part(work, number, before, &files, finished.ok().as_ref());
@@ -90,12 +95,18 @@ impl<'b> Handover<'b> {
         finished: Option<&Table<TableFile<'b>>>,
     ) -> Result<(), Refused> {
         let end = self.stamp.size_bytes;
+        // Where BTI's index is not there yet, places are looked for in the data, which is made of all
+        // inputs.
+        let is_searched = finished.is_none() && files.descriptor.format() == Format::Bti;
+        if is_searched && !work.inputs.iter().any(|input| self.is_hot(input)) {
+            return Ok(());
+        }
         let (carried, places) = {
             // A table's number among the inputs, and what is known of it.
             let mut tables = Vec::new();
             let mut number = 0;
             work.inputs.retain(|input| {
-                if self.is_hot(input) {
+                if is_searched || self.is_hot(input) {
                     match self.input(input) {
                         Ok(table) => tables.push((number, table, self.heat_of(input))),
                         Err(refused) if self.note_refused(&refused) => return false,
@@ -105,7 +116,11 @@ impl<'b> Handover<'b> {
                 number += 1;
                 true
             });
-            if tables.is_empty() {
+            // Of a BIG index all entries before the part would be read, for each part once more.
+            let is_big = |input: &Input| {
+                Files::of(&input.path).is_ok_and(|files| files.descriptor.format() == Format::Big)
+            };
+            if tables.is_empty() || (is_searched && work.inputs.iter().any(is_big)) {
                 return Ok(());
             }
             let mut inputs = Vec::new();
@@ -117,15 +132,17 @@ impl<'b> Handover<'b> {
             let carried = match finished {
                 Some(table) => Some(cassandra::carry_finished(table, before.place, &mut inputs)?),
                 None => {
-                    let chunk_length = tables.iter().find_map(|(_, table, _)| table.chunk_length());
-                    self.carry_growing(files, &before, chunk_length, &mut inputs)?
+                    let compression = tables.iter().find_map(|(_, table, _)| table.compression());
+                    self.carry_growing(files, &before, compression, &mut inputs)?
                 }
             };
-            let places: Vec<_> = tables
-                .iter()
-                .zip(&mut inputs)
-                .map(|((number, ..), input)| (*number, input.place()))
-                .collect();
+            let mut places = Vec::new();
+            // Inputs that were searched are ahead of what was found.
+            if !is_searched {
+                for ((number, ..), input) in tables.iter().zip(&mut inputs) {
+                    places.push((*number, input.place()));
+                }
+            }
             (carried, places)
         };
         let Some(carried) = carried else {
@@ -161,29 +178,67 @@ impl<'b> Handover<'b> {
         Ok(Table::new(&files.descriptor, components)?)
     }
 
-    /// To what has been written since the last part.
+    /// To what has been written since the last part, of an output that is compressed as the inputs
+    /// are.
     fn carry_growing(
         &self,
         files: &Files,
         before: &Output,
-        chunk_length: Option<u64>,
+        compression: Option<&Compression>,
         inputs: &mut [cassandra::Input<'_, TableFile<'b>>],
     ) -> Result<Option<Carried>, Refused> {
-        let index = TableFile::open(self.books, &files.path(Component::Index)?, self.slot)?;
+        let format = files.descriptor.format();
+        let source = match format {
+            Format::Big => TableFile::open(self.books, &files.path(Component::Index)?, self.slot)?,
+            Format::Bti => self.output()?,
+        };
         let Some((mut chunks, written)) = self.books.take_chunk_log(self.slot) else {
             // It is written plainly, and is in the page cache.
             return Err(Refused::Gone);
         };
-        let growing = match chunk_length {
-            Some(chunk_length) => Growing::Chunks(&chunks, chunk_length),
+        let growing = match compression {
+            Some(compression) => Growing::Chunks(&chunks, compression),
             None => Growing::Plain(written),
         };
-        let carried = growing.carry(&index, before.place, inputs);
-        if let (Ok(Some(carried)), Some(chunk_length)) = (&carried, chunk_length) {
-            chunks.forget_before(carried.position, chunk_length);
+        let carried = match format {
+            Format::Big => growing.carry(&source, before.place, inputs),
+            Format::Bti => {
+                let pages_left = Cell::new(self.pages_max());
+                let is_over = || {
+                    let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
+                    pages_left.get() == 0 || now_ns >= self.search_end_ns()
+                };
+                let read_ahead = |ranges: &[Range<u64>]| {
+                    let warmed = self.read_ahead(&source, ranges, pages_left.get());
+                    pages_left.set(pages_left.get().saturating_sub(warmed));
+                };
+                let from = before.place;
+                cassandra::carry_found(&growing, &source, from, inputs, &is_over, &read_ahead)
+            }
+        };
+        if let (Ok(Some(carried)), Some(compression)) = (&carried, compression) {
+            chunks.forget_before(carried.position, compression.chunk_length());
         }
         self.books.give_chunk_log_back(self.slot, chunks);
         Ok(carried?)
+    }
+}
+
+impl Handover<'_> {
+    /// Reads what will be looked for next in a table that is being written, `pages_max` pages at most;
+    /// how many were read.
+    fn read_ahead(&self, table: &TableFile<'_>, ranges: &[Range<u64>], pages_max: usize) -> usize {
+        let pieces = ranges.iter().map(|range| Piece {
+            offset: range.start,
+            length: range.end - range.start,
+            heat: SHARE_MIN,
+        });
+        let limits = Limits {
+            heat_min: SHARE_MIN,
+            pages_max,
+        };
+        let pages = self.warm(table, &Plan::choose(pieces, limits)).pages;
+        usize::try_from(pages).unwrap_or(pages_max)
     }
 }
 

@@ -27,7 +27,7 @@ use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::scan::Reason;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
-use coldstream_io::warm;
+use coldstream_io::warm::{self, Warmed};
 use coldstream_policy::FileKind;
 use coldstream_policy::heat::TOUCH;
 use coldstream_sstable::Error;
@@ -311,15 +311,7 @@ impl<'b> Handover<'b> {
             (plan.pages.len() + plan.left_out) as u64,
         );
         books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
-        let deadline_ns = self.started_ns + self.time_ns();
-        let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
-        let warmed = warm::warm(
-            output.number(),
-            ranges,
-            self.settings.config.handover_in_flight,
-            deadline_ns,
-        );
-        books.count(Counter::HandoverPagesWarmed, warmed.pages);
+        let warmed = self.warm(output, &plan);
         let is_cut_short = is_search_cut_short || warmed.was_cut_short;
         books.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
@@ -335,6 +327,16 @@ impl<'b> Handover<'b> {
         }
         books.count(Counter::HandoverPlacesWarmed, places);
         self.note_delay();
+    }
+
+    /// Brings pages of the output into the page cache.
+    fn warm(&self, output: &TableFile<'_>, plan: &Plan) -> Warmed {
+        let deadline_ns = self.started_ns + self.time_ns();
+        let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
+        let in_flight = self.settings.config.handover_in_flight;
+        let warmed = warm::warm(output.number(), ranges, in_flight, deadline_ns);
+        self.books.count(Counter::HandoverPagesWarmed, warmed.pages);
+        warmed
     }
 
     /// How many pages may be warmed.

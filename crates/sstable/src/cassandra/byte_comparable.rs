@@ -21,13 +21,19 @@ const ESCAPED_ZERO_DONE: u8 = 0xff;
 
 /// Appends the byte-comparable form of a partition key whose hash is `hash`.
 pub(super) fn encode(key: &[u8], hash: [u64; 2], into: &mut Vec<u8>) {
-    into.push(NEXT_COMPONENT);
-    // With the sign bit inverted, unsigned order is signed order.
-    let ordered = token(key, hash) ^ i64::MIN;
-    into.extend_from_slice(&ordered.to_be_bytes());
+    into.extend_from_slice(&encoded_token(key, hash));
     into.push(NEXT_COMPONENT);
     escape(key, into);
     into.push(TERMINATOR);
+}
+
+/// What the byte-comparable form of a partition key whose hash is `hash` begins with.
+pub(super) fn encoded_token(key: &[u8], hash: [u64; 2]) -> [u8; 9] {
+    // With the sign bit inverted, unsigned order is signed order.
+    let ordered = token(key, hash) ^ i64::MIN;
+    let mut encoded = [NEXT_COMPONENT; 9];
+    encoded[1..].copy_from_slice(&ordered.to_be_bytes());
+    encoded
 }
 
 /// A run of n zeroes becomes 00, n - 1 times FE, FF, so that it is above the 00 that ends the

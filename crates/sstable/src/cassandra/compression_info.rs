@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use super::compression::Compression;
 use super::forward::ForwardReader;
 use crate::{Error, ReadAt, Result};
 
@@ -35,6 +36,7 @@ struct Chunks<R> {
     /// Where the first offset is in `CompressionInfo.db`.
     offsets_at: u64,
     count: u64,
+    compression: Compression,
     /// Bytes of a chunk before compression.
     length: u64,
 }
@@ -71,7 +73,9 @@ impl<R: ReadAt> ChunkMap<R> {
             let length = reader.u16()?;
             reader.skip(length.into())
         };
-        skip_text(&mut reader)?;
+        let name_length = reader.u16()?;
+        let mut compressor = Vec::new();
+        reader.read(name_length, &mut compressor)?;
         for _ in 0..reader.length()? {
             skip_text(&mut reader)?;
             skip_text(&mut reader)?;
@@ -82,8 +86,7 @@ impl<R: ReadAt> ChunkMap<R> {
         if !length.is_power_of_two() {
             return malformed("the length of a chunk is not a power of two", at);
         }
-        // The longest compressed length, which only the writer needs.
-        reader.length()?;
+        let longest_compressed = u64::from(reader.length()?);
         let at = reader.position();
         let uncompressed_length = reader.long_length()?;
         let count = u64::from(reader.length()?);
@@ -107,6 +110,7 @@ impl<R: ReadAt> ChunkMap<R> {
                 source: compression_info,
                 offsets_at,
                 count,
+                compression: Compression::new(&compressor, length, longest_compressed),
                 length,
             }),
             uncompressed_length,
@@ -120,10 +124,10 @@ impl<R: ReadAt> ChunkMap<R> {
         self.uncompressed_length
     }
 
-    /// Bytes of a chunk before compression; `None` without compression.
+    /// How the chunks are compressed; `None` without compression.
     #[must_use]
-    pub fn chunk_length(&self) -> Option<u64> {
-        self.chunks.as_ref().map(|chunks| chunks.length)
+    pub fn compression(&self) -> Option<&Compression> {
+        self.chunks.as_ref().map(|chunks| &chunks.compression)
     }
 
     /// Starts looking positions up.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::byte_comparable::encode;
+use super::byte_comparable::{encode, encoded_token};
 use super::token::hash;
 
 /// A partition key, or as much of it as an index tells, in Cassandra's byte-comparable form: the
@@ -82,6 +82,12 @@ impl Key {
         encode(partition_key, hash, &mut self.bytes);
         self.complete = true;
         self.filter_hash = Some(hash[1] as u8);
+    }
+
+    /// Makes it the token of `partition_key`, and no more of it.
+    pub(super) fn set_token(&mut self, partition_key: &[u8]) {
+        let token = encoded_token(partition_key, hash(partition_key));
+        self.set_prefix(&token, None);
     }
 
     pub(super) fn set_prefix(&mut self, prefix: &[u8], filter_hash: Option<u8>) {

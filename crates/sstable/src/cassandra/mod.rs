@@ -23,26 +23,31 @@
 //! is [`Error::Malformed`](crate::Error::Malformed) there; the partitions before the last whole
 //! entry, whose own end is not known, have been given by then. Of an `Index.db` that was cut
 //! exactly between two entries nothing tells that it is incomplete: its last partition appears to
-//! reach to the end of the data. What has been written of it [`GrowingIndex`] reads.
+//! reach to the end of the data. What has been written of it [`GrowingIndex`] reads. Of a BTI index
+//! nothing can be read before its end: there [`each_possible_partition`] finds partitions in the data.
 
 mod big;
 mod bti;
 mod byte_comparable;
+mod compression;
 mod compression_info;
 mod descriptor;
 mod forward;
 mod growing;
 mod key;
 mod pages;
+mod partition_data;
 mod partitions;
 mod statistics;
 mod table;
 mod token;
 mod trie;
 
+pub use compression::Compression;
 pub use compression_info::{ChunkCursor, ChunkMap};
 pub use descriptor::{Component, Descriptor, Format};
 pub use growing::{GrowingIndex, Written};
 pub use key::Key;
+pub use partition_data::{each_possible_partition, partition_key_at};
 pub use partitions::{Partition, Partitions, Place};
 pub use table::{Components, Table};

@@ -46,9 +46,24 @@ struct Entry {
     place: Place,
 }
 
-/// A place in the index of a table, to go on from later: 0 is the beginning.
+/// A place in a table, to go on from later: 0 is the beginning. Of a BIG table a place in its index;
+/// of a BTI table, whose index is no sequence, one in the uncompressed data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(pub(super) u64);
+
+impl Place {
+    /// Of a BTI table, the partition at this position of its uncompressed data, in bytes.
+    #[must_use]
+    pub fn in_data(position: u64) -> Self {
+        Self(position)
+    }
+
+    /// Of a BTI table, the position in its uncompressed data, in bytes.
+    #[must_use]
+    pub fn position_in_data(self) -> u64 {
+        self.0
+    }
+}
 
 impl<'a, R: ReadAt> Partitions<'a, R> {
     pub(super) fn new(entries: Entries<'a, R>, uncompressed_length: u64) -> Self {
@@ -68,17 +83,29 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
     /// If the index cannot be read or is malformed.
     pub fn next_partition(&mut self) -> Result<Option<Partition<'_>>> {
         self.pass_given()?;
-        let Some(start) = self.current.position else {
-            return Ok(None);
-        };
-        self.given = true;
-        Ok(Some(Partition {
-            key: &self.current.key,
-            uncompressed: start..self.following.position.unwrap_or(self.uncompressed_length),
-        }))
+        self.given = self.current.position.is_some();
+        Ok(self.current_partition())
     }
 
-    /// The place of the partition that is given next; the beginning for a BTI table.
+    /// The next partition, which will be given once more.
+    ///
+    /// # Errors
+    /// If the index cannot be read or is malformed.
+    pub fn peek(&mut self) -> Result<Option<Partition<'_>>> {
+        self.pass_given()?;
+        Ok(self.current_partition())
+    }
+
+    fn current_partition(&self) -> Option<Partition<'_>> {
+        let start = self.current.position?;
+        Some(Partition {
+            key: &self.current.key,
+            uncompressed: start..self.following.position.unwrap_or(self.uncompressed_length),
+        })
+    }
+
+    /// The place of the partition that is given next; the beginning of a BTI table, in which passing
+    /// over partitions takes no time.
     ///
     /// # Errors
     /// If the index cannot be read or is malformed.

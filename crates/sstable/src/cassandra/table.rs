@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::bti::Footer;
+use super::compression::Compression;
 use super::compression_info::{ChunkCursor, ChunkMap};
 use super::descriptor::{Component, Descriptor, Format};
 use super::partitions::{Entries, Partitions, Place};
@@ -136,11 +137,10 @@ impl<R: ReadAt> Table<R> {
         self.partitions_from(Place::default())
     }
 
-    /// The partitions from a place on that [`Partitions::place`] told of this very table; those of
-    /// a BTI table always from the first one, since skipping takes no time there.
+    /// The partitions from a place of this very table on.
     ///
     /// # Errors
-    /// If the index cannot be read.
+    /// If the index cannot be read, or is malformed on the way there.
     pub fn partitions_from(&self, place: Place) -> Result<Partitions<'_, R>> {
         let entries = match &self.index {
             Index::Big { index } => Entries::Big(big::Entries::from(index, place.0)?),
@@ -150,7 +150,12 @@ impl<R: ReadAt> Table<R> {
                 footer,
             } => Entries::Bti(bti::Entries::new(footer, partitions, rows)?),
         };
-        Ok(Partitions::new(entries, self.chunks.uncompressed_length()))
+        let is_in_data = matches!(entries, Entries::Bti(_)) && place.0 > 0;
+        let mut partitions = Partitions::new(entries, self.chunks.uncompressed_length());
+        if is_in_data {
+            partitions.skip_to_position(place.0)?;
+        }
+        Ok(partitions)
     }
 
     /// Where positions of the uncompressed data lie in `Data.db`.
@@ -159,10 +164,10 @@ impl<R: ReadAt> Table<R> {
         self.chunks.cursor()
     }
 
-    /// Bytes of a chunk before compression; `None` if the table is not compressed.
+    /// How the table's chunks are compressed; `None` if they are not.
     #[must_use]
-    pub fn chunk_length(&self) -> Option<u64> {
-        self.chunks.chunk_length()
+    pub fn compression(&self) -> Option<&Compression> {
+        self.chunks.compression()
     }
 
     /// The positions of the uncompressed data, in bytes.

@@ -5,16 +5,8 @@
 //! (`compress_format_version` in `util/compression.h`). Dictionaries are for data blocks only, an
 //! index is never compressed with one (`BlockBasedTableBuilder::WriteBlock`).
 
-use std::io::Read;
-
-use ruzstd::decoding::StreamingDecoder;
-
 use super::bytes::Bytes;
-
-/// Largest block that is read, in bytes, stored and decompressed alike. A block of this size indexes
-/// about 2 million data blocks, some 8 GiB at the default block size; larger tables have partitioned
-/// indexes.
-pub(super) const MAX_BLOCK_BYTES: usize = 64 << 20;
+use crate::decompression::{Failure, bounded, bzip2, deflate, lz4, snappy, zstandard};
 
 /// Whose numbers and framing the compression types of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +19,6 @@ pub(super) enum CompressionFormat {
     /// Only uncompressed blocks are known: the others are whatever the compression manager of the
     /// application makes of them.
     Uncompressed,
-}
-
-/// Why a block does not decompress.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The compression type is not known in this format.
-    Unknown,
-    /// The block would be larger than [`MAX_BLOCK_BYTES`].
-    TooLarge,
-    /// The compressed bytes contradict themselves or the size before them.
-    Damaged,
 }
 
 impl CompressionFormat {
@@ -78,67 +59,8 @@ impl CompressionFormat {
     }
 }
 
-fn bounded(size: u64) -> Result<usize, Failure> {
-    usize::try_from(size)
-        .ok()
-        .filter(|&size| size <= MAX_BLOCK_BYTES)
-        .ok_or(Failure::TooLarge)
-}
-
 fn size_before(compressed: &mut Bytes<'_>) -> Result<usize, Failure> {
     bounded(compressed.varint32().ok_or(Failure::Damaged)?.into())
-}
-
-fn snappy(compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    let size = snap::raw::decompress_len(compressed).map_err(|_| Failure::Damaged)?;
-    let mut contents = vec![0; bounded(size as u64)?];
-    let written = snap::raw::Decoder::new()
-        .decompress(compressed, &mut contents)
-        .map_err(|_| Failure::Damaged)?;
-    if written == size {
-        Ok(contents)
-    } else {
-        Err(Failure::Damaged)
-    }
-}
-
-fn lz4(size: usize, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    let mut contents = vec![0; size];
-    match lz4_flex::block::decompress_into(compressed, &mut contents) {
-        Ok(written) if written == size => Ok(contents),
-        _ => Err(Failure::Damaged),
-    }
-}
-
-/// Raw deflate: RocksDB's zlib writes no header.
-fn deflate(size: Option<usize>, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    all_of(flate2::read::DeflateDecoder::new(compressed), size)
-}
-
-fn bzip2(size: Option<usize>, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    all_of(bzip2::read::BzDecoder::new(compressed), size)
-}
-
-fn zstandard(size: Option<usize>, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    all_of(
-        StreamingDecoder::new(compressed).map_err(|_| Failure::Damaged)?,
-        size,
-    )
-}
-
-/// Memory grows with what comes out, not with what `size` promises.
-fn all_of(decoder: impl Read, size: Option<usize>) -> Result<Vec<u8>, Failure> {
-    let mut contents = Vec::new();
-    let limit = size.unwrap_or(MAX_BLOCK_BYTES);
-    decoder
-        .take(limit as u64 + 1)
-        .read_to_end(&mut contents)
-        .map_err(|_| Failure::Damaged)?;
-    match size {
-        Some(size) if contents.len() != size => Err(Failure::Damaged),
-        None if contents.len() > MAX_BLOCK_BYTES => Err(Failure::TooLarge),
-        _ => Ok(contents),
-    }
 }
 
 #[cfg(test)]
@@ -147,6 +69,7 @@ mod tests {
 
     use super::CompressionFormat::*;
     use super::*;
+    use crate::decompression::MAX_BLOCK_BYTES;
 
     /// Repeats itself, so that every compression makes it smaller.
     fn contents() -> Vec<u8> {

@@ -3,9 +3,10 @@
 use super::block::Block;
 use super::bytes::Bytes;
 use super::checksum::context_modifier;
-use super::compression::{CompressionFormat, Failure, MAX_BLOCK_BYTES};
+use super::compression::CompressionFormat;
 use super::footer::Footer;
 use super::handle::{BlockHandle, TRAILER_BYTES};
+use crate::decompression::{Failure, MAX_BLOCK_BYTES};
 use crate::{Error, ReadAt, Result};
 
 /// Most that is asked of a [`ReadAt`] at once, in bytes.

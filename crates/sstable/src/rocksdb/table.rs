@@ -3,13 +3,14 @@
 
 use super::block::Block;
 use super::blocks::Blocks;
-use super::compression::{CompressionFormat, MAX_BLOCK_BYTES};
+use super::compression::CompressionFormat;
 use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::{IndexCursor, IndexFormat, Separator};
 use super::metaindex::MetaIndex;
 use super::properties::{Properties, Schema};
 use super::storage::Storage;
+use crate::decompression::MAX_BLOCK_BYTES;
 use crate::{Error, ReadAt, Result};
 
 /// Bytewise order of user keys, without user-defined timestamps.

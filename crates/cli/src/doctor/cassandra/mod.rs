@@ -177,14 +177,6 @@ fn advice(node: &Node) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if node.early_open && node.selected_format.as_deref() == Some("bti") {
-        advice.push(format!(
-            "parts of BTI tables that are read before they are finished are not handed over, since \
-             their index is in Cassandra's memory then: write `sstable_preemptive_open_interval:` \
-             with no value into {}, and each table is handed over as a whole",
-            node.configuration.display()
-        ));
-    }
     advice
 }
 
@@ -222,13 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn early_parts_of_bti_tables_are_told() {
+    fn format_and_early_parts_of_new_tables_are_told() {
         let bti = "storage_compatibility_mode: NONE\nsstable:\n  selected_format: bti\n";
-        let advice = |text: &str| node(text, Some("5.0.9")).advice.join("");
-        assert!(advice(bti).contains("`sstable_preemptive_open_interval:` with no value"));
-        assert!(advice(&[bti, "sstable_preemptive_open_interval: 50MiB\n"].concat()).len() > 1);
-        assert!(advice(&[bti, "sstable_preemptive_open_interval:\n"].concat()).is_empty());
-        assert!(advice("sstable:\n  selected_format: big\n").is_empty());
+        let early_open = |text: &str| node(&[bti, text].concat(), Some("5.0.9")).early_open;
+        assert!(early_open("") && early_open("sstable_preemptive_open_interval: 50MiB\n"));
+        assert!(!early_open("sstable_preemptive_open_interval:\n"));
+        let node = node(bti, Some("5.0.9"));
+        assert_eq!(node.selected_format.as_deref(), Some("bti"));
+        assert!(node.advice.is_empty());
     }
 
     #[test]

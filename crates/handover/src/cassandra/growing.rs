@@ -1,0 +1,72 @@
+//! A table that is still being written: what of its data is there.
+
+use super::PAGE_BYTES;
+use super::chunk_log::{CHECKSUM_BYTES, ChunkLog};
+use coldstream_sstable::cassandra::Compression;
+use coldstream_sstable::{ReadAt, Result};
+use std::ops::Range;
+
+/// What is known of the data of a table that is still being written.
+#[derive(Clone, Copy, Debug)]
+pub enum Growing<'a> {
+    /// Compressed, in these chunks.
+    Chunks(&'a ChunkLog, &'a Compression),
+    /// Not compressed; so many bytes have been written.
+    Plain(u64),
+}
+
+impl Growing<'_> {
+    /// The bytes of the file for a range of the uncompressed data, if all of it has been written.
+    pub(super) fn file_range(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        match self {
+            Self::Chunks(log, compression) => log.file_range(range, compression.chunk_length()),
+            Self::Plain(written) => (range.end <= *written).then(|| range.clone()),
+        }
+    }
+
+    /// Bytes of the uncompressed data that have been written.
+    pub(super) fn written(&self) -> u64 {
+        match self {
+            Self::Chunks(log, compression) => log.count().unwrap_or(0) * compression.chunk_length(),
+            Self::Plain(written) => *written,
+        }
+    }
+
+    /// Bytes of the uncompressed data that are read at once.
+    pub(super) fn chunk_length(&self) -> u64 {
+        match self {
+            Self::Chunks(_, compression) => compression.chunk_length(),
+            Self::Plain(_) => PAGE_BYTES,
+        }
+    }
+
+    /// Chunk number `number` of `data`, before compression; `None` if it is not there, or is not what
+    /// it should be.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn chunk<R: ReadAt>(&self, data: &R, number: u64) -> Result<Option<Vec<u8>>> {
+        let start = number * self.chunk_length();
+        let end = match self {
+            // The last one may be shorter.
+            Self::Chunks(..) => start + 1,
+            Self::Plain(written) => (start + PAGE_BYTES).min(*written),
+        };
+        let Some(stored) = self.file_range(&(start..end)).filter(|it| !it.is_empty()) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; (stored.end - stored.start) as usize];
+        data.read_exact_at(&mut bytes, stored.start)?;
+        match self {
+            Self::Plain(_) => Ok(Some(bytes)),
+            Self::Chunks(log, compression) => {
+                let checksum_at = bytes.len().saturating_sub(CHECKSUM_BYTES as usize);
+                let is_last = log.count() == Some(number + 1);
+                let is_whole =
+                    |chunk: &Vec<u8>| is_last || chunk.len() as u64 == compression.chunk_length();
+                let chunk = compression.decompress(&bytes[..checksum_at]);
+                Ok(chunk.filter(is_whole))
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! How the chunks of a compressed `Data.db` come back.
+//!
+//! Source: `io/compress/CompressedSequentialWriter.java` (`flushData`) and `LZ4Compressor.java`,
+//! `SnappyCompressor.java`, `DeflateCompressor.java`, `ZstdCompressor.java`, `NoopCompressor.java` of
+//! Cassandra 4.1.10, 5.0.9 and 6.0-alpha2: LZ4's bytes come after the length of what they become, in
+//! four bytes, the lowest first; deflate's within zlib's header. A chunk that takes as many bytes as
+//! compressed ones may have at most, or more, is stored as it is.
+
+use crate::decompression::{self, Failure};
+
+/// How a table's chunks are compressed.
+#[derive(Clone, Debug)]
+pub struct Compression {
+    algorithm: Algorithm,
+    /// Bytes of a chunk before compression.
+    chunk_length: u64,
+    /// Chunks of so many bytes and more are not compressed.
+    compressed_below: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Algorithm {
+    None,
+    Lz4,
+    Snappy,
+    Deflate,
+    Zstandard,
+    /// Another class, or one with a dictionary.
+    Unknown,
+}
+
+impl Compression {
+    /// That of the class `compressor`, as `CompressionInfo.db` names it.
+    pub(super) fn new(compressor: &[u8], chunk_length: u64, compressed_below: u64) -> Self {
+        let algorithm = match compressor {
+            b"NoopCompressor" => Algorithm::None,
+            b"LZ4Compressor" => Algorithm::Lz4,
+            b"SnappyCompressor" => Algorithm::Snappy,
+            b"DeflateCompressor" => Algorithm::Deflate,
+            b"ZstdCompressor" => Algorithm::Zstandard,
+            _ => Algorithm::Unknown,
+        };
+        Self {
+            algorithm,
+            chunk_length,
+            compressed_below,
+        }
+    }
+
+    /// Bytes of a chunk before compression: all but the last one have so many.
+    #[must_use]
+    pub fn chunk_length(&self) -> u64 {
+        self.chunk_length
+    }
+
+    /// What the chunk that is stored as `stored`, without its checksum, was before compression; `None`
+    /// if this is another compression's chunk.
+    #[must_use]
+    pub fn decompress(&self, stored: &[u8]) -> Option<Vec<u8>> {
+        let chunk = if stored.len() as u64 >= self.compressed_below {
+            Ok(stored.to_vec())
+        } else {
+            self.expand(stored)
+        };
+        chunk
+            .ok()
+            .filter(|chunk| chunk.len() as u64 <= self.chunk_length)
+    }
+
+    fn expand(&self, stored: &[u8]) -> Result<Vec<u8>, Failure> {
+        match self.algorithm {
+            Algorithm::None => Ok(stored.to_vec()),
+            Algorithm::Lz4 => {
+                let (length, compressed) = stored.split_first_chunk().ok_or(Failure::Damaged)?;
+                let length = u32::from_le_bytes(*length);
+                if u64::from(length) > self.chunk_length {
+                    return Err(Failure::TooLarge);
+                }
+                decompression::lz4(length as usize, compressed)
+            }
+            Algorithm::Snappy => decompression::snappy(stored),
+            Algorithm::Deflate => decompression::zlib(stored),
+            Algorithm::Zstandard => decompression::zstandard(None, stored),
+            Algorithm::Unknown => Err(Failure::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const CHUNK: u64 = 4096;
+
+    fn contents() -> Vec<u8> {
+        (0..4096_u32).map(|at| (at % 37) as u8).collect()
+    }
+
+    #[test]
+    fn chunks_of_every_compressor_come_back() {
+        let contents = contents();
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), Default::default());
+        zlib.write_all(&contents).unwrap();
+        let lz4 = lz4_flex::block::compress(&contents);
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let stored: [(&[u8], Vec<u8>); 5] = [
+            (b"NoopCompressor", contents.clone()),
+            (b"LZ4Compressor", [&[0, 16, 0, 0], &lz4[..]].concat()),
+            (
+                b"SnappyCompressor",
+                snap::raw::Encoder::new().compress_vec(&contents).unwrap(),
+            ),
+            (b"DeflateCompressor", zlib.finish().unwrap()),
+            (
+                b"ZstdCompressor",
+                ruzstd::encoding::compress_to_vec(&contents[..], level),
+            ),
+        ];
+        for (name, stored) in stored {
+            let compression = Compression::new(name, CHUNK, u64::from(i32::MAX.unsigned_abs()));
+            assert_eq!(compression.decompress(&stored).as_ref(), Some(&contents));
+            let plain = Compression::new(name, CHUNK, 1);
+            assert_eq!(plain.decompress(&stored).as_ref(), Some(&stored));
+        }
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_declined() {
+        let lz4 = Compression::new(b"LZ4Compressor", CHUNK, u64::MAX);
+        assert_eq!(lz4.decompress(&[]), None);
+        assert_eq!(lz4.decompress(&[255, 255, 255, 127, 0]), None, "too long");
+        assert_eq!(lz4.decompress(&[0, 16, 0, 0, 1, 2, 3]), None);
+        let other = Compression::new(b"ZstdDictionaryCompressor", CHUNK, u64::MAX);
+        assert_eq!(other.decompress(&contents()), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Partitions in the uncompressed data itself, where there is no index yet.
+//!
+//! Source: `io/sstable/SSTableWriter` and `io/sstable/format/SortedTablePartitionWriter.java`
+//! (`start`) of Cassandra 5.0.9 and 6.0-alpha2: a partition begins with the length of its key in two
+//! bytes, and the key.
+
+use std::ops::RangeInclusive;
+
+use super::key::Key;
+
+/// Partitions with longer keys, in bytes, are not looked for: anything might be one.
+const KEY_BYTES_MAX: usize = 512;
+
+/// Calls `found` with each place of `data` at which a partition may begin whose key is among `keys`,
+/// and its key. It may as well be something else that looks like one: the narrower `keys` are, the
+/// less probably.
+pub fn each_possible_partition(
+    data: &[u8],
+    keys: &RangeInclusive<&Key>,
+    mut found: impl FnMut(usize, &Key),
+) {
+    let is_among = |key: &Key| key.compare(keys.start()).is_ge() && key.compare(keys.end()).is_le();
+    let mut key = Key::default();
+    for at in 0..data.len() {
+        let Some(partition_key) = bytes_at(data, at) else {
+            continue;
+        };
+        // Most are excluded by their tokens, which take less time.
+        key.set_token(partition_key);
+        if is_among(&key) {
+            key.set_complete(partition_key);
+            if is_among(&key) {
+                found(at, &key);
+            }
+        }
+    }
+}
+
+/// The key of the partition that begins at the place `at` of `data`, if it is a possible one.
+#[must_use]
+pub fn partition_key_at(data: &[u8], at: usize) -> Option<Key> {
+    bytes_at(data, at).map(Key::from_partition_key)
+}
+
+fn bytes_at(data: &[u8], at: usize) -> Option<&[u8]> {
+    let (length, rest) = data.get(at..)?.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    rest.get(..length)
+        .filter(|_| (1..=KEY_BYTES_MAX).contains(&length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_found_by_their_keys() {
+        let mut keys: Vec<(Key, [u8; 8])> = (0..1000_u64)
+            .map(|number| number.to_be_bytes())
+            .map(|bytes| (Key::from_partition_key(&bytes), bytes))
+            .collect();
+        keys.sort_by(|one, other| one.0.compare(&other.0));
+        let mut data = Vec::new();
+        let mut places = Vec::new();
+        for (_, bytes) in &keys {
+            places.push(data.len());
+            data.extend([0, 8]);
+            data.extend(bytes);
+            data.extend((0..90).map(|at| bytes[7].wrapping_mul(31).wrapping_add(at)));
+        }
+        let (first, last) = (&keys[200].0, &keys[299].0);
+        let mut found = Vec::new();
+        each_possible_partition(&data, &(first..=last), |at, key| {
+            // Other places may look like one.
+            if places.contains(&at) {
+                found.push((at, key.clone()));
+            }
+        });
+        let expected: Vec<_> = (200..300)
+            .map(|it| (places[it], keys[it].0.clone()))
+            .collect();
+        assert_eq!(found, expected);
+        let key = partition_key_at(&data, places[7]);
+        assert_eq!(key.as_ref(), Some(&keys[7].0));
+        assert_eq!(partition_key_at(&data, data.len() - 5), None);
+        assert_eq!(partition_key_at(&data, usize::MAX), None);
+    }
+}
