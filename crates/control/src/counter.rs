@@ -139,7 +139,8 @@ counters! {
     HandoverPagesHot = "handover_pages_hot",
     /// Of these, too many to be warmed.
     HandoverPagesLeftOut = "handover_pages_left_out",
-    /// Pages that were brought into the page cache before their table was published.
+    /// Pages that were brought into the page cache before their table was published; those of parts
+    /// of BTI tables in which hot partitions were expected, and some were not, among them.
     HandoverPagesWarmed = "handover_pages_warmed",
     /// Blocks, chunks or partitions that are warm since.
     HandoverPlacesWarmed = "handover_places_warmed",
@@ -153,7 +154,7 @@ counters! {
     HandoverShortOfMemory = "handover_short_of_memory",
     /// Handovers that ran out of time.
     HandoverCutShort = "handover_cut_short",
-    /// Bytes of indexes and of hot blocks that were read to find places.
+    /// Bytes of indexes, of hot blocks, and of unfinished tables that were read to find places.
     HandoverIndexBytes = "handover_index_bytes",
     /// How long handovers held their threads up, in all.
     HandoverNanoseconds = "handover_nanoseconds",

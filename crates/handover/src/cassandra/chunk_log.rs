@@ -8,7 +8,8 @@ use std::ops::Range;
 
 /// Bytes of the checksum behind each chunk.
 pub(super) const CHECKSUM_BYTES: u64 = 4;
-/// Chunks that are remembered; a table that is opened early is rid of them every 50 MiB.
+/// Chunks that are remembered; a table that is opened early is rid of them every 50 MiB if anything of
+/// it is hot.
 const CHUNKS_MAX: usize = 1 << 20;
 
 /// The log of the chunks that were written since the last that were forgotten.

@@ -9,10 +9,10 @@
 //! bits of a hash only. So what is found must be in the order of all else that was found, and not far
 //! from where it is expected.
 
-use super::Input;
 use super::growing::Growing;
 use super::merged::Merged;
 use super::output::Carried;
+use super::{Input, WHOLE_CHUNKS_MAX};
 use coldstream_sstable::cassandra::{Place, each_possible_partition, partition_key_at};
 use coldstream_sstable::{ReadAt, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +23,10 @@ const LOOKS_MAX: usize = 24;
 /// How far from the expected chunk they may be, in chunks: in a large partition nothing tells what
 /// lies beside it.
 const DISTANCES: [u64; 15] = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
-/// Chunks at the beginning that are looked at in any case: they tell the ratio.
+/// Chunks at the beginning that are looked at in any case: they tell the ratio. More of them if they
+/// are all one partition's.
 const FIRST_CHUNKS: u64 = 4;
+const FIRST_CHUNKS_MAX: u64 = 64;
 /// Chunks before a place from which the ratio of the output's bytes to the inputs' is told.
 const RATIO_CHUNKS: u64 = 64;
 /// How far off a partition may be, in chunks, beside what the ratio makes of the distance.
@@ -82,13 +84,17 @@ pub fn carry_found<R: ReadAt>(
         merged: Merged::default(),
         places: BTreeMap::new(),
         scanned: BTreeSet::new(),
+        is_over,
     };
     let mut has_more = (search.merged).extend(inputs, written - start, is_over)?;
     let Some(number) = search.merged.number_of(&first) else {
         return Ok(None);
     };
     search.places.insert(number, start);
-    for chunk in 0..FIRST_CHUNKS {
+    for chunk in 0..FIRST_CHUNKS_MAX {
+        if chunk >= FIRST_CHUNKS && (search.places.len() > 1 || is_over()) {
+            break;
+        }
         search.scan(start / chunk_length + chunk)?;
     }
     // The first hot partition that is not behind the search.
@@ -122,12 +128,19 @@ pub fn carry_found<R: ReadAt>(
         search.scanned.clear();
     }
     let hot = &search.merged.hot;
-    let is_behind = next_hot == hot.len() && next_hot - resume < MISSES_MAX;
+    let gave_up = next_hot - resume >= MISSES_MAX;
+    let is_behind = next_hot == hot.len() && !gave_up && !is_over();
     let goes_on_at = hot.get(resume).filter(|_| !is_behind);
     let end = goes_on_at.map_or(usize::MAX, |hot| hot.number);
-    if let Some((_, position)) = search.places.range(..=end).next_back() {
-        carried.place = Place::in_data(*position);
-        carried.position = *position;
+    let found = |end| search.places.range(..=end).next_back().map(|(_, at)| *at);
+    let mut position = found(end);
+    if gave_up && position.is_none_or(|position| position <= start) {
+        // They would be missed once more.
+        position = found(usize::MAX);
+    }
+    if let Some(position) = position {
+        carried.place = Place::in_data(position);
+        carried.position = position;
     }
     Ok(Some(carried))
 }
@@ -140,6 +153,7 @@ struct Search<'a, R> {
     places: BTreeMap<usize, u64>,
     /// Chunks in which all partitions were looked for.
     scanned: BTreeSet<u64>,
+    is_over: &'a dyn Fn() -> bool,
 }
 
 impl<R: ReadAt> Search<'_, R> {
@@ -154,7 +168,8 @@ impl<R: ReadAt> Search<'_, R> {
         let length = self.merged.bytes_between(number, number + 1).max(1);
         if length > self.growing.chunk_length() {
             // Where a large one ends is worth knowing.
-            for next in number + 1..=number + NEXT_MAX {
+            let known = self.merged.keys().len();
+            for next in (number + 1..known).take(NEXT_MAX) {
                 if self.find(next)?.is_some() {
                     break;
                 }
@@ -168,12 +183,19 @@ impl<R: ReadAt> Search<'_, R> {
             }
             _ => self.ratio().max(1.0),
         };
+        // The less is left of what the inputs had, the more of it is what was read.
+        let is_read_in_parts = length.div_ceil(self.growing.chunk_length()) > WHOLE_CHUNKS_MAX;
+        let left = if is_read_in_parts {
+            ratio.clamp(0.05, 1.0) as f32
+        } else {
+            1.0
+        };
         let there = |bytes: u64| (position + (bytes as f64 * ratio).ceil() as u64).min(end);
         let parts = self.merged.hot.get(hot).map_or(&[][..], |hot| &hot.parts);
         for (part, heat) in parts {
             let range = there(part.start)..there(part.end);
             if let Some(stored) = self.growing.file_range(&range) {
-                carried.add(&stored, *heat);
+                carried.add(&stored, (*heat / left).min(f32::from(u8::MAX)));
             }
         }
         Ok(true)
@@ -186,6 +208,8 @@ impl<R: ReadAt> Search<'_, R> {
             let (before, after) = neighbours(&self.merged, &self.places, hot.number);
             let expected = self.expected(hot.number, before?, after);
             let length = self.merged.bytes_between(hot.number, hot.number + 1);
+            // Of a large one no more than its key is looked for.
+            let length = length.min(self.growing.chunk_length());
             self.growing.file_range(&(expected..expected + length))
         });
         ranges.collect()
@@ -217,6 +241,9 @@ impl<R: ReadAt> Search<'_, R> {
             };
             let expected = self.expected(number, before, after);
             let high = after.map_or(self.growing.written(), |(_, high)| high + 1);
+            if (self.is_over)() {
+                return Ok(None);
+            }
             if let Some(chunk) = self.chunk_to_look_at(expected, before.1, high) {
                 self.scan(chunk)?;
                 continue;
@@ -263,7 +290,12 @@ impl<R: ReadAt> Search<'_, R> {
     fn scan(&mut self, number: u64) -> Result<()> {
         self.scanned.insert(number);
         let chunk_length = self.growing.chunk_length();
-        let ratio = self.ratio().min(1.0);
+        // Of one place no ratio can be told.
+        let ratio = if self.places.len() > 1 {
+            self.ratio().min(1.0)
+        } else {
+            0.0
+        };
         let slack = (SLACK_CHUNKS * chunk_length) as f64;
         let Self { merged, places, .. } = self;
         let (Some(first), Some(last)) = (merged.keys().first(), merged.keys().last()) else {

@@ -9,7 +9,6 @@ use coldstream_io::sys::process;
 use coldstream_sstable::cassandra::{
     Component, Components, Compression, Descriptor, Format, Table,
 };
-use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::ops::Range;
 
@@ -34,6 +33,13 @@ impl Files {
             directory: directory.to_vec(),
             descriptor: Descriptor::parse(name)?,
         })
+    }
+
+    /// The last two names of the directory, the keyspace's and the table's: there may be several
+    /// directories of data.
+    fn table_directory(&self) -> [Option<&[u8]>; 2] {
+        let mut names = self.directory.rsplit(|byte| *byte == b'/').skip(1);
+        [names.next(), names.next()]
     }
 
     fn path(&self, component: Component) -> Result<CString, Refused> {
@@ -84,21 +90,32 @@ impl<'b> Handover<'b> {
         handed_over
     }
 
-    /// To what has been written of an output, number `number` of the thread's, since `before`; its
-    /// table if it is finished.
+    /// To what has been written of an output, number `output_number` of the thread's, since `before`;
+    /// its table if it is finished.
     fn to_part(
         &self,
         work: &mut Work,
-        number: usize,
+        output_number: usize,
         before: Output,
         files: &Files,
         finished: Option<&Table<TableFile<'b>>>,
     ) -> Result<(), Refused> {
         let end = self.stamp.size_bytes;
         // Where BTI's index is not there yet, places are looked for in the data, which is made of all
-        // inputs.
+        // inputs; what this thread compacted in vain before is not among them.
         let is_searched = finished.is_none() && files.descriptor.format() == Format::Bti;
-        if is_searched && !work.inputs.iter().any(|input| self.is_hot(input)) {
+        let are_of_its_table = |input: &Input, format: Option<Format>| {
+            Files::of(&input.path).is_ok_and(|of_input| {
+                of_input.table_directory() == files.table_directory()
+                    && format.is_none_or(|format| of_input.descriptor.format() == format)
+            })
+        };
+        // Of a BIG index all entries before the part would be read, for each part once more.
+        let is_big = |input: &Input| are_of_its_table(input, Some(Format::Big));
+        let is_its_and_hot = |input: &Input| are_of_its_table(input, None) && self.is_hot(input);
+        if is_searched
+            && (work.inputs.iter().any(is_big) || !work.inputs.iter().any(is_its_and_hot))
+        {
             return Ok(());
         }
         let (carried, places) = {
@@ -106,7 +123,12 @@ impl<'b> Handover<'b> {
             let mut tables = Vec::new();
             let mut number = 0;
             work.inputs.retain(|input| {
-                if is_searched || self.is_hot(input) {
+                let is_wanted = if is_searched {
+                    are_of_its_table(input, None)
+                } else {
+                    self.is_hot(input)
+                };
+                if is_wanted {
                     match self.input(input) {
                         Ok(table) => tables.push((number, table, self.heat_of(input))),
                         Err(refused) if self.note_refused(&refused) => return false,
@@ -116,11 +138,7 @@ impl<'b> Handover<'b> {
                 number += 1;
                 true
             });
-            // Of a BIG index all entries before the part would be read, for each part once more.
-            let is_big = |input: &Input| {
-                Files::of(&input.path).is_ok_and(|files| files.descriptor.format() == Format::Big)
-            };
-            if tables.is_empty() || (is_searched && work.inputs.iter().any(is_big)) {
+            if tables.is_empty() {
                 return Ok(());
             }
             let mut inputs = Vec::new();
@@ -146,12 +164,17 @@ impl<'b> Handover<'b> {
             (carried, places)
         };
         let Some(carried) = carried else {
-            return Err(Refused::Failed);
+            // Data in which no partition can be recognised is no damaged data.
+            return Err(if is_searched {
+                Refused::Declined
+            } else {
+                Refused::Failed
+            });
         };
-        self.finish(&self.output()?, &carried.pieces, end);
-        if let Some(output) = work.outputs.get_mut(number) {
+        if let Some(output) = work.outputs.get_mut(output_number) {
             output.place = carried.place;
         }
+        self.finish(&self.output()?, &carried.pieces, end);
         for (number, place) in places {
             if let (Some(input), Some(place)) = (work.inputs.get_mut(number), place) {
                 input.place = place;
@@ -203,15 +226,11 @@ impl<'b> Handover<'b> {
         let carried = match format {
             Format::Big => growing.carry(&source, before.place, inputs),
             Format::Bti => {
-                let pages_left = Cell::new(self.pages_max());
                 let is_over = || {
                     let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
-                    pages_left.get() == 0 || now_ns >= self.search_end_ns()
+                    self.pages_left() == 0 || now_ns >= self.search_end_ns()
                 };
-                let read_ahead = |ranges: &[Range<u64>]| {
-                    let warmed = self.read_ahead(&source, ranges, pages_left.get());
-                    pages_left.set(pages_left.get().saturating_sub(warmed));
-                };
+                let read_ahead = |ranges: &[Range<u64>]| self.read_ahead(&source, ranges);
                 let from = before.place;
                 cassandra::carry_found(&growing, &source, from, inputs, &is_over, &read_ahead)
             }
@@ -225,9 +244,8 @@ impl<'b> Handover<'b> {
 }
 
 impl Handover<'_> {
-    /// Reads what will be looked for next in a table that is being written, `pages_max` pages at most;
-    /// how many were read.
-    fn read_ahead(&self, table: &TableFile<'_>, ranges: &[Range<u64>], pages_max: usize) -> usize {
+    /// Reads what will be looked for next in a table that is being written.
+    fn read_ahead(&self, table: &TableFile<'_>, ranges: &[Range<u64>]) {
         let pieces = ranges.iter().map(|range| Piece {
             offset: range.start,
             length: range.end - range.start,
@@ -235,10 +253,9 @@ impl Handover<'_> {
         });
         let limits = Limits {
             heat_min: SHARE_MIN,
-            pages_max,
+            pages_max: self.pages_left(),
         };
-        let pages = self.warm(table, &Plan::choose(pieces, limits)).pages;
-        usize::try_from(pages).unwrap_or(pages_max)
+        self.warm(table, &Plan::choose(pieces, limits), self.search_end_ns());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files of tables, opened for their indexes.
+//! Files of tables, opened for their indexes, or to look for places in their data.
 
 use crate::books::Books;
 use coldstream_control::Counter;

@@ -81,6 +81,8 @@ struct Handover<'b> {
     settings: &'b Settings,
     present: Present,
     started_ns: i128,
+    /// How many pages may still be warmed, once that was asked.
+    pages_left: Cell<Option<usize>>,
     /// Slot and file of the output.
     slot: u32,
     descriptor: i32,
@@ -193,6 +195,7 @@ impl Books {
             settings,
             present,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
+            pages_left: Cell::new(None),
             slot: table.slot,
             descriptor,
             stamp,
@@ -302,7 +305,7 @@ impl<'b> Handover<'b> {
         let hot = |piece: &&Piece| piece.heat >= SHARE_MIN && piece.offset + piece.length <= end;
         let limits = Limits {
             heat_min: SHARE_MIN,
-            pages_max: self.pages_max(),
+            pages_max: self.pages_left(),
         };
         let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits);
         books.count(Counter::HandoverTables, 1);
@@ -311,7 +314,7 @@ impl<'b> Handover<'b> {
             (plan.pages.len() + plan.left_out) as u64,
         );
         books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
-        let warmed = self.warm(output, &plan);
+        let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
         let is_cut_short = is_search_cut_short || warmed.was_cut_short;
         books.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
@@ -330,13 +333,22 @@ impl<'b> Handover<'b> {
     }
 
     /// Brings pages of the output into the page cache.
-    fn warm(&self, output: &TableFile<'_>, plan: &Plan) -> Warmed {
-        let deadline_ns = self.started_ns + self.time_ns();
+    fn warm(&self, output: &TableFile<'_>, plan: &Plan, deadline_ns: i128) -> Warmed {
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;
         let warmed = warm::warm(output.number(), ranges, in_flight, deadline_ns);
         self.books.count(Counter::HandoverPagesWarmed, warmed.pages);
+        let pages = usize::try_from(warmed.pages).unwrap_or(usize::MAX);
+        let left = self.pages_left().saturating_sub(pages);
+        self.pages_left.set(Some(left));
         warmed
+    }
+
+    /// How many pages may still be warmed.
+    fn pages_left(&self) -> usize {
+        let left = self.pages_left.get().unwrap_or_else(|| self.pages_max());
+        self.pages_left.set(Some(left));
+        left
     }
 
     /// How many pages may be warmed.
