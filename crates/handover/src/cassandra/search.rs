@@ -33,6 +33,8 @@ const RATIO_CHUNKS: u64 = 64;
 const SLACK_CHUNKS: u64 = 16;
 /// An output's partition has no more bytes than the inputs have of it, but for some that numbers take.
 const RATIO_MAX: f64 = 1.25;
+/// The least that it may have until its ratio to the inputs is known: so much is overwritten.
+const RATIO_MIN: f64 = 1.0 / 16.0;
 /// Partitions behind one that are looked for to know where it ends: some may be gone.
 const NEXT_MAX: usize = 3;
 /// Hot partitions whose expected chunks are read at once.
@@ -294,7 +296,7 @@ impl<R: ReadAt> Search<'_, R> {
         let ratio = if self.places.len() > 1 {
             self.ratio().min(1.0)
         } else {
-            0.0
+            RATIO_MIN
         };
         let slack = (SLACK_CHUNKS * chunk_length) as f64;
         let Self { merged, places, .. } = self;
