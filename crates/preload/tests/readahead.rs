@@ -54,14 +54,6 @@ fn said(log: &Path) -> String {
     std::fs::read_to_string(log).unwrap_or_default()
 }
 
-/// These pages are there and no others, except some that were reclaimed meanwhile.
-#[track_caller]
-fn assert_there(found: &[u64], expected: &[u64]) {
-    let is_expected = |page: &u64| expected.binary_search(page).is_ok();
-    assert!(found.iter().all(is_expected), "{found:?}");
-    assert!(found.len() > expected.len() / 2, "{found:?}");
-}
-
 #[test]
 fn point_reads_bring_in_what_they_read() {
     let bench = Bench::new();
@@ -74,7 +66,7 @@ fn point_reads_bring_in_what_they_read() {
         let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
         assert_eq!(with, plain);
         println!("advice {advice:?}");
-        assert_there(&pages, &expected);
+        residency::assert_there(&pages, &expected);
     }
     let kernel = Preload::quiet().with("COLDSTREAM_READAHEAD", "kernel");
     assert_eq!(bench.run(&["points", "500", "2"], Some(&kernel)).0, plain);
@@ -95,7 +87,7 @@ fn faults_bring_in_what_they_touch_where_that_is_asked_for() {
     let mapped = Preload::quiet().with("COLDSTREAM_READAHEAD", "scans-and-mapped");
     let (with, pages) = bench.run(&words, Some(&mapped));
     assert_eq!(with, plain);
-    assert_there(&pages, &expected);
+    residency::assert_there(&pages, &expected);
     let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
     assert_eq!(with, plain);
     assert!(pages.len() > 1000, "not by itself: {} pages", pages.len());

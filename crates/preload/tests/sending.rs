@@ -77,14 +77,6 @@ impl Bench {
     }
 }
 
-/// These pages are there and no others, except some that were reclaimed meanwhile.
-#[track_caller]
-fn assert_there(found: &[usize], expected: &[usize]) {
-    let is_expected = |page: &usize| expected.binary_search(page).is_ok();
-    assert!(found.iter().all(is_expected), "{found:?}");
-    assert!(found.len() > expected.len() / 2, "{found:?}");
-}
-
 #[test]
 fn a_streamed_table_leaves_in_the_page_cache_what_was_there() {
     let bench = Bench::new();
@@ -99,7 +91,7 @@ fn a_streamed_table_leaves_in_the_page_cache_what_was_there() {
     // And the page behind them, in which a read could have ended.
     let read_meanwhile = 18 << 8..(18 << 8) + 8;
     let expected: Vec<usize> = warm.chain(read_meanwhile).collect();
-    assert_there(&with.pages, &expected);
+    residency::assert_there(&with.pages, &expected);
     assert!(
         plain.pages_max == 0 || plain.pages_max > PAGES / 2,
         "0: no cachestat"

@@ -3,8 +3,9 @@
 //! The handover needs nothing else of a table: hot pages of an input become keys by the input's
 //! index, and keys become pages of the output by the output's. Nothing of a table is read for it but
 //! its index and, where a hot block's keys lie far apart in the output, that block, or, where there is
-//! no index yet, those chunks in which hot partitions are expected; no table is ever written. A table that a reader does not know for certain is declined
-//! ([`Error::Unsupported`]), a damaged one is [`Error::Malformed`]; neither is guessed at.
+//! no index yet, those chunks in which hot partitions are expected; no table is ever written. A table
+//! that a reader does not know for certain is declined ([`Error::Unsupported`]), a damaged one is
+//! [`Error::Malformed`]; neither is guessed at.
 
 #![forbid(unsafe_code)]
 

@@ -103,7 +103,7 @@ pub fn carry_found<R: ReadAt>(
     let mut resume = 0;
     let mut next_hot = 0;
     loop {
-        let reached = search.last_place();
+        let (reached, _) = search.last_place();
         while next_hot < search.merged.hot.len() && next_hot - resume < MISSES_MAX && !is_over() {
             if next_hot.is_multiple_of(READ_AHEAD) {
                 read_ahead(&search.expected_ranges(next_hot));
@@ -119,7 +119,7 @@ pub fn carry_found<R: ReadAt>(
         }
         let (number, position) = search.last_place();
         let left = written.saturating_sub(position);
-        let is_done = left <= 2 * chunk_length || number == reached.0;
+        let is_done = left <= 2 * chunk_length || number == reached;
         if is_done || !has_more || next_hot < search.merged.hot.len() {
             break;
         }

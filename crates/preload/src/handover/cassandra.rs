@@ -104,19 +104,24 @@ impl<'b> Handover<'b> {
         // Where BTI's index is not there yet, places are looked for in the data, which is made of all
         // inputs; what this thread compacted in vain before is not among them.
         let is_searched = finished.is_none() && files.descriptor.format() == Format::Bti;
-        let are_of_its_table = |input: &Input, format: Option<Format>| {
-            Files::of(&input.path).is_ok_and(|of_input| {
-                of_input.table_directory() == files.table_directory()
-                    && format.is_none_or(|format| of_input.descriptor.format() == format)
-            })
+        let format_if_of_table = |input: &Input| {
+            let of_input = Files::of(&input.path).ok()?;
+            let is_of_table = of_input.table_directory() == files.table_directory();
+            is_of_table.then(|| of_input.descriptor.format())
         };
-        // Of a BIG index all entries before the part would be read, for each part once more.
-        let is_big = |input: &Input| are_of_its_table(input, Some(Format::Big));
-        let is_its_and_hot = |input: &Input| are_of_its_table(input, None) && self.is_hot(input);
-        if is_searched
-            && (work.inputs.iter().any(is_big) || !work.inputs.iter().any(is_its_and_hot))
-        {
-            return Ok(());
+        if is_searched {
+            let mut is_hot = false;
+            for input in &work.inputs {
+                match format_if_of_table(input) {
+                    // All entries of its index before the part would be read, for each part once more.
+                    Some(Format::Big) => return Ok(()),
+                    Some(Format::Bti) => is_hot |= self.is_hot(input),
+                    None => {}
+                }
+            }
+            if !is_hot {
+                return Ok(());
+            }
         }
         let (carried, places) = {
             // A table's number among the inputs, and what is known of it.
@@ -124,7 +129,7 @@ impl<'b> Handover<'b> {
             let mut number = 0;
             work.inputs.retain(|input| {
                 let is_wanted = if is_searched {
-                    are_of_its_table(input, None)
+                    format_if_of_table(input).is_some()
                 } else {
                     self.is_hot(input)
                 };
@@ -241,9 +246,7 @@ impl<'b> Handover<'b> {
         self.books.give_chunk_log_back(self.slot, chunks);
         Ok(carried?)
     }
-}
 
-impl Handover<'_> {
     /// Reads what will be looked for next in a table that is being written.
     fn read_ahead(&self, table: &TableFile<'_>, ranges: &[Range<u64>]) {
         let pieces = ranges.iter().map(|range| Piece {

@@ -1,5 +1,6 @@
 //! Which pages of a file are in the page cache, asked of the kernel without the library's help.
 
+use std::fmt::Debug;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
@@ -62,4 +63,12 @@ pub fn cached_pages(file: &File) -> u64 {
     } else {
         resident_pages(file).iter().filter(|page| **page).count() as u64
     }
+}
+
+/// These pages, in ascending order, are there and no others, except some that were reclaimed meanwhile.
+#[track_caller]
+pub fn assert_there<N: Ord + Debug>(found: &[N], expected: &[N]) {
+    let is_expected = |page: &N| expected.binary_search(page).is_ok();
+    assert!(found.iter().all(is_expected), "{found:?}");
+    assert!(found.len() > expected.len() / 2, "{found:?}");
 }

@@ -37,11 +37,14 @@ struct Chunks<R> {
     offsets_at: u64,
     count: u64,
     compression: Compression,
-    /// Bytes of a chunk before compression.
-    length: u64,
 }
 
 impl<R: ReadAt> Chunks<R> {
+    /// Bytes of a chunk before compression.
+    fn length(&self) -> u64 {
+        self.compression.chunk_length()
+    }
+
     /// Where a chunk begins in `Data.db`.
     fn offset(&self, number: u64) -> Result<u64> {
         let mut bytes = [0; 8];
@@ -111,7 +114,6 @@ impl<R: ReadAt> ChunkMap<R> {
                 offsets_at,
                 count,
                 compression: Compression::new(&compressor, length, longest_compressed),
-                length,
             }),
             uncompressed_length,
             file_length,
@@ -167,8 +169,8 @@ impl<R: ReadAt> ChunkCursor<'_, R> {
         let Some(chunks) = &map.chunks else {
             return Ok(range);
         };
-        let start = self.chunk(chunks, range.start / chunks.length)?.start;
-        let end = self.chunk(chunks, (range.end - 1) / chunks.length)?.end;
+        let start = self.chunk(chunks, range.start / chunks.length())?.start;
+        let end = self.chunk(chunks, (range.end - 1) / chunks.length())?.end;
         Ok(start..end)
     }
 
@@ -189,7 +191,7 @@ impl<R: ReadAt> ChunkCursor<'_, R> {
         let first = self.chunk_at(chunks, range.start)?;
         let last = self.chunk_at(chunks, range.end - 1)?;
         let within = |position: u64| position.min(map.uncompressed_length);
-        Ok(within(first * chunks.length)..within((last + 1) * chunks.length))
+        Ok(within(first * chunks.length())..within((last + 1) * chunks.length()))
     }
 
     /// Number of the chunk that holds an offset of `Data.db`.
