@@ -52,7 +52,7 @@ Exit codes:
   9    a running process did not answer in time
   126  the program cannot be executed
   127  the program does not exist
-  130  interrupted; nothing was left behind
+  130  interrupted; everything was cleaned up
   When `coldstream run` started the program, the exit code is the program's own, or 128 plus
   the signal that ended it.";
 

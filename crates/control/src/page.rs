@@ -145,13 +145,6 @@ impl<'a> PageView<'a> {
         }
     }
 
-    /// Takes from a counter that measures something held now.
-    pub fn subtract(&self, counter: Counter, amount: u64) {
-        if let Some(word) = self.counter(counter) {
-            word.fetch_sub(amount, Ordering::Relaxed);
-        }
-    }
-
     /// Raises a counter that keeps a maximum.
     pub fn raise(&self, counter: Counter, value: u64) {
         if let Some(word) = self.counter(counter) {
@@ -339,10 +332,9 @@ mod tests {
         let page = PageView::new(&memory).unwrap();
         page.add(Counter::BytesDirect, 5);
         page.add(Counter::BytesDirect, 6);
-        page.subtract(Counter::BytesDirect, 1);
         page.raise(Counter::WindowMemoryPeakBytes, 9);
         page.raise(Counter::WindowMemoryPeakBytes, 3);
-        assert_eq!(page.get(Counter::BytesDirect), 10);
+        assert_eq!(page.get(Counter::BytesDirect), 11);
         assert_eq!(page.get(Counter::WindowMemoryPeakBytes), 9);
         page.initialise(&header());
         assert_eq!(page.get(Counter::BytesDirect), 0);

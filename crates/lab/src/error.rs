@@ -1,13 +1,13 @@
-//! Why there is no report.
+//! Why a measurement ended before its time.
 
-/// Why there is no report.
+/// Why a measurement ended before its time.
 #[derive(Debug)]
 pub enum LabError {
     /// Could not start, or go on: what, where, what to do.
     Failed(anyhow::Error),
     /// A value that was read was wrong: data is being lost or misread.
     WrongValue(String),
-    /// Somebody interrupted; nothing was left behind.
+    /// Somebody interrupted; everything was cleaned up.
     Interrupted,
 }
 
@@ -20,7 +20,7 @@ impl std::fmt::Display for LabError {
                 "the database gave a wrong value: {said}. This is a bug that loses data: stop \
                  using this mode and report it"
             ),
-            LabError::Interrupted => formatter.write_str("interrupted; nothing was left behind"),
+            LabError::Interrupted => formatter.write_str("interrupted; everything was cleaned up"),
         }
     }
 }

@@ -64,7 +64,7 @@ pub struct PhaseReport {
     pub service_us: Percentiles,
     /// From the time at which it was due, µs: what a client of a steady load sees.
     pub response_us: Percentiles,
-    /// Reads answered in under 40 µs, %: out of memory.
+    /// Reads answered in under 40 µs, %: mostly out of memory.
     pub fast_reads_percent: f64,
     /// The kernel and the device.
     pub rates: Rates,
@@ -105,7 +105,7 @@ pub struct Second {
 }
 
 /// A whole run.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct RunReport {
     /// The counted phases.
     pub phases: Vec<PhaseReport>,

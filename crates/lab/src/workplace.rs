@@ -9,7 +9,7 @@ use crate::machine::{Machine, ReadAhead};
 use crate::measurement::{Measurement, RunReport};
 use crate::phase::{Event, Phase};
 use crate::progress::Progress;
-use crate::report::{CaseDescription, CaseReport, OutputArgs};
+use crate::report::{CaseDescription, CaseReport, OutputArgs, Report};
 use crate::sampler::{Sampler, now_ns};
 use crate::summary::rows;
 use crate::throttle::{DeviceRate, Throttle};
@@ -39,6 +39,8 @@ pub struct Workplace {
     pub progress: Progress,
     /// What could not be done or measured here.
     pub limitations: Vec<String>,
+    /// What ended a case before its last turn.
+    ended_by: Option<anyhow::Error>,
 }
 
 /// Where a measurement takes place, with what, and where its report goes.
@@ -75,6 +77,7 @@ impl Workplace {
             machine: Machine::observe(&directory),
             progress: Progress::new(),
             limitations: Vec::new(),
+            ended_by: None,
             directory,
         };
         if let Some(read_ahead_kb) = arguments.read_ahead_kb {
@@ -203,28 +206,52 @@ impl Workplace {
         }
     }
 
-    /// A case: every mode once in each turn.
+    /// A case: every mode once in each turn. An error or an interrupt ends it, and the turns that were
+    /// finished by then are its report; `None` if there was none, or an earlier case was ended so.
     pub fn case<M: std::fmt::Display>(
         &mut self,
         case: CaseDescription,
         modes: &[M],
         turns: u32,
         mut one_run: impl FnMut(&mut Self, &str, &M, u32) -> Result<RunReport>,
-    ) -> Result<CaseReport> {
-        let mut runs: Vec<Vec<RunReport>> = vec![Vec::new(); modes.len()];
+    ) -> Option<CaseReport> {
+        let mut finished: Vec<Vec<RunReport>> = vec![Vec::new(); modes.len()];
         for turn in 1..=turns {
-            for (mode, runs) in modes.iter().zip(&mut runs) {
-                let title = format!("{}: turn {turn} of {turns}, {mode}", case.title);
-                let report = one_run(self, &title, mode, turn).with_context(|| title.clone())?;
-                self.progress.finished(&title, &report);
-                runs.push(report);
+            if self.ended_by.is_some() {
+                break;
+            }
+            let in_turn = |mode: &M| format!("{}: turn {turn} of {turns}, {mode}", case.title);
+            let runs: Result<Vec<RunReport>> = (modes.iter())
+                .map(|mode| {
+                    let title = in_turn(mode);
+                    let report =
+                        one_run(self, &title, mode, turn).with_context(|| title.clone())?;
+                    self.progress.finished(&title, &report);
+                    Ok(report)
+                })
+                .collect();
+            match runs {
+                Ok(runs) => (finished.iter_mut().zip(runs)).for_each(|(mode, run)| mode.push(run)),
+                Err(error) => {
+                    self.limit(format!("ended before its time: {error:#}"));
+                    self.ended_by = Some(error);
+                }
             }
         }
-        Ok(CaseReport {
+        let is_of_use = finished.iter().all(|runs| !runs.is_empty());
+        is_of_use.then(|| CaseReport {
             description: case,
-            rows: rows(&runs),
-            runs,
+            rows: rows(&finished),
+            runs: finished,
         })
+    }
+
+    /// Publishes what was measured, and then gives the error that ended it before its time, if one did.
+    pub fn publish(&mut self, report: &Report, output: &OutputArgs) -> Result<()> {
+        if !report.cases.is_empty() {
+            report.publish(output)?;
+        }
+        self.ended_by.take().map_or(Ok(()), Err)
     }
 }
 
@@ -234,5 +261,44 @@ impl Drop for Workplace {
         if self.remove {
             let _ = fs::remove_dir_all(&self.directory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    #[test]
+    fn an_error_leaves_the_turns_that_were_finished() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut place = Workplace::open(&PlaceArgs {
+            coldstream_library: None,
+            work_dir: directory.path().to_path_buf(),
+            read_ahead_kb: None,
+            keep: false,
+            output: OutputArgs::default(),
+        })
+        .unwrap();
+        let case = CaseDescription {
+            title: "case".into(),
+            text: String::new(),
+            parameters: serde_json::Value::Null,
+        };
+        let mut run = |last: u32| {
+            place.case(case.clone(), &["one", "other"], 5, |_, _, mode, turn| {
+                if *mode == "other" && turn > last {
+                    bail!("too slow");
+                }
+                Ok(RunReport::default())
+            })
+        };
+        let report = run(3).unwrap();
+        assert!(report.runs.iter().all(|runs| runs.len() == 3));
+        assert!(run(5).is_none(), "the next case");
+        assert!(place.limitations[0].ends_with("turn 4 of 5, other: too slow"));
+        assert!(place.ended_by.take().is_some());
+        let none = place.case(case.clone(), &["one"], 5, |_, _, _, _| bail!("at once"));
+        assert!(none.is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Sizes as people write them.
 
-/// Parses `65536`, `64KiB`, `1 MiB`, `1GiB`; `None` if it is anything else or too large.
+/// Parses `65536`, `64KiB`, `1 MiB`, `1GiB`, `1TiB`; `None` if it is anything else or too large.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text
@@ -12,6 +12,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(factor)
@@ -53,6 +54,7 @@ mod tests {
         assert_eq!(parse_bytes("65536"), Some(65_536));
         assert_eq!(parse_bytes(" 64KiB "), Some(65_536));
         assert_eq!(parse_bytes("1 MiB"), Some(1 << 20));
+        assert_eq!(parse_bytes("2TiB"), Some(2 << 40));
         for wrong in ["", "MiB", "1MB", "-1", "1.5MiB", "99999999999GiB"] {
             assert_eq!(parse_bytes(wrong), None, "{wrong}");
         }

@@ -1,7 +1,8 @@
 //! `coldstream doctor`: what this machine, a path or a process allows, what
 //! Coldstream would do there and why, and what to change.
 //!
-//! Reads only, except for one temporary file in a directory without a table.
+//! Reads only, except for one temporary file in a directory without a table, and the status page that an
+//! ended process left behind.
 
 mod cassandra;
 mod cgroup;

@@ -57,7 +57,8 @@ pub struct SettingsArguments {
     #[arg(long, value_parser = ["on", "off"])]
     eviction: Option<String>,
     /// The room that is then kept free below the limit of the cgroup and the kernel's watermarks:
-    /// 1% to 25% (4MiB to 256MiB), or a size from 1MiB to 64GiB [default: 3%]
+    /// 1% to 25% (4MiB to 256MiB), or a size from 1MiB to 64GiB; never more than an eighth of the
+    /// limit [default: 3%]
     #[arg(long, value_name = "PERCENT|SIZE")]
     eviction_margin: Option<String>,
     /// What is hot in a compaction's inputs is made warm in its outputs [default: on]
@@ -230,9 +231,11 @@ fn read_file(path: &Path) -> anyhow::Result<String> {
 fn option_error(error: ConfigError) -> anyhow::Error {
     let message = error.to_string();
     // The user wrote an option, not the variable that stands for it here.
-    let option = OPTIONS
-        .iter()
-        .find_map(|(option, variable)| Some((option, message.strip_prefix(variable)?)));
+    let option = OPTIONS.iter().find_map(|(option, variable)| {
+        // One variable's name may be the beginning of another's.
+        let rest = message.strip_prefix(variable)?;
+        rest.starts_with(' ').then_some((option, rest))
+    });
     let message = match option {
         Some((option, rest)) => format!("{option}{rest}"),
         None => message,

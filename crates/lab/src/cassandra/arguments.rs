@@ -102,8 +102,8 @@ use; 4.1, 5.0 and 6.0 will do. Ways:
 Each of them with settings of cassandra.yaml behind it, if they are to differ:
   5.0/coldstream@sstable_preemptive_open_interval=null
 
-A run: the node starts in its cgroup with nothing of its tables in the page cache; every hot key is
-read once, fast; then the phases warm-up, idle, compaction (nodetool compact) and after, all at the
+A run: the node starts in its cgroup with nothing of its tables in the page cache; the hot keys
+are read once, fast, for 30 seconds at most; then the phases warm-up, idle, compaction (nodetool compact) and after, all at the
 same rate of reads. Every value is checked. Needs JDK 17, Maven and, for the memory limit, root.")]
 pub struct CassandraArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
@@ -167,7 +167,7 @@ pub struct CassandraArgs {
     /// seconds have at this rate. What follows begins when all have been answered
     #[arg(long, default_value_t = 3000, value_name = "N")]
     pub first_reads_per_second: u64,
-    /// Seconds at the usual rate that are not counted, after every hot key was read once
+    /// Seconds at the usual rate that are not counted, after the first pass
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
     /// Seconds of the phase without compaction

@@ -40,8 +40,7 @@ const READERS: [&str; 3] = ["ReadStage", "Native-Transpor", "SharedPool-Work"];
 /// See [`LabError`].
 pub fn run(arguments: &CassandraArgs) -> Result<(), LabError> {
     interrupt::watch();
-    measure(arguments)?.publish(&arguments.place.output)?;
-    Ok(())
+    Ok(measure(arguments)?)
 }
 
 /// A release and its node directory with the data set.
@@ -50,7 +49,7 @@ struct Prepared {
     template: Template,
 }
 
-fn measure(arguments: &CassandraArgs) -> Result<Report> {
+fn measure(arguments: &CassandraArgs) -> Result<()> {
     if arguments.modes.is_empty() {
         bail!("nothing to measure: give at least one of --modes");
     }
@@ -114,8 +113,8 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
             let prepared = &prepared[&mode.version];
             one_run(arguments, place, prepared, &libraries, title, mode, turn)
         },
-    )?;
-    Ok(Report {
+    );
+    let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         engine: "Apache Cassandra".into(),
         load,
@@ -134,8 +133,9 @@ fn measure(arguments: &CassandraArgs) -> Result<Report> {
         runs: arguments.runs,
         limitations: std::mem::take(&mut place.limitations),
         machine: place.machine.clone(),
-        cases: vec![case],
-    })
+        cases: case.into_iter().collect(),
+    };
+    place.publish(&report, &arguments.place.output)
 }
 
 fn prepare(

@@ -13,7 +13,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Where the report goes.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct OutputArgs {
     /// Print the report as JSON on standard output instead of the table
     #[arg(long)]
@@ -41,7 +41,7 @@ pub struct Report {
     pub parameters: serde_json::Value,
     /// Names of the modes.
     pub modes: Vec<String>,
-    /// Turns.
+    /// Turns that were asked for; a case that was ended before its time has fewer.
     pub runs: u32,
     /// What could not be done or measured here.
     pub limitations: Vec<String>,

@@ -122,7 +122,7 @@ pub struct RocksDbArgs {
     /// Turns: each runs every mode once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// A quarter of the data and short phases: for a first look
+    /// Half of the data, less memory and short phases: for a first look
     #[arg(long)]
     pub quick: bool,
     /// Keys of the data set

@@ -16,8 +16,7 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Reads that are answered in less than this came from memory: the device of no machine is as
-/// fast, and no copy out of the page cache as slow.
+/// Reads that are answered in less than this mostly came from memory: few devices are as fast.
 const HIT_NS_MAX: u64 = 40_000;
 
 /// What the driver calls the threads that read.
@@ -29,11 +28,10 @@ const READER: &str = "reader";
 /// See [`LabError`].
 pub fn run(arguments: &RocksDbArgs) -> Result<(), LabError> {
     interrupt::watch();
-    measure(arguments)?.publish(&arguments.place.output)?;
-    Ok(())
+    Ok(measure(arguments)?)
 }
 
-fn measure(arguments: &RocksDbArgs) -> Result<Report> {
+fn measure(arguments: &RocksDbArgs) -> Result<()> {
     if arguments.modes.is_empty() || arguments.cases.is_empty() {
         bail!("nothing to measure: give at least one of --modes and of --cases");
     }
@@ -71,12 +69,12 @@ fn measure(arguments: &RocksDbArgs) -> Result<Report> {
             hot_keys,
             start,
         };
-        cases.push(place.case(
+        cases.extend(place.case(
             description,
             &arguments.modes,
             arguments.runs,
             |place, title, mode, turn| lab.one_run(place, title, mode, &condition, turn),
-        )?);
+        ));
     }
     let load = match arguments.update_mib_per_second {
         0 => format!(
@@ -86,7 +84,7 @@ fn measure(arguments: &RocksDbArgs) -> Result<Report> {
         rate => format!("continuous compaction by {rate} MiB/s of updates"),
     };
     let sizes = arguments.sizes();
-    Ok(Report {
+    let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         engine: lab.engine,
         load: format!(
@@ -108,7 +106,8 @@ fn measure(arguments: &RocksDbArgs) -> Result<Report> {
         limitations: std::mem::take(&mut place.limitations),
         machine: place.machine.clone(),
         cases,
-    })
+    };
+    place.publish(&report, &arguments.place.output)
 }
 
 /// What a case makes of a run.

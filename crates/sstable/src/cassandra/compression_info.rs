@@ -44,14 +44,6 @@ impl<R: ReadAt> Chunks<R> {
     fn length(&self) -> u64 {
         self.compression.chunk_length()
     }
-
-    /// Where a chunk begins in `Data.db`.
-    fn offset(&self, number: u64) -> Result<u64> {
-        let mut bytes = [0; 8];
-        let at = self.offsets_at + number * 8;
-        self.source.read_exact_at(&mut bytes, at)?;
-        Ok(u64::from_be_bytes(bytes))
-    }
 }
 
 impl<R: ReadAt> ChunkMap<R> {
@@ -172,51 +164,6 @@ impl<R: ReadAt> ChunkCursor<'_, R> {
         let start = self.chunk(chunks, range.start / chunks.length())?.start;
         let end = self.chunk(chunks, (range.end - 1) / chunks.length())?.end;
         Ok(start..end)
-    }
-
-    /// The uncompressed positions whose chunks have bytes in `range` of `Data.db`. What of `range`
-    /// is beyond the file is ignored; of nothing the result is an empty range.
-    ///
-    /// # Errors
-    /// If the offsets cannot be read or are not ascending.
-    pub fn uncompressed_range(&mut self, range: Range<u64>) -> Result<Range<u64>> {
-        let map = self.map;
-        let range = range.start..range.end.min(map.file_length);
-        if range.is_empty() {
-            return Ok(0..0);
-        }
-        let Some(chunks) = &map.chunks else {
-            return Ok(range);
-        };
-        let first = self.chunk_at(chunks, range.start)?;
-        let last = self.chunk_at(chunks, range.end - 1)?;
-        let within = |position: u64| position.min(map.uncompressed_length);
-        Ok(within(first * chunks.length())..within((last + 1) * chunks.length()))
-    }
-
-    /// Number of the chunk that holds an offset of `Data.db`.
-    fn chunk_at(&mut self, chunks: &Chunks<R>, file_offset: u64) -> Result<u64> {
-        let held =
-            self.offsets.first() <= Some(&file_offset) && self.offsets.last() > Some(&file_offset);
-        if !held {
-            // Offsets are held in groups; its own is in one of from..to.
-            let (mut from, mut to) = (0, chunks.count.div_ceil(OFFSETS_AT_A_TIME));
-            while to - from > 1 {
-                let middle = from + (to - from) / 2;
-                if chunks.offset(middle * OFFSETS_AT_A_TIME)? <= file_offset {
-                    from = middle;
-                } else {
-                    to = middle;
-                }
-            }
-            self.load(chunks, from * OFFSETS_AT_A_TIME)?;
-        }
-        let not_after = self
-            .offsets
-            .partition_point(|&offset| offset <= file_offset);
-        // The last one is no chunk's, but the end of the last chunk.
-        let index = not_after.clamp(1, self.offsets.len() - 1) - 1;
-        Ok(self.first + index as u64)
     }
 
     /// Where a chunk lies in `Data.db`.

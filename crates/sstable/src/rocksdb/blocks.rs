@@ -2,7 +2,6 @@
 
 use std::ops::Bound;
 
-use super::handle::BlockHandle;
 use super::index::{IndexCursor, IndexValue, Separator};
 use super::table::Table;
 use crate::Result;
@@ -100,61 +99,8 @@ impl<'t> Blocks<'t> {
         });
         self.fuse(|blocks| {
             blocks.jump(partition)?;
-            blocks.skip(|separator, _| separator.user_key < user_key)
+            blocks.skip(|separator| separator.user_key < user_key)
         })
-    }
-
-    /// Moves, forward or back, so that [`Self::next`] gives the first block that ends behind
-    /// `offset`: the one with the byte at `offset`, or the one behind it if there is none. Of the
-    /// partitions between, a number is read that grows with the logarithm of their number only.
-    ///
-    /// # Errors
-    /// Those of reading the index. Behind an error there is no further block.
-    pub fn skip_to_offset(&mut self, offset: u64) -> Result<()> {
-        self.fuse(|blocks| {
-            let partition = blocks.partition_at(offset)?;
-            blocks.jump(partition)?;
-            blocks.skip(|_, handle| handle.end().is_some_and(|end| end <= offset))
-        })
-    }
-
-    /// The last partition whose first block does not lie behind `offset`, or the first partition.
-    /// Searches from where the cursor is, in growing strides: what is sought is mostly near.
-    fn partition_at(&mut self, offset: u64) -> Result<usize> {
-        let count = self.table.partitions.len();
-        let mut low = match &self.loaded {
-            Some((loaded, _)) => *loaded,
-            None => self.next_partition,
-        };
-        if low >= count || !self.begins_by(low, offset)? {
-            low = 0;
-        }
-        let mut high = count;
-        let mut stride = 1;
-        while low + stride < high {
-            if self.begins_by(low + stride, offset)? {
-                low += stride;
-                stride *= 2;
-            } else {
-                high = low + stride;
-            }
-        }
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if self.begins_by(middle, offset)? {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(low)
-    }
-
-    fn begins_by(&mut self, partition: usize, offset: u64) -> Result<bool> {
-        self.jump(partition)?;
-        Ok(self
-            .step()?
-            .is_some_and(|value| value.handle.offset <= offset))
     }
 
     /// To before the first entry of `partition`; to the end if there is no such partition.
@@ -187,7 +133,7 @@ impl<'t> Blocks<'t> {
 
     /// From the beginning of a partition to the first entry that is not `before`, which is then
     /// pending.
-    fn skip(&mut self, before: impl Fn(&Separator<'_>, BlockHandle) -> bool) -> Result<()> {
+    fn skip(&mut self, before: impl Fn(&Separator<'_>) -> bool) -> Result<()> {
         if let Some((_, cursor)) = &mut self.loaded {
             cursor.skip(&before)?;
         }
@@ -195,7 +141,7 @@ impl<'t> Blocks<'t> {
             let Some((_, cursor)) = &self.loaded else {
                 break;
             };
-            if !before(&cursor.separator()?, value.handle) {
+            if !before(&cursor.separator()?) {
                 self.pending = Some(value);
                 break;
             }

@@ -158,18 +158,15 @@ impl IndexCursor {
 
     /// To the last restart point whose entry is `before` what is sought, or to the first entry.
     /// `before` must hold for a prefix of all entries.
-    pub(super) fn skip(
-        &mut self,
-        before: impl Fn(&Separator<'_>, BlockHandle) -> bool,
-    ) -> Result<()> {
+    pub(super) fn skip(&mut self, before: impl Fn(&Separator<'_>) -> bool) -> Result<()> {
         self.rewind();
         let (mut low, mut high) = (0, self.block.restarts());
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if self.step_at_restart(middle)?.is_some_and(|handle| {
-                self.separator()
-                    .is_ok_and(|separator| before(&separator, handle))
-            }) {
+            self.position = self.block.at_restart(middle)?;
+            self.previous = None;
+            let has_entry = self.step()?.is_some();
+            if has_entry && self.separator().is_ok_and(|separator| before(&separator)) {
                 low = middle;
             } else {
                 high = middle;
@@ -182,12 +179,6 @@ impl IndexCursor {
         }
         self.previous = None;
         Ok(())
-    }
-
-    fn step_at_restart(&mut self, index: usize) -> Result<Option<BlockHandle>> {
-        self.position = self.block.at_restart(index)?;
-        self.previous = None;
-        Ok(self.step()?.map(|value| value.handle))
     }
 }
 

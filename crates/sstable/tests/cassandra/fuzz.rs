@@ -199,9 +199,5 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
         if let Ok(file_range) = chunks.file_range(range) {
             assert!(file_range.start <= file_range.end && file_range.end <= files.data_length);
         }
-        let range = start..start + 1;
-        if let Ok(uncompressed) = chunks.uncompressed_range(range) {
-            assert!(uncompressed.start <= uncompressed.end && uncompressed.end <= end);
-        }
     }
 }

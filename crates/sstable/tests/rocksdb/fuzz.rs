@@ -246,12 +246,6 @@ fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
         {
             assert!(block.separator >= key);
         }
-        let offset = random.below(bytes.len()) as u64;
-        if cursor.skip_to_offset(offset).is_ok()
-            && let Ok(Some(block)) = kept(&mut cursor)
-        {
-            assert!(block.offset + block.length > offset);
-        }
     }
     let (mut with_keys, mut without_keys) = (0, 0);
     for block in blocks?.iter().take(DATA_BLOCKS_MAX) {

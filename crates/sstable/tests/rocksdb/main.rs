@@ -334,29 +334,14 @@ fn partitions_of_no_interest_are_not_read() {
     let whole_index = source.bytes_read() - after_open;
 
     let middle = &blocks[blocks.len() / 2];
-    let mut before = source.bytes_read();
-    let mut read = || {
-        let now = source.bytes_read();
-        now - std::mem::replace(&mut before, now)
-    };
+    let before = source.bytes_read();
     let mut cursor = opened.blocks();
     cursor.seek(&middle.separator).unwrap();
     assert_eq!(kept(&mut cursor).unwrap().as_ref(), Some(middle));
-    let by_key = read();
-    cursor.skip_to_offset(middle.offset).unwrap();
-    assert_eq!(kept(&mut cursor).unwrap().as_ref(), Some(middle));
-    let near = read();
-    cursor.skip_to_offset(0).unwrap();
-    read();
-    cursor.skip_to_offset(middle.offset).unwrap();
-    assert_eq!(kept(&mut cursor).unwrap().as_ref(), Some(middle));
-    let by_offset = read();
+    let by_key = source.bytes_read() - before;
     println!(
-        "index of {whole_index} bytes, {} blocks; read for a key: {by_key}, for an offset nearby: \
-         {near}, far: {by_offset}",
+        "index of {whole_index} bytes, {} blocks; read for a key: {by_key}",
         blocks.len()
     );
     assert!(by_key < whole_index / 50);
-    assert!(near < whole_index / 25);
-    assert!(by_offset < whole_index / 4);
 }
