@@ -74,12 +74,17 @@ impl SharedPage {
                 0o600,
             ),
         )?;
-        let mapped = call(
-            "ftruncate",
-            file::truncate(descriptor, SHARED_PAGE_BYTES as u64),
-        )
-        .and_then(|()| map(descriptor, libc::MAP_SHARED));
+        // Written, not truncated to its length: where the filesystem is full, the first store into a
+        // page without a block would end the process with `SIGBUS`.
+        let written = file::write(descriptor, &[0; SHARED_PAGE_BYTES]).and_then(|written| {
+            let is_whole = written == SHARED_PAGE_BYTES;
+            is_whole.then_some(()).ok_or(Errno(libc::ENOSPC))
+        });
+        let mapped = call("write", written).and_then(|()| map(descriptor, libc::MAP_SHARED));
         let _ = file::close(descriptor);
+        if mapped.is_err() {
+            let _ = file::unlink(file_path);
+        }
         mapped
     }
 

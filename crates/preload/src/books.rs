@@ -290,9 +290,11 @@ impl Books {
         self.settle_identity(stamp.device, stamp.inode, for_good, truncated);
     }
 
-    /// A descriptor that nobody follows was opened while tables are staged.
-    pub(crate) fn note_unfollowed(&self, descriptor: i32) {
-        self.note_other_opening(descriptor, FileKind::Untracked, 0);
+    /// A descriptor that nobody follows was opened while tables are staged; whether its file was
+    /// `emptied` by that.
+    pub(crate) fn note_unfollowed(&self, descriptor: i32, emptied: bool) {
+        let flags = if emptied { libc::O_TRUNC } else { 0 };
+        self.note_other_opening(descriptor, FileKind::Untracked, flags);
     }
 
     /// Puts a table whose descriptor has been counted into the descriptor table.
@@ -418,21 +420,12 @@ impl Books {
     /// `close_range`): gives up what Coldstream has there.
     pub(crate) fn before_range_is_taken(&self, first: u32, last: u32, close: bool) {
         self.end_sendings(first, last);
-        self.give_up_range(first, last, close);
-    }
-
-    fn give_up_range(&self, first: u32, last: u32, close: bool) {
         if self.state.load(Ordering::Acquire) != STATE_OPEN || !self.are_ours() {
             return;
         }
         self.descriptors.each_in(first, last, |descriptor, entry| {
             match entry {
-                Entry::Private(slot) => {
-                    if let Some(_inside) = Inside::enter() {
-                        self.scanner.close(slot, self);
-                        let _ = self.give_up_stage(slot, Counter::DemotedRoom);
-                    }
-                }
+                Entry::Private(slot) => self.give_up_private(slot),
                 Entry::Table(table) => {
                     if let Some(_inside) = Inside::enter() {
                         // `dup2` and `close_range` have no way to tell of a delayed error.
@@ -447,13 +440,26 @@ impl Books {
         });
     }
 
+    /// Gives up what an inode has private descriptors for. A stage that cannot be brought to the kernel
+    /// keeps its own.
+    fn give_up_private(&self, slot: u32) {
+        if let Some(_inside) = Inside::enter() {
+            self.scanner.close(slot, self);
+            let _ = self.give_up_stage(slot, Counter::DemotedRoom);
+        }
+    }
+
     /// The application has run out of descriptors (`EMFILE`): gives all of Coldstream's own up,
     /// and says whether there were any, so that the call is worth another try.
     #[cold]
     pub(crate) fn make_room(&self) -> bool {
-        let any = self.private_descriptors.load(Ordering::Relaxed) > 0;
+        let any = self.private_descriptors.load(Ordering::Relaxed) > 0 && self.are_ours();
         if any {
-            self.give_up_range(0, u32::MAX, false);
+            self.descriptors.each_in(0, u32::MAX, |_, entry| {
+                if let Entry::Private(slot) = entry {
+                    self.give_up_private(slot);
+                }
+            });
         }
         any
     }

@@ -2,7 +2,7 @@
 //!
 //! Interposed calls keep books of which descriptors are tables; a background thread's reads of
 //! them are served around the page cache. Everything else goes on to the next symbol in line.
-//! The rules (DESIGN.md, section 4) in one breath: never a made-up result, never a lock or an
+//! The rules (ARCHITECTURE.md, Invariants) in one breath: never a made-up result, never a lock or an
 //! allocation on the foreground's path, never a byte into the application's output, never an
 //! abort; on any doubt the plain call.
 

@@ -1,9 +1,10 @@
-//! What the library says: the status page that other processes of the user read, and two lines
-//! of log. A process that never reads a table as a background thread says nothing at all.
+//! What the library says: the status page that other processes of the user read, and up to
+//! three lines of log. A process without background work on tables says nothing at all.
 
 use crate::settings::Settings;
 use coldstream_control::{Header, PageView, start_time_ticks};
 use coldstream_io::shared::SharedPage;
+use coldstream_io::sys::thread::without_broken_pipes;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::{DisplayBytes, LogTarget, Treatment};
 use std::ffi::CStr;
@@ -149,7 +150,7 @@ pub(crate) fn log_summary(settings: &Settings, page: &PageView<'_>) {
 pub(crate) fn log_refusal(why: &str) {
     let mut line = start_line();
     let _ = writeln!(line, "off: {why}");
-    let _ = file::write(libc::STDERR_FILENO, line.as_bytes());
+    say(libc::STDERR_FILENO, &line);
 }
 
 fn start_line() -> Text<1024> {
@@ -164,7 +165,7 @@ fn finish_line(settings: &Settings, mut line: Text<1024>) {
     if let Some(path) = &settings.log_path {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOCTTY;
         if let Ok(descriptor) = file::open(path, flags, 0o644) {
-            let _ = file::write(descriptor, line.as_bytes());
+            say(descriptor, &line);
             let _ = file::close(descriptor);
         }
         return;
@@ -175,7 +176,16 @@ fn finish_line(settings: &Settings, mut line: Text<1024>) {
         && let Some(then) = settings.stderr
         && file::stamp(libc::STDERR_FILENO).is_ok_and(|now| now.same_inode(&then))
     {
-        let _ = file::write(libc::STDERR_FILENO, line.as_bytes());
+        say(libc::STDERR_FILENO, &line);
+    }
+}
+
+/// Writes a line, unless that would wait for whoever reads it, or end the process because nobody does.
+fn say(descriptor: i32, line: &Text<1024>) {
+    if file::takes_bytes_now(descriptor) {
+        without_broken_pipes(|| {
+            let _ = file::write(descriptor, line.as_bytes());
+        });
     }
 }
 

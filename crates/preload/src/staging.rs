@@ -193,8 +193,8 @@ impl Books {
     /// Before the application does something with a staged table.
     ///
     /// # Errors
-    /// What the application must be told instead of its call being made: an error of a delayed
-    /// write, before a call that would change the file.
+    /// What the application must be told: an error of a delayed write, before a call that would change
+    /// the file, which is not made then, or before a sync, which is made all the same.
     #[cold]
     pub(crate) fn before(
         &self,
@@ -236,7 +236,10 @@ impl Books {
             Verdict::Settle | Verdict::Demote if !self.are_ours() => Ok(Before::Plain),
             Verdict::Settle => {
                 let result = self.settle_stage(&mut stage);
-                if matches!(operation, Operation::Truncate | Operation::MovePosition) {
+                if matches!(
+                    operation,
+                    Operation::Truncate | Operation::MovePosition | Operation::Sync
+                ) {
                     result?;
                 }
                 Ok(Before::Plain)
@@ -577,6 +580,23 @@ fn kernel_is(descriptor: i32, stamp: &FileStamp) -> bool {
     file::stamp(descriptor).is_ok_and(|now| now.same_inode(stamp))
 }
 
+/// What writeback has come to, if it is no good; that nobody may wait for it here (a filter of system
+/// calls, a filesystem) is no news of the bytes.
+fn lost(written_back: Result<(), Errno>) -> Option<Errno> {
+    let is_refusal = |error| {
+        matches!(
+            error,
+            libc::ENOSYS
+                | libc::EPERM
+                | libc::EACCES
+                | libc::EINVAL
+                | libc::ESPIPE
+                | libc::EOPNOTSUPP
+        )
+    };
+    written_back.err().filter(|errno| !is_refusal(errno.0))
+}
+
 /// Does what a buffered writer leaves behind.
 fn run_chore(stage: &mut Stage, chore: Chore) {
     let descriptor = stage.descriptor;
@@ -595,8 +615,8 @@ fn run_chore(stage: &mut Stage, chore: Chore) {
             length_bytes,
         } => {
             // Waiting takes the error of earlier writeback away from the application's next sync.
-            if let Err(errno) = file::write_back(descriptor, offset, length_bytes) {
-                stage.lost = errno.0;
+            if let Some(Errno(lost)) = lost(file::write_back(descriptor, offset, length_bytes)) {
+                stage.lost = lost;
             }
             let _ = file::advise(descriptor, offset, length_bytes, libc::POSIX_FADV_DONTNEED);
         }

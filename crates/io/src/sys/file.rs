@@ -328,6 +328,32 @@ pub fn advise(descriptor: i32, offset: u64, length_bytes: u64, advice: i32) -> R
     .map(|_| ())
 }
 
+/// Whether a write of a few bytes would be taken without waiting (`poll(2)`): by regular files always, by
+/// pipes and sockets with room for them and somebody to read them.
+pub fn takes_bytes_now(descriptor: i32) -> bool {
+    let mut wanted = libc::pollfd {
+        fd: descriptor,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    let at_once = [0_i64; 2];
+    // SAFETY: one entry, which is written, and a time; no signal mask.
+    let ready = unsafe {
+        syscall(
+            libc::SYS_ppoll,
+            [
+                &raw mut wanted as usize,
+                1,
+                at_once.as_ptr() as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    E::check(ready).is_ok() && wanted.revents == libc::POLLOUT
+}
+
 /// `sync_file_range(2)` of a range, begun and waited for: its pages are clean and write-protected
 /// afterwards, so that the next store through a mapping moves the change time.
 pub fn write_back(descriptor: i32, offset: u64, length_bytes: u64) -> Result<(), Errno> {

@@ -283,13 +283,3 @@ fn duration(milliseconds: u32) -> libc::timespec {
         tv_nsec: i64::from(milliseconds % 1000) * 1_000_000,
     }
 }
-
-/// Whether process `process_id` exists (whoever owns it).
-pub fn process_exists(process_id: i32) -> bool {
-    // SAFETY: signal 0 only checks.
-    let result = unsafe { syscall(libc::SYS_kill, [process_id as usize, 0, 0, 0, 0, 0]) };
-    match Errno::check(result) {
-        Ok(_) => true,
-        Err(errno) => errno.0 == libc::EPERM,
-    }
-}

@@ -83,6 +83,47 @@ fn set_blocked(signals: u64) -> u64 {
     before
 }
 
+/// Runs `work`, whose writes to a pipe or socket that nobody reads any more fail with `EPIPE` and
+/// have no other effect: the signal that comes with it is taken back.
+pub fn without_broken_pipes<T>(work: impl FnOnce() -> T) -> T {
+    let broken_pipe = 1_u64 << (libc::SIGPIPE - 1);
+    let before = set_blocked(u64::MAX);
+    let was_pending = pending() & broken_pipe != 0;
+    let result = work();
+    if !was_pending && pending() & broken_pipe != 0 {
+        let at_once = [0_i64; 2];
+        // SAFETY: the kernel reads a signal set of eight bytes and a time; it is asked for no details.
+        unsafe {
+            syscall(
+                libc::SYS_rt_sigtimedwait,
+                [
+                    &raw const broken_pipe as usize,
+                    0,
+                    at_once.as_ptr() as usize,
+                    size_of::<u64>(),
+                    0,
+                    0,
+                ],
+            )
+        };
+    }
+    set_blocked(before);
+    result
+}
+
+/// Signals that are blocked and have come, to the calling thread or the process.
+fn pending() -> u64 {
+    let mut signals = 0_u64;
+    // SAFETY: the kernel's signal set is eight bytes, and written.
+    unsafe {
+        syscall(
+            libc::SYS_rt_sigpending,
+            [&raw mut signals as usize, size_of::<u64>(), 0, 0, 0, 0],
+        )
+    };
+    signals
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

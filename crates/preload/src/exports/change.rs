@@ -95,10 +95,7 @@ interpose! {
         allocated(descriptor, next)
     }
     fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| {
-        hidden(descriptor, || {
-            staged::look(descriptor, Operation::Sync);
-            next()
-        })
+        hidden(descriptor, || staged::synced_in_part(descriptor, next))
     }
     fn fsync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
     fn fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }

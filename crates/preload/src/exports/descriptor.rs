@@ -5,6 +5,7 @@ use crate::books::{self, Visible};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
 use coldstream_control::Counter;
+use coldstream_io::sys::file;
 use libc::{c_int, c_uint, off_t, off64_t};
 
 /// Commands of `fcntl` that neither see nor change what a staged table is.
@@ -47,7 +48,11 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) {
     }
 }
 
+/// With flags that the kernel takes; a call that it refuses must not cost the target its stage.
 fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    if staged::table(target).is_some() && file::fcntl(descriptor, libc::F_GETFD, 0).is_err() {
+        return next();
+    }
     if let Err(failed) = before_duplicate(descriptor) {
         return failed;
     }
@@ -127,6 +132,9 @@ interpose! {
     }
     fn dup3(descriptor: c_int, target: c_int, flags: c_int) -> c_int |next| {
         hidden(descriptor, || {
+            if flags & !libc::O_CLOEXEC != 0 || descriptor == target {
+                return next();
+            }
             call_dup2(descriptor, target, next)
         })
     }

@@ -24,16 +24,18 @@ unsafe fn note(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int {
 /// now on.
 ///
 /// # Safety
-/// `stream` must be what the successful call returned.
+/// `stream` must be what the call with this `mode` returned.
 #[inline]
-unsafe fn note_stream(stream: *mut FILE) -> *mut FILE {
+unsafe fn note_stream(stream: *mut FILE, mode: *const c_char) -> *mut FILE {
     if !stream.is_null()
         && let Some(books) = staged::any()
     {
         let _errno = ErrnoGuard::new();
+        // SAFETY: libc has just taken the mode, which is text of one letter at least.
+        let is_emptied = unsafe { *mode } == b'w' as c_char;
         // SAFETY: passed on.
         let descriptor = unsafe { libc::fileno(stream) };
-        books.note_unfollowed(descriptor);
+        books.note_unfollowed(descriptor, is_emptied);
     }
     stream
 }
@@ -78,20 +80,20 @@ interpose! {
         unsafe { note(with_room(next), path, flags) }
     }
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE |next| {
-        // SAFETY: what the next definition returns.
-        unsafe { note_stream(next()) }
+        // SAFETY: what the next definition returns for this mode.
+        unsafe { note_stream(next(), mode) }
     }
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| {
-        // SAFETY: what the next definition returns.
-        unsafe { note_stream(next()) }
+        // SAFETY: what the next definition returns for this mode.
+        unsafe { note_stream(next(), mode) }
     }
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
-        // SAFETY: what the next definition returns.
-        unsafe { note_stream(next()) }
+        // SAFETY: what the next definition returns for this mode.
+        unsafe { note_stream(next(), mode) }
     }
     fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
-        // SAFETY: what the next definition returns.
-        unsafe { note_stream(next()) }
+        // SAFETY: what the next definition returns for this mode.
+        unsafe { note_stream(next(), mode) }
     }
     fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.

@@ -170,6 +170,8 @@ before_jump! {
     fdopen: First,
     dprintf: First,
     vdprintf: First,
+    __dprintf_chk: First,
+    __vdprintf_chk: First,
     ioctl: FirstAndThird,
     aio_read: Everything,
     aio_read64: Everything,

@@ -1,6 +1,6 @@
 //! The system calls of a staged table.
 
-use super::kernel_is;
+use super::{kernel_is, lost};
 use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, Edge};
 use coldstream_io::pool::{WindowMemory, WindowPool};
@@ -117,7 +117,7 @@ impl Edge for Kernel<'_> {
 
     fn write_back_before(&mut self, start: u64, end: u64) {
         if self.keeps_order && kernel_is(self.descriptor, &self.stamp) {
-            self.outcome.lost = file::write_back(self.descriptor, start, end - start).err();
+            self.outcome.lost = lost(file::write_back(self.descriptor, start, end - start));
         }
     }
 

@@ -20,6 +20,36 @@ const WRITE_BYTES_MAX: usize = 0x7FFF_F000;
 /// smaller, and what has been unmapped since must not be believed in for ever.
 const READABLE_BYTES_MAX: usize = 16 << 20;
 
+/// As glibc and every other libc of Linux has it (`pthread.h`).
+const PTHREAD_CANCEL_DISABLE: i32 = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+}
+
+/// While it lives the calling thread is not cancelled: `write` is where a thread may be, and it ends
+/// by unwinding.
+struct Uncancelled {
+    before: i32,
+}
+
+impl Uncancelled {
+    fn begin() -> Self {
+        let mut before = 0;
+        // SAFETY: writes the former state.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+        Self { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut ours = 0;
+        // SAFETY: a state that was in force; writes ours.
+        unsafe { pthread_setcancelstate(self.before, &raw mut ours) };
+    }
+}
+
 /// What becomes of a write.
 enum Outcome {
     /// It is done, or failed.
@@ -47,14 +77,18 @@ pub(crate) unsafe fn write(
         // A signal handler in the middle of our own work: as if the signal had come a moment
         // earlier.
         None => Outcome::Done(Err(Errno(libc::EINTR))),
-        Some(_inside) => catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: passed on.
-            unsafe { attempt(books, table, descriptor, buffer, length_bytes, &plain) }
-        }))
-        .unwrap_or_else(|_| {
-            crate::background::note_panic(books);
-            Outcome::Done(Err(Errno(libc::EIO)))
-        }),
+        Some(_inside) => {
+            // It unwinds, which `catch_unwind` takes for a panic, and a lock is held.
+            let _uncancelled = Uncancelled::begin();
+            catch_unwind(AssertUnwindSafe(|| {
+                // SAFETY: passed on.
+                unsafe { attempt(books, table, descriptor, buffer, length_bytes, &plain) }
+            }))
+            .unwrap_or_else(|_| {
+                crate::background::note_panic(books);
+                Outcome::Done(Err(Errno(libc::EIO)))
+            })
+        }
     };
     match outcome {
         Outcome::Plain => plain(),
@@ -152,7 +186,11 @@ unsafe fn attempt(
             let flagged = unsafe {
                 file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE)
             };
-            if let Err(Errno(libc::EOPNOTSUPP)) = flagged {
+            // Not known, or not allowed; if it is the call that is wrong, the plain one will say so.
+            if let Err(Errno(
+                libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL,
+            )) = flagged
+            {
                 books.count(Counter::FallbackWriteNoEffect, 1);
                 stage.mode = Mode::Window;
                 follow(books, &mut stage, plain)

@@ -218,6 +218,32 @@ fn writeback_cannot_be_started() {
     each("fadvise64", &["EINVAL"]);
 }
 
+/// A filter that refuses what only the library calls: nobody is told of an error.
+#[test]
+fn writeback_may_not_be_asked_for() {
+    let Some(strace) = tracer() else { return };
+    let directory = places::on_disk();
+    let trace = directory.path().join("trace");
+    for call in ["sync_file_range", "pwritev2"] {
+        let mut injected = 0;
+        for (way, error) in WAYS.iter().zip(["ENOSYS", "EPERM", "EACCES", "ENOSYS"]) {
+            let fault = format!("error={error}");
+            let launcher = launcher(&strace, call, &[], &fault, &trace);
+            let what = format!("{call}: {fault} {way:?}");
+            let lines = held_to_their_word(&what, "writes", directory.path(), |program| {
+                program.run_under(&launcher, &preload(*way))
+            });
+            let told: Vec<_> = (lines.iter())
+                .filter(|line| line.contains("errors [") && !line.contains("errors []"))
+                .collect();
+            assert!(told.is_empty(), "{what}: {told:?}");
+            let text = std::fs::read_to_string(&trace).unwrap_or_default();
+            injected += text.matches("(INJECTED)").count();
+        }
+        assert!(injected > 0, "{call} was never called");
+    }
+}
+
 #[test]
 fn direct_descriptors_cannot_be_had() {
     each("fcntl", &["EMFILE", "EINVAL"]);

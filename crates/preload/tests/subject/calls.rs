@@ -145,6 +145,8 @@ calls! { INTERPOSED:
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void;
     fn dprintf(fd: c_int, format: *const c_char; ...argument: c_int) -> c_int;
     fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char; ...argument: c_int) -> c_int;
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     fn ioctl(fd: c_int, request: u64; ...argument: *mut c_void) -> c_int;
     fn aio_read(block: *mut c_void) -> c_int;
     fn aio_read64(block: *mut c_void) -> c_int;

@@ -1,0 +1,138 @@
+//! What no engine does with a table that it is writing, and an operating system does to one: descriptors run
+//! out, disks are full for a moment, streams are opened, threads are cancelled, logs have no reader.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use support::library::Preload;
+use support::process::{Ended, Program};
+use support::{places, tools};
+
+/// The program, compiled once.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, program) = PROGRAM.get_or_init(|| {
+        let directory = places::on_disk();
+        let options = ["-D_FORTIFY_SOURCE=2"];
+        let program = tools::compile("odd_writers.c", directory.path(), "odd_writers", &options);
+        (directory, program)
+    });
+    program
+}
+
+fn run(what: &str, preload: Option<&Preload>) -> Ended {
+    let directory = places::on_disk();
+    let program = Program::new(program())
+        .argument(what)
+        .argument(directory.path().join("000001.sst"));
+    preload
+        .map_or_else(|| program.run(), |preload| program.run_with(preload))
+        .well()
+}
+
+/// Bytes wait in memory, where there is a way to write them directly.
+fn staged() -> Preload {
+    Preload::quiet()
+        .with("COLDSTREAM_WRITES", "direct")
+        .with("COLDSTREAM_VISIBLE", "process")
+        .with("COLDSTREAM_STAGING_BYTES", "256KiB")
+}
+
+/// Says and leaves the same with the library as without it, in every way to write.
+#[track_caller]
+fn same(what: &str) {
+    let plain = run(what, None);
+    println!("{}", plain.text());
+    for (writes, visible) in [
+        ("direct", "process"),
+        ("direct", "everywhere"),
+        ("window", "auto"),
+        ("dontcache", "auto"),
+    ] {
+        let preload = staged()
+            .with("COLDSTREAM_WRITES", writes)
+            .with("COLDSTREAM_VISIBLE", visible);
+        assert_eq!(
+            plain,
+            run(what, Some(&preload)),
+            "{what}: {writes}, {visible}"
+        );
+    }
+}
+
+#[test]
+fn no_descriptor_is_left_while_no_byte_can_be_written() {
+    same("room");
+}
+
+#[test]
+fn calls_that_would_have_closed_the_table_fail() {
+    same("target");
+}
+
+#[test]
+fn a_stream_empties_the_table() {
+    same("stream");
+}
+
+#[test]
+fn a_fortified_program_prints_into_the_table() {
+    same("fortified");
+}
+
+#[test]
+fn a_thread_is_cancelled_at_a_write() {
+    same("cancelled");
+}
+
+#[test]
+fn what_was_not_in_the_kernel_when_its_sync_began_is_not_synced() {
+    let directory = places::on_disk();
+    let options = ["-shared", "-fPIC", "-ldl"];
+    let late = tools::compile("late_sync.c", directory.path(), "late.so", &options);
+    let with = run("late-sync", Some(&staged().in_front_of(&late)));
+    let text = with.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..3],
+        ["fsync -1 File too large", "fsync 0 ", "close 0 "]
+    );
+    assert!(lines[3].starts_with("40000 bytes"), "{text}");
+}
+
+/// The shell's pipeline ends with its last command; what became of the first stands in a file.
+#[test]
+fn nobody_reads_the_log() {
+    let directory = places::on_disk();
+    let (table, ended) = (
+        directory.path().join("000001.sst"),
+        directory.path().join("ended"),
+    );
+    let line = format!(
+        "(sleep 0.2; \"{}\" fortified \"{}\" >/dev/null; echo $? >\"{}\") 2>&1 | true",
+        program().display(),
+        table.display(),
+        ended.display()
+    );
+    Program::shell(&line).run_with(&Preload::talking()).well();
+    assert_eq!(std::fs::read_to_string(ended).unwrap(), "0\n");
+}
+
+/// A filesystem for the status page on which there is no block left.
+#[test]
+fn no_room_for_the_status_page() {
+    if !tools::root() || tools::find("unshare").is_none() {
+        return support::skip("needs root and unshare");
+    }
+    let directory = places::on_disk();
+    let fill = "mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero >/dev/shm/full && exec \"$@\"";
+    let launcher = ["unshare", "-m", "sh", "-c", fill, "sh"].map(str::to_owned);
+    let ended = Program::new(program())
+        .argument("fortified")
+        .argument(directory.path().join("000001.sst"))
+        .run_under(&launcher, &Preload::talking())
+        .well();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("background writes"), "{said}");
+}

@@ -1,0 +1,185 @@
+/* Writes a table as a background thread of RocksDB does, and something odd in between: odd_writers WHAT FILE
+ *
+ *   room       the process runs out of descriptors while no byte can be written
+ *   target     dup2 and dup3 that fail would have closed the table, while no byte can be written
+ *   stream     the table is emptied by fopen, and by freopen
+ *   fortified  dprintf, as _FORTIFY_SOURCE has it
+ *   cancelled  the thread is cancelled before a write
+ *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
+ *
+ * Prints what each call came to, and length and checksum of the table in the end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const char *path;
+static unsigned long written;
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static void limit(int what, rlim_t value) {
+    struct rlimit limits;
+    if (getrlimit(what, &limits) != 0) {
+        fail("getrlimit");
+    }
+    limits.rlim_cur = value < limits.rlim_max ? value : limits.rlim_max;
+    if (setrlimit(what, &limits) != 0) {
+        fail("setrlimit");
+    }
+}
+
+/* Nothing can be written from here on, nor what is to be written later. */
+static void no_more_bytes(void) { limit(RLIMIT_FSIZE, 4096); }
+
+static void bytes_again(void) { limit(RLIMIT_FSIZE, RLIM_INFINITY); }
+
+static int begin(void) {
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL, 0644);
+    if (file < 0) {
+        fail("open");
+    }
+    return file;
+}
+
+static void append(int file, unsigned long bytes) {
+    unsigned char buffer[4096];
+    for (unsigned long end = written + bytes; written < end;) {
+        unsigned long length = end - written < sizeof buffer ? end - written : sizeof buffer;
+        for (unsigned long at = 0; at < length; at++) {
+            buffer[at] = (unsigned char)((written + at) * 2654435761u >> 13);
+        }
+        if (write(file, buffer, length) != (ssize_t)length) {
+            fail("write");
+        }
+        written += length;
+    }
+}
+
+static void say(const char *what, int result) {
+    printf("%s %d %s\n", what, result, result < 0 ? strerror(errno) : "");
+}
+
+static void end(int file) {
+    say("fsync", fsync(file));
+    say("close", close(file));
+    unsigned char buffer[4096];
+    unsigned long sum = 0, total = 0;
+    FILE *table = fopen(path, "r");
+    for (size_t length; (length = fread(buffer, 1, sizeof buffer, table)) > 0; total += length) {
+        for (size_t at = 0; at < length; at++) {
+            sum = sum * 31 + buffer[at];
+        }
+    }
+    fclose(table);
+    printf("%lu bytes, checksum %lx\n", total, sum);
+}
+
+static void room(void) {
+    limit(RLIMIT_NOFILE, 300);
+    int file = begin(), last, descriptors[300], count = 0;
+    append(file, 1040000);
+    no_more_bytes();
+    while ((last = open("/dev/null", O_RDONLY)) >= 0) {
+        descriptors[count++] = last;
+    }
+    say("open", last);
+    while (count > 0) {
+        close(descriptors[--count]);
+    }
+    bytes_again();
+    append(file, 100000);
+    end(file);
+}
+
+static void target(void) {
+    int file = begin();
+    append(file, 40000);
+    no_more_bytes();
+    say("dup2", dup2(250, file));
+    say("dup3", dup3(0, file, O_APPEND));
+    bytes_again();
+    append(file, 100000);
+    end(file);
+}
+
+static void stream(void) {
+    int file = begin();
+    append(file, 40000);
+    FILE *other = fopen(path, "w");
+    fputs("new\n", other);
+    fflush(other);
+    end(file);
+    if (unlink(path) != 0) {
+        fail("unlink");
+    }
+    file = begin();
+    append(file, 40000);
+    other = freopen(path, "w+", other);
+    fputs("newer\n", other);
+    fflush(other);
+    end(file);
+}
+
+static void fortified(void) {
+    int file = begin();
+    append(file, 40000);
+    say("dprintf", dprintf(file, "%s %d\n", path + strlen(path) - 4, 7));
+    append(file, 40000);
+    end(file);
+}
+
+static void *cancelled(void *unused) {
+    int file = begin();
+    append(file, 300000);
+    pthread_cancel(pthread_self());
+    append(file, 4096);
+    pthread_testcancel();
+    return unused;
+}
+
+static void late_sync(void) {
+    int file = begin();
+    append(file, 40000);
+    no_more_bytes();
+    say("fsync", fsync(file));
+    end(file);
+}
+
+int main(int count, char **words) {
+    if (count != 3) {
+        return 2;
+    }
+    const char *what = words[1];
+    path = words[2];
+    signal(SIGXFSZ, SIG_IGN);
+    prctl(PR_SET_NAME, "rocksdb:low0");
+    if (strcmp(what, "room") == 0) {
+        room();
+    } else if (strcmp(what, "target") == 0) {
+        target();
+    } else if (strcmp(what, "stream") == 0) {
+        stream();
+    } else if (strcmp(what, "fortified") == 0) {
+        fortified();
+    } else if (strcmp(what, "late-sync") == 0) {
+        late_sync();
+    } else {
+        pthread_t thread;
+        void *result;
+        pthread_create(&thread, NULL, cancelled, NULL);
+        pthread_join(thread, &result);
+        printf("%s\n", result == PTHREAD_CANCELED ? "cancelled" : "not cancelled");
+    }
+    return 0;
+}
