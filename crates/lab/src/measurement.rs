@@ -3,6 +3,7 @@
 use crate::pauses::{PauseRates, Pauses};
 use crate::phase::{Event, Phase};
 use crate::sampler::{Rates, Sample, mib};
+use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
@@ -332,16 +333,24 @@ impl Measurement {
         }
     }
 
-    /// Everything together; `None` if a counted phase is missing.
-    pub fn report(&self, library_log: Vec<String>) -> Option<RunReport> {
+    /// Everything together.
+    ///
+    /// # Errors
+    /// A counted phase that is missing, or in which no read was answered.
+    pub fn report(&self, library_log: Vec<String>) -> Result<RunReport> {
+        let sample_at = |at_ns| {
+            (self.sample_at(at_ns)).context("the kernel's counters were not read in every phase")
+        };
         let mut phases = Vec::new();
         let (mut compaction_cpu_seconds, mut compaction_engine_cpu_seconds) = (0.0, 0.0);
         for phase in Phase::COUNTED {
             let place = self
                 .boundaries
                 .iter()
-                .position(|boundary| boundary.phase == phase)?;
-            let (begin, end) = (self.boundaries[place], self.boundaries.get(place + 1)?);
+                .position(|boundary| boundary.phase == phase)
+                .with_context(|| format!("the phase {} was not reached", phase.name()))?;
+            let (begin, end) = (self.boundaries[place], self.boundaries.get(place + 1));
+            let end = end.with_context(|| format!("the phase {} did not end", phase.name()))?;
             let (begin_ns, end_ns) = (begin.at_ns, end.at_ns);
             // Of the phases only this one has the same threads at both of its ends.
             if phase == Phase::Compaction {
@@ -349,7 +358,12 @@ impl Measurement {
                     begin.cpu_seconds_until(end);
             }
             let (dirty_mib_mean, dirty_mib_peak) = self.dirty_mib(begin_ns, end_ns);
-            let latencies = self.phases.get(&phase)?;
+            let latencies = self.phases.get(&phase).with_context(|| {
+                let phase = phase.name();
+                format!(
+                    "no read of the phase {phase} was answered: this load is more than is served"
+                )
+            })?;
             let seconds = end_ns.saturating_sub(begin_ns) as f64 / 1e9;
             let reads = latencies.service.len();
             phases.push(PhaseReport {
@@ -362,17 +376,17 @@ impl Measurement {
                 service_us: Percentiles::of(&latencies.service),
                 response_us: Percentiles::of(&latencies.response),
                 fast_reads_percent: latencies.fast as f64 * 100.0 / reads as f64,
-                rates: Rates::between(self.sample_at(begin_ns)?, self.sample_at(end_ns)?),
+                rates: Rates::between(sample_at(begin_ns)?, sample_at(end_ns)?),
                 dirty_mib_mean,
                 dirty_mib_peak,
                 curve: curve(&latencies.service),
                 pauses: self.pauses_of(phase, begin_ns, end_ns),
             });
         }
-        let compaction_seconds = phases.get(1)?.seconds;
+        let compaction_seconds = phases[1].seconds;
         let tax = |of: fn(&PhaseReport) -> f64| of(&phases[1]) / of(&phases[0]).max(0.001);
         let (read_bytes, written_bytes) = self.compacted;
-        Some(RunReport {
+        Ok(RunReport {
             boundaries: self
                 .boundaries
                 .iter()
@@ -552,6 +566,6 @@ mod tests {
             process_cpu_ns: 0,
             load_cpu_ns: 0,
         });
-        assert!(measurement.report(Vec::new()).is_none());
+        assert!(measurement.report(Vec::new()).is_err());
     }
 }

@@ -149,7 +149,11 @@ impl<'m> Heat<'m> {
         let before = word.load(Ordering::Relaxed);
         let byte = (before >> shift) as u8;
         let heat = (byte & HEAT_MAX).saturating_add(TOUCH) & HEAT_MAX;
-        word.store(with_byte(before, shift, heat), Ordering::Relaxed);
+        let after = with_byte(before, shift, heat);
+        // The line of a range that is read all the time stays shared by the processors.
+        if after != before {
+            word.store(after, Ordering::Relaxed);
+        }
         if byte & WARMED == 0 {
             Touched::Plain
         } else {

@@ -3,14 +3,16 @@
 /// In cgroup v1 "no limit" is the largest number of pages; nothing real comes near it.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
-/// The files that may hold a memory limit for a process of this membership (`/proc/self/cgroup`):
-/// of its cgroups and all above them, in both versions, where they are usually mounted. In a
+/// The files that may hold a memory limit for a process of this membership (`/proc/self/cgroup`), hard
+/// or one above which it is slowed down: of its cgroups and all above them, in both versions, where they
+/// are usually mounted. In a
 /// container the paths do not lead anywhere but at the top; those that do not exist hold no limit.
 pub fn limit_files(membership: &str) -> Vec<String> {
     let mut files = Vec::new();
     each_cgroup(membership, |version, path| {
         let (top, file) = (version.top(), version.limit_file());
         files.push(format!("{top}{path}/{file}"));
+        files.extend((version.high_file()).map(|file| format!("{top}{path}/{file}")));
     });
     files
 }
@@ -83,7 +85,8 @@ pub fn each_cgroup(membership: &str, mut visit: impl FnMut(Version, &str)) {
 pub fn usage_file(limit_file: &str) -> Option<String> {
     let (directory, name) = limit_file.rsplit_once('/')?;
     let mut versions = [Version::V1, Version::V2].into_iter();
-    let version = versions.find(|version| version.limit_file() == name)?;
+    let version = versions
+        .find(|version| version.limit_file() == name || version.high_file() == Some(name))?;
     Some(format!("{directory}/{}", version.usage_file()))
 }
 
@@ -131,7 +134,9 @@ mod tests {
                 "/sys/fs/cgroup/memory/outer/memory.limit_in_bytes",
                 "/sys/fs/cgroup/memory/memory.limit_in_bytes",
                 "/sys/fs/cgroup/slice/memory.max",
+                "/sys/fs/cgroup/slice/memory.high",
                 "/sys/fs/cgroup/memory.max",
+                "/sys/fs/cgroup/memory.high",
             ]
         );
         assert_eq!(
@@ -139,7 +144,7 @@ mod tests {
             Some("/sys/fs/cgroup/memory/a/memory.usage_in_bytes")
         );
         assert_eq!(
-            usage_file("/sys/fs/cgroup/memory.max").as_deref(),
+            usage_file("/sys/fs/cgroup/memory.high").as_deref(),
             Some("/sys/fs/cgroup/memory.current")
         );
         assert_eq!(usage_file("/sys/fs/cgroup/other"), None);

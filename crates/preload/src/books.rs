@@ -376,6 +376,7 @@ impl Books {
                     (true, Some(_inside)) => {
                         let ended = self.end_stage_of(table, descriptor);
                         self.note_written(descriptor);
+                        self.forget_heat_before_close(table, descriptor);
                         self.hand_over_before_close(table, descriptor);
                         ended
                     }

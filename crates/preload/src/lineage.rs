@@ -8,6 +8,7 @@ use coldstream_io::lock::FutexLock;
 use coldstream_io::probe;
 use coldstream_io::sys::file::FileStamp;
 use coldstream_sstable::cassandra::Place;
+use std::cell::Cell;
 use std::ffi::CString;
 
 /// Threads whose work is remembered; the one that has rested longest makes room.
@@ -27,6 +28,8 @@ pub(crate) struct Input {
     pub(crate) lowest_offset: u64,
     /// Where the next part of an output goes on in it (Cassandra).
     pub(crate) place: Place,
+    /// It was cold, and is not looked at before this time of the monotonic clock.
+    pub(crate) cold_until_ns: Cell<i128>,
 }
 
 /// A table of Cassandra that is being written.
@@ -105,6 +108,10 @@ impl Lineage {
             let known = inputs.find(|input| input.stamp.same_inode(stamp));
             if let Some(input) = known {
                 input.lowest_offset = input.lowest_offset.min(offset);
+                if offset == 0 {
+                    // From its beginning, maybe once more.
+                    input.place = Place::default();
+                }
                 if input.stamp.size_bytes == stamp.size_bytes
                     && input.stamp.changed_ns == stamp.changed_ns
                 {
@@ -118,6 +125,7 @@ impl Lineage {
                     input.path = path;
                     input.lowest_offset = offset;
                     input.place = Place::default();
+                    input.cold_until_ns.set(0);
                 }
                 return;
             }
@@ -132,6 +140,7 @@ impl Lineage {
                 path,
                 lowest_offset: offset,
                 place: Place::default(),
+                cold_until_ns: Cell::new(0),
             });
         });
     }

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 /// Bytes of the checksum behind each chunk.
 pub(super) const CHECKSUM_BYTES: u64 = 4;
-/// Chunks that are remembered; a table that is opened early is rid of them every 50 MiB if anything of
-/// it is hot.
+/// Chunks that are remembered, the last ones; a table that is opened early is rid of them every 50 MiB
+/// if anything of it is hot.
 const CHUNKS_MAX: usize = 1 << 20;
 
 /// The log of the chunks that were written since the last that were forgotten.
@@ -23,7 +23,7 @@ pub struct ChunkLog {
     end: u64,
     /// The bytes of a chunk have been written, not its checksum.
     within: bool,
-    /// What was written is not chunks, or not one behind the other, or too many.
+    /// What was written is not chunks, or not one behind the other.
     is_useless: bool,
 }
 
@@ -35,12 +35,15 @@ impl ChunkLog {
             return;
         }
         let is_checksum = length_bytes == CHECKSUM_BYTES;
-        if offset != self.end || self.within != is_checksum || self.starts.len() >= CHUNKS_MAX {
+        if offset != self.end || self.within != is_checksum {
             self.is_useless = true;
             self.starts = VecDeque::new();
             return;
         }
         if !is_checksum {
+            if self.starts.len() >= CHUNKS_MAX && self.starts.pop_front().is_some() {
+                self.first += 1;
+            }
             self.starts.push_back(offset);
         }
         self.within = !is_checksum;

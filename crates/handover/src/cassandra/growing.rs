@@ -46,6 +46,25 @@ impl Growing<'_> {
     /// # Errors
     /// If it cannot be read.
     pub(super) fn chunk<R: ReadAt>(&self, data: &R, number: u64) -> Result<Option<Vec<u8>>> {
+        let is_last = match self {
+            Self::Chunks(log, _) => log.count() == Some(number + 1),
+            Self::Plain(_) => true,
+        };
+        let is_whole = |chunk: &Vec<u8>| is_last || chunk.len() as u64 == self.chunk_length();
+        Ok(self.decompressed(data, number)?.filter(is_whole))
+    }
+
+    /// Whether chunk number `number` of `data`, which is not the last one, may be what it should be: it
+    /// is, or nobody can tell.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn may_be_chunk<R: ReadAt>(&self, data: &R, number: u64) -> Result<bool> {
+        let chunk = self.decompressed(data, number)?;
+        Ok(chunk.is_none_or(|chunk| chunk.len() as u64 == self.chunk_length()))
+    }
+
+    fn decompressed<R: ReadAt>(&self, data: &R, number: u64) -> Result<Option<Vec<u8>>> {
         let start = number * self.chunk_length();
         let end = match self {
             // The last one may be shorter.
@@ -59,13 +78,9 @@ impl Growing<'_> {
         data.read_exact_at(&mut bytes, stored.start)?;
         match self {
             Self::Plain(_) => Ok(Some(bytes)),
-            Self::Chunks(log, compression) => {
+            Self::Chunks(_, compression) => {
                 let checksum_at = bytes.len().saturating_sub(CHECKSUM_BYTES as usize);
-                let is_last = log.count() == Some(number + 1);
-                let is_whole =
-                    |chunk: &Vec<u8>| is_last || chunk.len() as u64 == compression.chunk_length();
-                let chunk = compression.decompress(&bytes[..checksum_at]);
-                Ok(chunk.filter(is_whole))
+                Ok(compression.decompress(&bytes[..checksum_at]))
             }
         }
     }

@@ -34,12 +34,10 @@ impl<'a, R: ReadAt> Input<'a, R> {
     }
 
     /// Where a later part of the same output, or a later output, goes on; `None` if the input has
-    /// no partition behind those that were asked for, or has failed.
+    /// failed.
     pub fn place(&mut self) -> Option<Place> {
-        if self.failed || self.partitions.is_at_end().unwrap_or(true) {
-            return None;
-        }
-        self.partitions.place().ok()
+        let place = self.partitions.place().ok();
+        place.filter(|_| !self.failed)
     }
 
     /// Calls `give` with the heat of the partition of `key`, if it is here and has any, and with the

@@ -7,12 +7,16 @@ use coldstream_sstable::cassandra::{GrowingIndex, Key, Place, Table};
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
-/// How far the index of a growing table may be from its chunks, in parts of the data that has been
-/// written: anything else means that the chunks have another length than those of the inputs.
-const AGREEMENT: Range<f64> = 0.6..1.05;
+/// How much of the data that has been written the index of a growing table must be of: less means that
+/// the chunks have another length than those of the inputs.
+const AGREEMENT_MIN: f64 = 0.6;
 /// So many bytes of data may be missing in the index in any case: it is written in pieces of its
 /// own, each of the entries of some megabytes of data.
 const INDEX_LAG_BYTES: u64 = 64 << 20;
+/// So far at most is the index ahead of the data, which is written in pieces of its own too.
+const INDEX_LEAD_BYTES: u64 = 1 << 20;
+/// Partitions between two looks at the time.
+const PARTITIONS_A_LOOK: u32 = 1024;
 
 /// Hot places that are remembered of one part, in 24 MB: 4 GiB of chunks of 4 KiB. Further ones
 /// stay cold.
@@ -46,17 +50,21 @@ impl Carried {
 }
 
 impl Growing<'_> {
-    /// Hands the inputs' heat over to the part of a BIG table that has been written since `from`.
-    /// `None` if index and data do not agree.
+    /// Hands the inputs' heat over to the part of a BIG table that has been written since `from`, as far
+    /// as it gets before it `is_over`. `None` if `index` and `data` do not agree: the table is not
+    /// compressed as the inputs are.
     ///
     /// # Errors
-    /// Those of the index.
+    /// Those of the index and the data.
     pub fn carry<R: ReadAt>(
         &self,
         index: &R,
+        data: &R,
         from: Place,
         inputs: &mut [Input<'_, R>],
+        is_over: &dyn Fn() -> bool,
     ) -> Result<Option<Carried>> {
+        let written = self.written();
         let mut carried = Carried {
             place: from,
             ..Carried::default()
@@ -64,12 +72,20 @@ impl Growing<'_> {
         let mut index = GrowingIndex::new(index, from)?;
         let mut current = Key::default();
         let mut start = None;
-        while let Some(written) = index.next_written()? {
+        let (mut last, mut seen, mut is_whole) = (0, 0_u32, true);
+        while let Some(entry) = index.next_written()? {
+            last = entry.position;
+            seen = seen.wrapping_add(1);
+            if seen.is_multiple_of(PARTITIONS_A_LOOK) && is_over() {
+                is_whole = false;
+                break;
+            }
+            // What follows is not written yet, and tells only whether index and data agree.
+            if last > written {
+                continue;
+            }
             if let Some(start) = start {
-                let range = start..written.position.max(start);
-                if self.file_range(&range).is_none() {
-                    break;
-                }
+                let range = start..last.max(start);
                 for input in &mut *inputs {
                     input.give(&current, &range, &mut |part, heat| {
                         if let Some(stored) = self.file_range(&part) {
@@ -78,19 +94,27 @@ impl Growing<'_> {
                     });
                 }
             }
-            written.key.clone_into(&mut current);
-            start = Some(written.position);
-            carried.place = written.place;
-            carried.position = written.position;
+            entry.key.clone_into(&mut current);
+            start = Some(last);
+            carried.place = entry.place;
+            carried.position = last;
         }
-        let written = self.written();
-        let part = carried.position as f64 / written.max(1) as f64;
-        let lags = carried.position <= written && written - carried.position <= INDEX_LAG_BYTES;
-        Ok((lags || AGREEMENT.contains(&part)).then_some(carried))
+        let lead = INDEX_LEAD_BYTES.max(2 * self.chunk_length());
+        let lags = is_whole
+            && written.saturating_sub(last) > INDEX_LAG_BYTES
+            && (last as f64) < written as f64 * AGREEMENT_MIN;
+        let agrees = last <= written + lead && !lags;
+        let before = (carried.position / self.chunk_length()).checked_sub(1);
+        let is_as_expected = match before.filter(|_| agrees && !carried.pieces.is_empty()) {
+            Some(chunk) => self.may_be_chunk(data, chunk)?,
+            None => agrees,
+        };
+        Ok(is_as_expected.then_some(carried))
     }
 }
 
-/// Hands the inputs' heat over to the part of a finished table from `from` on.
+/// Hands the inputs' heat over to the part of a finished table from `from` on, as far as it gets before
+/// it `is_over`.
 ///
 /// # Errors
 /// Those of the table's index.
@@ -98,6 +122,7 @@ pub fn carry_finished<R: ReadAt>(
     table: &Table<R>,
     from: Place,
     inputs: &mut [Input<'_, R>],
+    is_over: &dyn Fn() -> bool,
 ) -> Result<Carried> {
     let mut carried = Carried {
         place: from,
@@ -105,7 +130,12 @@ pub fn carry_finished<R: ReadAt>(
     };
     let mut chunks = table.chunks();
     let mut partitions = table.partitions_from(from)?;
+    let mut seen = 0_u32;
     while let Some(partition) = partitions.next_partition()? {
+        seen = seen.wrapping_add(1);
+        if seen.is_multiple_of(PARTITIONS_A_LOOK) && is_over() {
+            break;
+        }
         for input in &mut *inputs {
             let mut given: Vec<(Range<u64>, f32)> = Vec::new();
             input.give(partition.key, &partition.uncompressed, &mut |part, heat| {
@@ -118,4 +148,59 @@ pub fn carry_finished<R: ReadAt>(
         carried.position = partition.uncompressed.end;
     }
     Ok(carried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Partitions of 1,000 bytes, as `Index.db` has them: key, position, no promoted index
+    /// (`io/sstable/format/big/RowIndexEntry.java`).
+    fn index(partitions: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in 0..partitions {
+            bytes.extend([0, 8]);
+            bytes.extend(number.to_be_bytes());
+            // Of a variable length: as many bits as there are further bytes, then the number.
+            let position = (number * 1000) as u32;
+            bytes.push(0xF0);
+            bytes.extend(position.to_be_bytes());
+            bytes.push(0);
+        }
+        bytes
+    }
+
+    fn carry(written: u64, partitions: u64, from: Place, most: u32) -> Option<Carried> {
+        let index = index(partitions);
+        let looks = std::cell::Cell::new(0);
+        let is_over = || {
+            looks.set(looks.get() + 1);
+            looks.get() >= most
+        };
+        let none: &mut [Input<'_, &[u8]>] = &mut [];
+        let growing = Growing::Plain(written);
+        growing
+            .carry(&&index[..], &&[][..], from, none, &is_over)
+            .unwrap()
+    }
+
+    #[test]
+    fn an_index_that_is_ahead_of_its_data_is_of_other_chunks() {
+        let whole = |written, partitions| carry(written, partitions, Place::default(), u32::MAX);
+        assert_eq!(whole(500_500, 500).unwrap().position, 499_000);
+        // A piece of the data is not there yet.
+        assert_eq!(whole(400_500, 500).unwrap().position, 400_000);
+        assert_eq!(whole(12_500_000, 50_000), None);
+        // A piece of the index is not.
+        assert!(whole(50_000_000, 5_000).is_some());
+        assert_eq!(whole(500_000_000, 50_000), None);
+    }
+
+    #[test]
+    fn what_takes_too_long_goes_on_with_the_next_part() {
+        let first = carry(50_000_000, 50_000, Place::default(), 3).unwrap();
+        assert_eq!(first.position, 3070 * 1000, "the third look ends it");
+        let next = carry(50_000_000, 50_000, first.place, u32::MAX).unwrap();
+        assert_eq!(next.position, 49_999_000);
+    }
 }

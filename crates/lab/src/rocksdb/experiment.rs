@@ -11,7 +11,7 @@ use crate::measurement::{Measurement, RunReport};
 use crate::report::{self, CaseDescription, Report};
 use crate::throttle::Throttle;
 use crate::workplace::Workplace;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -166,9 +166,7 @@ impl Lab<'_> {
         if self.engine.is_empty() {
             self.engine = engine_version(database.path());
         }
-        measurement
-            .report(report::lines(log.path()))
-            .context("the run ended before all phases were over")
+        measurement.report(report::lines(log.path()))
     }
 }
 

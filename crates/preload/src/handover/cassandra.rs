@@ -5,7 +5,6 @@ use super::{Handover, Refused, SHARE_MIN};
 use crate::lineage::{self, Input, Output, Work};
 use coldstream_handover::cassandra::{self, Carried, Growing};
 use coldstream_handover::{Limits, Piece, Plan};
-use coldstream_io::sys::process;
 use coldstream_sstable::cassandra::{
     Component, Components, Compression, Descriptor, Format, Table,
 };
@@ -115,7 +114,7 @@ impl<'b> Handover<'b> {
                 match format_if_of_table(input) {
                     // All entries of its index before the part would be read, for each part once more.
                     Some(Format::Big) => return Ok(()),
-                    Some(Format::Bti) => is_hot |= self.is_hot(input),
+                    Some(Format::Bti) => is_hot = is_hot || self.is_hot(input),
                     None => {}
                 }
             }
@@ -153,7 +152,16 @@ impl<'b> Handover<'b> {
                 }
             }
             let carried = match finished {
-                Some(table) => Some(cassandra::carry_finished(table, before.place, &mut inputs)?),
+                Some(table) => {
+                    let is_over = || self.is_search_over();
+                    let from = before.place;
+                    Some(cassandra::carry_finished(
+                        table,
+                        from,
+                        &mut inputs,
+                        &is_over,
+                    )?)
+                }
                 None => {
                     let compression = tables.iter().find_map(|(_, table, _)| table.compression());
                     self.carry_growing(files, &before, compression, &mut inputs)?
@@ -169,12 +177,9 @@ impl<'b> Handover<'b> {
             (carried, places)
         };
         let Some(carried) = carried else {
-            // Data in which no partition can be recognised is no damaged data.
-            return Err(if is_searched {
-                Refused::Declined
-            } else {
-                Refused::Failed
-            });
+            // Data that is compressed in another way, or in which no partition can be recognised, is no
+            // damaged data.
+            return Err(Refused::Declined);
         };
         if let Some(output) = work.outputs.get_mut(output_number) {
             output.place = carried.place;
@@ -215,11 +220,16 @@ impl<'b> Handover<'b> {
         compression: Option<&Compression>,
         inputs: &mut [cassandra::Input<'_, TableFile<'b>>],
     ) -> Result<Option<Carried>, Refused> {
-        let format = files.descriptor.format();
-        let source = match format {
-            Format::Big => TableFile::open(self.books, &files.path(Component::Index)?, self.slot)?,
-            Format::Bti => self.output()?,
+        let index = match files.descriptor.format() {
+            Format::Big => Some(TableFile::open(
+                self.books,
+                &files.path(Component::Index)?,
+                self.slot,
+            )?),
+            // Not there yet.
+            Format::Bti => None,
         };
+        let data = self.output()?;
         let Some((mut chunks, written)) = self.books.take_chunk_log(self.slot) else {
             // It is written plainly, and is in the page cache.
             return Err(Refused::Gone);
@@ -228,16 +238,15 @@ impl<'b> Handover<'b> {
             Some(compression) => Growing::Chunks(&chunks, compression),
             None => Growing::Plain(written),
         };
-        let carried = match format {
-            Format::Big => growing.carry(&source, before.place, inputs),
-            Format::Bti => {
-                let is_over = || {
-                    let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
-                    self.pages_left() == 0 || now_ns >= self.search_end_ns()
-                };
-                let read_ahead = |ranges: &[Range<u64>]| self.read_ahead(&source, ranges);
-                let from = before.place;
-                cassandra::carry_found(&growing, &source, from, inputs, &is_over, &read_ahead)
+        let from = before.place;
+        let carried = match &index {
+            // Compressed, which the inputs are not.
+            _ if compression.is_none() && chunks.count().is_some_and(|count| count > 0) => Ok(None),
+            Some(index) => growing.carry(index, &data, from, inputs, &|| self.is_search_over()),
+            None => {
+                let is_over = || self.pages_left() == 0 || self.is_search_over();
+                let read_ahead = |ranges: &[Range<u64>]| self.read_ahead(&data, ranges);
+                cassandra::carry_found(&growing, &data, from, inputs, &is_over, &read_ahead)
             }
         };
         if let (Ok(Some(carried)), Some(compression)) = (&carried, compression) {

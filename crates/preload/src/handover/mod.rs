@@ -47,6 +47,9 @@ const HOT_PLACES_A_LOOK: u32 = 64;
 /// Nothing is warmed while all tasks stand still for want of memory for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
 
+/// A cold input is not looked at for so many times as long as it took to find that it is cold.
+const COLD_REST_TIMES: i128 = 50;
+
 /// Why there is no handover.
 enum Refused {
     /// A table that the index readers do not know.
@@ -122,6 +125,20 @@ impl Books {
     pub(crate) fn hand_over_before_close(&self, table: Table, descriptor: i32) {
         if matches!(table.kind, FileKind::RocksDbTable | FileKind::LevelDbTable) {
             self.hand_over(table, descriptor, |handover, work| handover.to_blocks(work));
+        }
+    }
+
+    /// The application is about to close a table that it has written: where nothing is handed over to
+    /// it, what is hot under its number is another file's, which is gone.
+    pub(crate) fn forget_heat_before_close(&self, table: Table, descriptor: i32) {
+        // What compactions write has the heat of its parts by now, or gets it when it is opened.
+        if table.kind == FileKind::CassandraData
+            && !thread::is_background_reader()
+            && let Some(present) = self.heat.present()
+            && let Ok(stamp) = file::stamp(descriptor)
+        {
+            let bytes = 0..stamp.size_bytes;
+            present.heat.forget(inodes::key_of(&stamp), bytes);
         }
     }
 
@@ -280,11 +297,27 @@ impl<'b> Handover<'b> {
         self.started_ns + self.time_ns() / 2
     }
 
-    /// Whether any page of an input is hot.
+    /// Whether any page of an input is hot. Of one that was cold this is asked again after so long
+    /// only that the asking takes no time to speak of, however large it is.
     fn is_hot(&self, input: &Input) -> bool {
         let Present { heat, epoch } = self.present;
+        let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
+        if now_ns < input.cold_until_ns.get() {
+            return false;
+        }
         let (key, size_bytes) = (inodes::key_of(&input.stamp), input.stamp.size_bytes);
-        heat.any(key, size_bytes, HEAT_MIN, epoch)
+        let is_hot = heat.any(key, size_bytes, HEAT_MIN, epoch);
+        if !is_hot {
+            let end_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
+            let rest_ns = (end_ns - now_ns) * COLD_REST_TIMES;
+            input.cold_until_ns.set(end_ns + rest_ns);
+        }
+        is_hot
+    }
+
+    /// Whether places are to be looked for no longer.
+    fn is_search_over(&self) -> bool {
+        process::clock_ns(libc::CLOCK_MONOTONIC) >= self.search_end_ns()
     }
 
     /// Counts why there is no handover, or none of an input; whether the input is to be forgotten.
@@ -301,7 +334,7 @@ impl<'b> Handover<'b> {
     /// heat.
     fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
         let books = self.books;
-        let is_search_cut_short = process::clock_ns(libc::CLOCK_MONOTONIC) >= self.search_end_ns();
+        let is_search_cut_short = self.is_search_over();
         let hot = |piece: &&Piece| piece.heat >= SHARE_MIN && piece.offset + piece.length <= end;
         let limits = Limits {
             heat_min: SHARE_MIN,

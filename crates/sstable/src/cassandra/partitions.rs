@@ -161,15 +161,6 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
         Ok(())
     }
 
-    /// Whether there is no further partition.
-    ///
-    /// # Errors
-    /// If the index cannot be read or is malformed.
-    pub fn is_at_end(&mut self) -> Result<bool> {
-        self.pass_given()?;
-        Ok(self.current.position.is_none())
-    }
-
     /// Where the partition of `key` lies in the uncompressed data, if it is there; all that are
     /// before it are passed over, and it itself is given next. It never goes back. If `key` or the
     /// index's key is not complete, it may be another partition, close to it.
