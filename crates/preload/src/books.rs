@@ -20,6 +20,7 @@ use crate::switches::OwnSwitches;
 use crate::thread::{self, Inside};
 use crate::{errno, eviction, heap, keeper, report};
 use coldstream_control::{Counter, PageView};
+use coldstream_io::Errno;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_io::scan::{self, Event, Host, Method, Scanner};
@@ -419,18 +420,27 @@ impl Books {
 
     /// The application is about to take every number from `first` to `last` (by `dup2` or
     /// `close_range`): gives up what Coldstream has there.
-    pub(crate) fn before_range_is_taken(&self, first: u32, last: u32, close: bool) {
+    ///
+    /// # Errors
+    /// That of a delayed write, the first one's: what of it is not in the kernel by now is lost.
+    pub(crate) fn before_range_is_taken(
+        &self,
+        first: u32,
+        last: u32,
+        close: bool,
+    ) -> Result<(), Errno> {
         self.end_sendings(first, last);
+        let mut all = Ok(());
         if self.state.load(Ordering::Acquire) != STATE_OPEN || !self.are_ours() {
-            return;
+            return all;
         }
         self.descriptors.each_in(first, last, |descriptor, entry| {
             match entry {
                 Entry::Private(slot) => self.give_up_private(slot),
                 Entry::Table(table) => {
                     if let Some(_inside) = Inside::enter() {
-                        // `dup2` and `close_range` have no way to tell of a delayed error.
-                        let _ = self.end_stage_of(table, descriptor);
+                        let ended = self.end_stage_of(table, descriptor);
+                        all = all.and(ended);
                     }
                     if close {
                         thread::note_closed(descriptor);
@@ -439,6 +449,7 @@ impl Books {
                 }
             };
         });
+        all
     }
 
     /// Gives up what an inode has private descriptors for. A stage that cannot be brought to the kernel

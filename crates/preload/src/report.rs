@@ -163,7 +163,13 @@ fn finish_line(settings: &Settings, mut line: Text<1024>) {
     line.length = line.length.min(line.bytes.len() - 1);
     let _ = writeln!(line);
     if let Some(path) = &settings.log_path {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOCTTY;
+        // A pipe without a reader fails to open, and does not keep the database waiting for one.
+        let flags = libc::O_WRONLY
+            | libc::O_CREAT
+            | libc::O_APPEND
+            | libc::O_NOCTTY
+            | libc::O_NONBLOCK
+            | libc::O_CLOEXEC;
         if let Ok(descriptor) = file::open(path, flags, 0o644) {
             say(descriptor, &line);
             let _ = file::close(descriptor);

@@ -25,7 +25,7 @@ use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::writers::{Flight, Writers};
 use coldstream_policy::Treatment;
 use edge::{Kernel, Memory, Outcome};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Tables written at once; further ones are written plainly.
 const STAGES_MAX: usize = 128;
@@ -118,6 +118,9 @@ pub(crate) struct Stages {
     /// The process ends: nothing is taken in any more.
     closed: AtomicBool,
     stages: [FutexLock<Stage>; STAGES_MAX],
+    /// Inode of each one's table, 0 where there is none: who looks for a table waits for no other's
+    /// writes.
+    inodes: [AtomicU64; STAGES_MAX],
     writers: Writers,
     devices: FutexLock<[Device; DEVICES_MAX]>,
 }
@@ -193,8 +196,9 @@ impl Books {
     /// Before the application does something with a staged table.
     ///
     /// # Errors
-    /// What the application must be told: an error of a delayed write, before a call that would change
-    /// the file, which is not made then, or before a sync, which is made all the same.
+    /// What the application must be told instead of its call being made (a sync is made all the same):
+    /// the error of a delayed write, without which it would see or change a file that is not what was
+    /// written.
     #[cold]
     pub(crate) fn before(
         &self,
@@ -234,23 +238,8 @@ impl Books {
             Verdict::Leave | Verdict::Stage => Ok(Before::Plain),
             // A `vfork` child shares the memory, but not the descriptors.
             Verdict::Settle | Verdict::Demote if !self.are_ours() => Ok(Before::Plain),
-            Verdict::Settle => {
-                let result = self.settle_stage(&mut stage);
-                if matches!(
-                    operation,
-                    Operation::Truncate | Operation::MovePosition | Operation::Sync
-                ) {
-                    result?;
-                }
-                Ok(Before::Plain)
-            }
-            Verdict::Demote => {
-                let result = self.demote(&mut stage, reason);
-                if matches!(operation, Operation::Unknown | Operation::Append) {
-                    result?;
-                }
-                Ok(Before::Plain)
-            }
+            Verdict::Settle => self.settle_stage(&mut stage).map(|()| Before::Plain),
+            Verdict::Demote => self.demote(&mut stage, reason).map(|()| Before::Plain),
         }
     }
 
@@ -336,14 +325,29 @@ impl Books {
         error
     }
 
+    /// Before a call that closes `descriptor` and could not tell of an error afterwards.
+    ///
+    /// # Errors
+    /// The call's, instead of its being made: not everything is in the kernel.
+    pub(crate) fn settle_stage_of(&self, table: Table, descriptor: i32) -> Result<(), Errno> {
+        match self.stage(table.slot) {
+            Some(mut stage) if stage.descriptor == descriptor => self.settle_stage(&mut stage),
+            _ => Ok(()),
+        }
+    }
+
     /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
     /// from then on in the tables of now.
+    ///
+    /// # Errors
+    /// The first table's that could not be brought there.
     #[cold]
-    pub(crate) fn settle_all(&self, for_good: Option<Counter>) {
+    pub(crate) fn settle_all(&self, for_good: Option<Counter>) -> Result<(), Errno> {
         let _errno = errno::ErrnoGuard::new();
         let inside = Inside::enter();
+        let mut all = Ok(());
         if !self.are_ours() {
-            return;
+            return all;
         }
         for place in &self.staging.stages {
             // In a signal handler that interrupted our own work, what is locked stays as it is.
@@ -355,11 +359,13 @@ impl Books {
             let Some(mut stage) = stage.filter(|stage| stage.owner != 0) else {
                 continue;
             };
-            let _ = match for_good {
+            let settled = match for_good {
                 Some(reason) => self.demote(&mut stage, reason),
                 None => self.settle_stage(&mut stage),
             };
+            all = all.and(settled);
         }
+        all
     }
 
     /// Gives every stage up, since writes are switched off; whether everything is in the kernel.
@@ -383,7 +389,8 @@ impl Books {
     pub(crate) fn close_staging(&self) {
         self.staging.closed.store(true, Ordering::SeqCst);
         if self.staging.any() {
-            self.settle_all(Some(Counter::DemotedProcess));
+            // There is nobody left to tell.
+            let _ = self.settle_all(Some(Counter::DemotedProcess));
         }
     }
 
@@ -427,7 +434,11 @@ impl Books {
         if !self.are_ours() {
             return false;
         }
-        for place in &self.staging.stages {
+        for (place, its_inode) in self.staging.stages.iter().zip(&self.staging.inodes) {
+            // It is told before the table is counted: see `begin_stage`.
+            if its_inode.load(Ordering::Acquire) != inode {
+                continue;
+            }
             let mut stage = place.lock();
             if stage.owner != 0 && stage.stamp.inode == inode && stage.stamp.device == device {
                 if truncated {
@@ -445,16 +456,20 @@ impl Books {
 
     /// Brings everything to the kernel, the file position too.
     fn settle_stage(&self, stage: &mut Stage) -> Result<(), Errno> {
+        let mut settled = Ok(());
         if stage.staging.staged_bytes() > 0 {
             self.count(Counter::Settled, 1);
-            self.with_kernel(stage, |staging, kernel, memory, alignment| {
+            settled = self.with_kernel(stage, |staging, kernel, memory, alignment| {
                 staging.settle(kernel, memory, alignment)
-            })?;
+            });
         }
+        // Where not all could be written, too: whoever shares the position must not write over what was.
         if stage.position_is_behind && kernel_is(stage.descriptor, &stage.stamp) {
-            file::set_position(stage.descriptor, stage.staging.position())?;
-            stage.position_is_behind = false;
+            let positioned = file::set_position(stage.descriptor, stage.staging.position());
+            stage.position_is_behind = settled.is_err() || positioned.is_err();
+            settled = settled.and(positioned);
         }
+        settled?;
         if stage.unfit && matches!(stage.mode, Mode::Staged | Mode::Through) {
             stage.mode = Mode::Window;
         }
@@ -496,6 +511,12 @@ impl Books {
             .checked_sub(1)
             .and_then(|slot| self.inodes.get(slot))
         {
+            let place = inode
+                .stage()
+                .and_then(|number| self.staging.inodes.get(number));
+            if let Some(its_inode) = place {
+                its_inode.store(0, Ordering::Release);
+            }
             inode.set_stage(None);
             inode.note_change();
         }

@@ -87,6 +87,52 @@ fn a_thread_is_cancelled_at_a_write() {
 }
 
 #[test]
+fn a_daemon_goes_on_with_the_table() {
+    same("daemon");
+}
+
+#[test]
+fn a_refused_call_closes_nothing() {
+    same("refused");
+}
+
+#[test]
+fn a_time_that_is_set_stays() {
+    same("times");
+}
+
+/// Without the library the write itself would have failed; with it, whatever would see the difference.
+#[test]
+fn nothing_is_done_to_what_cannot_be_written_yet() {
+    let text = run("full", Some(&staged())).text();
+    let mut lines = text.lines();
+    for call in [
+        "dprintf", "fdopen", "read", "fstat", "mmap", "syncfs", "dup2",
+    ] {
+        let expected = format!("{call} -1 File too large");
+        assert_eq!(lines.next(), Some(expected.as_str()), "{text}");
+    }
+    let plain = run("target", None).text();
+    let table = plain.lines().last();
+    assert_eq!(
+        lines.next_back(),
+        table,
+        "as many bytes, one after the other"
+    );
+}
+
+/// A pipe without a reader for a log.
+#[test]
+fn nobody_opens_the_log() {
+    let directory = places::on_disk();
+    let pipe = directory.path().join("pipe");
+    let made = Program::new("mkfifo").argument(&pipe).run();
+    assert!(made.status.success(), "{made:?}");
+    let plain = run("fortified", None);
+    assert_eq!(plain, run("fortified", Some(&Preload::logging_to(&pipe))));
+}
+
+#[test]
 fn what_was_not_in_the_kernel_when_its_sync_began_is_not_synced() {
     let directory = places::on_disk();
     let options = ["-shared", "-fPIC", "-ldl"];

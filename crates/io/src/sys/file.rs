@@ -328,6 +328,14 @@ pub fn advise(descriptor: i32, offset: u64, length_bytes: u64, advice: i32) -> R
     .map(|_| ())
 }
 
+/// Whether `close_range(2)` (Linux 5.9) may be called: no descriptor has the number that it is tried with.
+pub fn may_close_ranges() -> bool {
+    let last = u32::MAX as usize;
+    // SAFETY: closes nothing.
+    let tried = unsafe { syscall(libc::SYS_close_range, [last, last, 0, 0, 0, 0]) };
+    E::check(tried).is_ok()
+}
+
 /// Whether a write of a few bytes would be taken without waiting (`poll(2)`): by regular files always, by
 /// pipes and sockets with room for them and somebody to read them.
 pub fn takes_bytes_now(descriptor: i32) -> bool {

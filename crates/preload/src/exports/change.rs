@@ -39,8 +39,10 @@ fn allocated(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 
 fn preallocated(descriptor: c_int, mode: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if mode == libc::FALLOC_FL_KEEP_SIZE {
-        staged::look(descriptor, Operation::Preallocate);
-        return changed(descriptor, next());
+        return match staged::look(descriptor, Operation::Preallocate) {
+            Ok(()) => changed(descriptor, next()),
+            Err(failed) => failed,
+        };
     }
     disturbed(descriptor, next)
 }
@@ -101,8 +103,8 @@ interpose! {
     fn fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
     fn syncfs(descriptor: c_int) -> c_int |next| {
         hidden(descriptor, || {
-            staged::settle_all();
-            next()
+            // It would not be synced; and what cannot be written there is told here.
+            staged::settle_all().map_or_else(|failed| failed, |()| next())
         })
     }
 }

@@ -5,6 +5,7 @@ use crate::books::{self, Visible};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
 use coldstream_control::Counter;
+use coldstream_io::Errno;
 use coldstream_io::sys::file;
 use libc::{c_int, c_uint, off_t, off64_t};
 
@@ -37,15 +38,20 @@ fn note_duplicate(descriptor: c_int, duplicate: c_int) -> c_int {
     duplicate
 }
 
-/// `dup2` and `dup3` close what their target was: Coldstream gives the number up before.
-fn before_target_is_taken(descriptor: c_int, target: c_int) {
+/// `dup2` and `dup3` close what their target was: Coldstream gives the number up before. `Err` is their
+/// result: a table that would be closed could not be told of its delayed error.
+fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), c_int> {
     if target >= 0
         && target != descriptor
         && let Some(books) = books::get()
     {
+        if let Some((books, table)) = staged::table(target) {
+            staged::told(books.settle_stage_of(table, target))?;
+        }
         let _errno = ErrnoGuard::new();
-        books.before_range_is_taken(target as c_uint, target as c_uint, false);
+        let _ = books.before_range_is_taken(target as c_uint, target as c_uint, false);
     }
+    Ok(())
 }
 
 /// With flags that the kernel takes; a call that it refuses must not cost the target its stage.
@@ -56,15 +62,25 @@ fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> 
     if let Err(failed) = before_duplicate(descriptor) {
         return failed;
     }
-    before_target_is_taken(descriptor, target);
+    if let Err(failed) = before_target_is_taken(descriptor, target) {
+        return failed;
+    }
     note_duplicate(descriptor, next())
 }
 
-fn before_range_is_closed(first: c_uint, last: c_uint) {
-    if let Some(books) = books::get() {
+/// The error of a delayed write of what is about to be closed, for whoever can be told.
+fn before_range_is_closed(first: c_uint, last: c_uint) -> Result<(), Errno> {
+    books::get().map_or(Ok(()), |books| {
         let _errno = ErrnoGuard::new();
-        books.before_range_is_taken(first, last, true);
-    }
+        books.before_range_is_taken(first, last, true)
+    })
+}
+
+/// Whether the kernel makes such a call: an old one or a filter refuses it, and the books must not
+/// forget what stays open.
+fn closes_ranges(first: c_uint, last: c_uint, flags: c_int) -> bool {
+    let known = (libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC) as c_int;
+    first <= last && flags & !known == 0 && file::may_close_ranges()
 }
 
 /// Of `fcntl`'s commands those that take record locks.
@@ -114,10 +130,15 @@ interpose! {
     }
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int |next| {
         // CLOSE_RANGE_CLOEXEC only marks; CLOSE_RANGE_UNSHARE makes the table ours alone first.
-        if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
-            before_range_is_closed(first, last);
+        if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || !closes_ranges(first, last, flags) {
+            return next();
         }
-        next()
+        let ended = before_range_is_closed(first, last);
+        let result = next();
+        if result == 0 && staged::told(ended).is_err() {
+            return -1;
+        }
+        result
     }
     fn dup(descriptor: c_int) -> c_int |next| {
         hidden(descriptor, || match before_duplicate(descriptor) {
@@ -167,7 +188,7 @@ mod closefrom {
 
     #[unsafe(no_mangle)]
     unsafe extern "C" fn closefrom(first: c_int) {
-        super::before_range_is_closed(first.max(0) as c_uint, c_uint::MAX);
+        let _ = super::before_range_is_closed(first.max(0) as c_uint, c_uint::MAX);
         let address = NEXT.address();
         if !address.is_null() {
             // SAFETY: the next definition of the same function; the application vouches for

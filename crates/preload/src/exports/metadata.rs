@@ -10,9 +10,8 @@ use libc::{c_char, c_int, c_uint, c_void, off_t, off64_t};
 
 /// Looks at a descriptor.
 #[inline]
-fn seen<T>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
-    staged::look(descriptor, Operation::Observe);
-    next()
+fn seen(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    staged::look(descriptor, Operation::Observe).map_or_else(|failed| failed, |()| next())
 }
 
 /// Looks at a name: once more, if it was that of a staged table.
@@ -54,7 +53,8 @@ unsafe fn named_extended(status: *const c_void, next: impl Fn() -> c_int) -> c_i
 /// Gives a file another name, under which others may look at it.
 #[inline]
 fn renamed(next: impl FnOnce() -> c_int) -> c_int {
-    staged::settle_all();
+    // Another table's error is not this one's.
+    let _ = staged::settle_all();
     next()
 }
 
@@ -62,7 +62,7 @@ fn renamed(next: impl FnOnce() -> c_int) -> c_int {
 #[inline]
 fn changed_by_name(next: impl FnOnce() -> c_int) -> c_int {
     if let Some(books) = staged::any() {
-        books.settle_all(Some(Counter::DemotedCall));
+        let _ = books.settle_all(Some(Counter::DemotedCall));
     }
     next()
 }

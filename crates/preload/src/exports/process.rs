@@ -22,6 +22,8 @@ enum Scope {
     FirstAndThird = 2,
     /// Every staged table, which may go on being staged.
     EverythingOnce = 3,
+    /// The first argument is one, and the result a stream.
+    FirstOfStream = 4,
 }
 
 extern "C" fn missing() -> isize {
@@ -29,19 +31,37 @@ extern "C" fn missing() -> isize {
     -1
 }
 
+/// Instead of a call that would see or change a table of which not everything is in the kernel.
+extern "C" fn failed() -> isize {
+    -1
+}
+
+/// The same of one that returns a stream.
+extern "C" fn no_stream() -> *const c_void {
+    std::ptr::null()
+}
+
 /// Brings to the kernel what the call would miss; returns where to jump to.
 extern "C" fn before(next: &'static Next, scope: usize, first: i32, third: i32) -> *const c_void {
     if let Some(books) = staged::any() {
         let reason = Counter::DemotedProcess;
         if scope == Scope::Everything as usize {
-            books.settle_all(Some(reason));
+            // Of whom it would be told is gone, or is not concerned.
+            let _ = books.settle_all(Some(reason));
         } else if scope == Scope::EverythingOnce as usize {
-            books.settle_all(None);
+            let _ = books.settle_all(None);
         } else {
             let errno = crate::errno::get();
-            let _ = staged::give_up(first, Counter::DemotedCall);
+            let mut given_up = staged::give_up(first, Counter::DemotedCall);
             if scope == Scope::FirstAndThird as usize {
-                let _ = staged::give_up(third, Counter::DemotedCall);
+                given_up = given_up.and(staged::give_up(third, Counter::DemotedCall));
+            }
+            if given_up.is_err() {
+                return if scope == Scope::FirstOfStream as usize {
+                    no_stream as *const c_void
+                } else {
+                    failed as *const c_void
+                };
             }
             crate::errno::set(errno);
         }
@@ -162,17 +182,28 @@ before_jump! {
     execvpe: Everything,
     execveat: Everything,
     fexecve: Everything,
+    // These fork, and the first ends the parent, by libc's internals.
+    daemon: Everything,
+    forkpty: Everything,
+    clone: Everything,
+    abort: Everything,
     _exit: Everything,
     _Exit: Everything,
     quick_exit: Everything,
     sync: EverythingOnce,
     // Writes and reads of libc's own, which nobody follows.
-    fdopen: First,
+    fdopen: FirstOfStream,
     dprintf: First,
     vdprintf: First,
     __dprintf_chk: First,
     __vdprintf_chk: First,
     ioctl: FirstAndThird,
+    // What is written later would have a later time than the one that is set.
+    futimens: First,
+    futimes: First,
+    utimensat: Everything,
+    utimes: Everything,
+    utime: Everything,
     aio_read: Everything,
     aio_read64: Everything,
     aio_write: Everything,

@@ -16,7 +16,8 @@ use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
 enum Reader {
     /// Not of a table, or of the foreground: goes on as it is.
     Other,
-    /// Of a descriptor that the application does not have.
+    /// Of a descriptor that the application does not have, or of a table of which not everything can
+    /// be brought to the kernel: fails, and errno says why.
     Nobody,
     /// The foreground's, of a table, to be timed.
     Timed(&'static Books),
@@ -35,7 +36,10 @@ fn reader(descriptor: c_int, operation: Operation) -> Reader {
         None => Reader::Other,
         // What is being written is the kernel's to read, once it has everything.
         Some(Entry::Table(table)) if books.is_staged(table) => {
-            let _ = books.before(table, descriptor, operation, Counter::DemotedPosition);
+            let before = books.before(table, descriptor, operation, Counter::DemotedPosition);
+            if staged::told(before).is_err() {
+                return Reader::Nobody;
+            }
             if !thread::is_background_reader() {
                 books.note_foreground_use(table, operation);
             }
@@ -55,13 +59,11 @@ fn reader(descriptor: c_int, operation: Operation) -> Reader {
                 Reader::Other
             }
         }
-        Some(Entry::Private(_)) => Reader::Nobody,
+        Some(Entry::Private(_)) => {
+            errno::set(libc::EBADF);
+            Reader::Nobody
+        }
     }
-}
-
-fn not_open() -> ssize_t {
-    errno::set(libc::EBADF);
-    -1
 }
 
 /// # Safety
@@ -82,7 +84,7 @@ unsafe fn read_at(
     match reader(descriptor, range) {
         Reader::Other => next(),
         Reader::Timed(books) => timed(books, next),
-        Reader::Nobody => not_open(),
+        Reader::Nobody => -1,
         // SAFETY: passed on.
         Reader::Background(books, table) => unsafe {
             background::read(
@@ -114,7 +116,7 @@ fn timed(books: &Books, next: impl FnOnce() -> ssize_t) -> ssize_t {
 fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
     match reader(descriptor, Operation::Read) {
         Reader::Other | Reader::Timed(_) => next(),
-        Reader::Nobody => not_open(),
+        Reader::Nobody => -1,
         Reader::Background(books, _) => {
             let result = next();
             let _errno = ErrnoGuard::new();
@@ -173,7 +175,9 @@ fn map(
 ) -> *mut c_void {
     if descriptor >= 0 {
         let end = (offset.max(0) as u64).saturating_add(length as u64);
-        before_mapping(protection, flags, descriptor, end);
+        if before_mapping(protection, flags, descriptor, end).is_err() {
+            return libc::MAP_FAILED;
+        }
     }
     let mapped = next();
     if descriptor >= 0
@@ -191,16 +195,22 @@ fn map(
 
 /// A mapping of a staged table up to `end`: harmless while no byte that is yet to come can show
 /// in it.
-fn before_mapping(protection: c_int, flags: c_int, descriptor: c_int, end: u64) {
-    if let Some((books, table)) = staged::table(descriptor) {
-        let only_reads = protection & libc::PROT_WRITE == 0 || flags & libc::MAP_PRIVATE != 0;
-        let operation = if only_reads && !table.writable {
-            Operation::Map { end }
-        } else {
-            Operation::Unknown
-        };
-        let _ = books.before(table, descriptor, operation, Counter::DemotedMapping);
-    }
+fn before_mapping(
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    end: u64,
+) -> Result<(), c_int> {
+    let Some((_, table)) = staged::table(descriptor) else {
+        return Ok(());
+    };
+    let only_reads = protection & libc::PROT_WRITE == 0 || flags & libc::MAP_PRIVATE != 0;
+    let operation = if only_reads && !table.writable {
+        Operation::Map { end }
+    } else {
+        Operation::Unknown
+    };
+    staged::look(descriptor, operation)
 }
 
 /// Bytes sent from one descriptor to another, from the position at `position`.

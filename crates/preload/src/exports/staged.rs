@@ -15,11 +15,15 @@ pub(super) fn table(descriptor: c_int) -> Option<(&'static Books, Table)> {
     Some((books, books.staged_table(descriptor)?))
 }
 
-/// Before a call that sees the file: it shall see everything.
+/// Before a call that sees the file: it shall see everything. `Err` is the call's result: a delayed
+/// write failed, and errno says how.
 #[inline]
-pub(super) fn look(descriptor: c_int, operation: Operation) {
-    if let Some((books, table)) = table(descriptor) {
-        let _ = books.before(table, descriptor, operation, Counter::DemotedMapping);
+pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), c_int> {
+    match table(descriptor) {
+        Some((books, table)) => {
+            told(books.before(table, descriptor, operation, Counter::DemotedMapping))
+        }
+        None => Ok(()),
     }
 }
 
@@ -33,7 +37,7 @@ pub(super) fn give_up(descriptor: c_int, reason: Counter) -> Result<(), c_int> {
     }
 }
 
-fn told(before: Result<Before, coldstream_io::Errno>) -> Result<(), c_int> {
+pub(super) fn told<T>(before: Result<T, coldstream_io::Errno>) -> Result<(), c_int> {
     before.map(|_| ()).map_err(|failed| {
         errno::set(failed.0);
         -1
@@ -123,12 +127,11 @@ pub(super) fn any() -> Option<&'static Books> {
     books::get().filter(|books| books.staging.any())
 }
 
-/// Before a call on names that lets others see files: everything of every table.
+/// Before a call that lets others see files, or syncs them: everything of every table. `Err` is what
+/// the call's result would be if all were its own, and errno says why.
 #[inline]
-pub(super) fn settle_all() {
-    if let Some(books) = any() {
-        books.settle_all(None);
-    }
+pub(super) fn settle_all() -> Result<(), c_int> {
+    any().map_or(Ok(()), |books| told(books.settle_all(None)))
 }
 
 /// After a call that looked at a file by its name and found this inode: whether it must look

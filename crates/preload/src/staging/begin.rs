@@ -114,6 +114,9 @@ impl Books {
             next_readable: 0,
             chunks: (table.kind == FileKind::CassandraData && self.hands_over()).then(Box::default),
         };
+        if let Some(its_inode) = self.staging.inodes.get(number) {
+            its_inode.store(stamp.inode, Ordering::Release);
+        }
         self.staging.count.fetch_add(1, Ordering::AcqRel);
         inode.set_stage(Some(number));
         // Whoever opens the file meanwhile counts itself first and looks for the stage then: one of

@@ -5,6 +5,10 @@
  *   stream     the table is emptied by fopen, and by freopen
  *   fortified  dprintf, as _FORTIFY_SOURCE has it
  *   cancelled  the thread is cancelled before a write
+ *   full       calls that would see or change what cannot be written yet
+ *   daemon     the process goes on as a daemon
+ *   refused    close_range is refused
+ *   times      a time is set before all is written
  *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
  *
  * Prints what each call came to, and length and checksum of the table in the end.
@@ -16,8 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *path;
@@ -148,6 +154,73 @@ static void *cancelled(void *unused) {
     return unused;
 }
 
+/* A prefix is there, as after a short write; what else is done must not be done to it. */
+static void full(void) {
+    int file = begin();
+    append(file, 40000);
+    no_more_bytes();
+    int null = open("/dev/null", O_RDWR);
+    say("dprintf", dprintf(file, "X"));
+    say("fdopen", fdopen(file, "r+") == NULL ? -1 : 0);
+    char byte;
+    say("read", (int)read(file, &byte, 1));
+    struct stat status;
+    say("fstat", fstat(file, &status));
+    say("mmap", mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED ? -1 : 0);
+    say("syncfs", syncfs(file));
+    say("dup2", dup2(null, file));
+    bytes_again();
+    append(file, 100000);
+    end(file);
+}
+
+/* The child has the table's descriptor, and the parent is gone. This process waits for both. */
+static void as_daemon(void) {
+    int ends[2];
+    char byte;
+    if (pipe(ends) != 0) {
+        fail("pipe");
+    }
+    if (fork() != 0) {
+        close(ends[1]);
+        say("read", (int)read(ends[0], &byte, 1));
+        return;
+    }
+    int file = begin();
+    append(file, 40000);
+    if (daemon(1, 1) != 0) {
+        fail("daemon");
+    }
+    end(file);
+}
+
+static void refused(void) {
+    int file = begin();
+    append(file, 4096);
+    int reader = open(path, O_RDONLY);
+    say("close_range", close_range(reader, reader, 1 << 20));
+    say("close_range", close_range(reader + 1, reader, 0));
+    append(file, 40000);
+    char bytes[100];
+    say("pread", (int)pread(reader, bytes, sizeof bytes, 4096));
+    no_more_bytes();
+    say("close_range", close_range(file, file, 1 << 20));
+    bytes_again();
+    append(file, 40000);
+    end(file);
+}
+
+static void times(void) {
+    int file = begin();
+    append(file, 40000);
+    struct timespec then[2] = {{1000000000, 0}, {1000000000, 0}};
+    say("futimens", futimens(file, then));
+    end(file);
+    struct stat status;
+    say("stat", stat(path, &status));
+    printf("%ld\n", (long)status.st_mtime);
+}
+
 static void late_sync(void) {
     int file = begin();
     append(file, 40000);
@@ -172,6 +245,14 @@ int main(int count, char **words) {
         stream();
     } else if (strcmp(what, "fortified") == 0) {
         fortified();
+    } else if (strcmp(what, "full") == 0) {
+        full();
+    } else if (strcmp(what, "daemon") == 0) {
+        as_daemon();
+    } else if (strcmp(what, "refused") == 0) {
+        refused();
+    } else if (strcmp(what, "times") == 0) {
+        times();
     } else if (strcmp(what, "late-sync") == 0) {
         late_sync();
     } else {

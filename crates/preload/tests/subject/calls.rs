@@ -172,6 +172,15 @@ calls! { INTERPOSED:
     fn execvpe(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
     fn execveat(at: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int;
     fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn daemon(no_chdir: c_int, no_close: c_int) -> c_int;
+    fn forkpty(terminal: *mut c_int, name: *mut c_char, modes: *const c_void, size: *const c_void) -> c_int;
+    fn clone(entry: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void; ...more: *mut c_void) -> c_int;
+    fn abort() -> ();
+    fn futimens(fd: c_int, times: *const c_void) -> c_int;
+    fn futimes(fd: c_int, times: *const c_void) -> c_int;
+    fn utimensat(at: c_int, path: *const c_char, times: *const c_void, flags: c_int) -> c_int;
+    fn utimes(path: *const c_char, times: *const c_void) -> c_int;
+    fn utime(path: *const c_char, times: *const c_void) -> c_int;
     fn _exit(status: c_int) -> ();
     fn _Exit(status: c_int) -> ();
     fn quick_exit(status: c_int) -> ();
