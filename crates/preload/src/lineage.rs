@@ -42,6 +42,8 @@ pub(crate) struct Output {
     pub(crate) place: Place,
     /// and to this byte of the file.
     pub(crate) end: u64,
+    /// Index and data do not agree: nothing more before it is finished.
+    pub(crate) is_declined: bool,
 }
 
 /// What a thread reads and writes.
@@ -159,6 +161,7 @@ impl Lineage {
                 descriptor,
                 place: Place::default(),
                 end: 0,
+                is_declined: false,
             });
         });
     }

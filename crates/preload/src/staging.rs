@@ -330,10 +330,36 @@ impl Books {
     /// # Errors
     /// The call's, instead of its being made: not everything is in the kernel.
     pub(crate) fn settle_stage_of(&self, table: Table, descriptor: i32) -> Result<(), Errno> {
-        match self.stage(table.slot) {
-            Some(mut stage) if stage.descriptor == descriptor => self.settle_stage(&mut stage),
-            _ => Ok(()),
+        let _errno = errno::ErrnoGuard::new();
+        let Some(_inside) = Inside::enter().filter(|_| self.are_ours()) else {
+            return Ok(());
+        };
+        let stage = self.stage(table.slot);
+        let Some(mut stage) = stage.filter(|stage| stage.descriptor == descriptor) else {
+            return Ok(());
+        };
+        self.settle_stage(&mut stage)?;
+        self.take_error(&mut stage)
+    }
+
+    /// Brings everything of every staged table on a device to the kernel.
+    ///
+    /// # Errors
+    /// The first table's that could not be brought there.
+    pub(crate) fn settle_device(&self, device: u64) -> Result<(), Errno> {
+        let _errno = errno::ErrnoGuard::new();
+        let Some(_inside) = Inside::enter().filter(|_| self.are_ours()) else {
+            return Ok(());
+        };
+        let mut all = Ok(());
+        for place in &self.staging.stages {
+            let mut stage = place.lock();
+            if stage.owner != 0 && stage.stamp.device == device {
+                let settled = self.settle_stage(&mut stage);
+                all = all.and(settled);
+            }
         }
+        all
     }
 
     /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged

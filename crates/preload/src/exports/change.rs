@@ -102,9 +102,6 @@ interpose! {
     fn fsync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
     fn fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
     fn syncfs(descriptor: c_int) -> c_int |next| {
-        hidden(descriptor, || {
-            // It would not be synced; and what cannot be written there is told here.
-            staged::settle_all().map_or_else(|failed| failed, |()| next())
-        })
+        hidden(descriptor, || staged::synced_filesystem(descriptor, next))
     }
 }

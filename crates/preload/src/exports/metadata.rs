@@ -50,11 +50,26 @@ unsafe fn named_extended(status: *const c_void, next: impl Fn() -> c_int) -> c_i
     result
 }
 
+/// Looks at a descriptor (`AT_EMPTY_PATH`) or, as `named`, at a name. With that flag the descriptor may be a
+/// directory's, beside a name: one that is no staged table is not concerned.
+fn seen_or_named<N: Fn() -> c_int>(
+    descriptor: c_int,
+    flags: c_int,
+    next: N,
+    named: impl FnOnce(N) -> c_int,
+) -> c_int {
+    if flags & libc::AT_EMPTY_PATH != 0
+        && let Err(failed) = staged::look(descriptor, Operation::Observe)
+    {
+        return failed;
+    }
+    named(next)
+}
+
 /// Gives a file another name, under which others may look at it.
 #[inline]
 fn renamed(next: impl FnOnce() -> c_int) -> c_int {
-    // Another table's error is not this one's.
-    let _ = staged::settle_all();
+    staged::settle_all();
     next()
 }
 
@@ -122,15 +137,15 @@ interpose! {
     }
     fn fstatat(at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { named(status, next) }
+        unsafe { seen_or_named(at, flags, next, |next| named(status, next)) }
     }
     fn fstatat64(at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { named(status, next) }
+        unsafe { seen_or_named(at, flags, next, |next| named(status, next)) }
     }
     fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, status: *mut c_void) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { named_extended(status, next) }
+        unsafe { seen_or_named(at, flags, next, |next| named_extended(status, next)) }
     }
     fn link(from: *const c_char, to: *const c_char) -> c_int |next| { renamed(next) }
     fn linkat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_int) -> c_int |next| { renamed(next) }

@@ -18,13 +18,19 @@ enum Scope {
     Everything = 0,
     /// The first argument is one.
     First = 1,
-    /// The first argument is one, and the third may be (`FICLONE`).
-    FirstAndThird = 2,
+    /// The first argument is one, the second a request of `ioctl`, and the third may be one or name
+    /// some.
+    Ioctl = 2,
     /// Every staged table, which may go on being staged.
     EverythingOnce = 3,
     /// The first argument is one, and the result a stream.
     FirstOfStream = 4,
 }
+
+/// Requests of `ioctl` that read other files than the first argument's (`include/uapi/linux/fs.h`).
+const FICLONE: usize = 0x4004_9409;
+const FICLONERANGE: usize = 0x4020_940D;
+const FIDEDUPERANGE: usize = 0xC018_9436;
 
 extern "C" fn missing() -> isize {
     crate::errno::set(libc::ENOSYS);
@@ -42,7 +48,13 @@ extern "C" fn no_stream() -> *const c_void {
 }
 
 /// Brings to the kernel what the call would miss; returns where to jump to.
-extern "C" fn before(next: &'static Next, scope: usize, first: i32, third: i32) -> *const c_void {
+extern "C" fn before(
+    next: &'static Next,
+    scope: usize,
+    first: i32,
+    third: i32,
+    second: usize,
+) -> *const c_void {
     if let Some(books) = staged::any() {
         let reason = Counter::DemotedProcess;
         if scope == Scope::Everything as usize {
@@ -53,8 +65,14 @@ extern "C" fn before(next: &'static Next, scope: usize, first: i32, third: i32) 
         } else {
             let errno = crate::errno::get();
             let mut given_up = staged::give_up(first, Counter::DemotedCall);
-            if scope == Scope::FirstAndThird as usize {
-                given_up = given_up.and(staged::give_up(third, Counter::DemotedCall));
+            if scope == Scope::Ioctl as usize {
+                given_up = given_up.and(match second {
+                    FICLONE => staged::give_up(third, Counter::DemotedCall),
+                    FICLONERANGE | FIDEDUPERANGE => {
+                        staged::told(books.settle_all(Some(Counter::DemotedCall)))
+                    }
+                    _ => Ok(()),
+                });
             }
             if given_up.is_err() {
                 return if scope == Scope::FirstOfStream as usize {
@@ -99,6 +117,7 @@ macro_rules! before_jump {
                     "movups [rsp + 80], xmm5",
                     "movups [rsp + 96], xmm6",
                     "movups [rsp + 112], xmm7",
+                    "mov r8, rsi",
                     "mov rcx, rdx",
                     "mov rdx, rdi",
                     "lea rdi, [rip + {next}]",
@@ -137,6 +156,7 @@ macro_rules! before_jump {
                     "stp q2, q3, [sp, #-32]!",
                     "stp q4, q5, [sp, #-32]!",
                     "stp q6, q7, [sp, #-32]!",
+                    "mov x4, x1",
                     "mov x3, x2",
                     "mov x2, x0",
                     "adrp x0, {next}",
@@ -197,13 +217,13 @@ before_jump! {
     vdprintf: First,
     __dprintf_chk: First,
     __vdprintf_chk: First,
-    ioctl: FirstAndThird,
+    ioctl: Ioctl,
     // What is written later would have a later time than the one that is set.
     futimens: First,
     futimes: First,
-    utimensat: Everything,
-    utimes: Everything,
-    utime: Everything,
+    utimensat: EverythingOnce,
+    utimes: EverythingOnce,
+    utime: EverythingOnce,
     aio_read: Everything,
     aio_read64: Everything,
     aio_write: Everything,

@@ -6,6 +6,7 @@ use crate::errno;
 use crate::staging::Before;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
+use coldstream_io::sys::file;
 use libc::c_int;
 
 /// The staged table behind a descriptor; for any other descriptor two loads, or three.
@@ -127,11 +128,27 @@ pub(super) fn any() -> Option<&'static Books> {
     books::get().filter(|books| books.staging.any())
 }
 
-/// Before a call that lets others see files, or syncs them: everything of every table. `Err` is what
-/// the call's result would be if all were its own, and errno says why.
+/// Before a call on names that lets others see files: everything of every table.
 #[inline]
-pub(super) fn settle_all() -> Result<(), c_int> {
-    any().map_or(Ok(()), |books| told(books.settle_all(None)))
+pub(super) fn settle_all() {
+    if let Some(books) = any() {
+        // Another table's error is not this one's.
+        let _ = books.settle_all(None);
+    }
+}
+
+/// `syncfs`.
+#[inline]
+pub(super) fn synced_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    let late = any().map_or(Ok(()), |books| match file::stamp(descriptor) {
+        Ok(stamp) => books.settle_device(stamp.device),
+        Err(_) => Ok(()),
+    });
+    let result = next();
+    if result == 0 && told(late).is_err() {
+        return -1;
+    }
+    result
 }
 
 /// After a call that looked at a file by its name and found this inode: whether it must look

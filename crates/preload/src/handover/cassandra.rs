@@ -79,7 +79,7 @@ impl<'b> Handover<'b> {
         let finished = self.table(&files, end);
         let is_growing = matches!(finished, Err(Refused::Gone));
         // A part is handed over once, whether its index is mapped or its data opened first.
-        if is_growing && before.end == end {
+        if is_growing && (before.end == end || before.is_declined) {
             return Ok(());
         }
         let handed_over = self.to_part(work, number, before, &files, finished.ok().as_ref());
@@ -178,7 +178,10 @@ impl<'b> Handover<'b> {
         };
         let Some(carried) = carried else {
             // Data that is compressed in another way, or in which no partition can be recognised, is no
-            // damaged data.
+            // damaged data. What comes of the former is not looked at before the table is finished.
+            if let Some(output) = work.outputs.get_mut(output_number) {
+                output.is_declined = finished.is_none() && !is_searched;
+            }
             return Err(Refused::Declined);
         };
         if let Some(output) = work.outputs.get_mut(output_number) {

@@ -226,7 +226,8 @@ fn writeback_may_not_be_asked_for() {
     let trace = directory.path().join("trace");
     for call in ["sync_file_range", "pwritev2"] {
         let mut injected = 0;
-        for (way, error) in WAYS.iter().zip(["ENOSYS", "EPERM", "EACCES", "ENOSYS"]) {
+        let errors = ["ENOSYS", "EPERM", "EACCES", "EINVAL"];
+        for (way, error) in WAYS.iter().flat_map(|way| errors.map(|error| (way, error))) {
             let fault = format!("error={error}");
             let launcher = launcher(&strace, call, &[], &fault, &trace);
             let what = format!("{call}: {fault} {way:?}");

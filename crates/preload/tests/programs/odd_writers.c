@@ -166,6 +166,7 @@ static void full(void) {
     say("read", (int)read(file, &byte, 1));
     struct stat status;
     say("fstat", fstat(file, &status));
+    say("fstatat", fstatat(file, "", &status, AT_EMPTY_PATH));
     say("mmap", mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED ? -1 : 0);
     say("syncfs", syncfs(file));
     say("dup2", dup2(null, file));
