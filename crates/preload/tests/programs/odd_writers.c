@@ -145,13 +145,21 @@ static void fortified(void) {
     end(file);
 }
 
-static void *cancelled(void *unused) {
+static void *write_and_be_cancelled(void *unused) {
     int file = begin();
     append(file, 300000);
     pthread_cancel(pthread_self());
     append(file, 4096);
     pthread_testcancel();
     return unused;
+}
+
+static void cancelled(void) {
+    pthread_t thread;
+    void *result;
+    pthread_create(&thread, NULL, write_and_be_cancelled, NULL);
+    pthread_join(thread, &result);
+    printf("%s\n", result == PTHREAD_CANCELED ? "cancelled" : "not cancelled");
 }
 
 /* A prefix is there, as after a short write; what else is done must not be done to it. */
@@ -230,6 +238,16 @@ static void late_sync(void) {
     end(file);
 }
 
+static const struct {
+    const char *name;
+    void (*doing)(void);
+} deeds[] = {
+    {"room", room},           {"target", target},       {"stream", stream},
+    {"fortified", fortified}, {"cancelled", cancelled}, {"full", full},
+    {"daemon", as_daemon},    {"refused", refused},     {"times", times},
+    {"late-sync", late_sync},
+};
+
 int main(int count, char **words) {
     if (count != 3) {
         return 2;
@@ -238,30 +256,11 @@ int main(int count, char **words) {
     path = words[2];
     signal(SIGXFSZ, SIG_IGN);
     prctl(PR_SET_NAME, "rocksdb:low0");
-    if (strcmp(what, "room") == 0) {
-        room();
-    } else if (strcmp(what, "target") == 0) {
-        target();
-    } else if (strcmp(what, "stream") == 0) {
-        stream();
-    } else if (strcmp(what, "fortified") == 0) {
-        fortified();
-    } else if (strcmp(what, "full") == 0) {
-        full();
-    } else if (strcmp(what, "daemon") == 0) {
-        as_daemon();
-    } else if (strcmp(what, "refused") == 0) {
-        refused();
-    } else if (strcmp(what, "times") == 0) {
-        times();
-    } else if (strcmp(what, "late-sync") == 0) {
-        late_sync();
-    } else {
-        pthread_t thread;
-        void *result;
-        pthread_create(&thread, NULL, cancelled, NULL);
-        pthread_join(thread, &result);
-        printf("%s\n", result == PTHREAD_CANCELED ? "cancelled" : "not cancelled");
+    for (size_t number = 0; number < sizeof deeds / sizeof *deeds; number++) {
+        if (strcmp(what, deeds[number].name) == 0) {
+            deeds[number].doing();
+            return 0;
+        }
     }
-    return 0;
+    return 2;
 }
