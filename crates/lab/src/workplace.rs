@@ -220,10 +220,9 @@ impl Workplace {
             if self.ended_by.is_some() {
                 break;
             }
-            let in_turn = |mode: &M| format!("{}: turn {turn} of {turns}, {mode}", case.title);
             let runs: Result<Vec<RunReport>> = (modes.iter())
                 .map(|mode| {
-                    let title = in_turn(mode);
+                    let title = format!("{}: turn {turn} of {turns}, {mode}", case.title);
                     let report =
                         one_run(self, &title, mode, turn).with_context(|| title.clone())?;
                     self.progress.finished(&title, &report);

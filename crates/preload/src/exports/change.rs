@@ -39,10 +39,9 @@ fn allocated(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 
 fn preallocated(descriptor: c_int, mode: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if mode == libc::FALLOC_FL_KEEP_SIZE {
-        return match staged::look(descriptor, Operation::Preallocate) {
-            Ok(()) => changed(descriptor, next()),
-            Err(failed) => failed,
-        };
+        return staged::seen(descriptor, Operation::Preallocate, || {
+            changed(descriptor, next())
+        });
     }
     disturbed(descriptor, next)
 }
@@ -97,7 +96,7 @@ interpose! {
         allocated(descriptor, next)
     }
     fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| {
-        hidden(descriptor, || staged::synced_in_part(descriptor, next))
+        hidden(descriptor, || staged::seen(descriptor, Operation::Sync, next))
     }
     fn fsync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
     fn fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }

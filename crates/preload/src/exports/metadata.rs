@@ -11,7 +11,7 @@ use libc::{c_char, c_int, c_uint, c_void, off_t, off64_t};
 /// Looks at a descriptor.
 #[inline]
 fn seen(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    staged::look(descriptor, Operation::Observe).map_or_else(|failed| failed, |()| next())
+    staged::seen(descriptor, Operation::Observe, next)
 }
 
 /// Looks at a name: once more, if it was that of a staged table.

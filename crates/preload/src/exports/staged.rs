@@ -28,6 +28,12 @@ pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), c_int>
     }
 }
 
+/// Makes a call that sees the file.
+#[inline]
+pub(super) fn seen(descriptor: c_int, operation: Operation, next: impl FnOnce() -> c_int) -> c_int {
+    look(descriptor, operation).map_or_else(|failed| failed, |()| next())
+}
+
 /// Before a call that changes the file in a way that the writer does not know. `Err` is the
 /// call's result: a delayed write failed, and errno says how.
 #[inline]
@@ -61,16 +67,6 @@ pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
         }
         _ => result,
     }
-}
-
-/// `sync_file_range`.
-#[inline]
-pub(super) fn synced_in_part(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let Some((books, table)) = table(descriptor) else {
-        return next();
-    };
-    let before = books.before(table, descriptor, Operation::Sync, Counter::DemotedCall);
-    told(before).map_or_else(|failed| failed, |()| next())
 }
 
 /// `ftruncate`.
