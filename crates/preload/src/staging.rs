@@ -347,19 +347,7 @@ impl Books {
     /// # Errors
     /// The first table's that could not be brought there.
     pub(crate) fn settle_device(&self, device: u64) -> Result<(), Errno> {
-        let _errno = errno::ErrnoGuard::new();
-        let Some(_inside) = Inside::enter().filter(|_| self.are_ours()) else {
-            return Ok(());
-        };
-        let mut all = Ok(());
-        for place in &self.staging.stages {
-            let mut stage = place.lock();
-            if stage.owner != 0 && stage.stamp.device == device {
-                let settled = self.settle_stage(&mut stage);
-                all = all.and(settled);
-            }
-        }
-        all
+        self.settle_where(None, |stage| stage.stamp.device == device)
     }
 
     /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
@@ -369,6 +357,14 @@ impl Books {
     /// The first table's that could not be brought there.
     #[cold]
     pub(crate) fn settle_all(&self, for_good: Option<Counter>) -> Result<(), Errno> {
+        self.settle_where(for_good, |_| true)
+    }
+
+    fn settle_where(
+        &self,
+        for_good: Option<Counter>,
+        is_concerned: impl Fn(&Stage) -> bool,
+    ) -> Result<(), Errno> {
         let _errno = errno::ErrnoGuard::new();
         let inside = Inside::enter();
         let mut all = Ok(());
@@ -382,7 +378,8 @@ impl Books {
             } else {
                 place.try_lock()
             };
-            let Some(mut stage) = stage.filter(|stage| stage.owner != 0) else {
+            let Some(mut stage) = stage.filter(|stage| stage.owner != 0 && is_concerned(stage))
+            else {
                 continue;
             };
             let settled = match for_good {
