@@ -59,7 +59,7 @@ fn look_where_installed(place: &mut PlaceArgs) {
 fn exit_of(error: &LabError) -> Exit {
     match error {
         LabError::WrongValue(_) => Exit::WrongValue,
-        LabError::Interrupted => Exit::Interrupted,
+        LabError::Interrupted(_) => Exit::Interrupted,
         LabError::Failed(error) => error
             .chain()
             .find_map(|cause| cause.downcast_ref::<io::Error>())

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use coldstream_policy::{separates_libraries, unloadable_character};
+
 use crate::exit::{Exit, failure};
 
 /// File name of the library.
@@ -70,22 +72,20 @@ fn candidates(file_name: &str) -> Vec<PathBuf> {
 /// replaced. An entry that is there already keeps its place.
 pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> anyhow::Result<OsString> {
     let bytes = library.as_os_str().as_bytes();
-    // ld.so splits at spaces and colons and expands $ORIGIN and the like; there is no escape.
-    if let Some(&byte) = bytes.iter().find(|byte| separates(byte) || **byte == b'$') {
+    if let Some(character) = unloadable_character(library) {
         return Err(failure(
             Exit::Failure,
             format!(
-                "the dynamic loader cannot preload {}: its path has a {:?}; put a link to it \
-                 elsewhere and name that with --library",
-                library.display(),
-                char::from(byte)
+                "the dynamic loader cannot preload {}: its path has a {character:?}; put a link to \
+                 it elsewhere and name that with --library",
+                library.display()
             ),
         ));
     }
     let entries: Vec<&[u8]> = existing
         .map(OsStrExt::as_bytes)
         .unwrap_or_default()
-        .split(separates)
+        .split(|&byte| separates_libraries(byte))
         .filter(|entry| !entry.is_empty())
         .collect();
     if entries.contains(&bytes) {
@@ -96,11 +96,6 @@ pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> anyhow::Result
         .filter(|entry| Path::new(OsStr::from_bytes(entry)).file_name() != library.file_name());
     let all: Vec<&[u8]> = std::iter::once(bytes).chain(others).collect();
     Ok(OsString::from_vec(all.join(&b':')))
-}
-
-/// Where `ld.so` splits `LD_PRELOAD`.
-fn separates(byte: &u8) -> bool {
-    *byte == b' ' || *byte == b':'
 }
 
 #[cfg(test)]

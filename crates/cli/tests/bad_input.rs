@@ -419,6 +419,12 @@ fn a_laboratory_without_what_it_needs() {
     let (code, _, said) = outcome(&mut unknown);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("6.0-alpha2 has"), "{said}");
+    for option in ["--keys", "--value-bytes", "--reads-per-second", "--readers"] {
+        let mut nothing = scene.coldstream();
+        let (code, _, said) = outcome(nothing.args(["lab", "rocksdb", option, "0"]));
+        assert_eq!(code, 2, "{option}: {said}");
+        assert!(said.contains(option), "{said}");
+    }
     if !std::path::Path::new("/usr/lib/jvm").exists() {
         eprintln!("skipped: without Java, Maven is not missed");
         return;

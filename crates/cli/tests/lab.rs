@@ -119,7 +119,10 @@ fn cassandra_compacts_around_the_page_cache_while_every_read_is_answered() {
     let run = |mode: usize| &report["cases"][0]["runs"][mode][0];
     for mode in 0..2 {
         // Two SSTables of 6,000 keys of 4 KiB.
-        assert!(run(mode)["compacted_read_bytes"].as_u64() > Some(12_000 * 4096));
+        for way in ["compacted_read_bytes", "compacted_written_bytes"] {
+            assert!(run(mode)[way].as_u64() > Some(12_000 * 4096), "{way}");
+            assert!(run(mode)[way].as_u64() < Some(13_000 * 4096), "{way}");
+        }
         for phase in 0..3 {
             assert!(run(mode)["phases"][phase]["reads"].as_u64() > Some(0));
             assert_eq!(run(mode)["phases"][phase]["failed_reads"], 0, "{said}");
@@ -149,6 +152,47 @@ fn cassandra_compacts_around_the_page_cache_while_every_read_is_answered() {
     let page = std::fs::read_to_string(directory.path().join("report.html")).expect("report");
     assert!(page.contains("inputs hold, MiB"));
     assert!(!directory.path().join("work").exists());
+}
+
+#[test]
+fn what_cannot_be_measured_or_reported_is_said_before_anything_is() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let unloadable = directory.path().join("my work");
+    std::fs::create_dir(&unloadable).expect("directory");
+    let unloadable = unloadable.join("libcoldstream.so");
+    std::fs::write(&unloadable, "").expect("file");
+    let named = unloadable.to_str().expect("UTF-8");
+    for (words, said) in [
+        (
+            &["--modes", "coldstream", "--coldstream-library", named][..],
+            "' '",
+        ),
+        (
+            &["--modes", "buffered", "--json-file", "/dev/null/x"],
+            "/dev/null",
+        ),
+    ] {
+        let Some(mut command) = lab(directory.path(), words) else {
+            return;
+        };
+        let ended = command.output().expect("start");
+        let error = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{error}");
+        assert!(error.contains(said), "{error}");
+        assert!(!directory.path().join("work").exists());
+    }
+}
+
+#[test]
+fn a_mode_without_its_library_is_no_measurement() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let Some(mut command) = lab(directory.path(), &["--runs", "1", "--modes", "coldstream"]) else {
+        return;
+    };
+    let ended = command.env("COLDSTREAM", "off").output().expect("start");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("COLDSTREAM=off"), "{said}");
 }
 
 #[test]

@@ -30,6 +30,13 @@ fn hierarchy(mounts: &str) -> Option<(PathBuf, Version)> {
     v1().or_else(v2)
 }
 
+/// What is mounted; names of directories may be any bytes.
+pub(crate) fn mounts() -> Result<String, String> {
+    let table =
+        fs::read("/proc/self/mounts").map_err(|error| format!("/proc/self/mounts: {error}"))?;
+    Ok(String::from_utf8_lossy(&table).into_owned())
+}
+
 /// Where the hierarchy of a controller of version 1 is mounted.
 pub(crate) fn version_1(mounts: &str, controller: &str) -> Option<PathBuf> {
     let has_controller = |options: &str| options.split(',').any(|option| option == controller);
@@ -49,7 +56,7 @@ fn mounted(mounts: &str) -> impl DoubleEndedIterator<Item = (&str, &str, &str)> 
 impl Cgroup {
     /// Makes a cgroup with a limit. The error says what is missing.
     pub fn create(limit_bytes: u64) -> Result<Self, String> {
-        let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
+        let mounts = mounts()?;
         let (parent, version) =
             hierarchy(&mounts).ok_or("no memory cgroup is mounted".to_string())?;
         if version == Version::V2 {

@@ -1,5 +1,7 @@
 //! Why a measurement ended before its time.
 
+use crate::interrupt;
+
 /// Why a measurement ended before its time.
 #[derive(Debug)]
 pub enum LabError {
@@ -7,8 +9,9 @@ pub enum LabError {
     Failed(anyhow::Error),
     /// A value that was read was wrong: data is being lost or misread.
     WrongValue(String),
-    /// Somebody interrupted; everything was cleaned up.
-    Interrupted,
+    /// Somebody interrupted; everything was cleaned up. Ctrl-C ends the programs that the laboratory
+    /// runs, too: with what they leave unfinished as an error.
+    Interrupted(Option<anyhow::Error>),
 }
 
 impl std::fmt::Display for LabError {
@@ -20,7 +23,13 @@ impl std::fmt::Display for LabError {
                 "the database gave a wrong value: {said}. This is a bug that loses data: stop \
                  using this mode and report it"
             ),
-            LabError::Interrupted => formatter.write_str("interrupted; everything was cleaned up"),
+            LabError::Interrupted(error) => {
+                formatter.write_str("interrupted; everything was cleaned up")?;
+                match error {
+                    Some(error) => write!(formatter, " ({error:#})"),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }
@@ -31,7 +40,8 @@ impl From<anyhow::Error> for LabError {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast::<WrongValue>() {
             Ok(wrong) => LabError::WrongValue(wrong.0),
-            Err(error) if error.is::<Interrupted>() => LabError::Interrupted,
+            Err(error) if error.is::<Interrupted>() => LabError::Interrupted(None),
+            Err(error) if interrupt::is_requested() => LabError::Interrupted(Some(error)),
             Err(error) => LabError::Failed(error),
         }
     }

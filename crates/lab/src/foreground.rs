@@ -5,6 +5,7 @@
 //! (`Documentation/filesystems/proc.rst`, `/proc/PID/io: read_bytes`).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::path::Path;
 
@@ -14,9 +15,14 @@ pub struct Foreground {
     /// What the names of the threads begin with.
     prefixes: &'static [&'static str],
     threads: HashMap<String, Thread>,
+    calls: u32,
 }
 
-#[derive(Debug)]
+/// Names of threads that were no foreground are read once in so many calls: a virtual machine has
+/// a hundred of them.
+const CALLS_A_NAME: u32 = 4;
+
+#[derive(Debug, Default)]
 struct Thread {
     is_foreground: bool,
     read_bytes: u64,
@@ -28,12 +34,14 @@ impl Foreground {
         Self {
             prefixes,
             threads: HashMap::new(),
+            calls: 0,
         }
     }
 
     /// Bytes that were fetched for them up to now, by processes that `processes_file`, a cgroup's,
     /// names; those of threads that have ended since are counted up to the last call.
     pub fn read_bytes(&mut self, processes_file: &Path) -> u64 {
+        self.calls = self.calls.wrapping_add(1);
         let processes = fs::read_to_string(processes_file).unwrap_or_default();
         for process in processes.lines() {
             let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else {
@@ -47,17 +55,17 @@ impl Foreground {
     }
 
     fn look_at(&mut self, task: &Path) {
-        let prefixes = self.prefixes;
-        let thread = self
-            .threads
-            .entry(task.to_string_lossy().into_owned())
-            .or_insert_with(|| {
-                let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
-                Thread {
-                    is_foreground: prefixes.iter().any(|prefix| name.starts_with(prefix)),
-                    read_bytes: 0,
-                }
-            });
+        let (is_turn, thread) = match self.threads.entry(task.to_string_lossy().into_owned()) {
+            Entry::Vacant(free) => (true, free.insert(Thread::default())),
+            Entry::Occupied(known) => (self.calls.is_multiple_of(CALLS_A_NAME), known.into_mut()),
+        };
+        // A thread has its name a moment after its start, and those of Cassandra's stages take the
+        // name of whichever they work for.
+        if is_turn && !thread.is_foreground {
+            let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
+            let mut prefixes = self.prefixes.iter();
+            thread.is_foreground = prefixes.any(|prefix| name.starts_with(prefix));
+        }
         if thread.is_foreground
             && let Ok(text) = fs::read_to_string(task.join("io"))
         {
@@ -83,6 +91,29 @@ mod tests {
         let text = "rchar: 9\nread_bytes: 4096\nwrite_bytes: 7\n";
         assert_eq!(read_bytes_of(text), Some(4096));
         assert_eq!(read_bytes_of("rchar: 9\n"), None);
+    }
+
+    #[test]
+    fn a_thread_that_takes_such_a_name_counts_from_then_on() {
+        let task = tempfile::tempdir().unwrap();
+        let set = |name: &str, text: &str| fs::write(task.path().join(name), text).unwrap();
+        set("comm", "MutationStage-3\n");
+        set("io", "read_bytes: 4096\n");
+        let mut foreground = Foreground::new(&["ReadStage"]);
+        let mut look = || {
+            foreground.look_at(task.path());
+            foreground
+                .threads
+                .values()
+                .map(|it| it.read_bytes)
+                .sum::<u64>()
+        };
+        assert_eq!(look(), 0);
+        set("comm", "ReadStage-3\n");
+        assert_eq!(look(), 4096);
+        set("comm", "MutationStage-3\n");
+        set("io", "read_bytes: 8192\n");
+        assert_eq!(look(), 8192);
     }
 
     #[test]

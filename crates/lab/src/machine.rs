@@ -27,8 +27,10 @@ pub struct Machine {
 /// A block device.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Device {
-    /// `major:minor`.
+    /// `major:minor`, of a partition where it is one.
     pub number: String,
+    /// `major:minor` of the whole disk.
+    pub disk_number: String,
     /// Name under `/sys/block`.
     pub name: String,
     /// Its readahead in KiB.
@@ -82,6 +84,7 @@ impl Device {
         let queue = directory.join("queue");
         Some(Self {
             number,
+            disk_number: read(directory.join("dev"))?,
             name: directory.file_name()?.to_string_lossy().into_owned(),
             read_ahead_kb: read(queue.join("read_ahead_kb"))?.parse().ok()?,
             scheduler: read(queue.join("scheduler")).unwrap_or_default(),

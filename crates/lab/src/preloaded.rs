@@ -2,7 +2,7 @@
 
 use crate::treatments::Treatments;
 use anyhow::{Context, Result, bail};
-use coldstream_policy::Profile;
+use coldstream_policy::{Profile, unloadable_character};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,21 @@ impl Preloaded {
             Some(path) => (!path.is_empty()).then(|| Preloaded::Other(path.into())),
             None => Treatments::from_name(text).map(Preloaded::Coldstream),
         }
+    }
+
+    /// What Coldstream has written into its log.
+    ///
+    /// # Errors
+    /// Nothing: it was not there, and what was measured is the database as it is.
+    pub fn library_log(&self, log: &Path) -> Result<Vec<String>> {
+        let text = fs::read_to_string(log).unwrap_or_default();
+        if text.is_empty() && matches!(self, Preloaded::Coldstream(_)) {
+            bail!(
+                "mode {self}: the library has not written a line of log: the loader did not load \
+                 it, or it is switched off (COLDSTREAM=off in the environment)"
+            );
+        }
+        Ok(text.lines().map(str::to_owned).collect())
     }
 
     /// The command that the database's own command line follows: it sets the environment.
@@ -74,6 +89,14 @@ impl Libraries {
                         );
                     }
                 }
+            }
+            let path = libraries.of(mode)?;
+            if let Some(character) = unloadable_character(&path) {
+                bail!(
+                    "mode {mode}: the dynamic loader cannot preload {}: its path has a \
+                     {character:?}; copy it elsewhere",
+                    path.display()
+                );
             }
         }
         Ok(libraries)

@@ -2,7 +2,7 @@
 //! itself on its status page.
 
 use crate::sampler::mib;
-use coldstream_control::{Counter, PageView, Snapshot, page_path, start_time_ticks};
+use coldstream_control::{Counter, PageView, PidNamespace, Snapshot, page_path, start_time_ticks};
 use coldstream_io::shared::SharedPage;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -179,7 +179,7 @@ impl Processes {
             Some(page) => *page,
             None => {
                 let user = rustix::process::geteuid().as_raw();
-                let path = page_path(user, process);
+                let path = page_path(user, process, PidNamespace::own());
                 let path = CString::new(path.as_os_str().as_bytes()).ok()?;
                 let page = SharedPage::open(&path).ok()?;
                 self.pages.insert(process, page);

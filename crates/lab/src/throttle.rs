@@ -3,7 +3,7 @@
 //! pages is not charged to who wrote them there, and so not held: buffered modes have it easier
 //! than on a real volume.
 
-use crate::cgroup::{Cgroup, version_1};
+use crate::cgroup::{Cgroup, mounts, version_1};
 use std::fs;
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ impl Throttle {
     /// Holds processes that enter it to a rate on a device, `major:minor` of a whole disk. The
     /// error says what is missing.
     pub fn create(device_number: &str, rate: DeviceRate) -> Result<Self, String> {
-        let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
+        let mounts = mounts()?;
         let parent =
             version_1(&mounts, "blkio").ok_or("no blkio cgroup of version 1 is mounted")?;
         let path = parent.join(format!("coldstream-lab-{}", std::process::id()));

@@ -13,13 +13,15 @@ const NOT_OF_A_MODE: [&str; 3] = ["config", "profile", "log"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Treatments {
     config: Config,
+    /// Variables of what was named beside the treatments.
+    named: Vec<&'static str>,
 }
 
 impl Treatments {
     /// The treatments of that name.
     pub fn from_name(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("coldstream")?;
-        let mut given: Vec<(&str, &str)> = Vec::new();
+        let mut given: Vec<(&'static str, &str)> = Vec::new();
         if !rest.is_empty() {
             for part in rest.strip_prefix(':')?.split('+') {
                 let (variable, value) = match part.split_once('=') {
@@ -43,33 +45,30 @@ impl Treatments {
             Some(found.1.to_owned())
         };
         let config = Config::from_sources(None, environment).ok()?;
-        Some(Self { config })
+        let variables = given.into_iter().map(|(variable, _)| variable);
+        let named = variables.filter(|it| !TREATMENTS.contains(it)).collect();
+        Some(Self { config, named })
     }
 
-    /// The settings of a database under Coldstream, as variables of its environment. What is as it is
-    /// by default may be inherited, except for treatments.
+    /// The settings of a database under Coldstream, as variables of its environment. What the mode
+    /// does not name may be inherited, except for treatments.
     pub fn environment(&self, profile: Profile, log: &Path) -> Vec<String> {
         let config = Config {
             profile,
             log: LogTarget::File(log.into()),
             ..self.config.clone()
         };
-        let treatments = TREATMENTS
-            .into_iter()
-            .zip([config.reads.name().into(), config.writes.name().into()]);
-        treatments
-            .chain(changed(&config))
+        let ours = ["COLDSTREAM_PROFILE", "COLDSTREAM_LOG"];
+        let is_set = |variable: &str| {
+            let mut set = TREATMENTS.iter().chain(&ours).chain(&self.named);
+            set.any(|it| *it == variable)
+        };
+        let settings = config.to_environment().into_iter();
+        settings
+            .filter(|(variable, _)| is_set(variable))
             .map(|(variable, value)| format!("{variable}={value}"))
             .collect()
     }
-}
-
-/// What is not as it is by default, but for the treatments: variables and values.
-fn changed(config: &Config) -> impl Iterator<Item = (&'static str, String)> + use<> {
-    let all = config.to_environment().into_iter();
-    all.zip(Config::default().to_environment())
-        .filter(|(is, usual)| is != usual && !TREATMENTS.contains(&is.0))
-        .map(|(is, _)| is)
 }
 
 /// What a setting is called in a mode.
@@ -96,7 +95,9 @@ impl std::fmt::Display for Treatments {
         if writes != default.writes {
             parts.push(writes.name().to_owned());
         }
-        parts.extend(changed(&self.config).filter_map(|(variable, value)| {
+        let settings = self.config.to_environment().into_iter();
+        let named = settings.filter(|(variable, _)| self.named.contains(variable));
+        parts.extend(named.filter_map(|(variable, value)| {
             let name = name(variable)?;
             Some(format!("{name}={value}"))
         }));
@@ -123,7 +124,7 @@ mod tests {
             ("coldstream:auto+buffered", "coldstream:auto+buffered"),
             ("coldstream:direct+window", "coldstream:direct+window"),
             ("coldstream:handover=off", "coldstream:handover=off"),
-            ("coldstream:pacing=off", "coldstream"),
+            ("coldstream:pacing=off", "coldstream:pacing=off"),
             (
                 "coldstream:pacing=on+priority=off",
                 "coldstream:pacing=on+priority=off",
@@ -132,7 +133,7 @@ mod tests {
                 "coldstream:handover-in-flight=16+direct",
                 "coldstream:direct+handover-in-flight=16",
             ),
-            ("coldstream:eviction=off", "coldstream"),
+            ("coldstream:eviction=off", "coldstream:eviction=off"),
             (
                 "coldstream:buffered+buffered+eviction=on",
                 "coldstream:buffered+buffered+eviction=on",
@@ -167,5 +168,19 @@ mod tests {
         ] {
             assert!(Treatments::from_name(wrong).is_none(), "{wrong}");
         }
+    }
+    #[test]
+    fn what_is_named_is_not_inherited() {
+        let treatments = Treatments::from_name("coldstream:handover=on+buffered").unwrap();
+        assert_eq!(
+            treatments.environment(Profile::RocksDb, Path::new("/a log")),
+            [
+                "COLDSTREAM_PROFILE=rocksdb",
+                "COLDSTREAM_READS=buffered",
+                "COLDSTREAM_WRITES=auto",
+                "COLDSTREAM_HANDOVER=on",
+                "COLDSTREAM_LOG=/a log",
+            ]
+        );
     }
 }

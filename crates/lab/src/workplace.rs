@@ -66,6 +66,7 @@ pub struct PlaceArgs {
 impl Workplace {
     /// Makes the directory and looks at the machine; sets the device's readahead if asked to.
     pub fn open(arguments: &PlaceArgs) -> Result<Self> {
+        arguments.output.check()?;
         let directory = &arguments.work_dir;
         let created = !directory.exists();
         fs::create_dir_all(directory)
@@ -134,7 +135,7 @@ impl Workplace {
             return None;
         }
         let made = match &self.machine.device {
-            Some(device) => Throttle::create(&device.number, rate),
+            Some(device) => Throttle::create(&device.disk_number, rate),
             None => Err("the work directory is on no block device".into()),
         };
         made.map_err(|why| self.limit(format!("the device is not held to a rate: {why}")))
@@ -157,8 +158,8 @@ impl Workplace {
         }
     }
 
-    /// Takes a run's events until there are no more, or none comes and the run `is_over`, and the
-    /// kernel's counters meanwhile. An interrupt ends it with [`Interrupted`].
+    /// Takes a run's events until nobody is left who could send one, and the kernel's counters
+    /// meanwhile. An interrupt ends it with [`Interrupted`].
     ///
     /// The threads that serve reads have names that begin with any of `foreground`.
     pub fn record(
@@ -167,7 +168,6 @@ impl Workplace {
         (cgroup, foreground): (Option<&Cgroup>, &'static [&'static str]),
         measurement: &mut Measurement,
         events: &Receiver<Result<Event>>,
-        is_over: impl Fn() -> bool,
         mut cached: impl FnMut() -> (u64, u64),
     ) -> Result<()> {
         let device = self.machine.device.as_ref();
@@ -195,8 +195,8 @@ impl Workplace {
                         self.progress.phase(title, phase);
                     }
                 }
-                Err(RecvTimeoutError::Timeout) if !is_over() => {}
-                Err(_) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             if now_ns() >= next_sample_ns && phase != Phase::End {
                 sample(measurement);

@@ -52,6 +52,23 @@ pub enum NodeError {
         /// The last lines of it.
         tail: String,
     },
+    /// Somebody else listens where the node would.
+    #[error(
+        "{address} is taken: another Cassandra, or the node of an earlier run, listens there or on \
+         every address; `ss -ltnp` says whose it is"
+    )]
+    AddressInUse {
+        /// Address and port.
+        address: String,
+    },
+    /// A node cannot listen there.
+    #[error("cannot listen on {address}: {source}")]
+    Address {
+        /// Address and port.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
     /// A nodetool command failed.
     #[error("nodetool {command} ended with {code}: {said}")]
     Nodetool {

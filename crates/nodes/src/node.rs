@@ -8,6 +8,7 @@ use crate::pauses::{self, Pause};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -50,7 +51,8 @@ impl Node {
     /// first node of a cluster is its own `seed`.
     ///
     /// # Errors
-    /// The process ended or did not serve in time; the end of its log is in the error.
+    /// Somebody else listens there; the process ended or did not serve in time, and the end of its
+    /// log is in the error.
     pub fn start(
         distribution: &Distribution,
         settings: &Settings,
@@ -59,6 +61,7 @@ impl Node {
         seed: &str,
         launch: &Launch,
     ) -> Result<Self, NodeError> {
+        require_free(address)?;
         fs::create_dir_all(directory).map_err(file(directory))?;
         let directory = fs::canonicalize(directory).map_err(file(directory))?;
         let (yaml, logging) = (
@@ -117,9 +120,12 @@ impl Node {
         let address: SocketAddr = format!("{}:{CQL_PORT}", self.address)
             .parse()
             .map_err(|_| self.error("has an address that is none"))?;
-        while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+        loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(self.error(&format!("ended with {status} before it served requests")));
+            }
+            if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+                return Ok(());
             }
             if since.elapsed() > START_TIME_MAX {
                 return Err(self.error(&format!(
@@ -129,7 +135,6 @@ impl Node {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(())
     }
 
     fn error(&self, what: &str) -> NodeError {
@@ -214,6 +219,16 @@ impl Node {
             let _ = kill_process(process, signal);
         }
     }
+}
+
+/// Whoever listens there already would be taken for the node, and given its statements.
+fn require_free(address: &str) -> Result<(), NodeError> {
+    let bound = TcpListener::bind((address, CQL_PORT)).map(drop);
+    let address = format!("{address}:{CQL_PORT}");
+    bound.map_err(|source| match source.kind() {
+        ErrorKind::AddrInUse => NodeError::AddressInUse { address },
+        _ => NodeError::Address { address, source },
+    })
 }
 
 /// A virtual machine that was asked to end exits with 128 + 15.

@@ -1,6 +1,8 @@
 //! Real nodes start, answer, survive a kill and stop. Short: 5.0.9; `COLDSTREAM_LONG=1`: all.
 
 use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version};
+use std::net::TcpListener;
+use std::sync::{Mutex, PoisonError};
 
 fn versions() -> Vec<Version> {
     if std::env::var_os("COLDSTREAM_LONG").is_some() {
@@ -10,18 +12,49 @@ fn versions() -> Vec<Version> {
     }
 }
 
+/// `None` where there is no Java or Maven.
+fn obtain(version: Version) -> Option<Distribution> {
+    // Tests of one process would fetch a release into the same place.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let cache = Distribution::default_cache();
+    match Distribution::obtain(version, &cache, &mut |text| eprintln!("{text}")) {
+        Ok(distribution) => Some(distribution),
+        Err(error @ (NodeError::NoJava { .. } | NodeError::NoMaven { .. })) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn nobody_else_is_taken_for_the_node() {
+    let Some(distribution) = obtain(Version::V5_0) else {
+        return;
+    };
+    let address = "127.77.2.1";
+    let _somebody = TcpListener::bind((address, 9042)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::start(
+        &distribution,
+        &Settings::default(),
+        directory.path(),
+        address,
+        address,
+        &Launch::default(),
+    );
+    assert!(
+        matches!(node, Err(NodeError::AddressInUse { .. })),
+        "{node:?}"
+    );
+}
+
 #[test]
 fn a_node_starts_answers_is_killed_and_starts_again() {
     for version in versions() {
-        let cache = Distribution::default_cache();
-        let mut progress = |text: &str| eprintln!("{text}");
-        let distribution = match Distribution::obtain(version, &cache, &mut progress) {
-            Ok(distribution) => distribution,
-            Err(error @ (NodeError::NoJava { .. } | NodeError::NoMaven { .. })) => {
-                eprintln!("skipped: {error}");
-                return;
-            }
-            Err(error) => panic!("{error}"),
+        let Some(distribution) = obtain(version) else {
+            return;
         };
         let directory = tempfile::tempdir().unwrap();
         let settings = Settings {

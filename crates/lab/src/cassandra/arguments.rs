@@ -120,10 +120,10 @@ pub struct CassandraArgs {
     #[arg(long)]
     pub quick: bool,
     /// Keys of the data set, in two SSTables
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
     /// Size of a value in bytes; values are incompressible
-    #[arg(long, default_value_t = 4096, value_name = "BYTES")]
+    #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub value_bytes: u64,
     /// Size of a compression chunk in KiB; 0 is no compression
     #[arg(long, default_value_t = 4, value_name = "KIB")]
@@ -135,7 +135,7 @@ pub struct CassandraArgs {
     #[arg(long, default_value = "inside", value_enum)]
     pub hot: HotPlace,
     /// Keys that are read, spread over the table
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub hot_keys: Option<u64>,
     /// What is asked of the node: reads, or half reads and half updates, with flushes and major
     /// compactions one after the other
@@ -145,19 +145,19 @@ pub struct CassandraArgs {
     #[arg(long, default_value = "uniform", value_enum)]
     pub distribution: Distribution,
     /// Seconds of the compaction phase with --workload ycsb-a
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub compaction_seconds: u64,
     /// Requests a second, whatever the node makes of them
-    #[arg(long, default_value_t = 1500, value_name = "N")]
+    #[arg(long, default_value_t = 1500, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests_per_second: u64,
     /// compaction_throughput in MiB/s; 0 is none
     #[arg(long, default_value_t = 64, value_name = "MIB")]
     pub compaction_mib_per_second: u64,
     /// Memory limit of the node's cgroup, in MiB
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mib: Option<u64>,
     /// Heap of the node, in MiB
-    #[arg(long, default_value_t = 1024, value_name = "MIB")]
+    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub heap_mib: u64,
     /// A further argument of the node's virtual machine, such as -XX:+UseShenandoahGC; may be given
     /// several times, and wins over Cassandra's own
@@ -165,13 +165,13 @@ pub struct CassandraArgs {
     pub java_argument: Vec<String>,
     /// Reads a second of the first pass over the hot keys, if the node can; of as many keys as 30
     /// seconds have at this rate. What follows begins when all have been answered
-    #[arg(long, default_value_t = 3000, value_name = "N")]
+    #[arg(long, default_value_t = 3000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub first_reads_per_second: u64,
     /// Seconds at the usual rate that are not counted, after the first pass
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
     /// Seconds of the phase without compaction
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_seconds: Option<u64>,
     /// Seconds of the phase after the compaction
     #[arg(long, value_name = "SECONDS")]

@@ -130,11 +130,10 @@ impl Template {
             arguments.hot.name(),
             distribution.version()
         ));
-        let template = Self {
-            path,
-            keep: arguments.place.keep,
-        };
+        // Removed if it cannot be completed.
+        let mut template = Self { path, keep: false };
         if template.path.join("COMPLETE").exists() {
+            template.keep = arguments.place.keep;
             return Ok(template);
         }
         for table in tables(arguments) {
@@ -146,6 +145,7 @@ impl Template {
         ));
         template.import(arguments, distribution, &sstables.path)?;
         fs::write(template.path.join("COMPLETE"), "")?;
+        template.keep = arguments.place.keep;
         Ok(template)
     }
 
@@ -291,20 +291,35 @@ fn write_sstables(
     ));
     let partial = dataset.join(format!("{table}.partial"));
     let _ = fs::remove_dir_all(&partial);
-    fs::create_dir_all(&partial).with_context(|| partial.display().to_string())?;
+    let written = write_partial(arguments, distribution, &partial, table);
+    if written.is_err() {
+        let _ = fs::remove_dir_all(&partial);
+    }
+    written?;
+    fs::rename(&partial, &directory).with_context(|| directory.display().to_string())
+}
+
+fn write_partial(
+    arguments: &CassandraArgs,
+    distribution: &Distribution,
+    partial: &Path,
+    table: &str,
+) -> Result<()> {
+    let (keys, sstables) = (arguments.sizes().keys, sstables_of(table));
+    fs::create_dir_all(partial).with_context(|| partial.display().to_string())?;
     let source = partial.join("WriteTables.java");
     fs::write(&source, WRITER).with_context(|| source.display().to_string())?;
     let output = distribution
         .java()
         .arg("-Xmx1g")
         .arg(&source)
-        .arg(&partial)
+        .arg(partial)
         .args([&sstables, &keys, &arguments.value_bytes].map(u64::to_string))
         .arg(create_table(arguments, table))
         .arg(format!(
             "INSERT INTO {KEYSPACE}.{table} (key, value) VALUES (?, ?)"
         ))
-        .current_dir(&partial)
+        .current_dir(partial)
         .output()
         .context("start java")?;
     if !output.status.success() {
@@ -316,12 +331,12 @@ fn write_sstables(
     }
     fs::remove_file(&source)?;
     // What the writer itself left beside the SSTables is no SSTable.
-    for entry in fs::read_dir(&partial)?.flatten() {
+    for entry in fs::read_dir(partial)?.flatten() {
         if entry.file_name().to_string_lossy().parse::<u64>().is_err() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    fs::rename(&partial, &directory).with_context(|| directory.display().to_string())
+    Ok(())
 }
 
 fn link_files(from: &Path, to: &Path) -> Result<()> {

@@ -14,7 +14,7 @@ use crate::measurement::{Measurement, RunReport};
 use crate::pauses::Pauses;
 use crate::phase::{Event, Phase};
 use crate::preloaded::Libraries;
-use crate::report::{self, CaseDescription, Report};
+use crate::report::{CaseDescription, Report};
 use crate::sampler::now_ns;
 use crate::workplace::Workplace;
 use anyhow::{Result, bail};
@@ -238,6 +238,7 @@ fn one_run(
         first_pass_keys,
         turn,
     );
+    let before = load.compacted_bytes()?;
     let baton = Arc::new(Baton::new());
     let (send, events) = channel();
     let process = node.process_id();
@@ -263,7 +264,6 @@ fn one_run(
             (cgroup.as_ref(), &READERS),
             &mut measurement,
             &events,
-            || baton.is_over(),
             || {
                 directory.drop_deleted();
                 tables.cached_bytes()
@@ -276,16 +276,15 @@ fn one_run(
         }
         recorded
     })?;
+    let after = load.compacted_bytes()?;
+    measurement.take(Event::Compacted {
+        read_bytes: after.0.saturating_sub(before.0),
+        written_bytes: after.1.saturating_sub(before.1),
+    });
     drop(load);
     measurement.pauses(Pauses::new(node.pauses()?));
     node.stop()?;
-    tables.cached_bytes();
-    let (read_bytes, written_bytes) = tables.bytes();
-    measurement.take(Event::Compacted {
-        read_bytes,
-        written_bytes,
-    });
-    measurement.report(report::lines(log.path()))
+    measurement.report(mode.library_log(log.path())?)
 }
 
 fn kill(process: u32) {

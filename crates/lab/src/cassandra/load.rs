@@ -1,6 +1,7 @@
 //! Open-loop CQL reads: each is sent when it is due, whatever has become of the ones before.
 
 use super::chooser::Chooser;
+use super::dataset::KEYSPACE;
 use super::values::{is_value_of, updated};
 use crate::error::WrongValue;
 use crate::phase::{Event, Phase};
@@ -122,6 +123,27 @@ impl Load {
         Ok(())
     }
 
+    /// Bytes that compactions of the laboratory's tables have read and written, ever, as the node
+    /// keeps account of them.
+    pub fn compacted_bytes(&self) -> Result<(u64, u64)> {
+        let statement = "SELECT keyspace_name, bytes_in, bytes_out FROM system.compaction_history";
+        let history = self
+            .runtime
+            .block_on(self.session.query_unpaged(statement, ()))
+            .context(statement)?
+            .into_rows_result()
+            .context("an answer without rows")?;
+        let (mut read, mut written) = (0, 0);
+        for row in history.rows::<(String, i64, i64)>()? {
+            let (keyspace, bytes_in, bytes_out) = row?;
+            if keyspace == KEYSPACE {
+                read += bytes_in.cast_unsigned();
+                written += bytes_out.cast_unsigned();
+            }
+        }
+        Ok((read, written))
+    }
+
     /// Reads and updates of one key of `table`.
     pub fn prepare(&self, table: &str) -> Result<Statements> {
         let prepare = |text: String| {
@@ -136,7 +158,8 @@ impl Load {
     }
 
     /// Reads the chooser's first pass, then asks what it chooses at the plan's rate until the baton
-    /// says that it is over. Blocks until then; answers may still be on their way.
+    /// says that it is over. Blocks until then; answers may still be on their way, and each of them
+    /// is sent: who waits until there are no senders misses none, of which the last are the slowest.
     pub fn run(
         &self,
         statements: &Arc<Statements>,
@@ -211,10 +234,8 @@ impl Asker<'_> {
                 Some(number) => request.update(phase, number).await,
             };
             drop(permit);
-            if !baton.is_over()
-                && let Some(event) = event.transpose()
-            {
-                // Nobody listens any more: the run is over.
+            if let Some(event) = event.transpose() {
+                // Nobody listens any more where the run ended before its time.
                 let _ = events.send(event);
             }
         });

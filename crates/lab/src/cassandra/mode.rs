@@ -5,6 +5,7 @@ use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
 use coldstream_nodes::Version;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::str::FromStr;
 
 /// One way to run a release.
@@ -62,6 +63,19 @@ impl FromStr for Mode {
             ));
         }
         Ok(Self { version, way, yaml })
+    }
+}
+
+impl Mode {
+    /// What the mode's library has written into its log.
+    ///
+    /// # Errors
+    /// See [`Preloaded::library_log`].
+    pub fn library_log(&self, log: &Path) -> anyhow::Result<Vec<String>> {
+        match &self.way {
+            Way::Preloaded(preloaded) => preloaded.library_log(log),
+            Way::Stock | Way::NoReadahead | Way::OwnDirect(_) => Ok(Vec::new()),
+        }
     }
 }
 

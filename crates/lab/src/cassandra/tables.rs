@@ -1,5 +1,4 @@
-//! The data files of the table that is compacted: how large, and how much of them is in the page
-//! cache.
+//! The data files of the table that is compacted: how much of them is in the page cache.
 
 use coldstream_io::residency;
 use std::collections::BTreeMap;
@@ -19,8 +18,7 @@ const TURNS_MAX: u64 = 16;
 #[derive(Debug)]
 pub struct Tables {
     directory: PathBuf,
-    inputs: BTreeMap<PathBuf, u64>,
-    outputs: BTreeMap<PathBuf, u64>,
+    inputs: Vec<PathBuf>,
     /// What each slice of each file held when it was looked at last, in bytes.
     cached: BTreeMap<PathBuf, Vec<u64>>,
     turn: u64,
@@ -37,16 +35,13 @@ fn data_files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn size(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |metadata| metadata.len())
-}
-
 /// Brings the slices whose turn it is up to date.
 fn look(path: &Path, slices: &mut Vec<u64>, turn: u64) {
     let Ok(file) = File::open(path) else {
         return;
     };
-    let count = size(path).div_ceil(SLICE_BYTES);
+    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    let count = bytes.div_ceil(SLICE_BYTES);
     slices.resize(count as usize, 0);
     let turns = (count / 2).clamp(1, TURNS_MAX);
     for (number, slice) in (0..).zip(slices) {
@@ -60,10 +55,8 @@ fn look(path: &Path, slices: &mut Vec<u64>, turn: u64) {
 impl Tables {
     /// What is there now are the inputs; whatever comes is an output.
     pub fn watch(directory: PathBuf) -> Self {
-        let sized = |path: PathBuf| (path.clone(), size(&path));
         Self {
-            inputs: data_files(&directory).into_iter().map(sized).collect(),
-            outputs: BTreeMap::new(),
+            inputs: data_files(&directory),
             cached: BTreeMap::new(),
             turn: 0,
             directory,
@@ -76,8 +69,7 @@ impl Tables {
     }
 
     /// Bytes of the page cache that the inputs and the outputs hold, those of large files as of up
-    /// to sixteen calls ago. To be called a few times a second, or outputs that live shortly are
-    /// missed.
+    /// to sixteen calls ago.
     pub fn cached_bytes(&mut self) -> (u64, u64) {
         let (mut of_inputs, mut of_outputs) = (0, 0);
         let files = data_files(&self.directory);
@@ -87,21 +79,13 @@ impl Tables {
             let slices = self.cached.entry(path.clone()).or_default();
             look(&path, slices, self.turn);
             let cached = slices.iter().sum::<u64>();
-            if self.inputs.contains_key(&path) {
+            if self.inputs.contains(&path) {
                 of_inputs += cached;
             } else {
                 of_outputs += cached;
-                let size = size(&path);
-                let largest = self.outputs.entry(path).or_default();
-                *largest = size.max(*largest);
             }
         }
         (of_inputs, of_outputs)
-    }
-
-    /// Bytes of the inputs, and of the outputs as far as they were seen.
-    pub fn bytes(&self) -> (u64, u64) {
-        (self.inputs.values().sum(), self.outputs.values().sum())
     }
 }
 

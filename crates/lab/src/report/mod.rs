@@ -8,7 +8,7 @@ use crate::measurement::RunReport;
 use crate::summary::{Row, Spread, Verdict};
 use anyhow::{Context, Result};
 use clap::Args;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -72,41 +72,65 @@ pub struct CaseReport {
     pub rows: Vec<Row>,
 }
 
-impl Report {
-    /// Prints and writes it.
-    pub fn publish(&self, output: &OutputArgs) -> Result<()> {
-        let json = || serde_json::to_string_pretty(self).context("encode the report");
-        let write = |path: &Path, text: &str| {
-            if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+impl OutputArgs {
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = [&self.json_file, &self.html];
+        files.into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Whether the files can be written: to be known before hours are spent on what goes there.
+    pub fn check(&self) -> Result<()> {
+        self.files().try_for_each(|path| {
+            make_parent(path)?;
+            let present = fs::symlink_metadata(path);
+            if present.as_ref().is_ok_and(|it| !it.is_file()) {
+                // A link, or a pipe that nobody reads yet.
+                return Ok(());
             }
-            fs::write(path, text).with_context(|| format!("write {}", path.display()))
-        };
-        if let Some(path) = &output.json_file {
-            write(path, &json()?)?;
-        }
-        if let Some(path) = &output.html {
-            write(path, &html::page(self)?)?;
-            eprintln!("lab: report written to {}", path.display());
-        }
+            (File::options().append(true).create(true))
+                .open(path)
+                .with_context(|| format!("write {}", path.display()))?;
+            if present.is_err() {
+                // An empty report is none.
+                let _ = fs::remove_file(path);
+            }
+            Ok(())
+        })
+    }
+}
+
+fn make_parent(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(parent) => fs::create_dir_all(parent).with_context(|| parent.display().to_string()),
+        None => Ok(()),
+    }
+}
+
+impl Report {
+    /// Prints and writes it, wherever that is possible; the first error of all is the result.
+    pub fn publish(&self, output: &OutputArgs) -> Result<()> {
+        let json = serde_json::to_string_pretty(self).context("encode the report")?;
         let mut standard = std::io::stdout().lock();
         let text = if output.json {
-            json()?
+            json.clone()
         } else {
             let coloured = standard.is_terminal() && std::env::var_os("NO_COLOR").is_none();
             terminal::table(self, coloured)
         };
-        writeln!(standard, "{text}").context("standard output")
+        let printed = writeln!(standard, "{text}").context("standard output");
+        let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String>| {
+            let Some(path) = path else {
+                return Ok(());
+            };
+            make_parent(path)?;
+            fs::write(path, text()?).with_context(|| format!("write {}", path.display()))?;
+            eprintln!("lab: report written to {}", path.display());
+            Ok(())
+        };
+        let written = write(&output.json_file, &|| Ok(json.clone()));
+        let shown = write(&output.html, &|| html::page(self));
+        printed.and(written).and(shown)
     }
-}
-
-/// The lines of a log, as far as there is one.
-pub fn lines(log: &Path) -> Vec<String> {
-    fs::read_to_string(log)
-        .unwrap_or_default()
-        .lines()
-        .map(str::to_owned)
-        .collect()
 }
 
 /// A figure with three significant digits.

@@ -126,19 +126,19 @@ pub struct RocksDbArgs {
     #[arg(long)]
     pub quick: bool,
     /// Keys of the data set
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
     /// Size of a value in bytes
-    #[arg(long, default_value_t = 4096, value_name = "BYTES")]
+    #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub value_bytes: u64,
     /// Memory limit of the database's cgroup, in MiB
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mib: Option<u64>,
     /// Hot keys, instead of a case's share of the cache
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub hot_keys: Option<u64>,
     /// Reads a second, whatever the database makes of them
-    #[arg(long, default_value_t = 3000, value_name = "N")]
+    #[arg(long, default_value_t = 3000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub reads_per_second: u64,
     /// Reads a second during the compaction phase, one after another for equal parts of it: a load
     /// that rises and falls. With --update-mib-per-second
@@ -151,7 +151,7 @@ pub struct RocksDbArgs {
     )]
     pub load_steps: Vec<u64>,
     /// Threads that read
-    #[arg(long, default_value_t = 4, value_name = "N")]
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub readers: u64,
     /// Rate limit of the compaction's writes in MiB/s; 0 is none
     #[arg(long, default_value_t = 30, value_name = "MIB")]
@@ -177,10 +177,10 @@ pub struct RocksDbArgs {
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
     /// Seconds of the phase without compaction
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_seconds: Option<u64>,
     /// Seconds of the compaction phase with --update-mib-per-second
-    #[arg(long, default_value_t = 20, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub compaction_seconds: u64,
     /// Seconds of the phase after the output was published
     #[arg(long, value_name = "SECONDS")]

@@ -52,26 +52,27 @@ impl Dataset {
     ) -> Result<Self> {
         let keys = arguments.sizes().keys;
         let path = work_dir.join(format!("dataset-{keys}x{}", arguments.value_bytes));
+        // Removed if it cannot be completed.
+        let mut dataset = Self { path, keep: false };
+        let path = &dataset.path;
         let complete = path.join("COMPLETE");
         let shape = Shape::of(arguments);
         let options = base_options(arguments);
         let made_with = format!("{shape:?} {} {options}", arguments.engine_library);
         if fs::read_to_string(&complete).ok().as_ref() != Some(&made_with) {
             if path.exists() {
-                fs::remove_dir_all(&path)
+                fs::remove_dir_all(path)
                     .with_context(|| format!("remove the outdated {}", path.display()))?;
             }
             progress(&format!(
                 "loading {keys} keys of {} bytes, {} times, and {} updates",
                 arguments.value_bytes, shape.sorted_runs, shape.updates
             ));
-            driver.load(arguments, &path, &options, shape)?;
+            driver.load(arguments, &dataset.path, &options, shape)?;
             fs::write(&complete, made_with).with_context(|| complete.display().to_string())?;
         }
-        Ok(Self {
-            path,
-            keep: arguments.place.keep,
-        })
+        dataset.keep = arguments.place.keep;
+        Ok(dataset)
     }
 
     /// A copy that the engine may change, removed when dropped.

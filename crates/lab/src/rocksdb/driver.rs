@@ -10,13 +10,18 @@ use crate::phase::{Event, Phase};
 use crate::preloaded::{Libraries, beside_us};
 use anyhow::{Context, Result, anyhow, bail};
 use coldstream_policy::Profile;
+use std::collections::VecDeque;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// Lines of a driver's standard error that an error shows.
+const LAST_LINES: usize = 20;
 
 /// Exit code with which the driver says that a value was wrong.
 const WRONG_VALUE: i32 = 4;
@@ -163,7 +168,7 @@ impl Driver {
             .process_group(0)
             .spawn()
             .with_context(|| format!("start {}", self.executable.display()))?;
-        Running { child }.finish()
+        Running::of(child).finish()
     }
 
     /// Starts a run, in the cgroups whose files of processes it `enters`.
@@ -244,7 +249,7 @@ impl Driver {
         // Bounded: a laboratory that falls behind shows as a driver that waits, not as memory.
         let (send, receive) = sync_channel(1 << 16);
         std::thread::spawn(move || {
-            let mut output = std::io::BufReader::with_capacity(1 << 18, output);
+            let mut output = BufReader::with_capacity(1 << 18, output);
             let mut record = [0; RECORD_BYTES];
             while output.read_exact(&mut record).is_ok() {
                 if send.send(decode(&record)).is_err() {
@@ -252,7 +257,7 @@ impl Driver {
                 }
             }
         });
-        Ok((Running { child }, receive))
+        Ok((Running::of(child), receive))
     }
 }
 
@@ -260,9 +265,18 @@ impl Driver {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
+    /// What it says on standard error, progress left out; read all the time, or it would wait when
+    /// the pipe is full.
+    said: Option<JoinHandle<String>>,
 }
 
 impl Running {
+    fn of(mut child: Child) -> Self {
+        let errors = child.stderr.take();
+        let said = errors.map(|errors| std::thread::spawn(move || last_words(errors)));
+        Self { child, said }
+    }
+
     /// Waits for its end; an interrupt ends it at once.
     pub fn finish(mut self) -> Result<()> {
         let status = loop {
@@ -277,20 +291,27 @@ impl Running {
         if status.success() {
             return Ok(());
         }
-        let mut said = String::new();
-        if let Some(mut errors) = self.child.stderr.take() {
-            let _ = errors.read_to_string(&mut said);
-        }
-        let said = said
-            .lines()
-            .filter(|line| !line.starts_with("loading:"))
-            .collect::<Vec<_>>()
-            .join("; ");
+        let said = self.said.take().map(JoinHandle::join);
+        let said = said.and_then(Result::ok).unwrap_or_default();
         if status.code() == Some(WRONG_VALUE) {
             return Err(WrongValue(said).into());
         }
         bail!("the load driver ended with {status}: {said}")
     }
+}
+
+/// What a driver says, but for its progress; of very much the end.
+fn last_words(errors: impl Read) -> String {
+    let mut said: VecDeque<String> = VecDeque::new();
+    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+        if !line.starts_with(b"loading:") {
+            said.push_back(String::from_utf8_lossy(&line).into_owned());
+        }
+        if said.len() > LAST_LINES {
+            said.pop_front();
+        }
+    }
+    said.make_contiguous().join("; ")
 }
 
 impl Drop for Running {
@@ -334,5 +355,20 @@ mod tests {
         );
         record[0] = 9;
         assert!(decode(&record).is_err());
+    }
+
+    #[test]
+    fn a_driver_that_says_much_does_not_wait() {
+        let child = Command::new("/bin/sh")
+            .args([
+                "-c",
+                "yes loading: | head -n 22000 >&2; echo worse >&2; exit 3",
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let error = Running::of(child).finish().unwrap_err().to_string();
+        assert!(error.ends_with(": worse"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use crate::cgroup::Cgroup;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::measurement::{Measurement, RunReport};
-use crate::report::{self, CaseDescription, Report};
+use crate::report::{CaseDescription, Report};
 use crate::throttle::Throttle;
 use crate::workplace::Workplace;
 use anyhow::{Result, bail};
@@ -156,7 +156,6 @@ impl Lab<'_> {
             (cgroup.as_ref(), &[READER]),
             &mut measurement,
             &events,
-            || false,
             || {
                 database.drop_deleted();
                 (0, 0)
@@ -166,7 +165,7 @@ impl Lab<'_> {
         if self.engine.is_empty() {
             self.engine = engine_version(database.path());
         }
-        measurement.report(report::lines(log.path()))
+        measurement.report(mode.library_log(log.path())?)
     }
 }
 

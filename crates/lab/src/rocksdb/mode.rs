@@ -2,6 +2,7 @@
 
 use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
+use std::path::Path;
 use std::str::FromStr;
 
 /// One way to run the engine.
@@ -48,6 +49,17 @@ impl std::fmt::Display for Mode {
 }
 
 impl Mode {
+    /// What the mode's library has written into its log.
+    ///
+    /// # Errors
+    /// See [`Preloaded::library_log`].
+    pub fn library_log(&self, log: &Path) -> anyhow::Result<Vec<String>> {
+        match self {
+            Mode::Preloaded(preloaded) => preloaded.library_log(log),
+            Mode::Buffered | Mode::OwnDirect(_) => Ok(Vec::new()),
+        }
+    }
+
     /// The engine's options that this mode sets.
     pub fn engine_options(&self) -> String {
         let Mode::OwnDirect(own) = self else {
