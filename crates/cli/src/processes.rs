@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use coldstream_control::{PageError, PageView, Snapshot, start_time_ticks};
+use coldstream_control::{
+    PageError, PageView, PidNamespace, Snapshot, page_path, pid_of_file_name, start_time_ticks,
+};
 use coldstream_io::Errno;
 use coldstream_io::shared::{SharedPage, SharedPageError};
 
@@ -113,7 +115,7 @@ fn absent(pid: u32) -> anyhow::Error {
 /// Reads the status page of `pid`, a process of this user.
 pub fn status(pid: u32) -> Status {
     let user = rustix::process::geteuid().as_raw();
-    status_at(&coldstream_control::page_path(user, pid), pid)
+    status_at(&page_path(user, pid, PidNamespace::own()), pid)
 }
 
 fn status_at(path: &Path, pid: u32) -> Status {
@@ -164,9 +166,10 @@ pub fn with_pages() -> anyhow::Result<Vec<u32>> {
         );
         return Err(failure(Exit::Permission, message));
     }
+    let namespace = PidNamespace::own();
     let mut pids: Vec<u32> = entries
         .flatten()
-        .filter_map(|entry| coldstream_control::pid_of_file_name(&entry.file_name()))
+        .filter_map(|entry| pid_of_file_name(&entry.file_name(), namespace))
         .collect();
     pids.sort_unstable();
     Ok(pids)

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use coldstream_control::{Counter, Header, PageView, start_time_ticks};
+use coldstream_control::{Counter, Header, PageView, PidNamespace, start_time_ticks};
 use coldstream_io::shared::SharedPage;
 use coldstream_policy::{Profile, ReadTreatment, Treatment};
 use common::{Scene, assert_error, outcome};
@@ -26,7 +26,7 @@ impl Process {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id();
         let user = rustix::process::geteuid().as_raw();
-        let page = coldstream_control::page_path(user, pid);
+        let page = coldstream_control::page_path(user, pid, PidNamespace::own());
         let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
         let shared = SharedPage::create(
             &c_string(&coldstream_control::directory_path(user)),
@@ -118,6 +118,29 @@ fn a_stale_page_is_removed() {
 }
 
 #[test]
+fn pages_of_another_namespace_of_processes_are_left_alone() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let scene = Scene::new();
+    let process = Process::new(0);
+    let coldstream = scene.copy_of_coldstream();
+    let mut elsewhere = Command::new("unshare");
+    elsewhere.args(["--pid", "--fork", "--mount-proc"]);
+    if !elsewhere
+        .arg("true")
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        eprintln!("skipped: may not make a namespace of processes");
+        return;
+    }
+    let mut list = Command::new("unshare");
+    list.args(["--pid", "--fork", "--mount-proc"]);
+    let (_, stdout, _) = outcome(list.arg(coldstream).args(["ctl", "list"]));
+    assert!(!stdout.contains(&process.pid()), "{stdout}");
+    assert!(process.page.exists());
+}
+
+#[test]
 fn a_forged_page_is_an_error() {
     let scene = Scene::new();
     let process = Process::new(0);
@@ -184,6 +207,18 @@ fn doctor_reports_what_it_can_and_then_the_error() {
     assert_eq!(code, 7);
     assert!(stdout.contains("background reads"), "{stdout}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+fn doctor_of_a_path_that_is_no_text() {
+    let scene = Scene::new();
+    let data = scene
+        .path("data")
+        .join(std::ffi::OsStr::from_bytes(b"d\xff"));
+    fs::create_dir_all(&data).unwrap();
+    let json = doctor_json(&scene, data.as_os_str());
+    let path = json["paths"][0]["path"].as_str().unwrap();
+    assert!(path.ends_with("data/d\u{fffd}"), "{path}");
 }
 
 #[test]

@@ -241,6 +241,38 @@ fn a_process_that_does_not_answer() {
     assert_eq!(status(&database, &pid)["switches"]["reads"], true);
 }
 
+#[test]
+fn what_was_asked_for_and_is_still_to_come_is_not_taken_back() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let running = database.start(None);
+    let pid = running.pid();
+    running.signal("-STOP");
+    for arguments in [
+        &["ctl", "off", &pid, "--only", "reads"][..],
+        &["ctl", "off", &pid, "--only", "writes"],
+        &["ctl", "set", &pid, "nice=3"],
+    ] {
+        let mut command = database.scene.coldstream();
+        assert_error(command.args(arguments), 9, &["has not answered"]);
+    }
+    running.signal("-CONT");
+    let begun = Instant::now();
+    while status(&database, &pid)["counters"]["switch_requests"] == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let now = status(&database, &pid);
+    let switches = &now["switches"];
+    assert_eq!(
+        (&switches["reads"], &switches["writes"]),
+        (&false.into(), &false.into())
+    );
+    assert_eq!(switches["handover"], true);
+    assert!(now["nice"].as_str().unwrap().starts_with("compaction:3"));
+}
+
 /// A user whom nobody is, so that all of its processes are this test's.
 const USER: u32 = 64_901;
 

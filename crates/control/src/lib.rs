@@ -16,7 +16,9 @@ mod snapshot;
 mod switch;
 
 pub use counter::Counter;
-pub use location::{DIRECTORY_MODE, FILE_MODE, directory_path, page_path, pid_of_file_name};
+pub use location::{
+    DIRECTORY_MODE, FILE_MODE, PidNamespace, directory_path, page_path, pid_of_file_name,
+};
 pub use owner::start_time_ticks;
 pub use page::{Header, PAGE_BYTES, PAGE_WORDS, PageError, PageView};
 pub use snapshot::Snapshot;

@@ -1,13 +1,33 @@
 //! Where the page of a process lies. `/dev/shm` is memory on every Linux, and a
 //! directory per user keeps other users out.
+//!
+//! Containers may share `/dev/shm` (those of a pod, `--ipc=host`) and still number their processes
+//! each from 1: a page's name has the namespace of its process id, unless that is the machine's own.
 
 use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// Permissions of a user's directory.
 pub const DIRECTORY_MODE: u32 = 0o700;
 /// Permissions of a page.
 pub const FILE_MODE: u32 = 0o600;
+
+/// The namespace in which a process has its id: the inode of `/proc/self/ns/pid` (namespaces(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PidNamespace(pub u64);
+
+impl PidNamespace {
+    /// The machine's own (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
+    pub const INITIAL: Self = Self(0xEFFF_FFFC);
+
+    /// That of the calling process; the machine's own where `/proc` does not say.
+    #[must_use]
+    pub fn own() -> Self {
+        fs::metadata("/proc/self/ns/pid").map_or(Self::INITIAL, |metadata| Self(metadata.ino()))
+    }
+}
 
 /// The directory of a user's pages.
 #[must_use]
@@ -17,17 +37,25 @@ pub fn directory_path(uid: u32) -> PathBuf {
 
 /// The page of a process.
 #[must_use]
-pub fn page_path(uid: u32, pid: u32) -> PathBuf {
-    directory_path(uid).join(pid.to_string())
+pub fn page_path(uid: u32, pid: u32, namespace: PidNamespace) -> PathBuf {
+    directory_path(uid).join(file_name(pid, namespace))
 }
 
-/// The process whose page has this file name.
+fn file_name(pid: u32, namespace: PidNamespace) -> String {
+    match namespace {
+        PidNamespace::INITIAL => pid.to_string(),
+        PidNamespace(inode) => format!("{pid}-{inode}"),
+    }
+}
+
+/// The process whose page has this file name, if its id is one of this namespace.
 #[must_use]
-pub fn pid_of_file_name(name: &OsStr) -> Option<u32> {
+pub fn pid_of_file_name(name: &OsStr, namespace: PidNamespace) -> Option<u32> {
     let text = name.to_str()?;
-    let pid: u32 = text.parse().ok()?;
+    let digits = text.split('-').next()?;
+    let pid: u32 = digits.parse().ok()?;
     // `+7` and `007` parse too, but no page is called so.
-    (pid.to_string() == text).then_some(pid)
+    (file_name(pid, namespace) == text).then_some(pid)
 }
 
 #[cfg(test)]
@@ -36,12 +64,26 @@ mod tests {
 
     #[test]
     fn names_and_paths_belong_together() {
-        let path = page_path(1000, 4711);
+        let here = PidNamespace::INITIAL;
+        let path = page_path(1000, 4711, here);
         assert_eq!(path, PathBuf::from("/dev/shm/coldstream-1000/4711"));
         assert_eq!(path.parent(), Some(directory_path(1000).as_path()));
-        assert_eq!(path.file_name().and_then(pid_of_file_name), Some(4711));
-        for name in ["", "+7", "007", "12x", "-1", "99999999999"] {
-            assert_eq!(pid_of_file_name(OsStr::new(name)), None, "{name}");
+        let pid = |name: &str, namespace| pid_of_file_name(OsStr::new(name), namespace);
+        assert_eq!(pid("4711", here), Some(4711));
+        for name in ["", "+7", "007", "12x", "-1", "99999999999", "7-8"] {
+            assert_eq!(pid(name, here), None, "{name}");
         }
+    }
+
+    #[test]
+    fn processes_of_another_namespace_are_not_taken_for_ours() {
+        let (ours, theirs) = (PidNamespace(4_026_532_001), PidNamespace(4_026_532_002));
+        let path = page_path(1000, 1, ours);
+        assert_eq!(path.file_name().unwrap(), "1-4026532001");
+        let pid = |namespace| pid_of_file_name(path.file_name().unwrap(), namespace);
+        assert_eq!(pid(ours), Some(1));
+        assert_eq!(pid(theirs), None);
+        assert_eq!(pid(PidNamespace::INITIAL), None);
+        assert_eq!(pid_of_file_name(OsStr::new("1"), ours), None);
     }
 }

@@ -19,7 +19,7 @@ use crate::staging::Stages;
 use crate::switches::OwnSwitches;
 use crate::thread::{self, Inside};
 use crate::{errno, eviction, heap, keeper, report};
-use coldstream_control::{Counter, PageView};
+use coldstream_control::{Counter, PageView, PidNamespace};
 use coldstream_io::Errno;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
@@ -27,7 +27,7 @@ use coldstream_io::scan::{self, Event, Host, Method, Scanner};
 use coldstream_io::sys::{file, process};
 use coldstream_policy::FileKind;
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Descriptors of our own start here, or where the last eighth of what the process may open does.
 const LOWEST_DESCRIPTOR_MAX: u64 = 8192;
@@ -50,6 +50,8 @@ pub(crate) struct Books {
     /// The status page's words; null before the first table.
     page: AtomicPtr<PageView<'static>>,
     page_memory: FutexLock<Option<PageView<'static>>>,
+    /// The namespace of process ids that the page's name has.
+    namespace: AtomicU64,
     pub(crate) filesystems: Filesystems,
     pub(crate) inodes: Inodes,
     pub(crate) heat: HeatMap,
@@ -157,8 +159,10 @@ impl Books {
             self.heat.open(config.heat_bytes, memory::limit_bytes());
         }
         self.pacing.open(config);
+        let namespace = report::own_namespace();
+        self.namespace.store(namespace.0, Ordering::Relaxed);
         let mut page = self.page_memory.lock();
-        *page = report::create_page(settings);
+        *page = report::create_page(settings, namespace);
         if let (Ok(()), Some(page)) = (configured, &*page) {
             // Stays where it is, and is never changed again: may be read without the lock.
             self.page
@@ -253,7 +257,7 @@ impl Books {
             writable,
             servable: !writable && flags & libc::O_DIRECT == 0,
             watched: false,
-            random: false,
+            advice: libc::POSIX_FADV_NORMAL as u8,
         };
         if writable {
             self.begin_stage(settings, table, descriptor, flags, &stamp);
@@ -567,7 +571,7 @@ impl Books {
                 self.note_memory();
                 report::log_summary(settings, page);
             }
-            report::remove_page();
+            report::remove_page(PidNamespace(self.namespace.load(Ordering::Relaxed)));
         }
     }
 }

@@ -33,15 +33,17 @@ pub(crate) struct Table {
     /// The table was being written by Coldstream when this descriptor was opened: only such a
     /// descriptor can ever miss staged bytes, and all others need not look.
     pub(crate) watched: bool,
-    /// The application advised last that it would read at random places.
-    pub(crate) random: bool,
+    /// How the application advised last that it would read: `POSIX_FADV_NORMAL`, `_RANDOM` or
+    /// `_SEQUENTIAL`.
+    pub(crate) advice: u8,
 }
 
 const PRIVATE: u64 = 1 << 40;
 const WRITABLE: u64 = 1 << 41;
 const SERVABLE: u64 = 1 << 42;
 const WATCHED: u64 = 1 << 43;
-const RANDOM: u64 = 1 << 44;
+const ADVICE_SHIFT: u32 = 44;
+const ADVICE: u64 = 3;
 
 impl Entry {
     /// Never 0: that is "nothing known".
@@ -54,7 +56,7 @@ impl Entry {
                     | if table.writable { WRITABLE } else { 0 }
                     | if table.servable { SERVABLE } else { 0 }
                     | if table.watched { WATCHED } else { 0 }
-                    | if table.random { RANDOM } else { 0 }
+                    | (u64::from(table.advice) & ADVICE) << ADVICE_SHIFT
             }
         }
     }
@@ -70,7 +72,7 @@ impl Entry {
                 writable: word & WRITABLE != 0,
                 servable: word & SERVABLE != 0,
                 watched: word & WATCHED != 0,
-                random: word & RANDOM != 0,
+                advice: (word >> ADVICE_SHIFT & ADVICE) as u8,
             })
         })
     }
@@ -249,7 +251,7 @@ mod tests {
             writable: slot.is_multiple_of(2),
             servable: slot.is_multiple_of(3),
             watched: slot.is_multiple_of(5),
-            random: slot.is_multiple_of(7),
+            advice: (slot % 3) as u8,
         })
     }
 

@@ -36,7 +36,18 @@ impl Books {
     pub(crate) fn begin_readahead(&self, table: Table, descriptor: i32) {
         if table.servable && self.controls_readahead() {
             let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+            if !self.controls_readahead() {
+                // The keeper may have been here before.
+                let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_NORMAL);
+            }
         }
+    }
+
+    /// Whether a descriptor still is the table's: its number may have been closed unseen.
+    fn is_still(&self, table: Table, descriptor: i32) -> bool {
+        let inode = self.inodes.get(table.slot);
+        let stamp = file::stamp(descriptor);
+        inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
     }
 
     /// A table is read plainly: reads ahead if that is part of a scan.
@@ -60,11 +71,11 @@ impl Books {
     /// with: we know better, but remember it.
     #[cold]
     pub(crate) fn advised(&self, table: Table, descriptor: i32, advice: i32) -> bool {
-        if !table.servable {
+        if !table.servable || !self.is_still(table, descriptor) {
             return false;
         }
-        let random = advice == libc::POSIX_FADV_RANDOM;
-        self.remember_advice(descriptor, Table { random, ..table });
+        let advice = advice as u8;
+        self.remember_advice(descriptor, Table { advice, ..table });
         self.controls_readahead()
     }
 
@@ -72,7 +83,7 @@ impl Books {
     /// for: whoever does that has a descriptor of its own. See also [`crate::sending`].
     #[cold]
     pub(crate) fn moves_in_sequence(&self, table: Table, descriptor: i32) {
-        if table.servable && self.controls_readahead() {
+        if table.servable && self.controls_readahead() && self.is_still(table, descriptor) {
             let _errno = ErrnoGuard::new();
             let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_NORMAL);
         }
@@ -87,6 +98,10 @@ impl Books {
         {
             let _errno = ErrnoGuard::new();
             let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
+            if !self.switches.is_on(Mechanism::Readahead) {
+                // The keeper may have been here before.
+                let _ = memory::hint(address, length_bytes, memory::ADVICE_NORMAL);
+            }
         }
     }
 
@@ -102,11 +117,12 @@ impl Books {
         self.each_descriptor(|descriptor, entry| {
             if let Entry::Table(table) = entry
                 && table.servable
+                && self.is_still(table, descriptor)
             {
-                let advice = if is_on || table.random {
+                let advice = if is_on {
                     libc::POSIX_FADV_RANDOM
                 } else {
-                    libc::POSIX_FADV_NORMAL
+                    i32::from(table.advice)
                 };
                 let _ = file::advise(descriptor, 0, 0, advice);
             }

@@ -2,7 +2,7 @@
 //! three lines of log. A process without background work on tables says nothing at all.
 
 use crate::settings::Settings;
-use coldstream_control::{Header, PageView, start_time_ticks};
+use coldstream_control::{Header, PageView, PidNamespace, start_time_ticks};
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::thread::without_broken_pipes;
 use coldstream_io::sys::{file, process};
@@ -53,18 +53,35 @@ impl<const BYTES: usize> Write for Text<BYTES> {
 type PagePath = Text<64>;
 
 /// As `coldstream_control::page_path`, without allocating.
-fn page_path(user: u32, process_id: i32) -> (PagePath, PagePath) {
+fn page_path(user: u32, process_id: i32, namespace: PidNamespace) -> (PagePath, PagePath) {
     let mut directory = PagePath::new();
     let mut path = PagePath::new();
     let _ = write!(directory, "/dev/shm/coldstream-{user}\0");
-    let _ = write!(path, "/dev/shm/coldstream-{user}/{process_id}\0");
+    let _ = write!(path, "/dev/shm/coldstream-{user}/{process_id}");
+    if namespace != PidNamespace::INITIAL {
+        let _ = write!(path, "-{}", namespace.0);
+    }
+    let _ = path.write(&[0]);
     (directory, path)
 }
 
+/// As `PidNamespace::own`, without allocating.
+pub(crate) fn own_namespace() -> PidNamespace {
+    let Ok(descriptor) = file::open(c"/proc/self/ns/pid", libc::O_RDONLY, 0) else {
+        return PidNamespace::INITIAL;
+    };
+    let stamp = file::stamp(descriptor);
+    let _ = file::close(descriptor);
+    stamp.map_or(PidNamespace::INITIAL, |stamp| PidNamespace(stamp.inode))
+}
+
 /// Makes this process's status page; a private one if it cannot be shared.
-pub(crate) fn create_page(settings: &Settings) -> Option<PageView<'static>> {
+pub(crate) fn create_page(
+    settings: &Settings,
+    namespace: PidNamespace,
+) -> Option<PageView<'static>> {
     let process_id = process::process_id();
-    let (directory, path) = page_path(process::effective_user(), process_id);
+    let (directory, path) = page_path(process::effective_user(), process_id, namespace);
     let page = match (directory.as_c_str(), path.as_c_str()) {
         (Some(directory), Some(path)) => SharedPage::create(directory, path).ok(),
         _ => None,
@@ -86,8 +103,9 @@ pub(crate) fn create_page(settings: &Settings) -> Option<PageView<'static>> {
 }
 
 /// Removes this process's status page.
-pub(crate) fn remove_page() {
-    let (_, path) = page_path(process::effective_user(), process::process_id());
+pub(crate) fn remove_page(namespace: PidNamespace) {
+    let (user, process_id) = (process::effective_user(), process::process_id());
+    let (_, path) = page_path(user, process_id, namespace);
     if let Some(path) = path.as_c_str() {
         let _ = file::unlink(path);
     }
@@ -201,16 +219,24 @@ mod tests {
 
     #[test]
     fn the_page_is_where_the_command_looks_for_it() {
-        let (directory, path) = page_path(1000, 4711);
         let text = |path: &PagePath| path.as_c_str().unwrap().to_str().unwrap().to_owned();
-        assert_eq!(
-            text(&path),
-            coldstream_control::page_path(1000, 4711).to_str().unwrap()
-        );
-        assert_eq!(
-            text(&directory),
-            coldstream_control::directory_path(1000).to_str().unwrap()
-        );
+        let namespaces = [
+            PidNamespace::INITIAL,
+            PidNamespace(4_026_532_001),
+            PidNamespace::own(),
+        ];
+        for namespace in namespaces {
+            let (directory, path) = page_path(u32::MAX, i32::MAX, namespace);
+            let expected = coldstream_control::page_path(u32::MAX, i32::MAX as u32, namespace);
+            assert_eq!(text(&path), expected.to_str().unwrap());
+            assert_eq!(
+                text(&directory),
+                coldstream_control::directory_path(u32::MAX)
+                    .to_str()
+                    .unwrap()
+            );
+        }
+        assert_eq!(own_namespace(), PidNamespace::own());
     }
 
     #[test]

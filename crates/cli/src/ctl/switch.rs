@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use coldstream_control::{
-    Mechanism, Mechanisms, Outcome, PageView, Request, Snapshot, Switches, page_path,
+    Mechanism, Mechanisms, Outcome, PageView, PidNamespace, Request, Snapshot, Switches, page_path,
 };
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::process::{futex_wait_shared, futex_wake_shared};
@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use crate::exit::{self, Exit, failure};
+use crate::processes::Status;
 use crate::{output, processes};
 
 /// A process that is not stopped answers within a fraction of a second, unless its device takes
@@ -113,9 +114,12 @@ fn switch(
     show(results, arguments.json)
 }
 
-/// Those of which a page was not merely left behind.
+/// Those of which a page was not merely left behind: such pages are removed.
 fn living(mut pids: Vec<u32>) -> Vec<u32> {
-    pids.retain(|pid| processes::started(*pid).is_some());
+    pids.retain(|pid| {
+        let was_removed = matches!(processes::status(*pid), Status::Removed { .. });
+        !was_removed && processes::started(*pid).is_some()
+    });
     pids
 }
 
@@ -164,7 +168,8 @@ fn ask(
 ) -> anyhow::Result<Report> {
     let begun = Instant::now();
     processes::running(pid)?;
-    let path = page_path(rustix::process::geteuid().as_raw(), pid);
+    let user = rustix::process::geteuid().as_raw();
+    let path = page_path(user, pid, PidNamespace::own());
     let error = |error: &dyn std::fmt::Display| {
         failure(Exit::Failure, format!("{}: {error}", path.display()))
     };
@@ -199,9 +204,16 @@ fn ask(
             ),
         ));
     }
-    let (off, priorities_bits) = change(&snapshot.switches)?;
+    let last = page.request();
+    let mut now = snapshot.switches;
+    if last.number != page.answer().number {
+        // What was asked for last and is still to come is not taken back by asking for more.
+        now.off = Mechanisms::from_bits(last.off_bits);
+        now.priorities_bits = last.priorities_bits;
+    }
+    let (off, priorities_bits) = change(&now)?;
     let request = Request {
-        number: page.request().number.wrapping_add(1),
+        number: last.number.wrapping_add(1),
         off_bits: u64::from(off.bits()),
         priorities_bits,
     };

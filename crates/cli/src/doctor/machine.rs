@@ -15,6 +15,7 @@ use crate::library;
 #[derive(Serialize)]
 pub struct Machine {
     /// The preload library that `coldstream run` would use.
+    #[serde(serialize_with = "super::paths::maybe")]
     pub library: Option<PathBuf>,
     /// `uname -r`.
     pub kernel_release: String,

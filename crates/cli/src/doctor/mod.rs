@@ -8,6 +8,7 @@ mod cassandra;
 mod cgroup;
 mod machine;
 mod mounts;
+mod paths;
 mod place;
 mod process;
 mod text;

@@ -21,7 +21,9 @@ pub struct Mount {
 
 /// All mounts that this process sees.
 pub fn read() -> Vec<Mount> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    // Names of directories may be any bytes.
+    let table = String::from_utf8_lossy(&table);
     table.lines().filter_map(parse).collect()
 }
 

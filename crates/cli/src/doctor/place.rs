@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::machine::{Machine, number};
 use super::mounts::{self, Mount};
+use super::paths;
 use crate::exit::{self, Exit, failure};
 
 /// Enough for an absent page to be found in it, little enough for any disk.
@@ -31,8 +32,10 @@ const READ_AHEAD_KIB_USUAL: u64 = 128;
 #[derive(Serialize)]
 pub struct Place {
     /// The path in full.
+    #[serde(serialize_with = "paths::one")]
     pub path: PathBuf,
     /// The file that was probed; none if it was a temporary one.
+    #[serde(serialize_with = "paths::maybe")]
     pub probed_file: Option<PathBuf>,
     /// Type of the filesystem as `mount` shows it.
     pub filesystem: String,

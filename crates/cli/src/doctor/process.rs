@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::cassandra;
 use super::cgroup::{self, MemoryLimit};
-use super::mounts;
+use super::{mounts, paths};
 use crate::exit::{self, Exit, failure};
 use crate::library;
 use crate::processes::{self, Status};
@@ -25,7 +25,10 @@ pub struct Process {
     /// Its command line.
     pub command: String,
     /// The library that is loaded into it.
+    #[serde(serialize_with = "paths::maybe")]
     pub library: Option<PathBuf>,
+    /// Whether its file was replaced or removed since: the process has an older one.
+    pub library_is_replaced: bool,
     /// Whether its environment asked for the library.
     pub library_asked_for: bool,
     /// What it says about itself.
@@ -33,10 +36,13 @@ pub struct Process {
     /// Why there is no status, where that needs a word.
     pub status_missing: Option<String>,
     /// Tables that it has open.
+    #[serde(serialize_with = "paths::all")]
     pub open_tables: BTreeSet<PathBuf>,
     /// jemalloc, if that is loaded into it.
+    #[serde(serialize_with = "paths::maybe")]
     pub allocator: Option<PathBuf>,
     /// Tables that it has mapped: such reads are not seen.
+    #[serde(serialize_with = "paths::all")]
     pub mapped_tables: BTreeSet<PathBuf>,
     /// Whether it has an io_uring: such reads are not seen.
     pub io_uring: bool,
@@ -72,6 +78,7 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         pid,
         command: processes::command_line(pid),
         library: named(&mapped, |name| name == library::FILE_NAME.as_bytes()),
+        library_is_replaced: is_replaced(&maps, library::FILE_NAME),
         allocator: named(&mapped, |name| name.starts_with(b"libjemalloc.so")),
         library_asked_for: library_asked_for(pid),
         status,
@@ -108,6 +115,10 @@ fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
     }
 }
 
+/// What the kernel puts behind the name of a file that was replaced or removed since
+/// (`proc_pid_maps(5)`).
+const DELETED: &[u8] = b" (deleted)";
+
 /// The files of `/proc/PID/maps`: from the first slash to the end of the line.
 fn mapped_files(maps: &[u8]) -> BTreeSet<PathBuf> {
     maps.split(|&byte| byte == b'\n')
@@ -116,8 +127,16 @@ fn mapped_files(maps: &[u8]) -> BTreeSet<PathBuf> {
                 .position(|&byte| byte == b'/')
                 .map(|at| &line[at..])
         })
+        .map(|path| path.strip_suffix(DELETED).unwrap_or(path))
         .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
         .collect()
+}
+
+/// Whether a file of that name is mapped which has it no more.
+fn is_replaced(maps: &[u8], name: &str) -> bool {
+    let end = [b"/", name.as_bytes(), DELETED].concat();
+    maps.split(|&byte| byte == b'\n')
+        .any(|line| line.ends_with(&end))
 }
 
 /// The first file with such a name.
@@ -182,6 +201,11 @@ fn advice(process: &Process) -> Vec<String> {
     let mut advice = Vec::new();
     let replaced = process.cassandra.as_ref().and(process.allocator.as_ref());
     match (&process.library, process.library_asked_for) {
+        (Some(library), _) if process.library_is_replaced => advice.push(format!(
+            "{} was replaced since the process started, which goes on with the older one: restart it \
+             to use the new one",
+            library.display()
+        )),
         (Some(_), _) => {}
         (None, true) => advice.push(
             "LD_PRELOAD names the library, but the loader did not load it: the program is static, \
@@ -254,6 +278,16 @@ mod tests {
             PathBuf::from("/opt/lib coldstream/libcoldstream.so")
         );
         assert!(is_table(&files[0]));
+        assert!(!is_replaced(maps, "libcoldstream.so"));
+    }
+
+    #[test]
+    fn a_library_that_was_replaced_is_still_loaded() {
+        let maps = b"7f00-7f01 r--p 00000000 08:01 42   /opt/libcoldstream.so (deleted)\n";
+        let files = mapped_files(maps);
+        let found = named(&files, |name| name == b"libcoldstream.so");
+        assert_eq!(found, Some("/opt/libcoldstream.so".into()));
+        assert!(is_replaced(maps, "libcoldstream.so"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The asking side of a status page, and what else can be seen of a process from outside.
 
 use coldstream_control::{
-    Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, Request, Snapshot, page_path,
-    start_time_ticks,
+    Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, PidNamespace, Request, Snapshot,
+    page_path, start_time_ticks,
 };
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::process::{futex_wait_shared, futex_wake_shared};
@@ -39,7 +39,7 @@ impl Asker {
 
     fn try_of(process: u32) -> Option<Self> {
         // SAFETY: takes no argument and cannot fail.
-        let path = page_path(unsafe { libc::geteuid() }, process);
+        let path = page_path(unsafe { libc::geteuid() }, process, PidNamespace::own());
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
         let words = SharedPage::open_shared(&path).ok()?.words();
         let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;

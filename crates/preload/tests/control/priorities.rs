@@ -53,6 +53,7 @@ pub fn run() {
         unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:bottom".as_ptr()) };
         set_nice(0, 15).unwrap();
         set_io_priority(0, 3 << 13).unwrap();
+        read();
         has_its_own.send(()).unwrap();
         wait_until(&|| {
             read();
@@ -69,6 +70,23 @@ pub fn run() {
         });
     };
     busy_until(&|| io_priority(0) == Ok(LAST_LEVEL));
+    // With another name it has another role, though it may never touch a table again
+    // (and cannot have its nice value back where that is not allowed).
+    if std::env::var("COLDSTREAM_PRIORITY").as_deref() != Ok("always") {
+        // SAFETY: as above.
+        unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"worker".as_ptr()) };
+        wait_until(&|| nice(0) == Ok(NICE) && io_priority(0).is_ok_and(has_no_io_priority));
+        // SAFETY: as above.
+        unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:low".as_ptr()) };
+        busy_until(&|| io_priority(0) == Ok(LAST_LEVEL));
+    }
+    // What it sets itself now is its own, and that of a thread that it makes.
+    const OWN: i32 = 3 << 13;
+    set_io_priority(0, OWN).unwrap();
+    let made = std::thread::spawn(|| io_priority(0));
+    assert_eq!(made.join().unwrap(), Ok(OWN));
+    assert_eq!(io_priority(0), Ok(OWN), "the maker keeps its own");
+    set_io_priority(0, LAST_LEVEL).unwrap();
     let given = nice(0).unwrap();
     let made = std::thread::spawn(|| (nice(0).unwrap(), io_priority(0).unwrap()));
     let (inherited, inherited_io) = made.join().unwrap();

@@ -16,6 +16,7 @@ use crate::exit::{self, failure};
 #[derive(Serialize)]
 pub struct Node {
     /// Its configuration file.
+    #[serde(serialize_with = "super::paths::one")]
     pub configuration: PathBuf,
     /// The release, where a jar tells.
     pub version: Option<String>,
@@ -35,6 +36,7 @@ pub struct Node {
     /// (`sstable_preemptive_open_interval`, 50 MiB unless it is there and empty).
     pub early_open: bool,
     /// Where its tables are.
+    #[serde(serialize_with = "super::paths::all")]
     pub data_directories: Vec<PathBuf>,
     /// What to change.
     pub advice: Vec<String>,

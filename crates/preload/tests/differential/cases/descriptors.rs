@@ -65,6 +65,21 @@ pub fn private_numbers_can_be_closed_like_numbers_that_are_not_open(journal: &mu
     journal.line(&result(|| close(descriptor).into()));
 }
 
+pub fn advice_on_a_number_that_was_closed_unseen(journal: &mut Journal) {
+    be_background();
+    table(c"000001.sst", 1, SIZE_BYTES);
+    let descriptor = open(c"000001.sst", libc::O_RDONLY);
+    let advise = || {
+        // SAFETY: numbers only.
+        result(|| unsafe {
+            calls::posix_fadvise(descriptor, 0, 0, libc::POSIX_FADV_SEQUENTIAL).into()
+        })
+    };
+    journal.line(&advise());
+    raw::close(descriptor);
+    journal.line(&advise());
+}
+
 pub fn private_numbers_can_be_taken(journal: &mut Journal) {
     let descriptor = scanned(journal, c"000001.sst", 1);
     table(c"000002.sst", 2, SIZE_BYTES);

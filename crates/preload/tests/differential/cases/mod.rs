@@ -41,6 +41,7 @@ cases! {
     content::record_locks_outlive_background_reads,
     descriptors::duplicates_share_their_status_flags,
     descriptors::private_numbers_can_be_closed_like_numbers_that_are_not_open,
+    descriptors::advice_on_a_number_that_was_closed_unseen,
     descriptors::private_numbers_can_be_taken,
     descriptors::private_numbers_look_as_if_they_were_not_open,
     descriptors::numbers_are_those_that_the_kernel_would_have_given,
