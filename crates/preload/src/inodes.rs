@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 /// A slot is looked for at so many places behind the inode's hash: bounds the search; a table
 /// that finds none is simply not tracked.
 const PROBES: usize = 64;
+/// A time that was taken before another one may be so much older.
+const MOMENT_MILLISECONDS: u32 = 60_000;
 
 /// Background threads of which is remembered where in a table they read.
 pub(crate) const SCANS: usize = 4;
@@ -159,7 +161,13 @@ impl Inode {
 
     /// Milliseconds since it was entered, at `now` of [`process::coarse_milliseconds`].
     pub(crate) fn age_milliseconds(&self, now: u32) -> u32 {
-        now.wrapping_sub(self.entered.load(Ordering::Relaxed))
+        let age = now.wrapping_sub(self.entered.load(Ordering::Relaxed));
+        // `now` may be a moment ago: entered since.
+        if age > u32::MAX - MOMENT_MILLISECONDS {
+            0
+        } else {
+            age
+        }
     }
 
     /// The foreground may read it without being counted, from now on.

@@ -180,6 +180,8 @@ impl Books {
     pub(crate) fn release_brake(&self) {
         self.put_pace(Pace::default());
         self.pacing.bucket.open();
+        // When it is switched on again they would be taken for reads at rest.
+        let _ = self.pacing.take_reads();
     }
 
     fn put_pace(&self, pace: Pace) {

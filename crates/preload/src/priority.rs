@@ -36,7 +36,7 @@ struct Entry {
     role: AtomicU8,
     /// The thread has said who it is since the keeper last looked.
     is_fresh: AtomicBool,
-    /// I/O priority that was set, as the kernel has it; 0 is none.
+    /// I/O priority that the thread has, whoever set it, as the kernel has it; 0 is none.
     io_priority: AtomicI32,
     changes: FutexLock<Changes>,
 }
@@ -90,8 +90,12 @@ impl Books {
         // Held meanwhile, so that the keeper does not give back what is about to be set again.
         let changes = entry.changes.lock();
         let Changes { nice, io, .. } = *changes;
-        let nice_is_back = nice.is_changed() && priority::set_nice(0, nice.before).is_ok();
-        let io_is_back = io.is_changed() && priority::set_io_priority(0, io.before).is_ok();
+        // What the application has set since is its own, and the new thread's too.
+        let is_ours = |held, now: Result<i32, Errno>| now.is_ok_and(|now| is_ours(held, now));
+        let nice_is_back =
+            is_ours(nice, priority::nice(0)) && priority::set_nice(0, nice.before).is_ok();
+        let io_is_back = is_ours(io, priority::io_priority(0))
+            && priority::set_io_priority(0, io.before).is_ok();
         let result = work();
         if nice_is_back {
             let _ = priority::set_nice(0, nice.set);
@@ -111,7 +115,7 @@ impl Threads {
             .filter(|entry| entry.id.load(Ordering::Acquire) == id)
     }
 
-    /// I/O priority that was set for the thread at a place; 0 is none.
+    /// I/O priority of the thread at a place; 0 is none of its own.
     pub(crate) fn io_priority(&self, place: Place) -> i32 {
         let entry = usize::from(place)
             .checked_sub(1)
@@ -171,11 +175,9 @@ impl Threads {
             let wanted = priorities.of(Role::from_u8(entry.role.load(Ordering::Relaxed)));
             let nice = wanted.nice.map(i32::from);
             all_given_back &= changes.tend_nice(id, is_fresh, mode, nice, page);
-            changes.tend_io(id, is_fresh, wanted.io.map(|io| io.kernel_value()));
-            let io = changes.io;
-            let io_priority = if io.is_changed() { io.set } else { 0 };
+            let io_priority = changes.tend_io(id, is_fresh, wanted.io.map(|io| io.kernel_value()));
             entry.io_priority.store(io_priority, Ordering::Relaxed);
-            changed_threads += u64::from(changes.nice.is_changed() || io.is_changed());
+            changed_threads += u64::from(changes.nice.is_changed() || changes.io.is_changed());
         }
         page.set(Counter::PriorityThreads, changed_threads);
         all_given_back
@@ -223,19 +225,22 @@ impl Changes {
         }
     }
 
-    /// I/O priorities of these classes can be given back by everybody.
-    fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) {
-        let Ok(now) = priority::io_priority(id) else {
-            return;
+    /// I/O priorities of these classes can be given back by everybody. What the thread has from now
+    /// on; 0 if it has none of its own.
+    fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) -> i32 {
+        let Ok(mut now) = priority::io_priority(id) else {
+            return 0;
         };
         if !is_fresh && !is_ours(self.io, now) {
             self.io = Held::default();
-            return;
+        } else {
+            let held = changed(now, self.io, wanted, io_rank);
+            if held.set == now || priority::set_io_priority(id, held.set).is_ok() {
+                self.io = held;
+                now = held.set;
+            }
         }
-        let held = changed(now, self.io, wanted, io_rank);
-        if held.set == now || priority::set_io_priority(id, held.set).is_ok() {
-            self.io = held;
-        }
+        if priority::has_io_class(now) { now } else { 0 }
     }
 }
 

@@ -1,8 +1,10 @@
 //! What the calling thread is. Names are followed through the naming calls; a thread that was
 //! named by another one finds out at its next read of a table.
 
+use crate::books::{self, Books};
+use crate::errno::ErrnoGuard;
 use crate::priority::Place;
-use crate::{books, settings};
+use crate::settings;
 use coldstream_io::sys::process;
 use coldstream_policy::scan::Sequence;
 use coldstream_policy::{FileKind, Role};
@@ -120,7 +122,8 @@ pub(crate) fn with_former_priority<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// The I/O priority that the calling thread got from us, as the kernel has it; 0 is none.
+/// The I/O priority that the calling thread had when it was last seen to, as the kernel has it; 0 is
+/// none of its own.
 pub(crate) fn io_priority() -> i32 {
     let place = STATE.with(|state| state.place.get());
     books::get().map_or(0, |books| books.threads.io_priority(place))
@@ -128,7 +131,15 @@ pub(crate) fn io_priority() -> i32 {
 
 /// The calling thread got a name.
 pub(crate) fn note_own_name() {
-    STATE.with(|state| state.epoch.set(0));
+    STATE.with(|state| {
+        state.epoch.set(0);
+        // Nobody knows when it touches a table again, and until then it would keep what its former
+        // role gets.
+        if state.place.get() != 0 && books::get().is_some_and(Books::are_ours) {
+            let _errno = ErrnoGuard::new();
+            look_up(state);
+        }
+    });
 }
 
 /// Another thread got a name, or every thread shall say once more who it is. Needs no thread-local

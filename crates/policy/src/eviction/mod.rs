@@ -18,5 +18,5 @@ pub use hand::{Hand, Level, OVERLAP_BYTES, Place, RUN_BYTES, SPAN_BYTES, cold_ru
 pub use plan::{Budget, Decision, Plan, SLEEP_MILLISECONDS_MAX, SLEEP_MILLISECONDS_MIN};
 pub use room::{Margin, Nodes, Room, parse_clean_file_bytes, tightest};
 
-/// Bytes of a page, in which `/proc/zoneinfo` counts.
+/// Bytes of a page, in which heat is counted.
 const PAGE_BYTES: u64 = 4096;

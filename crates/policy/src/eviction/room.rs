@@ -1,6 +1,5 @@
 //! How much room is left, by what the kernel says, and how much of it is to be kept.
 
-use super::PAGE_BYTES;
 use crate::parse_bytes;
 
 /// The least room that is kept: the kernel charges cgroups in batches of 256 KiB for each processor.
@@ -101,6 +100,7 @@ pub fn parse_clean_file_bytes(text: &str) -> Option<u64> {
 /// reach their `low` watermarks, at which the kernel begins to reclaim.
 #[derive(Debug, Default)]
 pub struct Nodes {
+    page_bytes: u64,
     node: Option<u64>,
     file_pages: u64,
     free_above: u64,
@@ -119,6 +119,15 @@ struct Zone {
 }
 
 impl Nodes {
+    /// Before the first line; the file counts in pages of so many bytes, the kernel's.
+    #[must_use]
+    pub fn new(page_bytes: u64) -> Self {
+        Self {
+            page_bytes,
+            ..Self::default()
+        }
+    }
+
     /// One line of the file.
     pub fn line(&mut self, line: &str, margin: Margin) {
         if let Some(rest) = line.strip_prefix("Node ") {
@@ -182,7 +191,8 @@ impl Nodes {
     }
 
     fn end_node(&mut self, margin: Margin) {
-        let bytes = |pages: u64| pages.saturating_mul(PAGE_BYTES);
+        let page_bytes = self.page_bytes;
+        let bytes = |pages: u64| pages.saturating_mul(page_bytes);
         let room = Room {
             limit_bytes: bytes(std::mem::take(&mut self.managed)),
             free_bytes: bytes(std::mem::take(&mut self.free_above)),

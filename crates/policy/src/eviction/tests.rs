@@ -92,8 +92,12 @@ Node 3, zone   Normal
 ";
 
 fn nodes(text: &str) -> Option<Room> {
+    nodes_of_pages(text, 4096)
+}
+
+fn nodes_of_pages(text: &str, page_bytes: u64) -> Option<Room> {
     let margin = Margin::default();
-    let mut nodes = Nodes::default();
+    let mut nodes = Nodes::new(page_bytes);
     text.lines().for_each(|line| nodes.line(line, margin));
     nodes.tightest(margin)
 }
@@ -107,6 +111,8 @@ fn the_node_that_is_nearest_to_its_watermark() {
         file_bytes: Some(800_000 * 4096),
     };
     assert_eq!(nodes(ZONES), Some(expected));
+    let larger = nodes_of_pages(ZONES, 64 << 10).unwrap();
+    assert_eq!(larger.free_bytes, 5000 << 16);
     let (first, _) = ZONES.split_once("Node 1").unwrap();
     let expected = Room {
         limit_bytes: 1_003_840 * 4096,
@@ -124,7 +130,7 @@ fn this_machine_has_a_node() {
     let Ok(text) = std::fs::read_to_string("/proc/zoneinfo") else {
         return;
     };
-    let mut all = Nodes::default();
+    let mut all = Nodes::new(4096);
     text.lines()
         .for_each(|line| all.line(line, Margin::Bytes(0)));
     let room = all.tightest(Margin::Bytes(0)).unwrap();

@@ -45,6 +45,8 @@ const CUT_OFF: u64 = 8;
 /// The idle level is looked at once in this time at least, for this time at most, by slowing down
 /// to the floor, if background I/O never rests.
 const PROBE_EVERY_NS: u64 = 30 * SECOND_NS;
+/// The same while it is not known, since too little was read to tell: a twentieth of the time.
+const PROBE_AGAIN_NS: u64 = 10 * SECOND_NS;
 const PROBE_NS: u64 = 500 * MILLISECOND_NS;
 /// The smallest request is the largest one (1 MiB) halved so often: 128 KiB.
 const HALVINGS_MAX: u32 = 3;
@@ -109,7 +111,8 @@ pub struct Pacer {
     window: Latencies,
     window_ns: u64,
     window_bytes: u64,
-    /// When the idle level was last learnt, and until when the device is left alone for it.
+    /// When the idle level was last learnt or looked for, 0 for never, and until when the device is
+    /// left alone for it.
     learnt_ns: u64,
     probe_until_ns: u64,
     idle_ns: u64,
@@ -130,7 +133,6 @@ impl Pacer {
         let floor = floor.clamp(FLOOR_MIN, FLOOR_MAX);
         let elapsed_ns = match self.ticked_ns {
             0 => {
-                self.learnt_ns = now_ns;
                 self.read_ns = now_ns;
                 self.background_ns = now_ns;
                 // What has been read before the first background I/O was read at rest.
@@ -150,6 +152,8 @@ impl Pacer {
             self.open();
             self.halvings = 0;
             self.background_ns = now_ns;
+            // The reads of before were not read at rest.
+            self.begin_window(now_ns.saturating_sub(DECISION_NS_MAX));
         } else {
             self.debt.note(observed, elapsed_ns);
         }
@@ -161,11 +165,13 @@ impl Pacer {
 
         let is_idle = now_ns.saturating_sub(self.read_ns) >= IDLE_NS;
         if is_idle || self.debt.is_due() {
+            if self.probe_until_ns != 0 {
+                // Too little was read to learn from: another time.
+                self.learnt_ns = now_ns;
+            }
             self.probe_until_ns = 0;
             self.open();
-            if is_idle {
-                self.halvings = 0;
-            }
+            self.halvings = 0;
             // Its latencies would be taken for those of what comes next.
             self.begin_window(now_ns);
             return self.pace(floor);
@@ -214,7 +220,11 @@ impl Pacer {
     /// been seen for long.
     fn probe_if_due(&mut self, now_ns: u64) {
         let age_ns = now_ns.saturating_sub(self.learnt_ns);
-        let is_due = self.idle_ns == 0 || age_ns >= PROBE_EVERY_NS;
+        let every_ns = match self.idle_ns {
+            0 => PROBE_AGAIN_NS,
+            _ => PROBE_EVERY_NS,
+        };
+        let is_due = self.learnt_ns == 0 || age_ns >= every_ns;
         if is_due && self.probe_until_ns == 0 && self.window_bytes > 0 {
             self.probe_until_ns = now_ns.saturating_add(PROBE_NS);
             self.begin_window(now_ns);

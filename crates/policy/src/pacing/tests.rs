@@ -225,6 +225,71 @@ fn a_brake_is_not_remembered_over_a_rest() {
     assert_eq!(pace, Pace::default());
 }
 
+#[test]
+fn reads_of_before_a_rest_are_not_taken_for_reads_at_rest() {
+    for ticks in 1..=6 {
+        let mut steady = Steady {
+            pacer: Pacer::default(),
+            now_ns: 0,
+        };
+        steady.go_on(1000, 100_000, 0);
+        // Under load, and then nothing is told for a while: switched off, for instance.
+        for _ in 0..ticks {
+            steady.now_ns += TICK_NS;
+            let observed = Observed {
+                reads: Some(&reads(800_000, 200)),
+                background_bytes: MIB,
+                ..Observed::default()
+            };
+            steady.pacer.tick(steady.now_ns, &observed, FLOOR);
+        }
+        steady.now_ns += 10 * SECOND_NS;
+        steady.go_on(20, 100_000, 0);
+        let idle_ns = steady.pacer.figures().idle_ns;
+        assert!(idle_ns < 200_000, "{ticks} ticks: {idle_ns} ns");
+    }
+}
+
+#[test]
+fn work_that_is_due_is_done_in_large_requests() {
+    let mut steady = Steady {
+        pacer: Pacer::default(),
+        now_ns: 0,
+    };
+    steady.go_on(1000, 100_000, 0);
+    let pace = steady.go_on(1000, 5_000_000, MIB);
+    assert_eq!(pace.request_bytes, 128 << 10);
+    let observed = Observed {
+        reads: Some(&reads(5_000_000, 2)),
+        background_bytes: MIB,
+        flushed_bytes: 1 << 30,
+        ..Observed::default()
+    };
+    let pace = steady.pacer.tick(steady.now_ns + TICK_NS, &observed, FLOOR);
+    assert_eq!(steady.pacer.figures().releases, 1);
+    assert_eq!(pace, Pace::default());
+}
+
+#[test]
+fn a_foreground_that_reads_too_little_to_tell_is_seldom_looked_at() {
+    let one = reads(100_000, 1);
+    // The last of them is idle between two reads.
+    for every in [10, 25, 40] {
+        let mut pacer = Pacer::default();
+        let mut is_braked = |tick: &u64| {
+            let observed = Observed {
+                reads: Some(&one).filter(|_| tick.is_multiple_of(every)),
+                background_bytes: MIB,
+                ..Observed::default()
+            };
+            let pace = pacer.tick(tick * TICK_NS, &observed, FLOOR);
+            pace.bytes_per_second != 0
+        };
+        let braked = (1..=6000).filter(|tick| is_braked(tick)).count();
+        assert!(braked < 600, "{every}: in {braked} of 6000 ticks");
+    }
+}
+
 proptest! {
     /// Whatever it is told, at whatever time.
     #[test]

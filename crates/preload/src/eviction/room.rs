@@ -3,7 +3,7 @@
 
 use crate::memory::{each_line, read, read_again};
 use crate::report::Text;
-use coldstream_io::sys::file;
+use coldstream_io::sys::{file, memory};
 use coldstream_policy::eviction::{Margin, Nodes, Room, parse_clean_file_bytes, tightest};
 use coldstream_policy::memory::{Version, each_cgroup, parse_limit};
 use std::io::Write;
@@ -239,7 +239,7 @@ fn hash(text: &str) -> u64 {
 
 /// The text may be of any length: hundreds of kilobytes on large machines.
 fn read_nodes(margin: Margin) -> Option<Room> {
-    let mut nodes = Nodes::default();
+    let mut nodes = Nodes::new(memory::page_bytes());
     each_line(c"/proc/zoneinfo", &mut [0; 4096], |line| {
         nodes.line(std::str::from_utf8(line).unwrap_or_default(), margin);
     })?;
@@ -258,7 +258,7 @@ mod tests {
         assert!((0.0..=100.0).contains(&sources.pressure(1)));
         let node = read_nodes(Margin::Bytes(0));
         let text = std::fs::read_to_string("/proc/zoneinfo").unwrap();
-        let mut nodes = Nodes::default();
+        let mut nodes = Nodes::new(memory::page_bytes());
         text.lines()
             .for_each(|line| nodes.line(line, Margin::Bytes(0)));
         let whole = nodes.tightest(Margin::Bytes(0));

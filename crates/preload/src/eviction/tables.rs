@@ -16,7 +16,7 @@ use coldstream_io::Errno;
 use coldstream_io::probe::reopen;
 use coldstream_io::scan::FILES_MAX;
 use coldstream_io::sys::file::{self, FileStamp};
-use coldstream_io::sys::process;
+use coldstream_io::sys::{memory, process};
 use coldstream_policy::eviction::{Hand, Level, OVERLAP_BYTES, SPAN_BYTES, cold_runs};
 use coldstream_policy::heat::GROUP_BYTES;
 use std::ops::Range;
@@ -261,7 +261,7 @@ impl<'a> Dropper<'a> {
         let advice = libc::POSIX_FADV_DONTNEED;
         let _ = file::advise(opened.descriptor, range.start, length_bytes, advice);
         let after = ask().map_or(before.cached_pages, |after| after.cached_pages);
-        Some(before.cached_pages.saturating_sub(after) * 4096)
+        Some(before.cached_pages.saturating_sub(after) * memory::page_bytes())
     }
 
     /// Whether a table that no background thread reads is old enough.

@@ -101,8 +101,9 @@ impl<'b> Handover<'b> {
     ) -> Result<(), Refused> {
         let end = self.stamp.size_bytes;
         // Where BTI's index is not there yet, places are looked for in the data, which is made of all
-        // inputs; what this thread compacted in vain before is not among them.
+        // inputs.
         let is_searched = finished.is_none() && files.descriptor.format() == Format::Bti;
+        // Of what this thread verified, or compacted in vain, before, other tables are no inputs.
         let format_if_of_table = |input: &Input| {
             let of_input = Files::of(&input.path).ok()?;
             let is_of_table = of_input.table_directory() == files.table_directory();
@@ -127,11 +128,8 @@ impl<'b> Handover<'b> {
             let mut tables = Vec::new();
             let mut number = 0;
             work.inputs.retain(|input| {
-                let is_wanted = if is_searched {
-                    format_if_of_table(input).is_some()
-                } else {
-                    self.is_hot(input)
-                };
+                let is_wanted =
+                    format_if_of_table(input).is_some() && (is_searched || self.is_hot(input));
                 if is_wanted {
                     match self.input(input) {
                         Ok(table) => tables.push((number, table, self.heat_of(input))),

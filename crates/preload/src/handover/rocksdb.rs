@@ -15,9 +15,10 @@ impl Handover<'_> {
             return Ok(());
         }
         let file = self.output()?;
-        let mut output = Output::read(&Table::open(&file)?)?;
+        let is_over = || self.is_search_over();
+        let mut output = Output::read(&Table::open(&file)?, &is_over)?;
         work.inputs.retain(|input| {
-            if !self.is_hot(input) {
+            if !self.is_hot(input) || is_over() {
                 return true;
             }
             match self.take_over(&mut output, input) {
@@ -40,7 +41,8 @@ impl Handover<'_> {
             }
             file.read_only_cached_below(data_bytes);
         }
-        let is_finished = output.take_over(&table, &self.heat_of(input))?;
+        let is_finished =
+            output.take_over(&table, &self.heat_of(input), &|| self.is_search_over())?;
         Ok(!is_finished)
     }
 }
