@@ -99,14 +99,6 @@ impl PrivateDescriptor {
             let _ = file::close(descriptor);
         }
     }
-
-    /// Forgets the number without closing it.
-    pub fn forget<H: Host>(&mut self, host: &H) {
-        if let Some(descriptor) = self.number() {
-            self.0 = 0;
-            host.closing(descriptor);
-        }
-    }
 }
 
 fn reason_of(errno: Errno) -> Reason {

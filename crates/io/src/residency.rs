@@ -5,9 +5,11 @@
 //! everything as resident to others (since 5.2), which errs on the side of leaving things alone.
 
 use crate::alignment::PAGE_BYTES;
+use crate::sys::file::CacheStatistics;
 use crate::sys::{Errno, file, memory};
 
-/// How much of a range is resident.
+/// How much of a range is resident, in pages of 4 KiB; where the kernel's are larger, each counts as
+/// several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
     /// Pages of the range that are in the page cache.
@@ -30,16 +32,23 @@ fn pages_of(length_bytes: u64) -> u64 {
     length_bytes.div_ceil(PAGE_BYTES)
 }
 
+/// What the kernel counts in pages of `page_bytes`.
+fn of_statistics(statistics: &CacheStatistics, length_bytes: u64, page_bytes: u64) -> Residency {
+    let each = page_bytes / PAGE_BYTES;
+    Residency {
+        resident_pages: statistics.cached_pages * each,
+        unwritten_pages: Some((statistics.dirty_pages + statistics.writeback_pages) * each),
+        pages: length_bytes.div_ceil(page_bytes) * each,
+    }
+}
+
 /// Residency of the range; `offset` is rounded down to a page.
 pub fn of_range(descriptor: i32, offset: u64, length_bytes: u64) -> Result<Residency, Errno> {
-    let start = offset & !(PAGE_BYTES - 1);
+    let page_bytes = memory::page_bytes();
+    let start = offset & !(page_bytes - 1);
     let length_bytes = length_bytes + (offset - start);
     match file::cache_statistics(descriptor, start, length_bytes) {
-        Ok(statistics) => Ok(Residency {
-            resident_pages: statistics.cached_pages,
-            unwritten_pages: Some(statistics.dirty_pages + statistics.writeback_pages),
-            pages: pages_of(length_bytes),
-        }),
+        Ok(statistics) => Ok(of_statistics(&statistics, length_bytes, page_bytes)),
         Err(Errno(libc::ENOSYS | libc::EPERM)) => {
             let mut resident_pages = 0;
             each_page(descriptor, start, length_bytes, |_, resident| {
@@ -93,4 +102,24 @@ pub fn each_page(
         done += chunk_bytes;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_larger_pages_hold_counts_in_pages_of_4_kib() {
+        let statistics = CacheStatistics {
+            cached_pages: 16,
+            dirty_pages: 1,
+            ..CacheStatistics::default()
+        };
+        let found = of_statistics(&statistics, 1 << 20, 64 << 10);
+        assert!(found.is_complete());
+        assert_eq!((found.pages, found.resident_pages), (256, 256));
+        assert_eq!(found.unwritten_pages, Some(16));
+        assert!(!of_statistics(&statistics, (1 << 20) + 1, 64 << 10).is_complete());
+        assert!(!of_statistics(&statistics, 1 << 20, 4096).is_complete());
+    }
 }

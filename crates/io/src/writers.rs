@@ -192,14 +192,20 @@ impl Writer {
 unsafe extern "C" fn serve(writer: usize) -> ! {
     process::set_thread_name(c"coldstream-io");
     priority::take_that_of_first_thread();
-    let mut io_priority = 0;
+    let own = priority::io_priority(0).unwrap_or(0);
+    let own = if priority::has_io_class(own) { own } else { 0 };
+    let mut io_priority = own;
     // SAFETY: the address of a writer that lives as long as the process.
     let writer = unsafe { &*(writer as *const Writer) };
     loop {
         writer.serve_one(|request| {
-            if request.io_priority != io_priority {
-                io_priority = request.io_priority;
-                let _ = priority::set_io_priority(0, io_priority);
+            let wanted = match request.io_priority {
+                0 => own,
+                of_the_giver => of_the_giver,
+            };
+            if wanted != io_priority {
+                io_priority = wanted;
+                let _ = priority::set_io_priority(0, wanted);
             }
             perform(request)
         });

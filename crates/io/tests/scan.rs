@@ -178,6 +178,71 @@ fn windows_are_smaller_and_fewer_for_as_long_as_they_are_told_to() {
 }
 
 #[test]
+fn a_limit_that_comes_between_two_reads_is_no_reason_for_a_plain_one() {
+    let directory = scratch();
+    let bytes = content(7, 8 << 20);
+    let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
+        return;
+    };
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mut buffer = vec![0; 128 << 10];
+    for (number, in_flight) in [0, 1, 0, 1, 1, 0, 0, 0].into_iter().enumerate() {
+        scanner.limit_requests(0, in_flight);
+        let offset = number * buffer.len();
+        let method = Method::Direct(probe.alignment);
+        let (count, outcome) = read(scanner, 0, &file, method, offset as u64, &mut buffer);
+        assert!(
+            matches!(outcome, Outcome::Served { .. }),
+            "{number}: {outcome:?}"
+        );
+        assert!(buffer[..count] == bytes[offset..][..count]);
+    }
+}
+
+#[test]
+fn a_descriptor_that_was_closed_unseen_leaves_no_other_behind() {
+    let directory = scratch();
+    let bytes = content(8, 8 << 20);
+    let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
+        return;
+    };
+    let path = std::fs::canonicalize(directory.path().join("1.sst")).unwrap();
+    // Numbers under which the file is open beside the application's own.
+    let others = || -> Vec<i32> {
+        let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let of_file = entries
+            .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == path));
+        let numbers = of_file.map(|entry| entry.file_name().to_str().unwrap().parse().unwrap());
+        numbers
+            .filter(|number| *number != file.as_raw_fd())
+            .collect()
+    };
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mut buffer = vec![0; 64 << 10];
+    let mut next = 0;
+    let mut go_on = || {
+        let method = Method::Direct(probe.alignment);
+        let (count, outcome) = read(scanner, 0, &file, method, next, &mut buffer);
+        assert!(buffer[..count] == bytes[next as usize..][..count]);
+        next += count as u64;
+        (next, outcome)
+    };
+    assert!(matches!(go_on(), (_, Outcome::Served { .. })));
+    let flags = |number| file::fcntl(number, libc::F_GETFL, 0).unwrap() as i32;
+    let direct = others()
+        .into_iter()
+        .find(|number| flags(*number) & libc::O_DIRECT != 0);
+    file::close(direct.expect("a direct one")).unwrap();
+    loop {
+        match go_on() {
+            (_, Outcome::PassThrough(Reason::Identity)) => break,
+            (read_bytes, _) => assert!(read_bytes < bytes.len() as u64),
+        }
+    }
+    assert_eq!(others(), []);
+}
+
+#[test]
 fn what_is_resident_is_served_from_the_page_cache() {
     let directory = scratch();
     let bytes = content(2, 2 << 20);

@@ -16,6 +16,8 @@ pub struct Input<'a, R> {
     heat: HeatAt<'a>,
     /// Its index turned out to be unreadable: it gives no heat any more.
     failed: bool,
+    /// The time was over before a partition was found: the next part goes on from there.
+    gave_up: bool,
 }
 
 impl<'a, R: ReadAt> Input<'a, R> {
@@ -30,6 +32,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
             chunk_length: (table.compression()).map_or(PAGE_BYTES, Compression::chunk_length),
             heat,
             failed: false,
+            gave_up: false,
         })
     }
 
@@ -41,14 +44,17 @@ impl<'a, R: ReadAt> Input<'a, R> {
     }
 
     /// Calls `give` with the heat of the partition of `key`, if it is here and has any, and with the
-    /// part of `output`, where the partition lies there, that the heat belongs to.
+    /// part of `output`, where the partition lies there, that the heat belongs to. Gives up for good
+    /// when it `is_over`.
     pub(super) fn give(
         &mut self,
         key: &Key,
         output: &Range<u64>,
+        is_over: &dyn Fn() -> bool,
         give: &mut impl FnMut(Range<u64>, f32),
     ) {
-        if !self.failed && self.try_give(key, output, give).is_err() {
+        let is_ended = self.failed || self.gave_up;
+        if !is_ended && self.try_give(key, output, is_over, give).is_err() {
             self.failed = true;
         }
     }
@@ -57,8 +63,13 @@ impl<'a, R: ReadAt> Input<'a, R> {
         &mut self,
         key: &Key,
         output: &Range<u64>,
+        is_over: &dyn Fn() -> bool,
         give: &mut impl FnMut(Range<u64>, f32),
     ) -> Result<()> {
+        if !self.partitions.skip_to_key_within(key, is_over)? {
+            self.gave_up = true;
+            return Ok(());
+        }
         match self.partitions.find(key)? {
             Some(own) => self.give_own(&own, output, give),
             None => Ok(()),

@@ -87,7 +87,7 @@ impl Growing<'_> {
             if let Some(start) = start {
                 let range = start..last.max(start);
                 for input in &mut *inputs {
-                    input.give(&current, &range, &mut |part, heat| {
+                    input.give(&current, &range, is_over, &mut |part, heat| {
                         if let Some(stored) = self.file_range(&part) {
                             carried.add(&stored, heat);
                         }
@@ -138,9 +138,8 @@ pub fn carry_finished<R: ReadAt>(
         }
         for input in &mut *inputs {
             let mut given: Vec<(Range<u64>, f32)> = Vec::new();
-            input.give(partition.key, &partition.uncompressed, &mut |part, heat| {
-                given.push((part, heat));
-            });
+            let mut note = |part, heat| given.push((part, heat));
+            input.give(partition.key, &partition.uncompressed, is_over, &mut note);
             for (part, heat) in given {
                 carried.add(&chunks.file_range(part)?, heat);
             }

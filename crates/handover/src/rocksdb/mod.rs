@@ -37,12 +37,16 @@ struct Block {
     length: u64,
 }
 
+/// Blocks between two looks at the time.
+const BLOCKS_A_LOOK: usize = 1024;
+
 impl Output {
-    /// Reads the index of a finished table.
+    /// Reads the index of a finished table, as far as it gets before it `is_over`: of the keys
+    /// behind that it knows nothing.
     ///
     /// # Errors
     /// Those of the index; [`Error::Unsupported`] for one that would take too much memory.
-    pub fn read(table: &Table<'_>) -> Result<Self> {
+    pub fn read(table: &Table<'_>, is_over: &dyn Fn() -> bool) -> Result<Self> {
         let mut output = Self {
             first_key: Vec::new(),
             separators: Vec::new(),
@@ -62,6 +66,9 @@ impl Output {
             if bytes > INDEX_BYTES_MAX {
                 return Err(Error::Unsupported("too large an index".into()));
             }
+            if output.blocks.len().is_multiple_of(BLOCKS_A_LOOK) && is_over() {
+                break;
+            }
         }
         if let Some(block) = output.blocks.first() {
             let mut first_key = None;
@@ -74,17 +81,25 @@ impl Output {
         Ok(output)
     }
 
-    /// Takes note of the heat of an input's blocks whose keys this output may have. Whether the
-    /// input ends within this output: none of its keys is in a later one then.
+    /// Takes note of the heat of an input's blocks whose keys this output may have, as far as it
+    /// gets before it `is_over`. Whether the input ends within this output: none of its keys is in
+    /// a later one then.
     ///
     /// # Errors
     /// Those of the input's index; heat that has been noted by then stays.
-    pub fn take_over(&mut self, input: &Table<'_>, heat: HeatAt<'_>) -> Result<bool> {
+    pub fn take_over(
+        &mut self,
+        input: &Table<'_>,
+        heat: HeatAt<'_>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<bool> {
         let has_no_filter = input.properties().filter_bytes == Some(0);
         let mut blocks = input.blocks();
         blocks.seek(&self.first_key)?;
+        let mut seen = 0_usize;
         while let Some(block) = blocks.next()? {
-            if self.is_behind(block.lower) {
+            seen += 1;
+            if self.is_behind(block.lower) || seen.is_multiple_of(BLOCKS_A_LOOK) && is_over() {
                 return Ok(false);
             }
             let heat = f32::from(heat(block.offset));

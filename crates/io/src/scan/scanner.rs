@@ -194,7 +194,7 @@ impl Scanner {
                 cached_bytes,
             },
             Err(Reason::Identity) => {
-                self.forget(request.slot, host);
+                self.close(request.slot, host);
                 Outcome::PassThrough(Reason::Identity)
             }
             Err(reason) => Outcome::PassThrough(reason),
@@ -395,16 +395,8 @@ impl Scanner {
     /// Waits for what is in flight, gives everything back, and makes the slot ready for another
     /// file: the file's last descriptor is about to be closed, or the application needs the
     /// number of a private one. If the file is read again, private descriptors are opened anew.
+    /// A private descriptor that was lost to somebody else is theirs, and stays open.
     pub fn close<H: Host>(&self, slot: u32, host: &H) {
-        self.reset(slot, host, true);
-    }
-
-    /// A private descriptor was lost to somebody else: forgets it, without closing.
-    fn forget<H: Host>(&self, slot: u32, host: &H) {
-        self.reset(slot, host, false);
-    }
-
-    fn reset<H: Host>(&self, slot: u32, host: &H, close: bool) {
         let Some(file) = self.files.get(slot as usize) else {
             return;
         };
@@ -427,11 +419,7 @@ impl Scanner {
             &mut std::mem::take(&mut file.direct),
             &mut std::mem::take(&mut file.buffered),
         ] {
-            if close {
-                private.close(&stamp, host);
-            } else {
-                private.forget(host);
-            }
+            private.close(&stamp, host);
         }
         file.stamp = FileStamp {
             device: 0,

@@ -134,6 +134,8 @@ impl Stream {
         if self.stamp != around.stamp {
             self.release(around.pool, around.host, false);
             self.stamp = around.stamp;
+            // There may be contexts again: others take them and give them back.
+            self.context_refused = false;
         }
         let now = relation(self.sequence.cover_start, self.sequence.cover_end, offset);
         if now != Relation::Continues {
@@ -143,6 +145,7 @@ impl Stream {
         self.sequence.note_read();
         if self.count == 0 {
             self.ring = (1 + around.windows_in_flight).min(WINDOWS_MAX);
+            self.first = 0;
         }
         let end = offset + destination.length_bytes as u64;
         let mut position = offset;
@@ -437,7 +440,7 @@ impl Stream {
         while self.in_flight > 0 {
             if self.take_completions(1).is_err() {
                 // Destroying the context waits for the device: afterwards nothing is in flight.
-                // A context that failed once is not tried again: making one takes milliseconds.
+                // Another is not tried before the next file: making one takes milliseconds.
                 aio::destroy(self.context);
                 self.context = 0;
                 self.context_refused = true;

@@ -73,6 +73,12 @@ pub fn io_priority(thread_id: i32) -> Result<i32, Errno> {
     Errno::check(result).map(|value| value as i32)
 }
 
+/// Whether an I/O priority, as the kernel has it, is of any class (`IOPRIO_CLASS_SHIFT`,
+/// `include/uapi/linux/ioprio.h`): without one it follows the nice value.
+pub const fn has_io_class(value: i32) -> bool {
+    value >> 13 != 0
+}
+
 /// Sets a thread's I/O priority.
 ///
 /// # Errors

@@ -9,9 +9,17 @@ use super::{Errno, memory};
 /// the thread that made it): no `errno`, no thread local, no panic.
 pub type Entry = unsafe extern "C" fn(argument: usize) -> !;
 
-const PAGE_BYTES: usize = 4096;
-/// All that a loop of raw system calls needs, and a page at the bottom that ends what needs more.
-const STACK_BYTES: usize = 16 * PAGE_BYTES;
+/// All that a loop of raw system calls needs.
+const STACK_BYTES: usize = 60 << 10;
+
+/// Of a stack with a page of the kernel's at its bottom, which ends what needs more: bytes of that
+/// page, and of the whole.
+const fn layout(page_bytes: usize) -> (usize, usize) {
+    (
+        page_bytes,
+        (page_bytes + STACK_BYTES).next_multiple_of(page_bytes),
+    )
+}
 
 /// As `pthread_create`, less thread-local storage: one process, one memory, one table of
 /// descriptors.
@@ -31,8 +39,9 @@ const FLAGS: i32 = libc::CLONE_VM
 /// # Errors
 /// The kernel's: no memory, no more threads, or a filter that forbids it.
 pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
+    let (guard_bytes, bytes) = layout(memory::page_bytes() as usize);
     let stack = memory::map(
-        STACK_BYTES,
+        bytes,
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
         -1,
@@ -41,15 +50,18 @@ pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
     // SAFETY: nobody knows of the mapping yet; a forked child has no such thread, and a refusal of
     // either call costs a guard.
     unsafe {
-        let _ = memory::advise(stack, STACK_BYTES, memory::ADVICE_DONT_FORK);
-        syscall(libc::SYS_mprotect, [stack as usize, PAGE_BYTES, 0, 0, 0, 0]);
+        let _ = memory::advise(stack, bytes, memory::ADVICE_DONT_FORK);
+        syscall(
+            libc::SYS_mprotect,
+            [stack as usize, guard_bytes, 0, 0, 0, 0],
+        );
     }
     let before = set_blocked(u64::MAX);
     // SAFETY: the stack is the new thread's alone; the caller vouches for the rest.
     let result = unsafe {
         clone_thread(
             FLAGS as usize,
-            stack.wrapping_add(STACK_BYTES) as usize,
+            stack.wrapping_add(bytes) as usize,
             entry,
             argument,
         )
@@ -58,7 +70,7 @@ pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
     let started = Errno::check(result).map(|_| ());
     if started.is_err() {
         // SAFETY: there is no thread that could use it.
-        let _ = unsafe { memory::unmap(stack, STACK_BYTES) };
+        let _ = unsafe { memory::unmap(stack, bytes) };
     }
     started
 }
@@ -138,6 +150,16 @@ mod tests {
         futex_wake_one(&WORD);
         loop {
             futex_wait(&WORD, argument as u32);
+        }
+    }
+
+    #[test]
+    fn a_stack_has_room_above_its_guard_whatever_the_kernels_pages() {
+        assert_eq!(layout(4096), (4096, 64 << 10));
+        for page_bytes in [4096, 16 << 10, 64 << 10] {
+            let (guard_bytes, bytes) = layout(page_bytes);
+            assert!(guard_bytes.is_multiple_of(page_bytes) && bytes.is_multiple_of(page_bytes));
+            assert!(bytes - guard_bytes >= STACK_BYTES);
         }
     }
 

@@ -6,6 +6,9 @@ use super::key::Key;
 use super::{big, bti};
 use crate::{Error, ReadAt, Result};
 
+/// Entries of an index between two looks at the time.
+const ENTRIES_A_LOOK: u32 = 1024;
+
 /// A partition of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition<'a> {
@@ -147,6 +150,15 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
     /// # Errors
     /// If the index cannot be read or is malformed.
     pub fn skip_to_key(&mut self, key: &Key) -> Result<()> {
+        self.skip_to_key_within(key, &|| false).map(|_| ())
+    }
+
+    /// As [`Self::skip_to_key`], as far as it gets before it `is_over`, which is asked now and then;
+    /// whether it got there. Otherwise it goes on from there the next time.
+    ///
+    /// # Errors
+    /// If the index cannot be read or is malformed.
+    pub fn skip_to_key_within(&mut self, key: &Key, is_over: &dyn Fn() -> bool) -> Result<bool> {
         self.pass_given()?;
         let before = |entry: &Entry| entry.position.is_some() && entry.key.compare(key).is_lt();
         if before(&self.following)
@@ -155,10 +167,15 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
             let sought = entries.seek_key(key);
             self.go_on_from(sought)?;
         }
+        let mut passed = 0_u32;
         while before(&self.current) {
+            passed = passed.wrapping_add(1);
+            if passed.is_multiple_of(ENTRIES_A_LOOK) && is_over() {
+                return Ok(false);
+            }
             self.shift()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Where the partition of `key` lies in the uncompressed data, if it is there; all that are

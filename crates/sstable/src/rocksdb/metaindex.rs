@@ -12,6 +12,8 @@ pub(super) struct MetaIndex {
     pub(super) index: Option<BlockHandle>,
     /// Data blocks are compressed with a dictionary.
     pub(super) dictionary: bool,
+    /// LevelDB names the filter here (`table/table_builder.cc`).
+    pub(super) filter: bool,
 }
 
 impl MetaIndex {
@@ -26,6 +28,7 @@ impl MetaIndex {
                 b"rocksdb.properties" | b"rocksdb.stats" => found.properties = Some(handle),
                 b"rocksdb.index" => found.index = Some(handle),
                 b"rocksdb.compression_dict" => found.dictionary = true,
+                key if key.starts_with(b"filter.") => found.filter = true,
                 _ => {}
             }
         }

@@ -94,7 +94,10 @@ impl<'a> Table<'a> {
                 }],
                 dictionary: metaindex.dictionary,
                 format: Format::LevelDb,
-                properties: Properties::default(),
+                properties: Properties {
+                    filter_bytes: (!metaindex.filter).then_some(0),
+                    ..Properties::default()
+                },
             });
         };
         let schema = Schema::read(&storage, properties)?;

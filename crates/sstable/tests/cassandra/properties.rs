@@ -35,6 +35,29 @@ fn both(partitions: &[Partition], seed: u64) -> [Files; 2] {
     [Format::Big, Format::Bti].map(|format| synthetic::write(format, partitions, &mut random))
 }
 
+#[test]
+fn skipping_that_was_ended_goes_on_the_next_time() {
+    let partitions = (0_u32..5000).map(|number| Partition {
+        partition_key: number.to_be_bytes().to_vec(),
+        length: 100,
+        rows: false,
+    });
+    let partitions = synthetic::sorted(partitions.collect());
+    for (files, ended) in both(&partitions, 1).iter().zip([4, 0]) {
+        let table = files.open().unwrap();
+        let walked = walk(&table).unwrap();
+        let last = &walked.last().unwrap().0;
+        let mut cursor = table.partitions().unwrap();
+        let mut times = 0;
+        while !cursor.skip_to_key_within(last, &|| true).unwrap() {
+            times += 1;
+        }
+        assert_eq!(times, ended, "{:?}", files.format);
+        let found = cursor.next_partition().unwrap().expect("in the table");
+        assert!(found.key.matches(last));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
