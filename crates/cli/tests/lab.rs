@@ -34,6 +34,8 @@ fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
         "--modes",
         "buffered,direct-writes",
         "--verify",
+        "--hot-keys",
+        "1000",
         "--json",
         "--html",
         "report.html",
@@ -52,6 +54,9 @@ fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
         "{run}"
     );
     assert!(run["phases"][1]["service_us"]["p99"].as_f64() > Some(0.0));
+    // Half of the hot keys are not read in a second: what is idle must not be their first reads.
+    let idle = &run["phases"][0]["rates"]["foreground_read_mib_per_second"];
+    assert!(idle.as_f64() < Some(0.3), "{idle}");
     let page = std::fs::read_to_string(directory.path().join("report.html")).expect("report");
     assert!(page.contains("<svg") && page.ends_with("</html>\n"));
     assert!(

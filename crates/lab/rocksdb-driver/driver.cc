@@ -222,6 +222,8 @@ struct Record {
                            // (intended_ns) and of the threads that make the load (end_ns)
     kCompacted = 2,        // bytes that compaction has read (intended_ns) and written (start_ns)
     kEnd = 3,              // everything was written out
+    kUpdated = 4,          // updates that were made (intended_ns), how late the latest of them began
+                           // (start_ns), and bytes that compaction is behind then (end_ns)
   };
   uint32_t kind;
   uint32_t phase;
@@ -271,6 +273,22 @@ rocksdb_options_t* MakeOptions(const Engine& engine, const std::string& text) {
   Check(engine, ("options \"" + text + "\"").c_str(), error);
   engine.rocksdb_options_destroy(base);
   return options;
+}
+
+uint64_t Property(const Engine& engine, rocksdb_t* database, const char* name) {
+  uint64_t value = 0;
+  if (engine.rocksdb_property_int(database, name, &value) != 0) {
+    Fail(kExitEngine, "this RocksDB has no property %s", name);
+  }
+  return value;
+}
+
+// A compaction that failed leaves the old tables as they are, and nothing else says so.
+void CheckBackground(const Engine& engine, rocksdb_t* database) {
+  const uint64_t errors = Property(engine, database, "rocksdb.background-errors");
+  if (errors != 0) {
+    Fail(kExitEngine, "%" PRIu64 " flushes or compactions have failed: see the database's LOG", errors);
+  }
 }
 
 rocksdb_t* Open(const Engine& engine, const rocksdb_options_t* options, const std::string& path) {
@@ -327,25 +345,20 @@ class Loader {
 
   void CompactEverything() {
     engine_.rocksdb_compact_range(database_, nullptr, 0, nullptr, 0);
+    CheckBackground(engine_, database_);
   }
 
   // Until no compaction runs and none is due.
   void WaitForCompactions() {
-    while (Property("rocksdb.num-running-compactions") != 0 ||
-           Property("rocksdb.compaction-pending") != 0) {
+    auto property = [this](const char* name) { return Property(engine_, database_, name); };
+    while (property("rocksdb.num-running-compactions") != 0 ||
+           property("rocksdb.compaction-pending") != 0) {
+      CheckBackground(engine_, database_);
       SleepUntil(NowNs() + 50000000u);
     }
   }
 
  private:
-  uint64_t Property(const char* name) {
-    uint64_t value = 0;
-    if (engine_.rocksdb_property_int(database_, name, &value) != 0) {
-      Fail(kExitEngine, "this RocksDB has no property %s", name);
-    }
-    return value;
-  }
-
   const Engine& engine_;
   Content content_;
   rocksdb_options_t* options_;
@@ -429,7 +442,53 @@ struct Shared {
   std::atomic<double> reads_per_second;
   std::atomic<uint32_t> phase{0};
   std::atomic<bool> stop{false};
+  // Readers that have read each of their hot keys once.
+  std::atomic<uint64_t> first_passes{0};
+  std::atomic<uint64_t> updates{0};
+  std::atomic<uint64_t> update_late_ns{0};
 };
+
+// The keys that are read.
+class HotKeys {
+ public:
+  explicit HotKeys(const Arguments& arguments)
+      : keys_(arguments.Count("keys")),
+        count_(arguments.Count("hot-keys")),
+        contiguous_(arguments.Text("hot-layout") == "contiguous") {}
+
+  uint64_t Count() const { return count_; }
+
+  uint64_t Number(uint64_t hot) const {
+    uint64_t number = contiguous_ ? keys_ / 3 + hot : hot * keys_ / count_ + keys_ / count_ / 2;
+    return number % keys_;
+  }
+
+ private:
+  uint64_t keys_;
+  uint64_t count_;
+  bool contiguous_;
+};
+
+// Reads a key and compares its value; when that began and ended.
+std::pair<uint64_t, uint64_t> ReadOne(const Shared& shared, const rocksdb_readoptions_t* options,
+                                      uint64_t number, std::vector<uint64_t>& scratch) {
+  std::string key = Content::Key(number);
+  uint64_t begin_ns = NowNs();
+  size_t length = 0;
+  char* error = nullptr;
+  char* value = shared.engine.rocksdb_get(shared.database, options, key.data(), key.size(), &length,
+                                          &error);
+  uint64_t end_ns = NowNs();
+  Check(shared.engine, "get", error);
+  if (value == nullptr || !shared.content.Matches(number, value, length, scratch)) {
+    Fail(kExitVerification, "key %" PRIu64 " has a wrong value", number);
+  }
+  shared.engine.rocksdb_free(value);
+  return {begin_ns, end_ns};
+}
+
+// However slow the device is, what was not read once by then is read when its turn comes.
+constexpr uint64_t kFirstPassNs = 30000000000u;
 
 // One reader of the open loop: reads are due at times that were drawn beforehand; one that is
 // late starts at once, and its response time says so.
@@ -437,37 +496,34 @@ void Read(Shared& shared, const Arguments& arguments, uint64_t reader, uint64_t 
   prctl(PR_SET_NAME, "reader");
   prctl(PR_SET_TIMERSLACK, 1);
   const uint64_t readers = arguments.Count("readers");
-  const uint64_t keys = arguments.Count("keys");
-  const uint64_t hot_keys = arguments.Count("hot-keys");
-  const bool contiguous = arguments.Text("hot-layout") == "contiguous";
+  const HotKeys hot_keys(arguments);
   const double reader_gap_ns = 1e9 * static_cast<double>(readers);
   uint64_t state = arguments.Count("seed") * 7919 + reader;
   rocksdb_readoptions_t* options = shared.engine.rocksdb_readoptions_create();
   std::vector<uint64_t> scratch;
   std::vector<Record> records;
-  double due_ns = static_cast<double>(start_ns);
+  // Each hot key once, or what is called idle were first reads to a good part: of keys that are
+  // chosen at random, one in e has not been read when as many reads as there are keys were made.
+  std::vector<uint64_t> first;
+  for (uint64_t hot = reader; hot < hot_keys.Count(); hot += readers) first.push_back(hot);
+  for (size_t left = first.size(); left > 1; --left) {
+    std::swap(first[left - 1], first[Mix(state) % left]);
+  }
+  for (uint64_t hot : first) {
+    if (NowNs() - start_ns > kFirstPassNs) break;
+    ReadOne(shared, options, hot_keys.Number(hot), scratch);
+  }
+  shared.first_passes.fetch_add(1);
+  double due_ns = static_cast<double>(NowNs());
   while (!shared.stop.load(std::memory_order_relaxed)) {
     double uniform = static_cast<double>(Mix(state) >> 11) / 9007199254740992.0;
     const double mean_gap_ns = reader_gap_ns / shared.reads_per_second.load(std::memory_order_relaxed);
     due_ns -= std::log1p(-uniform) * mean_gap_ns;
     uint64_t intended_ns = static_cast<uint64_t>(due_ns);
     SleepUntil(intended_ns);
-    uint64_t hot = Mix(state) % hot_keys;
-    uint64_t number = contiguous ? keys / 3 + hot : hot * (keys / hot_keys) + keys / hot_keys / 2;
-    number %= keys;
-    std::string key = Content::Key(number);
+    const uint64_t number = hot_keys.Number(Mix(state) % hot_keys.Count());
     uint32_t phase = shared.phase.load(std::memory_order_relaxed);
-    uint64_t begin_ns = NowNs();
-    size_t length = 0;
-    char* error = nullptr;
-    char* value = shared.engine.rocksdb_get(shared.database, options, key.data(), key.size(),
-                                            &length, &error);
-    uint64_t end_ns = NowNs();
-    Check(shared.engine, "get", error);
-    if (value == nullptr || !shared.content.Matches(number, value, length, scratch)) {
-      Fail(kExitVerification, "key %" PRIu64 " has a wrong value", number);
-    }
-    shared.engine.rocksdb_free(value);
+    const auto [begin_ns, end_ns] = ReadOne(shared, options, number, scratch);
     records.push_back({Record::kRead, phase, intended_ns, begin_ns, end_ns});
     if (records.size() >= 256) {
       shared.output.Add(records);
@@ -491,8 +547,11 @@ void Update(Shared& shared, const Arguments& arguments, double bytes_per_second)
   while (!shared.stop.load(std::memory_order_relaxed) && shared.phase.load() < 3) {
     due_ns += gap_ns;
     SleepUntil(static_cast<uint64_t>(due_ns));
+    const uint64_t late_ns = NowNs() - static_cast<uint64_t>(due_ns);
+    if (late_ns > shared.update_late_ns.load()) shared.update_late_ns.store(late_ns);
     uint64_t number = Mix(state) % keys;
     PutValue(shared.engine, shared.database, write, shared.content, number, ++version, value);
+    shared.updates.fetch_add(1);
   }
   shared.engine.rocksdb_writeoptions_destroy(write);
 }
@@ -528,7 +587,7 @@ int Run(const Arguments& arguments) {
   rocksdb_t* database = Open(engine, options, path);
   const double reads_per_second = arguments.Number("reads-per-second");
   const std::vector<double> load_steps = arguments.Numbers("load-steps");
-  Shared shared{engine, database, content, {}, {reads_per_second}, {}, {}};
+  Shared shared{engine, database, content, {}, {reads_per_second}};
 
   const uint64_t start_ns = NowNs();
   shared.output.Add({Record::kPhase, 0, CpuNs(CLOCK_PROCESS_CPUTIME_ID), start_ns, 0});
@@ -555,6 +614,7 @@ int Run(const Arguments& arguments) {
   };
   auto wait = [](double seconds) { SleepUntil(NowNs() + static_cast<uint64_t>(seconds * 1e9)); };
 
+  while (shared.first_passes.load() < arguments.Count("readers")) SleepUntil(NowNs() + 10000000u);
   wait(arguments.Number("warm-up-seconds"));
   enter(1);
   wait(arguments.Number("idle-seconds"));
@@ -569,6 +629,11 @@ int Run(const Arguments& arguments) {
     shared.reads_per_second.store(reads_per_second);
   } else {
     engine.rocksdb_compact_range(database, nullptr, 0, nullptr, 0);
+  }
+  CheckBackground(engine, database);
+  if (continuous) {
+    shared.output.Add({Record::kUpdated, 2, shared.updates.load(), shared.update_late_ns.load(),
+                       Property(engine, database, "rocksdb.estimate-pending-compaction-bytes")});
   }
   char* text = engine.rocksdb_options_statistics_get_string(options);
   const std::string statistics = text == nullptr ? "" : text;

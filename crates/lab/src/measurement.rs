@@ -120,6 +120,12 @@ pub struct RunReport {
     pub compaction_input_mib_per_second: f64,
     /// Bytes read and written by it a second, MiB.
     pub compaction_mib_per_second: f64,
+    /// Updates a second during compaction, where it is they that keep it going.
+    pub updates_per_second: f64,
+    /// How much later than it was due the latest of them began, ms.
+    pub update_late_ms_max: f64,
+    /// What compaction is behind at the end of its phase, MiB, as the engine estimates it.
+    pub compaction_debt_mib: f64,
     /// CPU time of the whole process during compaction, user and system.
     pub compaction_cpu_seconds: f64,
     /// The same without the threads that make the load: what the engine's own threads spent.
@@ -141,6 +147,22 @@ impl RunReport {
     /// A phase's report.
     pub fn phase(&self, phase: Phase) -> Option<&PhaseReport> {
         self.phases.iter().find(|report| report.phase == phase)
+    }
+
+    /// CPU time of the engine's own threads for each GiB that was compacted, s; 0 if nothing was.
+    pub fn engine_cpu_seconds_per_gib(&self) -> f64 {
+        match self.compacted_read_bytes + self.compacted_written_bytes {
+            0 => 0.0,
+            bytes => self.compaction_engine_cpu_seconds * f64::from(1 << 30) / bytes as f64,
+        }
+    }
+
+    /// The largest share of the processors' time that the host took in any phase, %.
+    pub fn stolen_percent(&self) -> f64 {
+        let phases = self.phases.iter();
+        phases
+            .map(|phase| phase.rates.stolen_percent)
+            .fold(0.0, f64::max)
     }
 }
 
@@ -190,6 +212,8 @@ pub struct Measurement {
     seconds: BTreeMap<u64, Histogram<u64>>,
     samples: Vec<Sample>,
     compacted: (u64, u64),
+    /// Updates, the largest lateness of one in ns, and compaction's debt in bytes.
+    updated: (u64, u64, u64),
     hit_ns_max: u64,
     /// Phase, start and end of each read: only where pauses are to be told apart.
     reads: Option<Vec<(Phase, u64, u64)>>,
@@ -207,6 +231,7 @@ impl Measurement {
             seconds: BTreeMap::new(),
             samples: Vec::new(),
             compacted: (0, 0),
+            updated: (0, 0, 0),
             reads: None,
             pauses: Pauses::default(),
         }
@@ -276,6 +301,14 @@ impl Measurement {
                 written_bytes,
             } => {
                 self.compacted = (read_bytes, written_bytes);
+                None
+            }
+            Event::Updated {
+                updates,
+                late_ns_max,
+                debt_bytes,
+            } => {
+                self.updated = (updates, late_ns_max, debt_bytes);
                 None
             }
             Event::End => None,
@@ -399,6 +432,9 @@ impl Measurement {
             compacted_written_bytes: written_bytes,
             compaction_input_mib_per_second: mib(read_bytes) / compaction_seconds,
             compaction_mib_per_second: mib(read_bytes + written_bytes) / compaction_seconds,
+            updates_per_second: self.updated.0 as f64 / compaction_seconds,
+            update_late_ms_max: self.updated.1 as f64 / 1e6,
+            compaction_debt_mib: mib(self.updated.2),
             compaction_cpu_seconds,
             compaction_engine_cpu_seconds,
             compaction_tax_p99: tax(|phase| phase.service_us.p99),

@@ -82,6 +82,15 @@ pub enum Event {
         /// Bytes written.
         written_bytes: u64,
     },
+    /// What became of the updates that keep compaction going, at the end of its phase.
+    Updated {
+        /// Made in it.
+        updates: u64,
+        /// How much later than it was due the latest of them began.
+        late_ns_max: u64,
+        /// Bytes that compaction is behind.
+        debt_bytes: u64,
+    },
     /// All is said.
     End,
 }

@@ -27,6 +27,8 @@ pub struct Sample {
     pub written_back_pages: u64,
     /// Bytes that are dirty now.
     pub dirty_bytes: u64,
+    /// Time of all processors, in ticks.
+    pub processors: ProcessorsSample,
     /// The device.
     pub device: DeviceSample,
     /// Bytes that were fetched from it for the threads that serve reads.
@@ -39,6 +41,15 @@ pub struct Sample {
     pub process: ProcessSample,
     /// Coldstream's library in them.
     pub library: LibrarySample,
+}
+
+/// The first line of `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct ProcessorsSample {
+    /// Time in all states.
+    pub all_ticks: u64,
+    /// Time in which there was work, and the host gave the processor to others.
+    pub stolen_ticks: u64,
 }
 
 /// A line of `/proc/diskstats`.
@@ -153,6 +164,10 @@ impl Sampler {
             dirty_bytes: of_cgroup("file_dirty")
                 .or_else(|| of_cgroup("dirty"))
                 .unwrap_or_else(|| pages("nr_dirty")),
+            processors: fs::read_to_string("/proc/stat")
+                .ok()
+                .and_then(|text| processors_of(&text))
+                .unwrap_or_default(),
             device: self
                 .device_number
                 .as_ref()
@@ -187,6 +202,21 @@ fn value_of(text: &str, name: &str) -> Option<u64> {
 fn stall_us(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     line.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+/// `cpu`, and user, nice, system, idle, iowait, irq, softirq and steal; a guest's time is in that of
+/// user and nice (`proc_stat(5)`).
+fn processors_of(text: &str) -> Option<ProcessorsSample> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let states: Vec<u64> = line
+        .split_whitespace()
+        .take(8)
+        .map_while(|state| state.parse().ok())
+        .collect();
+    Some(ProcessorsSample {
+        all_ticks: states.iter().sum(),
+        stolen_ticks: *states.get(7)?,
+    })
 }
 
 /// The line of a device given as `major:minor` (`Documentation/admin-guide/iostats.rst`).
@@ -245,6 +275,8 @@ pub struct Rates {
     pub queue_depth: f64,
     /// Share of the time in which the device was busy, %.
     pub utilisation_percent: f64,
+    /// Share of the processors' time that the host gave to others while there was work, %.
+    pub stolen_percent: f64,
     /// Active list of file pages at the end, MiB.
     pub active_file_mib: f64,
     /// Both lists of file pages at the end, MiB.
@@ -291,6 +323,14 @@ impl Rates {
             write_await_ms: ratio(delta(from.write_ms, to.write_ms), writes),
             queue_depth: delta(from.weighted_ms, to.weighted_ms) / 1000.0 / seconds,
             utilisation_percent: delta(from.busy_ms, to.busy_ms) / 10.0 / seconds,
+            stolen_percent: 100.0
+                * ratio(
+                    delta(
+                        before.processors.stolen_ticks,
+                        after.processors.stolen_ticks,
+                    ),
+                    delta(before.processors.all_ticks, after.processors.all_ticks),
+                ),
             active_file_mib: mib(after.active_file_bytes),
             page_cache_mib: mib(after.active_file_bytes + after.inactive_file_bytes),
             inputs_cached_mib: mib(after.inputs_cached_bytes),
@@ -334,6 +374,14 @@ mod tests {
     }
 
     #[test]
+    fn the_hosts_share_of_the_processors_is_read() {
+        let text = "cpu  10 1 5 70 4 1 1 8 3 0\ncpu0 5 1 2 35 2 0 0 4 1 0\nintr 1\n";
+        let processors = processors_of(text).unwrap();
+        assert_eq!((processors.all_ticks, processors.stolen_ticks), (100, 8));
+        assert_eq!(processors_of("cpu  1 2 3\n"), None);
+    }
+
+    #[test]
     fn rates_are_per_second() {
         let before = Sample::default();
         let after = Sample {
@@ -342,6 +390,10 @@ mod tests {
             written_back_pages: 6,
             active_file_bytes: 3 << 20,
             inactive_file_bytes: 4 << 20,
+            processors: ProcessorsSample {
+                all_ticks: 400,
+                stolen_ticks: 40,
+            },
             device: DeviceSample {
                 reads: 4,
                 read_ms: 8,
@@ -356,6 +408,7 @@ mod tests {
         assert_eq!((rates.active_file_mib, rates.page_cache_mib), (3.0, 7.0));
         assert_eq!(rates.read_await_ms, 2.0);
         assert_eq!(rates.utilisation_percent, 50.0);
+        assert_eq!(rates.stolen_percent, 10.0);
         assert_eq!(Rates::between(&after, &before), Rates::default());
     }
 }

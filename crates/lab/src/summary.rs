@@ -14,6 +14,8 @@ pub struct Spread {
     pub min: f64,
     /// Largest.
     pub max: f64,
+    /// How many there were.
+    pub runs: usize,
 }
 
 impl Spread {
@@ -34,7 +36,13 @@ impl Spread {
             median,
             min: *min,
             max: *max,
+            runs: values.len(),
         }
+    }
+
+    /// Whether it is no figure at all.
+    fn is_zero(&self) -> bool {
+        self.min == 0.0 && self.max == 0.0
     }
 }
 
@@ -76,7 +84,7 @@ const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const RATES: [(&str, Better, OfRates); 30] = [
+const RATES: [(&str, Better, OfRates); 31] = [
     ("refaults/s", Better::Less, |r| r.refaults_per_second),
     ("memory stall µs/s", Better::Less, |r| {
         r.memory_stall_us_per_second
@@ -112,6 +120,9 @@ const RATES: [(&str, Better, OfRates); 30] = [
     ("device queue depth", Better::Neither, |r| r.queue_depth),
     ("device utilisation %", Better::Neither, |r| {
         r.utilisation_percent
+    }),
+    ("stolen by the host %", Better::Neither, |r| {
+        r.stolen_percent
     }),
     ("anonymous memory MiB", Better::Neither, |r| {
         r.processes.anonymous_mib
@@ -206,14 +217,30 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
     row(None, "compaction input MiB/s", Better::More, &|run| {
         run.compaction_input_mib_per_second
     });
-    row(None, "compaction CPU seconds", Better::Less, &|run| {
+    row(None, "updates/s", Better::More, &|run| {
+        run.updates_per_second
+    });
+    row(None, "latest update, ms", Better::Less, &|run| {
+        run.update_late_ms_max
+    });
+    row(None, "compaction debt MiB", Better::Less, &|run| {
+        run.compaction_debt_mib
+    });
+    // Of phases that differ in length and in what they moved.
+    row(None, "compaction CPU seconds", Better::Neither, &|run| {
         run.compaction_cpu_seconds
     });
     row(
         None,
         "compaction CPU seconds without the load",
-        Better::Less,
+        Better::Neither,
         &|run| run.compaction_engine_cpu_seconds,
+    );
+    row(
+        None,
+        "engine CPU seconds/GiB compacted",
+        Better::Less,
+        &RunReport::engine_cpu_seconds_per_gib,
     );
     for phase in Phase::COUNTED {
         let phase_of =
@@ -269,9 +296,12 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
         );
     }
     // What an engine's laboratory does not sample.
-    rows.retain(|row| row.modes.iter().any(|spread| *spread != Spread::default()));
+    rows.retain(|row| !row.modes.iter().all(Spread::is_zero));
     rows
 }
+
+/// With fewer runs of each mode, spreads lie apart by chance in more than a row or two of a table.
+const RUNS_MIN: usize = 4;
 
 /// A figure may be so much worse before it counts as a loss.
 pub const TOLERANCE: f64 = 0.02;
@@ -279,11 +309,11 @@ pub const TOLERANCE: f64 = 0.02;
 /// How a mode's median compares with the first mode's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Better by more than the tolerance, and the spreads do not overlap.
+    /// Better by more than the tolerance, and the spreads of at least four runs do not overlap.
     Wins,
-    /// Worse by more than the tolerance, and the spreads do not overlap.
+    /// Worse by more than the tolerance, and the spreads of at least four runs do not overlap.
     Loses,
-    /// Worse by more than the tolerance, but the spreads overlap: within the noise.
+    /// Worse by more than the tolerance, but the spreads overlap, or are of too few runs to tell.
     LosesWithinNoise,
     /// None of these.
     Even,
@@ -308,6 +338,7 @@ impl Row {
                 this.min > first.max || this.max < first.min,
             ),
         };
+        let apart = apart && first.runs.min(this.runs) >= RUNS_MIN;
         match (worse, better, apart) {
             (true, _, true) => Verdict::Loses,
             (true, _, false) => Verdict::LosesWithinNoise,
@@ -329,7 +360,8 @@ mod tests {
             Spread {
                 median: 2.0,
                 min: 1.0,
-                max: 3.0
+                max: 3.0,
+                runs: 3,
             }
         );
         assert_eq!(Spread::of([]), Spread::default());
@@ -337,24 +369,24 @@ mod tests {
 
     #[test]
     fn a_loss_is_one_even_when_it_is_small() {
-        let row = |better, first: [f64; 3], second: [f64; 3]| Row {
+        let row = |better, first: [f64; 4], second: [f64; 4]| Row {
             phase: None,
             name: "x",
             better,
             modes: vec![Spread::of(first), Spread::of(second)],
         };
-        let first = [100.0, 101.0, 102.0];
+        let first = [100.0, 101.0, 101.0, 102.0];
         let less = |second| row(Better::Less, first, second).verdict(1);
-        assert_eq!(less([104.0, 105.0, 106.0]), Verdict::Loses);
-        assert_eq!(less([99.0, 105.0, 106.0]), Verdict::LosesWithinNoise);
-        assert_eq!(less([101.0, 102.0, 103.0]), Verdict::Even);
-        assert_eq!(less([50.0, 51.0, 52.0]), Verdict::Wins);
+        assert_eq!(less([104.0, 105.0, 105.0, 106.0]), Verdict::Loses);
+        assert_eq!(less([99.0, 105.0, 105.0, 106.0]), Verdict::LosesWithinNoise);
+        assert_eq!(less([101.0, 102.0, 102.0, 103.0]), Verdict::Even);
+        assert_eq!(less([50.0, 51.0, 51.0, 52.0]), Verdict::Wins);
         assert_eq!(
-            row(Better::More, first, [50.0, 51.0, 52.0]).verdict(1),
+            row(Better::More, first, [50.0, 51.0, 51.0, 52.0]).verdict(1),
             Verdict::Loses
         );
         assert_eq!(
-            row(Better::Neither, first, [1.0, 1.0, 1.0]).verdict(1),
+            row(Better::Neither, first, [1.0; 4]).verdict(1),
             Verdict::Even
         );
     }

@@ -24,6 +24,9 @@ use tempfile::NamedTempFile;
 /// Often enough that a short phase has a mean of what is dirty; a sample takes 0.1 ms.
 const SAMPLE_INTERVAL_NS: u64 = 250_000_000;
 
+/// More than this of the processors' time, taken by the host, shows in a tail latency.
+const STOLEN_PERCENT_MAX: f64 = 3.0;
+
 /// Samples and interrupts wait for an event at most so long.
 const EVENT_WAIT: Duration = Duration::from_millis(50);
 
@@ -226,6 +229,13 @@ impl Workplace {
                     let report =
                         one_run(self, &title, mode, turn).with_context(|| title.clone())?;
                     self.progress.finished(&title, &report);
+                    let stolen = report.stolen_percent();
+                    if stolen >= STOLEN_PERCENT_MAX {
+                        self.limit(format!(
+                            "{title}: the host took up to {stolen:.0} % of the processors' time in a \
+                             phase: latencies are its doing, too"
+                        ));
+                    }
                     Ok(report)
                 })
                 .collect();

@@ -127,6 +127,8 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
             "workload": arguments.workload,
             "distribution": arguments.distribution,
             "requests_per_second": arguments.requests_per_second,
+            "first_reads_per_second": arguments.first_reads_per_second,
+            "compaction_seconds": arguments.compaction_seconds,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
         }),
         modes: arguments.modes.iter().map(Mode::to_string).collect(),

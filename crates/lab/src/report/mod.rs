@@ -173,7 +173,7 @@ fn losses(rows: &[Row], modes: &[String]) -> Vec<String> {
             let (first, this) = (&row.modes[0], &row.modes[mode]);
             let noise = match verdict {
                 Verdict::Loses => "",
-                Verdict::LosesWithinNoise => " (the spreads overlap)",
+                Verdict::LosesWithinNoise => " (within the noise)",
                 Verdict::Wins | Verdict::Even => continue,
             };
             said.push(format!(

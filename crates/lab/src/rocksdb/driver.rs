@@ -56,6 +56,11 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
             written_bytes: word(16),
         },
         3 => Event::End,
+        4 => Event::Updated {
+            updates: word(8),
+            late_ns_max: word(16),
+            debt_bytes: word(24),
+        },
         other => bail!("the load driver sent a record of unknown kind {other}"),
     })
 }

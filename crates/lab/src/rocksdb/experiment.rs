@@ -83,17 +83,26 @@ fn measure(arguments: &RocksDbArgs) -> Result<()> {
         ),
         rate => format!("continuous compaction by {rate} MiB/s of updates"),
     };
+    let options = match arguments.engine_options.as_str() {
+        "" => String::new(),
+        options => format!("; {options}"),
+    };
     let sizes = arguments.sizes();
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         engine: lab.engine,
         load: format!(
-            "{} keys of {} bytes, {} reads/s, {load}",
+            "{} keys of {} bytes, {} reads/s, {load}{options}",
             sizes.keys, arguments.value_bytes, arguments.reads_per_second
         ),
         parameters: json!({
             "sizes": sizes,
             "reads_per_second": arguments.reads_per_second,
+            "readers": arguments.readers,
+            "engine_options": arguments.engine_options,
+            "engine_library": arguments.engine_library,
+            "compaction_seconds": arguments.compaction_seconds,
+            "verify": arguments.verify,
             "load_steps": arguments.load_steps,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
             "update_mib_per_second": arguments.update_mib_per_second,
