@@ -114,8 +114,13 @@ fn absent(pid: u32) -> anyhow::Error {
 
 /// Reads the status page of `pid`, a process of this user.
 pub fn status(pid: u32) -> Status {
+    status_at(&page_of(pid), pid)
+}
+
+/// Where the status page of `pid`, a process of this user, is.
+pub fn page_of(pid: u32) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    status_at(&page_path(user, pid, PidNamespace::own()), pid)
+    page_path(user, pid, PidNamespace::own())
 }
 
 fn status_at(path: &Path, pid: u32) -> Status {

@@ -17,7 +17,7 @@ mod switch;
 
 pub use counter::Counter;
 pub use location::{
-    DIRECTORY_MODE, FILE_MODE, PidNamespace, directory_path, page_path, pid_of_file_name,
+    DIRECTORY_MODE, FILE_MODE, PageName, PidNamespace, directory_path, page_path, pid_of_file_name,
 };
 pub use owner::start_time_ticks;
 pub use page::{Header, PAGE_BYTES, PAGE_WORDS, PageError, PageView};

@@ -5,6 +5,7 @@
 //! each from 1: a page's name has the namespace of its process id, unless that is the machine's own.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -38,13 +39,25 @@ pub fn directory_path(uid: u32) -> PathBuf {
 /// The page of a process.
 #[must_use]
 pub fn page_path(uid: u32, pid: u32, namespace: PidNamespace) -> PathBuf {
-    directory_path(uid).join(file_name(pid, namespace))
+    directory_path(uid).join(PageName { pid, namespace }.to_string())
 }
 
-fn file_name(pid: u32, namespace: PidNamespace) -> String {
-    match namespace {
-        PidNamespace::INITIAL => pid.to_string(),
-        PidNamespace(inode) => format!("{pid}-{inode}"),
+/// The file name of a process's page: displayed without allocating.
+#[derive(Clone, Copy, Debug)]
+pub struct PageName {
+    /// The process.
+    pub pid: u32,
+    /// Where that is its id.
+    pub namespace: PidNamespace,
+}
+
+impl fmt::Display for PageName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, namespace } = self;
+        match *namespace {
+            PidNamespace::INITIAL => write!(formatter, "{pid}"),
+            PidNamespace(inode) => write!(formatter, "{pid}-{inode}"),
+        }
     }
 }
 
@@ -55,7 +68,7 @@ pub fn pid_of_file_name(name: &OsStr, namespace: PidNamespace) -> Option<u32> {
     let digits = text.split('-').next()?;
     let pid: u32 = digits.parse().ok()?;
     // `+7` and `007` parse too, but no page is called so.
-    (file_name(pid, namespace) == text).then_some(pid)
+    (PageName { pid, namespace }.to_string() == text).then_some(pid)
 }
 
 #[cfg(test)]

@@ -24,21 +24,6 @@ impl Preloaded {
         }
     }
 
-    /// What Coldstream has written into its log.
-    ///
-    /// # Errors
-    /// Nothing: it was not there, and what was measured is the database as it is.
-    pub fn library_log(&self, log: &Path) -> Result<Vec<String>> {
-        let text = fs::read_to_string(log).unwrap_or_default();
-        if text.is_empty() && matches!(self, Preloaded::Coldstream(_)) {
-            bail!(
-                "mode {self}: the library has not written a line of log: the loader did not load \
-                 it, or it is switched off (COLDSTREAM=off in the environment)"
-            );
-        }
-        Ok(text.lines().map(str::to_owned).collect())
-    }
-
     /// The command that the database's own command line follows: it sets the environment.
     pub fn prefix(&self, library: &Path, profile: Profile, log: &Path) -> Vec<String> {
         let mut words = vec!["env".into(), format!("LD_PRELOAD={}", library.display())];
@@ -56,6 +41,24 @@ impl std::fmt::Display for Preloaded {
             Preloaded::Other(path) => formatter.pad(&format!("preload:{}", path.display())),
         }
     }
+}
+
+/// What the library of a run, if there was one, has written into Coldstream's log.
+///
+/// # Errors
+/// It is Coldstream, and has written nothing: it was not there, and what was measured is the
+/// database as it is.
+pub fn library_log(preloaded: Option<&Preloaded>, log: &Path) -> Result<Vec<String>> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    if let Some(mode @ Preloaded::Coldstream(_)) = preloaded
+        && text.is_empty()
+    {
+        bail!(
+            "mode {mode}: the library has not written a line of log: the loader did not load it, or \
+             it is switched off (COLDSTREAM=off in the environment)"
+        );
+    }
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// Where the libraries of all modes are.

@@ -169,6 +169,7 @@ mod tests {
             assert!(Treatments::from_name(wrong).is_none(), "{wrong}");
         }
     }
+
     #[test]
     fn what_is_named_is_not_inherited() {
         let treatments = Treatments::from_name("coldstream:handover=on+buffered").unwrap();

@@ -91,10 +91,10 @@ impl Books {
         let changes = entry.changes.lock();
         let Changes { nice, io, .. } = *changes;
         // What the application has set since is its own, and the new thread's too.
-        let is_ours = |held, now: Result<i32, Errno>| now.is_ok_and(|now| is_ours(held, now));
+        let is_still_ours = |held, now: Result<i32, Errno>| now.is_ok_and(|now| is_ours(held, now));
         let nice_is_back =
-            is_ours(nice, priority::nice(0)) && priority::set_nice(0, nice.before).is_ok();
-        let io_is_back = is_ours(io, priority::io_priority(0))
+            is_still_ours(nice, priority::nice(0)) && priority::set_nice(0, nice.before).is_ok();
+        let io_is_back = is_still_ours(io, priority::io_priority(0))
             && priority::set_io_priority(0, io.before).is_ok();
         let result = work();
         if nice_is_back {
@@ -240,7 +240,7 @@ impl Changes {
                 now = held.set;
             }
         }
-        if priority::has_io_class(now) { now } else { 0 }
+        priority::of_any_io_class(now)
     }
 }
 

@@ -2,7 +2,7 @@
 //! three lines of log. A process without background work on tables says nothing at all.
 
 use crate::settings::Settings;
-use coldstream_control::{Header, PageView, PidNamespace, start_time_ticks};
+use coldstream_control::{Header, PageName, PageView, PidNamespace, start_time_ticks};
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::thread::without_broken_pipes;
 use coldstream_io::sys::{file, process};
@@ -57,11 +57,11 @@ fn page_path(user: u32, process_id: i32, namespace: PidNamespace) -> (PagePath, 
     let mut directory = PagePath::new();
     let mut path = PagePath::new();
     let _ = write!(directory, "/dev/shm/coldstream-{user}\0");
-    let _ = write!(path, "/dev/shm/coldstream-{user}/{process_id}");
-    if namespace != PidNamespace::INITIAL {
-        let _ = write!(path, "-{}", namespace.0);
-    }
-    let _ = path.write(&[0]);
+    let name = PageName {
+        pid: process_id as u32,
+        namespace,
+    };
+    let _ = write!(path, "/dev/shm/coldstream-{user}/{name}\0");
     (directory, path)
 }
 

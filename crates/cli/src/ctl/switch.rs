@@ -5,9 +5,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use coldstream_control::{
-    Mechanism, Mechanisms, Outcome, PageView, PidNamespace, Request, Snapshot, Switches, page_path,
-};
+use coldstream_control::{Mechanism, Mechanisms, Outcome, PageView, Request, Snapshot, Switches};
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::process::{futex_wait_shared, futex_wake_shared};
 use coldstream_policy::Priorities;
@@ -168,8 +166,7 @@ fn ask(
 ) -> anyhow::Result<Report> {
     let begun = Instant::now();
     processes::running(pid)?;
-    let user = rustix::process::geteuid().as_raw();
-    let path = page_path(user, pid, PidNamespace::own());
+    let path = processes::page_of(pid);
     let error = |error: &dyn std::fmt::Display| {
         failure(Exit::Failure, format!("{}: {error}", path.display()))
     };

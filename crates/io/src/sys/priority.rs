@@ -73,10 +73,10 @@ pub fn io_priority(thread_id: i32) -> Result<i32, Errno> {
     Errno::check(result).map(|value| value as i32)
 }
 
-/// Whether an I/O priority, as the kernel has it, is of any class (`IOPRIO_CLASS_SHIFT`,
-/// `include/uapi/linux/ioprio.h`): without one it follows the nice value.
-pub const fn has_io_class(value: i32) -> bool {
-    value >> 13 != 0
+/// An I/O priority, as the kernel has it, if it is of any class (`IOPRIO_CLASS_SHIFT`,
+/// `include/uapi/linux/ioprio.h`), and 0 otherwise: without one it follows the nice value.
+pub const fn of_any_io_class(value: i32) -> i32 {
+    if value >> 13 != 0 { value } else { 0 }
 }
 
 /// Sets a thread's I/O priority.

@@ -132,19 +132,18 @@ impl Template {
         ));
         // Removed if it cannot be completed.
         let mut template = Self { path, keep: false };
-        if template.path.join("COMPLETE").exists() {
-            template.keep = arguments.place.keep;
-            return Ok(template);
+        let complete = template.path.join("COMPLETE");
+        if !complete.exists() {
+            for table in tables(arguments) {
+                write_sstables(arguments, &sstables.writer, &sstables.path, table, progress)?;
+            }
+            progress(&format!(
+                "importing into Cassandra {}",
+                distribution.version()
+            ));
+            template.import(arguments, distribution, &sstables.path)?;
+            fs::write(complete, "")?;
         }
-        for table in tables(arguments) {
-            write_sstables(arguments, &sstables.writer, &sstables.path, table, progress)?;
-        }
-        progress(&format!(
-            "importing into Cassandra {}",
-            distribution.version()
-        ));
-        template.import(arguments, distribution, &sstables.path)?;
-        fs::write(template.path.join("COMPLETE"), "")?;
         template.keep = arguments.place.keep;
         Ok(template)
     }

@@ -13,7 +13,7 @@ use crate::interrupt;
 use crate::measurement::{Measurement, RunReport};
 use crate::pauses::Pauses;
 use crate::phase::{Event, Phase};
-use crate::preloaded::Libraries;
+use crate::preloaded::{Libraries, library_log};
 use crate::report::{CaseDescription, Report};
 use crate::sampler::now_ns;
 use crate::workplace::Workplace;
@@ -53,10 +53,7 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
     if arguments.modes.is_empty() {
         bail!("nothing to measure: give at least one of --modes");
     }
-    let preloaded = arguments.modes.iter().filter_map(|mode| match &mode.way {
-        Way::Preloaded(preloaded) => Some(preloaded),
-        _ => None,
-    });
+    let preloaded = arguments.modes.iter().filter_map(Mode::preloaded);
     let libraries = Libraries::find(preloaded, arguments.place.coldstream_library.as_deref())?;
     let mut place = Workplace::open(&arguments.place)?;
     let prepared = prepare(arguments, &mut place)?;
@@ -286,7 +283,7 @@ fn one_run(
     drop(load);
     measurement.pauses(Pauses::new(node.pauses()?));
     node.stop()?;
-    measurement.report(mode.library_log(log.path())?)
+    measurement.report(library_log(mode.preloaded(), log.path())?)
 }
 
 fn kill(process: u32) {

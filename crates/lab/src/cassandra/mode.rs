@@ -5,7 +5,6 @@ use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
 use coldstream_nodes::Version;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::str::FromStr;
 
 /// One way to run a release.
@@ -67,14 +66,11 @@ impl FromStr for Mode {
 }
 
 impl Mode {
-    /// What the mode's library has written into its log.
-    ///
-    /// # Errors
-    /// See [`Preloaded::library_log`].
-    pub fn library_log(&self, log: &Path) -> anyhow::Result<Vec<String>> {
+    /// The library that it loads, if it does.
+    pub fn preloaded(&self) -> Option<&Preloaded> {
         match &self.way {
-            Way::Preloaded(preloaded) => preloaded.library_log(log),
-            Way::Stock | Way::NoReadahead | Way::OwnDirect(_) => Ok(Vec::new()),
+            Way::Preloaded(preloaded) => Some(preloaded),
+            Way::Stock | Way::NoReadahead | Way::OwnDirect(_) => None,
         }
     }
 }

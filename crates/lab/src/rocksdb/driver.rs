@@ -136,10 +136,7 @@ impl Driver {
                      it with `make build`, or name it with --driver"
                 )
             })?;
-        let preloaded = arguments.modes.iter().filter_map(|mode| match mode {
-            Mode::Preloaded(preloaded) => Some(preloaded),
-            _ => None,
-        });
+        let preloaded = arguments.modes.iter().filter_map(Mode::preloaded);
         let libraries = Libraries::find(preloaded, arguments.place.coldstream_library.as_deref())?;
         Ok(Self {
             executable,
@@ -199,7 +196,7 @@ impl Driver {
                     .join(" "),
             );
         // Only the driver gets the library, not the shell.
-        if let Mode::Preloaded(preloaded) = setup.mode {
+        if let Some(preloaded) = setup.mode.preloaded() {
             let library = self.libraries.of(preloaded)?;
             command.args(preloaded.prefix(&library, Profile::RocksDb, setup.log));
         }

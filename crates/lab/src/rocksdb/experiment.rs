@@ -8,6 +8,7 @@ use crate::cgroup::Cgroup;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::measurement::{Measurement, RunReport};
+use crate::preloaded::library_log;
 use crate::report::{CaseDescription, Report};
 use crate::throttle::Throttle;
 use crate::workplace::Workplace;
@@ -174,7 +175,7 @@ impl Lab<'_> {
         if self.engine.is_empty() {
             self.engine = engine_version(database.path());
         }
-        measurement.report(mode.library_log(log.path())?)
+        measurement.report(library_log(mode.preloaded(), log.path())?)
     }
 }
 

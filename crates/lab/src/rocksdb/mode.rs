@@ -2,7 +2,6 @@
 
 use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
-use std::path::Path;
 use std::str::FromStr;
 
 /// One way to run the engine.
@@ -49,14 +48,11 @@ impl std::fmt::Display for Mode {
 }
 
 impl Mode {
-    /// What the mode's library has written into its log.
-    ///
-    /// # Errors
-    /// See [`Preloaded::library_log`].
-    pub fn library_log(&self, log: &Path) -> anyhow::Result<Vec<String>> {
+    /// The library that it loads, if it does.
+    pub fn preloaded(&self) -> Option<&Preloaded> {
         match self {
-            Mode::Preloaded(preloaded) => preloaded.library_log(log),
-            Mode::Buffered | Mode::OwnDirect(_) => Ok(Vec::new()),
+            Mode::Preloaded(preloaded) => Some(preloaded),
+            Mode::Buffered | Mode::OwnDirect(_) => None,
         }
     }
 

@@ -150,7 +150,6 @@ impl Pacer {
             // What was flushed meanwhile was nobody's worry, or somebody would have compacted it.
             self.debt.settle(observed.flushed_bytes);
             self.open();
-            self.halvings = 0;
             self.background_ns = now_ns;
             // The reads of before were not read at rest.
             self.begin_window(now_ns.saturating_sub(DECISION_NS_MAX));
@@ -166,12 +165,9 @@ impl Pacer {
         let is_idle = now_ns.saturating_sub(self.read_ns) >= IDLE_NS;
         if is_idle || self.debt.is_due() {
             if self.probe_until_ns != 0 {
-                // Too little was read to learn from: another time.
-                self.learnt_ns = now_ns;
+                self.end_probe(now_ns);
             }
-            self.probe_until_ns = 0;
             self.open();
-            self.halvings = 0;
             // Its latencies would be taken for those of what comes next.
             self.begin_window(now_ns);
             return self.pace(floor);
@@ -197,6 +193,7 @@ impl Pacer {
     fn open(&mut self) {
         self.rate = 0;
         self.calm = 0;
+        self.halvings = 0;
     }
 
     fn begin_window(&mut self, now_ns: u64) {
@@ -229,10 +226,14 @@ impl Pacer {
             self.probe_until_ns = now_ns.saturating_add(PROBE_NS);
             self.begin_window(now_ns);
         } else if self.probe_until_ns != 0 && now_ns >= self.probe_until_ns {
-            // Too few reads to learn from: another time.
-            self.probe_until_ns = 0;
-            self.learnt_ns = now_ns;
+            self.end_probe(now_ns);
         }
+    }
+
+    /// If too little was read to learn from: another time.
+    fn end_probe(&mut self, now_ns: u64) {
+        self.probe_until_ns = 0;
+        self.learnt_ns = now_ns;
     }
 
     fn decide(&mut self, now_ns: u64, floor: u64) {
@@ -252,8 +253,7 @@ impl Pacer {
             self.idle_ns -= (self.idle_ns - mean_ns) / 8;
         }
         if self.probe_until_ns != 0 {
-            self.probe_until_ns = 0;
-            self.learnt_ns = now_ns;
+            self.end_probe(now_ns);
             return;
         }
         if is_rest || self.idle_ns == 0 {
