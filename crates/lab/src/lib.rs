@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod awake;
 pub mod cassandra;
 mod cgroup;
 mod error;

@@ -20,6 +20,8 @@ pub struct Machine {
     pub device: Option<Device>,
     /// Multi-generational LRU: contents of `lru_gen/enabled`, or "not built in".
     pub multi_generational_lru: String,
+    /// Whether its processors were kept from going to sleep.
+    pub kept_awake: bool,
     /// Reclaimers beside the kernel's own that were found.
     pub reclaimers: Vec<String>,
 }
@@ -64,8 +66,15 @@ impl Machine {
             device: Device::of(work_dir),
             multi_generational_lru: read("/sys/kernel/mm/lru_gen/enabled")
                 .unwrap_or_else(|| "not built in".into()),
+            kept_awake: false,
             reclaimers: reclaimers(),
         }
+    }
+
+    /// How many processors there are, and what was done to them.
+    pub fn processors(&self) -> String {
+        let what = if self.kept_awake { " kept awake" } else { "" };
+        format!("{} cores{what}", self.cores)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where the laboratory works: its directory, the machine, a run's cgroup, and what could not be
 //! done here.
 
+use crate::awake::Awake;
 use crate::cgroup::{Cgroup, Version};
 use crate::error::Interrupted;
 use crate::foreground::Foreground;
@@ -36,6 +37,7 @@ pub struct Workplace {
     directory: PathBuf,
     remove: bool,
     _read_ahead: Option<ReadAhead>,
+    _awake: Option<Awake>,
     /// The machine.
     pub machine: Machine,
     /// Tells what goes on.
@@ -58,6 +60,9 @@ pub struct PlaceArgs {
     /// Set the device's readahead for the time of the measurement
     #[arg(long, value_name = "KIB")]
     pub read_ahead_kb: Option<u64>,
+    /// Keep the processors from going to sleep: on a virtual machine whose host takes long to wake one
+    #[arg(long)]
+    pub keep_awake: bool,
     /// Keep the data sets for the next time
     #[arg(long)]
     pub keep: bool,
@@ -78,12 +83,20 @@ impl Workplace {
         let mut place = Self {
             remove: created && !arguments.keep,
             _read_ahead: None,
+            _awake: None,
             machine: Machine::observe(&directory),
             progress: Progress::new(),
             limitations: Vec::new(),
             ended_by: None,
             directory,
         };
+        if arguments.keep_awake {
+            match Awake::keep() {
+                Ok(awake) => place._awake = Some(awake),
+                Err(error) => place.limit(format!("processors are not kept awake: {error}")),
+            }
+            place.machine.kept_awake = place._awake.is_some();
+        }
         if let Some(read_ahead_kb) = arguments.read_ahead_kb {
             place._read_ahead = place.set_read_ahead(read_ahead_kb);
             if let (Some(_), Some(device)) = (&place._read_ahead, &mut place.machine.device) {
@@ -285,6 +298,7 @@ mod tests {
             coldstream_library: None,
             work_dir: directory.path().to_path_buf(),
             read_ahead_kb: None,
+            keep_awake: false,
             keep: false,
             output: OutputArgs::default(),
         })

@@ -96,6 +96,31 @@ pub fn set_io_priority(thread_id: i32, value: i32) -> Result<(), Errno> {
     Errno::check(result).map(|_| ())
 }
 
+/// From now on the calling thread runs only where nothing else would (`SCHED_IDLE`, `sched(7)`);
+/// any other thread that wakes up takes its place at once.
+///
+/// # Errors
+/// `EPERM` where a filter forbids it.
+pub fn run_only_when_idle() -> Result<(), Errno> {
+    // `struct sched_param`, whose priority must be 0 here.
+    let priority: libc::c_int = 0;
+    // SAFETY: the kernel reads one number.
+    let result = unsafe {
+        syscall(
+            libc::SYS_sched_setscheduler,
+            [
+                0,
+                libc::SCHED_IDLE as usize,
+                &raw const priority as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    Errno::check(result).map(|_| ())
+}
+
 /// Gives the calling thread the priority of the process's first thread, as far as that is allowed:
 /// a thread of our own is made by whatever thread needs it first, and inherits what that has.
 pub fn take_that_of_first_thread() {

@@ -53,11 +53,11 @@ pub fn page(report: &Report) -> Result<String> {
          <meta name=\"viewport\" content=\"width=device-width\">\
          <title>Coldstream: compaction tax of {engine}</title><style>{STYLE}</style></head><body>\
          <h1>Compaction tax of {engine}</h1>\
-         <p>Linux {kernel}, {cores} cores, {filesystem}, {device}; MGLRU {mglru}. {load}; {runs} runs of each mode in turn, \
+         <p>Linux {kernel}, {processors}, {filesystem}, {device}; MGLRU {mglru}. {load}; {runs} runs of each mode in turn, \
          medians with the smallest and the largest.</p>",
         engine = escape(&report.engine),
         kernel = escape(&machine.kernel),
-        cores = machine.cores,
+        processors = machine.processors(),
         filesystem = escape(&machine.filesystem),
         device = machine.device.as_ref().map_or_else(
             || "no block device".into(),

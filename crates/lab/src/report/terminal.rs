@@ -20,10 +20,10 @@ pub fn table(report: &Report, coloured: bool) -> String {
     );
     let _ = writeln!(
         text,
-        "{} on Linux {}, {} cores, {} on {device}; MGLRU {}",
+        "{} on Linux {}, {}, {} on {device}; MGLRU {}",
         report.engine,
         machine.kernel,
-        machine.cores,
+        machine.processors(),
         machine.filesystem,
         machine.multi_generational_lru
     );

@@ -1,0 +1,118 @@
+//! Processors that do not go to sleep.
+//!
+//! A processor that has nothing to do halts. On a virtual machine that gives it back to the host, which may
+//! take milliseconds to run it again when a request comes: a tail that is the host's, and larger
+//! where there is less to do, so that p99 idle is too high and the compaction tax too low. On
+//! real hardware the states of deep sleep do the same on a smaller scale.
+
+use coldstream_io::sys::priority::run_only_when_idle;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// On each processor a thread that spins, and that everything else goes before; until this is dropped.
+#[derive(Debug)]
+pub struct Awake {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Awake {
+    /// Keeps all processors awake that this process may run on.
+    ///
+    /// # Errors
+    /// Those of the scheduler's system calls, and of making threads.
+    pub fn keep() -> io::Result<Self> {
+        let allowed = sched_getaffinity(None)?;
+        let mut awake = Self {
+            is_over: Arc::default(),
+            threads: Vec::new(),
+        };
+        for processor in (0..CpuSet::MAX_CPU).filter(|&processor| allowed.is_set(processor)) {
+            let is_over = Arc::clone(&awake.is_over);
+            let (started, has_started) = std::sync::mpsc::channel();
+            let thread = std::thread::Builder::new()
+                .name("lab-awake".into())
+                .spawn(move || {
+                    stay_on(processor)?;
+                    let _ = started.send(());
+                    while !is_over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                    Ok(())
+                })?;
+            // A thread that could not become the lowest would take a processor away.
+            if has_started.recv().is_err() {
+                return Err(thread
+                    .join()
+                    .map_or_else(|_| io::Error::other("a panic"), |ended| ended.unwrap_err()));
+            }
+            awake.threads.push(thread);
+        }
+        Ok(awake)
+    }
+}
+
+fn stay_on(processor: usize) -> io::Result<()> {
+    let mut one = CpuSet::new();
+    one.set(processor);
+    sched_setaffinity(None, &one)?;
+    run_only_when_idle().map_err(|error| io::Error::from_raw_os_error(error.0))
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::{Duration, Instant};
+
+    /// Of this process's threads that keep a processor awake: scheduling policy (field 41 of
+    /// `/proc/PID/stat`, `proc(5)`; 5 is `SCHED_IDLE`) and the processors they may run on.
+    fn keepers() -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
+            let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+            if read("comm") == "lab-awake\n" {
+                let stat = read("stat");
+                let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+                let status = read("status");
+                let allowed = status
+                    .lines()
+                    .find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+                found.push((fields[41 - 3].into(), allowed.unwrap().into()));
+            }
+        }
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn one_thread_of_the_lowest_class_on_each_processor_and_none_afterwards() {
+        let awake = Awake::keep().unwrap();
+        let allowed = sched_getaffinity(None).unwrap();
+        let mut expected: Vec<(String, String)> = (0..CpuSet::MAX_CPU)
+            .filter(|&processor| allowed.is_set(processor))
+            .map(|processor| ("5".into(), processor.to_string()))
+            .collect();
+        expected.sort();
+        assert_eq!(keepers(), expected);
+        drop(awake);
+        // A thread that has been joined may still be on its way out.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !keepers().is_empty() {
+            assert!(Instant::now() < deadline, "{:?}", keepers());
+            std::thread::yield_now();
+        }
+    }
+}
