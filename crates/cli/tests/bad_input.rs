@@ -137,6 +137,13 @@ fn a_wrong_option() {
 #[test]
 fn a_wrong_value_names_the_option() {
     let scene = Scene::new();
+    for option in ["--memory", "--log", "--nice"] {
+        // As a script has it that uses a variable which is not set.
+        let mut command = scene.coldstream();
+        command.env("COLDSTREAM_MEMORY_BYTES", "32MiB");
+        let words = [option, "empty", "leave it out"];
+        assert_error(command.args(["run", option, "", "true"]), 2, &words);
+    }
     for (option, value) in [
         ("--window", "3MiB"),
         ("--windows-in-flight", "9"),

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
 use common::{Scene, outcome};
 
@@ -154,4 +155,50 @@ fn a_misspelt_variable_is_mentioned() {
         stderr.contains("COLDSTREAM_READ is not a variable"),
         "{stderr}"
     );
+}
+
+#[test]
+fn signals_are_to_the_program_what_they_were() {
+    let scene = Scene::new();
+    let here = scene.coldstream();
+    let words = "run --log none --";
+    for before in ["", "trap '' PIPE; ", "trap '' PIPE HUP; "] {
+        let status = |how: &str| {
+            let mut shell = Command::new("sh");
+            let script = format!("{before}exec {how} grep -E 'Sig(Ign|Blk)' /proc/self/status");
+            shell
+                .args(["-c", &script])
+                .env("COLDSTREAM_LIBRARY", scene.path("libcoldstream.so"));
+            outcome(&mut shell)
+        };
+        let with = status(&format!("{} {words}", here.get_program().display()));
+        assert_eq!(with, status(""), "{before}");
+    }
+}
+
+#[test]
+fn off_starts_the_program_whatever_is_wrong_with_coldstream() {
+    let scene = Scene::new();
+    let mut command = scene.coldstream();
+    command
+        .env("COLDSTREAM", "off")
+        .env("LD_PRELOAD", "/nowhere/mine.so");
+    let words = ["run", "--library", "/no/such.so", "--log", "/no/log", "env"];
+    let (code, stdout, _) = outcome(command.args(words));
+    assert_eq!(code, 0);
+    for line in ["COLDSTREAM=off", "LD_PRELOAD=/nowhere/mine.so"] {
+        assert!(stdout.lines().any(|found| found == line), "{stdout}");
+    }
+    assert!(!stdout.contains("CASSANDRA_LIBJEMALLOC"), "{stdout}");
+}
+
+#[test]
+fn a_log_that_is_a_pipe_without_a_reader_holds_nothing_up() {
+    let scene = Scene::new();
+    let mut make = Command::new("mkfifo");
+    let made = make.arg(scene.path("log")).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let mut command = scene.coldstream();
+    let (code, stdout, _) = outcome(command.args(["run", "--log", "log", "echo", "out"]));
+    assert_eq!((code, stdout.as_str()), (0, "out\n"));
 }

@@ -20,6 +20,8 @@ pub mod residency;
 pub mod scan;
 pub mod sending;
 pub mod shared;
+#[cfg(not(loom))]
+pub mod signals;
 pub mod sync;
 pub mod sys;
 pub mod warm;

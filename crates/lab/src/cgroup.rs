@@ -69,7 +69,7 @@ impl Cgroup {
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
         }
         let path = parent.join(format!("coldstream-lab-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Self::make(&path)?;
         let cgroup = Self { path, version };
         let file = match version {
             Version::V1 => "memory.limit_in_bytes",
@@ -100,6 +100,18 @@ impl Cgroup {
     pub fn pressure_file(&self) -> Option<PathBuf> {
         let path = self.path.join("memory.pressure");
         (self.version == Version::V2 && path.exists()).then_some(path)
+    }
+
+    /// Makes a cgroup's directory; one that was left behind by a process of this id is another one.
+    pub(crate) fn make(path: &Path) -> Result<(), String> {
+        let mut made = fs::create_dir(path);
+        if made
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+        {
+            made = Self::remove(path).and_then(|()| fs::create_dir(path));
+        }
+        made.map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Removes a cgroup whose processes are gone.

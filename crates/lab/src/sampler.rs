@@ -116,6 +116,12 @@ impl Sampler {
                     .into(),
             );
         }
+        if fs::read_to_string("/proc/self/io").is_err() {
+            missing.push(
+                "device reads of the foreground: /proc/PID/io cannot be read, and 0 means nothing"
+                    .into(),
+            );
+        }
         if device_number.is_none() {
             missing.push("device figures: the work directory is on no block device".into());
         }

@@ -37,7 +37,7 @@ impl Throttle {
         let parent =
             version_1(&mounts, "blkio").ok_or("no blkio cgroup of version 1 is mounted")?;
         let path = parent.join(format!("coldstream-lab-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Cgroup::make(&path)?;
         let throttle = Self { path };
         for (what, value) in [
             ("bps", rate.bytes_per_second),

@@ -11,15 +11,32 @@ use coldstream_policy::Treatment;
 
 /// Filesystems remembered; with more than this, some are probed for every table.
 const FILESYSTEMS_MAX: usize = 32;
-/// An unproven effect is looked at again for so many tables: then it is taken as it is.
+/// An unproven effect is looked at again with each of so many tables,
 const PROBES_MAX: u32 = 16;
+/// and from then on with each so many'th: tables of which everything is in the page cache prove
+/// nothing, but there may come others.
+const TABLES_A_PROBE: u32 = 64;
 
 #[derive(Clone, Copy)]
 struct Known {
     device: u64,
     /// A [`Choice`], encoded; 0 is none.
     choice: u32,
-    probes_left: u32,
+    /// The probe could tell.
+    is_settled: bool,
+    /// Tables that were asked for while it could not.
+    tables: u32,
+}
+
+impl Known {
+    /// Whether the next table is looked at; counts it.
+    fn is_to_be_probed(&mut self) -> bool {
+        if self.is_settled {
+            return false;
+        }
+        self.tables = self.tables.wrapping_add(1);
+        self.tables <= PROBES_MAX || self.tables.is_multiple_of(TABLES_A_PROBE)
+    }
 }
 
 /// The list; all-zero memory is an empty one.
@@ -106,10 +123,10 @@ impl Filesystems {
             .iter()
             .position(|entry| entry.choice != 0 && entry.device == device)
             .or_else(|| known.iter().position(|entry| entry.choice == 0));
-        let entry = place.and_then(|place| known.get_mut(place));
-        if let Some(entry) = &entry
-            && entry.probes_left == 0
+        let mut entry = place.and_then(|place| known.get_mut(place));
+        if let Some(entry) = &mut entry
             && let Some(choice) = Choice::decode(entry.choice)
+            && !entry.is_to_be_probed()
         {
             return Some(choice);
         }
@@ -119,19 +136,11 @@ impl Filesystems {
         }
         let choice = Choice::of(&probe, settings);
         if let Some(entry) = entry {
-            let probes_left = if entry.choice == 0 {
-                PROBES_MAX
-            } else {
-                entry.probes_left
-            };
             *entry = Known {
                 device,
                 choice: choice.encode(),
-                probes_left: if probe.direct == DirectEffect::Unproven {
-                    probes_left - 1
-                } else {
-                    0
-                },
+                is_settled: probe.direct != DirectEffect::Unproven,
+                tables: entry.tables,
             };
         }
         Some(choice)
@@ -141,6 +150,21 @@ impl Filesystems {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_could_not_be_told_is_asked_again_but_ever_more_seldom() {
+        let mut known = Known {
+            device: 1,
+            choice: 6,
+            is_settled: false,
+            tables: 0,
+        };
+        let mut probed = |tables: u32| (0..tables).filter(|_| known.is_to_be_probed()).count();
+        assert_eq!(probed(PROBES_MAX), PROBES_MAX as usize);
+        assert_eq!(probed(10 * TABLES_A_PROBE), 10);
+        known.is_settled = true;
+        assert!(!known.is_to_be_probed());
+    }
 
     #[test]
     fn choices_survive_encoding() {

@@ -25,7 +25,7 @@ use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::writers::{Flight, Writers};
 use coldstream_policy::Treatment;
 use edge::{Kernel, Memory, Outcome};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Tables written at once; further ones are written plainly.
 const STAGES_MAX: usize = 128;
@@ -410,10 +410,23 @@ impl Books {
 
     /// The process ends: nothing is staged any more.
     pub(crate) fn close_staging(&self) {
+        if !self.are_ours() {
+            // It is a child that ends, which may have its parent's memory.
+            return;
+        }
         self.staging.closed.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         if self.staging.any() {
             // There is nobody left to tell.
             let _ = self.settle_all(Some(Counter::DemotedProcess));
+        }
+    }
+
+    /// What a table that is being written has in the page cache before `end` stays there: a part of
+    /// it has been opened to be read.
+    pub(crate) fn keep_cached(&self, slot: u32, end: u64) {
+        if let Some(mut stage) = self.stage(slot) {
+            stage.behind.skip_to(end);
         }
     }
 

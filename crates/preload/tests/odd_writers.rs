@@ -188,3 +188,28 @@ fn no_room_for_the_status_page() {
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(said.contains("background writes"), "{said}");
 }
+
+/// A table that a thread begins while the process ends is either written at once or never.
+#[test]
+fn what_was_written_while_the_process_ended_is_there() {
+    let room = places::on_disk();
+    let program = tools::compile("ends.c", room.path(), "ends", &["-pthread"]);
+    for number in 0..if support::long() { 1000 } else { 60 } {
+        let way = ["exit", "_exit", "quick_exit"][number % 3];
+        let directory = places::on_disk();
+        let ended = Program::new(&program)
+            .argument(way)
+            .argument(directory.path())
+            .argument((1 + number % 7).to_string())
+            .run_with(&staged());
+        assert!(ended.status.success(), "{way}: {ended:?}");
+        let told = std::fs::read(directory.path().join("told")).unwrap();
+        let word = |at: usize| u32::from_le_bytes(told[at..at + 4].try_into().unwrap());
+        let table = directory.path().join(format!("{:06}.sst", word(4)));
+        let (there, told) = (std::fs::metadata(&table).unwrap().len(), u64::from(word(0)));
+        assert!(
+            there >= told,
+            "{way}: {table:?} has {there} bytes of {told}"
+        );
+    }
+}

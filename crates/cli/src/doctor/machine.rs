@@ -78,8 +78,8 @@ impl Machine {
         }
         if self.descriptor_limit <= 1024 {
             advice.push(format!(
-                "a process may open {} files only: each table in use takes one descriptor more \
-                 under Coldstream; raise it with `ulimit -n`",
+                "a process may open {} files only: each table in use takes up to two more under \
+                 Coldstream; raise it with `ulimit -n`",
                 self.descriptor_limit
             ));
         }

@@ -130,16 +130,32 @@ fn interpreter(line: &[u8], script: &Path) -> anyhow::Result<PathBuf> {
         let message = format!("{}: its #! line names no program", script.display());
         return Err(failure(Exit::CannotPreload, message));
     };
-    if Path::new(name).file_name() == Some(OsStr::new("env")) {
-        let is_program = |word: &&OsStr| {
-            let bytes = word.as_bytes();
-            !bytes.starts_with(b"-") && !bytes.contains(&b'=')
-        };
-        if let Some(program) = words.find(is_program) {
-            return find(program).map_err(context);
-        }
+    if Path::new(name).file_name() == Some(OsStr::new("env"))
+        && let Some(program) = program_of_env(words).map_err(context)?
+    {
+        return find(program).map_err(context);
     }
     find(&with_directory(name)).map_err(context)
+}
+
+/// The program that `env` would start with these words; none if it would only print.
+fn program_of_env<'a>(
+    mut words: impl Iterator<Item = &'a OsStr>,
+) -> anyhow::Result<Option<&'a OsStr>> {
+    while let Some(word) = words.next() {
+        match word.as_bytes() {
+            b"-" | b"-i" | b"--ignore-environment" => {
+                let message = "env -i starts the program without the preload library";
+                return Err(failure(Exit::CannotPreload, message));
+            }
+            b"-u" | b"--unset" | b"-C" | b"--chdir" => {
+                words.next();
+            }
+            word if word.starts_with(b"-") || word.contains(&b'=') => {}
+            _ => return Ok(Some(word)),
+        }
+    }
+    Ok(None)
 }
 
 /// The kernel takes a bare name for a file of the current directory.
@@ -184,6 +200,7 @@ mod tests {
             (b" /bin/sh -e\n", "sh"),
             (b"/usr/bin/env sh\n", "sh"),
             (b"/usr/bin/env -S A=1 sh -e\n", "sh"),
+            (b"/usr/bin/env -S -u NAME --chdir /tmp -v sh\n", "sh"),
             (b"/usr/bin/env\n", "env"),
         ] {
             let path = interpreter(line, script).unwrap();
@@ -193,6 +210,8 @@ mod tests {
         assert_eq!(crate::exit::of(&error), Exit::NoSuchCommand);
         assert!(error.to_string().starts_with("interpreter of /x/script: "));
         assert!(interpreter(b"  \n", script).is_err());
+        let error = interpreter(b"/usr/bin/env -S -i sh\n", script).unwrap_err();
+        assert_eq!(crate::exit::of(&error), Exit::CannotPreload);
     }
 
     #[test]

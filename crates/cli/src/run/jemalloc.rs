@@ -6,6 +6,7 @@
 //! alone. No other program knows the variable.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The script's variable.
@@ -27,12 +28,33 @@ const DIRECTORIES: [&str; 9] = [
 /// The names that the script takes.
 const NAMES: [&str; 2] = ["libjemalloc.so", "libjemalloc.so.1"];
 
-/// What the script would find.
+/// What the script would find, unless it lies in a directory below these.
 pub fn installed() -> Option<PathBuf> {
+    let configured = configured_directories(Path::new("/etc"));
     DIRECTORIES
         .iter()
-        .flat_map(|directory| NAMES.map(|name| Path::new(directory).join(name)))
+        .map(PathBuf::from)
+        .chain(configured)
+        .flat_map(|directory| NAMES.map(|name| directory.join(name)))
         .find(|path| path.exists())
+}
+
+/// The directories that the loader is told to search, in `ld.so.conf` and `ld.so.conf.d` of `etc`.
+fn configured_directories(etc: &Path) -> Vec<PathBuf> {
+    let mut files = vec![etc.join("ld.so.conf")];
+    if let Ok(entries) = fs::read_dir(etc.join("ld.so.conf.d")) {
+        files.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    let texts = files
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok());
+    texts
+        .flat_map(|text| {
+            let lines = text.lines().map(str::trim);
+            let directories = lines.filter(|line| line.starts_with('/'));
+            directories.map(PathBuf::from).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// The variable's value with our preload list in front of what it was, or would have become; none
@@ -58,6 +80,23 @@ pub fn value(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_loaders_own_directories_are_searched_too() {
+        let etc = tempfile::tempdir().unwrap();
+        fs::create_dir(etc.path().join("ld.so.conf.d")).unwrap();
+        fs::write(
+            etc.path().join("ld.so.conf"),
+            "include ld.so.conf.d/*.conf\n/opt/a/lib\n",
+        )
+        .unwrap();
+        fs::write(etc.path().join("ld.so.conf.d/b.conf"), "# b\n/opt/b/lib\n").unwrap();
+        assert_eq!(
+            configured_directories(etc.path()),
+            [PathBuf::from("/opt/a/lib"), "/opt/b/lib".into()]
+        );
+        assert!(configured_directories(Path::new("/nowhere")).is_empty());
+    }
 
     #[test]
     fn the_library_comes_first_and_jemalloc_stays() {

@@ -3,8 +3,11 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 
 use coldstream_policy::LogTarget;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::exit::{self, Exit, failure};
 
@@ -30,8 +33,17 @@ pub fn begin(log: &LogTarget, in_force: &str) -> anyhow::Result<()> {
     })
 }
 
+/// A pipe that nobody reads, or not fast enough, holds up neither this line nor the library's.
 fn append(path: &std::path::Path, in_force: &str) -> io::Result<()> {
-    let mut file = File::options().append(true).create(true).open(path)?;
+    let opened = File::options()
+        .append(true)
+        .create(true)
+        .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
+        .open(path);
     let line = format!("coldstream[{}]: {in_force}\n", std::process::id());
-    file.write_all(line.as_bytes())
+    match opened.and_then(|mut file| file.write_all(line.as_bytes())) {
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        written => written,
+    }
 }

@@ -9,10 +9,11 @@ mod settings;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use coldstream_policy::{Config, Profile, display_bytes};
+use coldstream_io::signals;
+use coldstream_policy::{Config, LogTarget, Profile, display_bytes};
 
 use crate::exit::{Exit, failure};
 use crate::{library, output};
@@ -48,14 +49,45 @@ pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
         return Err(failure(Exit::Usage, "no command given"));
     };
     let program = command::find(name)?;
-    let interpreters = command::check_can_preload(&program)?;
-    let library = library::find(arguments.library.as_deref())?;
+    let mut command = Command::new(&program);
+    command.arg0(name).args(rest);
+    if config.enabled {
+        attach(
+            &mut command,
+            &program,
+            &config,
+            arguments.library.as_deref(),
+        )?;
+    } else {
+        // Somebody else may have it load the library.
+        command.env("COLDSTREAM", "off");
+        if config.log != LogTarget::None {
+            output::say("off: the program runs as without Coldstream (COLDSTREAM=off)");
+        }
+    }
+    signals::pass_on(&mut command);
+    let error = command.exec();
+    Err(failure(
+        Exit::NotExecutable,
+        format!("cannot execute {}: {error}", program.display()),
+    ))
+}
+
+/// Has `command` load the library, and says what is in force.
+fn attach(
+    command: &mut Command,
+    program: &Path,
+    config: &Config,
+    library: Option<&Path>,
+) -> anyhow::Result<()> {
+    let interpreters = command::check_can_preload(program)?;
+    let library = library::find(library)?;
     elf::check_library(&library)?;
     let preload = library::preload_value(&library, std::env::var_os("LD_PRELOAD").as_deref())?;
 
-    let in_force = in_force(&config);
+    let in_force = in_force(config);
     log_file::begin(&config.log, &in_force)?;
-    if config.log != coldstream_policy::LogTarget::None {
+    if config.log != LogTarget::None {
         output::say(&in_force);
         if let Some(interpreter) = interpreters.first() {
             output::say(&format!(
@@ -66,31 +98,20 @@ pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
             ));
         }
     }
-
-    let mut command = Command::new(&program);
     if matches!(config.profile, Profile::Auto | Profile::Cassandra) {
         let before = std::env::var_os(jemalloc::VARIABLE);
         let installed = jemalloc::installed();
         let value = jemalloc::value(&preload, before.as_deref(), installed.as_deref());
         command.envs(value.map(|value| (jemalloc::VARIABLE, value)));
     }
-    let error = command
-        .arg0(name)
-        .args(rest)
+    command
         .env("LD_PRELOAD", preload)
         .env_remove("COLDSTREAM_CONFIG")
-        .envs(config.to_environment())
-        .exec();
-    Err(failure(
-        Exit::NotExecutable,
-        format!("cannot execute {}: {error}", program.display()),
-    ))
+        .envs(config.to_environment());
+    Ok(())
 }
 
 fn in_force(config: &Config) -> String {
-    if !config.enabled {
-        return "off: the program runs as without Coldstream (COLDSTREAM=off)".to_owned();
-    }
     format!(
         "background reads of {} tables: {} (window {}, {} in flight, at most {}), writes: {}",
         config.profile.name(),

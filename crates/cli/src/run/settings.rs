@@ -157,6 +157,11 @@ impl SettingsArguments {
             log,
         ];
         let variables = OPTIONS.iter().zip(values);
+        let is_empty = |value: &Option<String>| value.as_ref().is_some_and(String::is_empty);
+        if let Some(((option, _), _)) = variables.clone().find(|(_, value)| is_empty(value)) {
+            let message = format!("{option}: its value is empty: give one, or leave it out");
+            return Err(failure(Exit::Usage, message));
+        }
         Ok(variables
             .filter_map(|((_, variable), value)| Some((*variable, value?)))
             .collect())
@@ -165,7 +170,7 @@ impl SettingsArguments {
 
 /// The program may change its directory; the file stays where the user meant it.
 fn absolute_log(log: &str) -> anyhow::Result<String> {
-    if matches!(log, "none" | "stderr") {
+    if matches!(log, "" | "none" | "stderr") {
         return Ok(log.to_owned());
     }
     let path = std::path::absolute(log)?;

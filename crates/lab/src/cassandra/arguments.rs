@@ -103,8 +103,8 @@ Each of them with settings of cassandra.yaml behind it, if they are to differ:
   5.0/coldstream@sstable_preemptive_open_interval=null
 
 A run: the node starts in its cgroup with nothing of its tables in the page cache; the hot keys
-are read once, fast, for 30 seconds at most; then the phases warm-up, idle, compaction (nodetool compact) and after, all at the
-same rate of reads. Every value is checked. Needs JDK 17, Maven and, for the memory limit, root.")]
+are read once, fast (as many as 30 seconds have at --first-reads-per-second); then the phases warm-up,
+idle, compaction (nodetool compact) and after, all at the same rate of reads. Every value is checked. Needs JDK 17, Maven and, for the memory limit, root.")]
 pub struct CassandraArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
     #[arg(
@@ -119,7 +119,7 @@ pub struct CassandraArgs {
     /// A quarter of the data and short phases: for a first look
     #[arg(long)]
     pub quick: bool,
-    /// Keys of the data set, in two SSTables
+    /// Keys of the data set, in two SSTables [default: 544000; 136000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
     /// Size of a value in bytes; values are incompressible
@@ -134,7 +134,8 @@ pub struct CassandraArgs {
     /// Which table is read: the one that is compacted, or one beside it
     #[arg(long, default_value = "inside", value_enum)]
     pub hot: HotPlace,
-    /// Keys that are read, spread over the table
+    /// Keys that are read, spread over the table [default: 68000; 34000 with --quick; all with
+    /// --workload ycsb-a]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub hot_keys: Option<u64>,
     /// What is asked of the node: reads, or half reads and half updates, with flushes and major
@@ -153,7 +154,7 @@ pub struct CassandraArgs {
     /// compaction_throughput in MiB/s; 0 is none
     #[arg(long, default_value_t = 64, value_name = "MIB")]
     pub compaction_mib_per_second: u64,
-    /// Memory limit of the node's cgroup, in MiB
+    /// Memory limit of the node's cgroup, in MiB [default: 2300; 2000 with --quick]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mib: Option<u64>,
     /// Heap of the node, in MiB
@@ -167,13 +168,14 @@ pub struct CassandraArgs {
     /// seconds have at this rate. What follows begins when all have been answered
     #[arg(long, default_value_t = 3000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub first_reads_per_second: u64,
-    /// Seconds at the usual rate that are not counted, after the first pass
+    /// Seconds at the usual rate that are not counted, after the first pass [default: 20; 10 with
+    /// --quick]
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
-    /// Seconds of the phase without compaction
+    /// Seconds of the phase without compaction [default: 15; 8 with --quick]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_seconds: Option<u64>,
-    /// Seconds of the phase after the compaction
+    /// Seconds of the phase after the compaction [default: 15; 8 with --quick]
     #[arg(long, value_name = "SECONDS")]
     pub after_seconds: Option<u64>,
     /// Where releases of Cassandra are kept [default: coldstream/cassandra in the user's cache]

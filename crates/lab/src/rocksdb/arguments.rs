@@ -125,13 +125,13 @@ pub struct RocksDbArgs {
     /// Half of the data, less memory and short phases: for a first look
     #[arg(long)]
     pub quick: bool,
-    /// Keys of the data set
+    /// Keys of the data set [default: 100000; 50000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
     /// Size of a value in bytes
     #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub value_bytes: u64,
-    /// Memory limit of the database's cgroup, in MiB
+    /// Memory limit of the database's cgroup, in MiB; needs root [default: 256; 160 with --quick]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mib: Option<u64>,
     /// Hot keys, instead of a case's share of the cache
@@ -160,7 +160,7 @@ pub struct RocksDbArgs {
     /// version 1, root; the writeback of buffered writes is not held); 0 is as fast as it is
     #[arg(long, default_value_t = 0, value_name = "MIB")]
     pub device_mib_per_second: u64,
-    /// Hold the device to so many requests a second, reads and writes each
+    /// Hold the device to so many requests a second, reads and writes each; needs the same
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub device_requests_per_second: u64,
     /// Update uniformly chosen keys at this rate in MiB/s, so that compaction never ends, in
@@ -173,16 +173,17 @@ pub struct RocksDbArgs {
     /// while it fills, and the others start cold; in those a warm start leaves what was read last
     #[arg(long, value_enum)]
     pub start: Option<Start>,
-    /// Seconds that are not counted, after the start
+    /// Seconds that are not counted, after the first pass over the hot keys [default: 6; 4 with
+    /// --quick]
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
-    /// Seconds of the phase without compaction
+    /// Seconds of the phase without compaction [default: 8; 5 with --quick]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_seconds: Option<u64>,
     /// Seconds of the compaction phase with --update-mib-per-second
     #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub compaction_seconds: u64,
-    /// Seconds of the phase after the output was published
+    /// Seconds of the phase after the output was published [default: 8; 5 with --quick]
     #[arg(long, value_name = "SECONDS")]
     pub after_seconds: Option<u64>,
     /// Further RocksDB options for every mode, as `name=value;…`

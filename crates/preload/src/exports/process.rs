@@ -6,6 +6,7 @@
 //! returns twice into its caller's own frame.
 
 use super::staged;
+use crate::books;
 use crate::next::Next;
 use coldstream_control::Counter;
 use std::ffi::c_void;
@@ -25,6 +26,8 @@ enum Scope {
     EverythingOnce = 3,
     /// The first argument is one, and the result a stream.
     FirstOfStream = 4,
+    /// The process ends: every staged table, and those too that another thread begins meanwhile.
+    End = 5,
 }
 
 /// Requests of `ioctl` that read other files than the first argument's (`include/uapi/linux/fs.h`).
@@ -55,11 +58,14 @@ extern "C" fn before(
     third: i32,
     second: usize,
 ) -> *const c_void {
-    if let Some(books) = staged::any() {
-        let reason = Counter::DemotedProcess;
+    if scope == Scope::End as usize {
+        if let Some(books) = books::get() {
+            books.close_staging();
+        }
+    } else if let Some(books) = staged::any() {
         if scope == Scope::Everything as usize {
             // Of whom it would be told is gone, or is not concerned.
-            let _ = books.settle_all(Some(reason));
+            let _ = books.settle_all(Some(Counter::DemotedProcess));
         } else if scope == Scope::EverythingOnce as usize {
             let _ = books.settle_all(None);
         } else {
@@ -206,10 +212,10 @@ before_jump! {
     daemon: Everything,
     forkpty: Everything,
     clone: Everything,
-    abort: Everything,
-    _exit: Everything,
-    _Exit: Everything,
-    quick_exit: Everything,
+    abort: End,
+    _exit: End,
+    _Exit: End,
+    quick_exit: End,
     sync: EverythingOnce,
     // Writes and reads of libc's own, which nobody follows.
     fdopen: FirstOfStream,

@@ -335,7 +335,10 @@ impl<'b> Handover<'b> {
     fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
         let books = self.books;
         let is_search_cut_short = self.is_search_over();
-        let hot = |piece: &&Piece| piece.heat >= SHARE_MIN && piece.offset + piece.length <= end;
+        let hot = |piece: &&Piece| {
+            let behind = piece.offset.checked_add(piece.length);
+            piece.heat >= SHARE_MIN && behind.is_some_and(|behind| behind <= end)
+        };
         let limits = Limits {
             heat_min: SHARE_MIN,
             pages_max: self.pages_left(),
@@ -348,6 +351,8 @@ impl<'b> Handover<'b> {
         );
         books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
         let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
+        // A window behind the writer would drop what is hot at the end of a part.
+        books.keep_cached(self.slot, end);
         let is_cut_short = is_search_cut_short || warmed.was_cut_short;
         books.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;

@@ -119,10 +119,10 @@ impl Books {
         }
         self.staging.count.fetch_add(1, Ordering::AcqRel);
         inode.set_stage(Some(number));
-        // Whoever opens the file meanwhile counts itself first and looks for the stage then: one of
-        // the two sees the other.
+        // Whoever opens the file meanwhile counts itself first and looks for the stage then, and who
+        // ends the process says so first and looks for stages then: one of the two sees the other.
         fence(Ordering::SeqCst);
-        if !inode.is_alone() {
+        if !inode.is_alone() || self.staging.is_closed() {
             self.release(&mut stage);
             return;
         }
