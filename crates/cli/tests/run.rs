@@ -162,17 +162,19 @@ fn signals_are_to_the_program_what_they_were() {
     let scene = Scene::new();
     let here = scene.coldstream();
     let words = "run --log none --";
-    for before in ["", "trap '' PIPE; ", "trap '' PIPE HUP; "] {
+    for before in ["", "env --ignore-signal=PIPE --block-signal=USR1"] {
         let status = |how: &str| {
             let mut shell = Command::new("sh");
-            let script = format!("{before}exec {how} grep -E 'Sig(Ign|Blk)' /proc/self/status");
-            shell
-                .args(["-c", &script])
-                .env("COLDSTREAM_LIBRARY", scene.path("libcoldstream.so"));
+            let script = format!("exec {before} {how} grep -E 'Sig(Ign|Blk)' /proc/self/status");
+            shell.args(["-c", &script]).env_clear().envs(
+                here.get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            );
             outcome(&mut shell)
         };
         let with = status(&format!("{} {words}", here.get_program().display()));
         assert_eq!(with, status(""), "{before}");
+        assert_eq!(with.0, 0, "{with:?}");
     }
 }
 
@@ -186,6 +188,10 @@ fn off_starts_the_program_whatever_is_wrong_with_coldstream() {
     let words = ["run", "--library", "/no/such.so", "--log", "/no/log", "env"];
     let (code, stdout, _) = outcome(command.args(words));
     assert_eq!(code, 0);
+    command.env("COLDSTREAM_MEMORY_BYTES", "junk");
+    let (code, _, stderr) = outcome(&mut command);
+    assert_eq!(code, 0);
+    assert!(stderr.contains("junk"), "{stderr}");
     for line in ["COLDSTREAM=off", "LD_PRELOAD=/nowhere/mine.so"] {
         assert!(stdout.lines().any(|found| found == line), "{stdout}");
     }

@@ -20,7 +20,7 @@ pub mod residency;
 pub mod scan;
 pub mod sending;
 pub mod shared;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 pub mod signals;
 pub mod sync;
 pub mod sys;

@@ -53,16 +53,13 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Whether direct I/O was refused for want of something that may be there the next time, or of
-    /// this file alone: no reason to judge the filesystem.
+    /// Whether direct I/O was refused for want of something that may be there the next time: no
+    /// reason to judge the filesystem.
     pub fn is_inconclusive(&self) -> bool {
         matches!(
             self.direct,
             DirectEffect::Refused(Errno(
-                // What it lacked,
                 libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN | libc::EINTR
-                    // or this one file's own trouble.
-                    | libc::EIO | libc::EACCES | libc::ENOENT | libc::ESTALE
             ))
         )
     }

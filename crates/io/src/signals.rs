@@ -4,25 +4,38 @@
 //! (`IgnoreSIGPIPE=`, `systemd.exec(5)`). Rust's runtime ignores `SIGPIPE` before `main`, and its
 //! [`Command`] takes that back, and blocks nothing: whatever there was before.
 
+use crate::sys::syscall;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static BROKEN_PIPES_WERE_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Looks before Rust's runtime changes it: the loader calls these before `main`.
+/// Looks before Rust's runtime changes it: the loader calls these before `main`. It is in the preload
+/// library too, where it is a system call that nobody asks for; not one of libc's functions, which
+/// others may have replaced.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static OBSERVE: extern "C" fn() = observe;
 
 extern "C" fn observe() {
-    // SAFETY: all zeros is a value of this type, and nothing is changed.
-    let now = unsafe {
-        let mut now: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut now);
-        now
+    // `struct sigaction` of the kernel begins with the handler; it has four words at most.
+    let mut now = [0_usize; 4];
+    // SAFETY: the kernel writes one structure, and changes nothing.
+    unsafe {
+        syscall(
+            libc::SYS_rt_sigaction,
+            [
+                libc::SIGPIPE as usize,
+                0,
+                now.as_mut_ptr() as usize,
+                size_of::<u64>(),
+                0,
+                0,
+            ],
+        )
     };
-    BROKEN_PIPES_WERE_IGNORED.store(now.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    BROKEN_PIPES_WERE_IGNORED.store(now[0] == libc::SIG_IGN, Ordering::Relaxed);
 }
 
 /// What `command` becomes finds signals as this process found them.

@@ -78,10 +78,14 @@ static WRITES_SAID: AtomicBool = AtomicBool::new(false);
 
 static BOOKS: AtomicPtr<Books> = AtomicPtr::new(std::ptr::null_mut());
 
+/// The process that made them.
+static MAKER: AtomicI32 = AtomicI32::new(0);
+
 /// Makes the books. `Err` on a kernel without `MADV_WIPEONFORK` (before 4.14): nothing is
 /// tracked then.
 pub(crate) fn create() -> Result<(), coldstream_io::Errno> {
     let memory = map_for_life(size_of::<Books>(), OnFork::Wipe)?;
+    MAKER.store(process::process_id(), Ordering::Relaxed);
     BOOKS.store(memory.cast(), Ordering::Release);
     Ok(())
 }
@@ -125,6 +129,16 @@ impl Books {
     /// Whether this process may write into the books: a `vfork` child may not.
     pub(crate) fn are_ours(&self) -> bool {
         self.process_id.load(Ordering::Relaxed) == process::process_id()
+    }
+
+    /// Whether they are this process's also before its first table. A forked child's, which are empty,
+    /// are not before that.
+    pub(crate) fn are_ours_or_empty(&self) -> bool {
+        let owner = match self.process_id.load(Ordering::Relaxed) {
+            0 => MAKER.load(Ordering::Relaxed),
+            owner => owner,
+        };
+        owner == process::process_id()
     }
 
     /// Opens the books with the first table of this process; whether they are open.

@@ -124,16 +124,17 @@ impl Filesystems {
             .position(|entry| entry.choice != 0 && entry.device == device)
             .or_else(|| known.iter().position(|entry| entry.choice == 0));
         let mut entry = place.and_then(|place| known.get_mut(place));
+        let chosen = (entry.as_ref()).and_then(|entry| Choice::decode(entry.choice));
         if let Some(entry) = &mut entry
-            && let Some(choice) = Choice::decode(entry.choice)
+            && chosen.is_some()
             && !entry.is_to_be_probed()
         {
-            return Some(choice);
+            return chosen;
         }
-        let probe = probe::probe(descriptor).ok()?;
-        if probe.is_inconclusive() {
-            return None;
-        }
+        let probe = match probe::probe(descriptor) {
+            Ok(probe) if !probe.is_inconclusive() => probe,
+            _ => return chosen,
+        };
         let choice = Choice::of(&probe, settings);
         if let Some(entry) = entry {
             *entry = Known {

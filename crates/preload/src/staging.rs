@@ -410,7 +410,7 @@ impl Books {
 
     /// The process ends: nothing is staged any more.
     pub(crate) fn close_staging(&self) {
-        if !self.are_ours() {
+        if !self.are_ours_or_empty() {
             // It is a child that ends, which may have its parent's memory.
             return;
         }
@@ -422,11 +422,11 @@ impl Books {
         }
     }
 
-    /// What a table that is being written has in the page cache before `end` stays there: a part of
-    /// it has been opened to be read.
+    /// What a table that is being written has in the page cache before `end`, on a page's boundary, stays
+    /// there: a part of it has been opened to be read.
     pub(crate) fn keep_cached(&self, slot: u32, end: u64) {
         if let Some(mut stage) = self.stage(slot) {
-            stage.behind.skip_to(end);
+            stage.behind.keep_to(end);
         }
     }
 

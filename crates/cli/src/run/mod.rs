@@ -44,7 +44,19 @@ pub struct RunArguments {
 
 /// Becomes the program, or says why not.
 pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
-    let config = settings::effective(&arguments.settings)?;
+    // Whatever else is wrong with the settings.
+    let is_off = std::env::var("COLDSTREAM").is_ok_and(|value| matches!(&*value, "off" | "0"));
+    let config = match settings::effective(&arguments.settings) {
+        Ok(config) => config,
+        Err(error) if is_off => {
+            output::say(&format!("{error}"));
+            Config {
+                enabled: false,
+                ..Config::default()
+            }
+        }
+        Err(error) => return Err(error),
+    };
     let [name, rest @ ..] = arguments.command.as_slice() else {
         return Err(failure(Exit::Usage, "no command given"));
     };

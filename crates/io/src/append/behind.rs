@@ -56,6 +56,11 @@ impl Behind {
         None
     }
 
+    /// What lies before `end` keeps its pages.
+    pub fn keep_to(&mut self, end: u64) {
+        self.dropped_to = self.dropped_to.max(end);
+    }
+
     /// What lies before `end` is on the device, and has no pages.
     pub fn skip_to(&mut self, end: u64) {
         self.started_to = self.started_to.max(end);
@@ -79,6 +84,24 @@ impl Behind {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_kept_is_started_and_not_dropped() {
+        let mut behind = Behind::default();
+        behind.keep_to(3 << 20);
+        let end = 8 << 20;
+        let mut chores = Vec::new();
+        while let Some(chore) = behind.next(end) {
+            chores.push(chore);
+        }
+        let dropped: Vec<u64> = (chores.iter())
+            .filter_map(|chore| match chore {
+                Chore::Drop { offset, .. } => Some(*offset >> 20),
+                Chore::Start { .. } => None,
+            })
+            .collect();
+        assert_eq!((chores.len() - dropped.len(), dropped), (8, vec![3, 4]));
+    }
 
     proptest! {
         #[test]

@@ -352,7 +352,9 @@ impl<'b> Handover<'b> {
         books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
         let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
         // A window behind the writer would drop what is hot at the end of a part.
-        books.keep_cached(self.slot, end);
+        if let Some(last) = plan.pages.last() {
+            books.keep_cached(self.slot, (last.number + 1) * PAGE_BYTES);
+        }
         let is_cut_short = is_search_cut_short || warmed.was_cut_short;
         books.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
