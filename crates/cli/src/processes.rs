@@ -148,7 +148,7 @@ fn status_at(path: &Path, pid: u32) -> Status {
 }
 
 fn is_not_found(errno: Errno) -> bool {
-    io::Error::from_raw_os_error(errno.0).kind() == io::ErrorKind::NotFound
+    io::Error::from(errno).kind() == io::ErrorKind::NotFound
 }
 
 /// Processes of this user that have a status page, by process id.

@@ -5,6 +5,7 @@
 //! where there is less to do, so that p99 idle is too high and the compaction tax too low. On
 //! real hardware the states of deep sleep do the same on a smaller scale.
 
+use crate::kernel_setting::KernelSetting;
 use coldstream_io::sys::priority::run_only_when_idle;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
@@ -19,7 +20,7 @@ const AUTOGROUPS: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 /// On each processor a thread that spins, and that everything else goes before; until this is dropped.
 #[derive(Debug)]
 pub struct Awake {
-    _ungrouped: Option<Ungrouped>,
+    _session_groups: Option<KernelSetting>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -41,7 +42,7 @@ impl Awake {
         }
         let allowed = sched_getaffinity(None)?;
         let mut awake = Self {
-            _ungrouped: Ungrouped::begin()?,
+            _session_groups: without_session_groups()?,
             is_over: Arc::default(),
             threads: Vec::new(),
         };
@@ -70,28 +71,14 @@ impl Awake {
     }
 }
 
-/// Threads and processes that are made from now on are in no group of a session.
-#[derive(Debug)]
-struct Ungrouped;
-
-impl Ungrouped {
-    /// Nothing if there are no such groups.
-    fn begin() -> io::Result<Option<Self>> {
-        match fs::read_to_string(AUTOGROUPS) {
-            Ok(text) if text.trim() != "0" => {}
-            _ => return Ok(None),
-        }
-        fs::write(AUTOGROUPS, "0")
-            .map_err(|error| io::Error::new(error.kind(), format!("{AUTOGROUPS}: {error}")))?;
-        Ok(Some(Self))
-    }
-}
-
-impl Drop for Ungrouped {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(AUTOGROUPS, "1") {
-            eprintln!("lab: cannot set {AUTOGROUPS} back to 1: {error}");
-        }
+/// From now on threads and processes are made in no group of a session, until what is returned is
+/// dropped; nothing where there are no such groups.
+fn without_session_groups() -> io::Result<Option<KernelSetting>> {
+    match fs::read_to_string(AUTOGROUPS) {
+        Ok(text) if text.trim() != "0" => KernelSetting::set(AUTOGROUPS, "0")
+            .map(Some)
+            .map_err(|error| io::Error::new(error.kind(), format!("{AUTOGROUPS}: {error}"))),
+        _ => Ok(None),
     }
 }
 
@@ -99,7 +86,7 @@ fn stay_on(processor: usize) -> io::Result<()> {
     let mut one = CpuSet::new();
     one.set(processor);
     sched_setaffinity(None, &one)?;
-    run_only_when_idle().map_err(|error| io::Error::from_raw_os_error(error.0))
+    Ok(run_only_when_idle()?)
 }
 
 impl Drop for Awake {

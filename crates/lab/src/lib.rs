@@ -10,6 +10,7 @@ mod cgroup;
 mod error;
 mod foreground;
 mod interrupt;
+mod kernel_setting;
 mod linked;
 mod machine;
 mod measurement;

@@ -101,7 +101,8 @@ impl Device {
         })
     }
 
-    fn read_ahead_path(&self) -> String {
+    /// The file with its readahead in KiB.
+    pub fn read_ahead_path(&self) -> String {
         format!("/sys/block/{}/queue/read_ahead_kb", self.name)
     }
 }
@@ -127,34 +128,4 @@ fn reclaimers() -> Vec<String> {
         found.push("virtio balloon: the host may reclaim memory".into());
     }
     found
-}
-
-/// A device's readahead, changed for a while.
-#[derive(Debug)]
-pub struct ReadAhead {
-    path: String,
-    before_kb: u64,
-}
-
-impl ReadAhead {
-    /// Sets it; it goes back to what it was when this is dropped.
-    pub fn set(device: &Device, read_ahead_kb: u64) -> std::io::Result<Self> {
-        let path = device.read_ahead_path();
-        fs::write(&path, read_ahead_kb.to_string())?;
-        Ok(Self {
-            path,
-            before_kb: device.read_ahead_kb,
-        })
-    }
-}
-
-impl Drop for ReadAhead {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(&self.path, self.before_kb.to_string()) {
-            eprintln!(
-                "lab: cannot set {} back to {}: {error}",
-                self.path, self.before_kb
-            );
-        }
-    }
 }

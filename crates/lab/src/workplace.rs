@@ -6,7 +6,8 @@ use crate::cgroup::{Cgroup, Version};
 use crate::error::Interrupted;
 use crate::foreground::Foreground;
 use crate::interrupt;
-use crate::machine::{Machine, ReadAhead};
+use crate::kernel_setting::KernelSetting;
+use crate::machine::Machine;
 use crate::measurement::{Measurement, RunReport};
 use crate::phase::{Event, Phase};
 use crate::progress::Progress;
@@ -36,7 +37,7 @@ const EVENT_WAIT: Duration = Duration::from_millis(50);
 pub struct Workplace {
     directory: PathBuf,
     remove: bool,
-    _read_ahead: Option<ReadAhead>,
+    _read_ahead: Option<KernelSetting>,
     _awake: Option<Awake>,
     /// The machine.
     pub machine: Machine,
@@ -107,12 +108,12 @@ impl Workplace {
     }
 
     /// Sets the device's readahead until what is returned is dropped; says once why it cannot.
-    pub fn set_read_ahead(&mut self, read_ahead_kb: u64) -> Option<ReadAhead> {
+    pub fn set_read_ahead(&mut self, read_ahead_kb: u64) -> Option<KernelSetting> {
         let Some(device) = &self.machine.device else {
             self.limit("readahead: the work directory is on no block device".into());
             return None;
         };
-        match ReadAhead::set(device, read_ahead_kb) {
+        match KernelSetting::set(&device.read_ahead_path(), &read_ahead_kb.to_string()) {
             Ok(set) => Some(set),
             Err(error) => {
                 self.limit(format!("readahead of {read_ahead_kb} KiB: {error}"));

@@ -160,7 +160,7 @@ fn probe_file(path: &Path) -> io::Result<Probe> {
 }
 
 fn run_probe(file: &File) -> io::Result<Probe> {
-    probe(file.as_raw_fd()).map_err(|errno| io::Error::from_raw_os_error(errno.0))
+    probe(file.as_raw_fd()).map_err(io::Error::from)
 }
 
 fn probe_temporary(directory: &Path) -> io::Result<Probe> {
@@ -268,10 +268,7 @@ fn reason(treatment: Treatment, probe: &Probe) -> String {
         (_, DirectEffect::None) => {
             "direct reads are accepted but go through the page cache all the same".to_owned()
         }
-        (_, DirectEffect::Refused(errno)) => format!(
-            "direct reads are refused: {}",
-            io::Error::from_raw_os_error(errno.0)
-        ),
+        (_, DirectEffect::Refused(errno)) => format!("direct reads are refused: {errno}"),
         (_, _) => "no treatment has an effect here".to_owned(),
     }
 }

@@ -7,6 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The script's variable.
@@ -30,7 +31,7 @@ const NAMES: [&str; 2] = ["libjemalloc.so", "libjemalloc.so.1"];
 
 /// What the script would find, unless it lies in a directory below these.
 pub fn installed() -> Option<PathBuf> {
-    let configured = configured_directories(Path::new("/etc"));
+    let configured = iter::once_with(|| configured_directories(Path::new("/etc"))).flatten();
     DIRECTORIES
         .iter()
         .map(PathBuf::from)

@@ -44,18 +44,15 @@ pub struct RunArguments {
 
 /// Becomes the program, or says why not.
 pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
-    // Whatever else is wrong with the settings.
-    let is_off = std::env::var("COLDSTREAM").is_ok_and(|value| matches!(&*value, "off" | "0"));
-    let config = match settings::effective(&arguments.settings) {
-        Ok(config) => config,
-        Err(error) if is_off => {
-            output::say(&format!("{error}"));
-            Config {
-                enabled: false,
-                ..Config::default()
-            }
+    let config = match (
+        settings::effective(&arguments.settings),
+        settings::switch_alone(),
+    ) {
+        (Err(error), Some(off)) if !off.enabled => {
+            output::say(&error.to_string());
+            off
         }
-        Err(error) => return Err(error),
+        (config, _) => config?,
     };
     let [name, rest @ ..] = arguments.command.as_slice() else {
         return Err(failure(Exit::Usage, "no command given"));

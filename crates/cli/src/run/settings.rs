@@ -210,6 +210,13 @@ pub fn effective(arguments: &SettingsArguments) -> anyhow::Result<Config> {
         .map_err(|error| failure(Exit::Configuration, error.to_string()))
 }
 
+/// What the environment's `COLDSTREAM` says by itself, which is the way out whatever is wrong with other
+/// settings; none if it is wrong, too.
+pub fn switch_alone() -> Option<Config> {
+    let alone = |name: &str| from_environment(name).filter(|_| name == "COLDSTREAM");
+    Config::from_sources(None, alone).ok()
+}
+
 fn from_environment(name: &str) -> Option<String> {
     let value = std::env::var_os(name)?;
     Some(value.to_string_lossy().into_owned())

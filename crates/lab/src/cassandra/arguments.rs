@@ -104,7 +104,8 @@ Each of them with settings of cassandra.yaml behind it, if they are to differ:
 
 A run: the node starts in its cgroup with nothing of its tables in the page cache; the hot keys
 are read once, fast (as many as 30 seconds have at --first-reads-per-second); then the phases warm-up,
-idle, compaction (nodetool compact) and after, all at the same rate of reads. Every value is checked. Needs JDK 17, Maven and, for the memory limit, root.")]
+idle, compaction (nodetool compact) and after, all at the same rate of reads. Every value is checked.
+Needs JDK 17, Maven and, for the memory limit, root.")]
 pub struct CassandraArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
     #[arg(

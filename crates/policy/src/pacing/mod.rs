@@ -230,7 +230,7 @@ impl Pacer {
         }
     }
 
-    /// If too little was read to learn from: another time.
+    /// The next one comes when it is due again, also if too little was read to learn from.
     fn end_probe(&mut self, now_ns: u64) {
         self.probe_until_ns = 0;
         self.learnt_ns = now_ns;

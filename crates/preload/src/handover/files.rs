@@ -89,7 +89,7 @@ impl ReadAt for TableFile<'_> {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => done += count,
                 Err(Errno(libc::EINTR)) => {}
-                Err(Errno(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+                Err(errno) => return Err(errno.into()),
             }
         }
         self.books.count(Counter::HandoverIndexBytes, done as u64);
@@ -97,10 +97,7 @@ impl ReadAt for TableFile<'_> {
     }
 
     fn size(&self) -> io::Result<u64> {
-        match file::stamp(self.number()) {
-            Ok(stamp) => Ok(stamp.size_bytes),
-            Err(Errno(errno)) => Err(io::Error::from_raw_os_error(errno)),
-        }
+        Ok(file::stamp(self.number())?.size_bytes)
     }
 }
 
