@@ -22,6 +22,7 @@ mod processes;
 mod progress;
 mod report;
 pub mod rocksdb;
+mod run_report;
 mod sampler;
 mod summary;
 mod throttle;

@@ -1,7 +1,7 @@
 //! What goes on, on standard error.
 
-use crate::measurement::RunReport;
 use crate::phase::Phase;
+use crate::run_report::RunReport;
 use std::io::{IsTerminal, Write};
 
 /// One line that changes on a terminal, else one a run.

@@ -1,8 +1,8 @@
 //! Several runs of one mode together: the median of each row and its spread. Percentiles of
 //! different runs are never averaged or merged.
 
-use crate::measurement::{PausesReport, Percentiles, RunReport};
 use crate::phase::Phase;
+use crate::run_report::{PausesReport, Percentiles, PhaseReport, RunReport};
 use crate::sampler::Rates;
 
 /// Median, smallest and largest of a figure over the runs.
@@ -243,10 +243,9 @@ pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
         &RunReport::engine_cpu_seconds_per_gib,
     );
     for phase in Phase::COUNTED {
-        let phase_of =
-            move |run: &RunReport, of: &dyn Fn(&crate::measurement::PhaseReport) -> f64| {
-                run.phase(phase).map_or(0.0, of)
-            };
+        let phase_of = move |run: &RunReport, of: &dyn Fn(&PhaseReport) -> f64| {
+            run.phase(phase).map_or(0.0, of)
+        };
         for (name, _, of) in PERCENTILES {
             row(Some(phase), name, Better::Less, &move |run| {
                 phase_of(run, &|report| of(&report.service_us))

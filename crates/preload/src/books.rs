@@ -4,6 +4,9 @@
 //! first table that it opens. A `vfork` child shares the memory and must not write into it; it
 //! is told by its process id.
 
+pub(crate) mod entries;
+mod private;
+
 use crate::descriptors::{Descriptors, Entry, Table};
 use crate::eviction::Eviction;
 use crate::filesystems::Filesystems;
@@ -14,27 +17,17 @@ use crate::memory;
 use crate::pacing::Pacing;
 use crate::priority::Threads;
 use crate::sending::Sendings;
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use crate::staging::Stages;
 use crate::switches::OwnSwitches;
-use crate::thread::{self, Inside};
-use crate::{errno, eviction, heap, keeper, report};
+use crate::thread::Inside;
+use crate::{eviction, heap, keeper, report};
 use coldstream_control::{Counter, PageView, PidNamespace};
-use coldstream_io::Errno;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
-use coldstream_io::scan::{self, Event, Host, Method, Scanner};
-use coldstream_io::sys::{file, process};
-use coldstream_policy::FileKind;
-use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-
-/// Descriptors of our own start here, or where the last eighth of what the process may open does.
-const LOWEST_DESCRIPTOR_MAX: u64 = 8192;
-/// Of the descriptors that a process may open, Coldstream takes one in so many at most.
-const DESCRIPTORS_SHARE: u64 = 8;
-/// A process that may open fewer gets no descriptors of ours at all.
-const DESCRIPTORS_MIN: u64 = 256;
+use coldstream_io::scan::{self, Scanner};
+use coldstream_io::sys::process;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Everything that Coldstream knows of this process.
 #[repr(C)]
@@ -99,17 +92,6 @@ pub(crate) fn get() -> Option<&'static Books> {
     unsafe { books.as_ref() }
 }
 
-/// What the application may do with a descriptor number that it names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Visible {
-    /// It is, or may be, the application's.
-    Yes,
-    /// It is Coldstream's: to the application it is not open.
-    No,
-    /// It is the application's, and closing it must tell of a delayed write that failed.
-    Failed(coldstream_io::Errno),
-}
-
 impl Books {
     /// What is known of a descriptor.
     #[inline]
@@ -154,15 +136,7 @@ impl Books {
         }
         self.process_id
             .store(process::process_id(), Ordering::Relaxed);
-        let limit = process::descriptor_limit();
-        let most = (limit / DESCRIPTORS_SHARE).min(LOWEST_DESCRIPTOR_MAX);
-        let lowest = (limit - most).min(LOWEST_DESCRIPTOR_MAX);
-        self.lowest_descriptor
-            .store(lowest as i32, Ordering::Relaxed);
-        if limit >= DESCRIPTORS_MIN {
-            self.private_descriptors_max
-                .store(most as u32, Ordering::Relaxed);
-        }
+        self.limit_private_descriptors();
         let config = &settings.config;
         let configured = self.scanner.configure(scan::Settings {
             window_bytes: config.window_bytes,
@@ -214,297 +188,6 @@ impl Books {
         !WRITES_SAID.swap(true, Ordering::Relaxed)
     }
 
-    /// Enters a descriptor that `open` returned for `path`.
-    ///
-    /// # Safety
-    /// `path` must be a NUL-terminated string (the kernel has just read it as one).
-    pub(crate) unsafe fn note_open(
-        &'static self,
-        descriptor: i32,
-        path: *const c_char,
-        flags: i32,
-    ) {
-        // What the books say of this number is over, whoever closed it.
-        if self.descriptors.get(descriptor).is_some() {
-            self.note_gone(descriptor);
-        }
-        let Some(settings) = settings::get() else {
-            return;
-        };
-        // SAFETY: passed on.
-        let path = unsafe { CStr::from_ptr(path) };
-        let kind = settings.config.profile.kind_of_file(path.to_bytes());
-        if self.staging.any() {
-            self.note_other_opening(descriptor, kind, flags);
-        }
-        if kind == FileKind::Untracked || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
-            return;
-        }
-        let Some(_inside) = Inside::enter() else {
-            return;
-        };
-        if !self.ensure_open(settings) || !self.are_ours() {
-            return;
-        }
-        let Ok(stamp) = file::stamp(descriptor) else {
-            return;
-        };
-        if !stamp.is_regular() {
-            return;
-        }
-        let writable = flags & libc::O_ACCMODE != libc::O_RDONLY;
-        let Some(slot) = self.inodes.attach(&stamp, writable) else {
-            self.count(Counter::FallbackStreamLimit, 1);
-            return;
-        };
-        if let Some(inode) = self.inodes.get(slot) {
-            if flags & libc::O_TRUNC != 0 {
-                inode.note_change();
-            }
-            if thread::is_background_reader() {
-                inode.note_made_in_background();
-            }
-        }
-        let mut table = Table {
-            slot,
-            kind,
-            writable,
-            servable: !writable && flags & libc::O_DIRECT == 0,
-            watched: false,
-            advice: libc::POSIX_FADV_NORMAL as u8,
-        };
-        if writable {
-            self.begin_stage(settings, table, descriptor, flags, &stamp);
-        }
-        // After it was counted by `attach`: see `begin_stage`.
-        fence(Ordering::SeqCst);
-        table.watched = self
-            .inodes
-            .get(slot)
-            .is_some_and(|inode| inode.stage().is_some());
-        self.enter(descriptor, table);
-        self.count(Counter::TrackedFilesOpened, 1);
-        if writable {
-            thread::note_table_opened_for_writing(kind, descriptor);
-            if thread::is_background_reader() {
-                self.note_new_table(kind, descriptor, &stamp);
-            }
-        } else {
-            self.begin_readahead(table, descriptor);
-            self.hand_over_after_open(table, descriptor);
-        }
-    }
-
-    /// A file was opened while others are staged: if it is one of them, the new descriptor must
-    /// see everything; and one that can write, or whose reads are not followed, must go on to.
-    fn note_other_opening(&self, descriptor: i32, kind: FileKind, flags: i32) {
-        let Ok(stamp) = file::stamp(descriptor) else {
-            return;
-        };
-        let follows = kind != FileKind::Untracked
-            && flags & libc::O_ACCMODE == libc::O_RDONLY
-            && flags & (libc::O_TRUNC | libc::O_PATH) == 0;
-        let for_good = (!follows).then_some(Counter::DemotedDescriptor);
-        let truncated = flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0;
-        self.settle_identity(stamp.device, stamp.inode, for_good, truncated);
-    }
-
-    /// A descriptor that nobody follows was opened while tables are staged; whether its file was
-    /// `emptied` by that.
-    pub(crate) fn note_unfollowed(&self, descriptor: i32, emptied: bool) {
-        let flags = if emptied { libc::O_TRUNC } else { 0 };
-        self.note_other_opening(descriptor, FileKind::Untracked, flags);
-    }
-
-    /// Puts a table whose descriptor has been counted into the descriptor table.
-    fn enter(&self, descriptor: i32, table: Table) {
-        let entered = self.descriptors.put(descriptor, Entry::Table(table));
-        if entered.is_ok()
-            && let Some(inode) = self.inodes.get(table.slot)
-        {
-            inode.note_descriptor(descriptor);
-        }
-        match entered {
-            Ok(None) => {}
-            Ok(Some(before)) => self.settle(before),
-            Err(()) => self.settle(Entry::Table(table)),
-        }
-    }
-
-    /// The application has said how it will read a table.
-    pub(crate) fn remember_advice(&self, descriptor: i32, table: Table) {
-        // Unless it is another one's by now.
-        if let Some(Entry::Table(present)) = self.descriptors.get(descriptor)
-            && present.slot == table.slot
-        {
-            let _ = self.descriptors.put(descriptor, Entry::Table(table));
-        }
-    }
-
-    /// Calls `visit` for every descriptor that something is known of.
-    pub(crate) fn each_descriptor(&self, visit: impl FnMut(i32, Entry)) {
-        self.descriptors.each_in(0, u32::MAX, visit);
-    }
-
-    /// `duplicate` is a new descriptor of what `descriptor` is of; the kernel has closed what
-    /// it was before.
-    pub(crate) fn note_duplicate(&self, descriptor: i32, duplicate: i32) {
-        if descriptor == duplicate {
-            return;
-        }
-        let table = self.table(descriptor);
-        if table.is_none() && self.descriptors.get(duplicate).is_none() {
-            return;
-        }
-        let Some(_inside) = Inside::enter() else {
-            return;
-        };
-        if !self.are_ours() {
-            return;
-        }
-        if let Some(before) = self.descriptors.take(duplicate) {
-            self.settle(before);
-        }
-        if let Some(table) = table {
-            self.inodes.attach_again(table.slot, table.writable);
-            self.enter(duplicate, table);
-        }
-    }
-
-    /// The application is about to close a descriptor. The books come first: the number can be
-    /// another thread's the moment the kernel has closed it.
-    #[inline]
-    pub(crate) fn before_close(&self, descriptor: i32) -> Visible {
-        match self.descriptors.get(descriptor) {
-            None => Visible::Yes,
-            Some(entry) => self.before_close_of(descriptor, entry),
-        }
-    }
-
-    #[cold]
-    fn before_close_of(&self, descriptor: i32, entry: Entry) -> Visible {
-        if !self.are_ours() {
-            return Visible::Yes;
-        }
-        match entry {
-            Entry::Private(_) => Visible::No,
-            Entry::Table(table) => {
-                let _errno = errno::ErrnoGuard::new();
-                self.end_sending(table, descriptor);
-                let ended = match (table.writable, Inside::enter()) {
-                    (true, Some(_inside)) => {
-                        let ended = self.end_stage_of(table, descriptor);
-                        self.note_written(descriptor);
-                        self.forget_heat_before_close(table, descriptor);
-                        self.hand_over_before_close(table, descriptor);
-                        ended
-                    }
-                    _ => Ok(()),
-                };
-                thread::note_closed(descriptor);
-                self.note_gone(descriptor);
-                match ended {
-                    Ok(()) => Visible::Yes,
-                    Err(errno) => Visible::Failed(errno),
-                }
-            }
-        }
-    }
-
-    /// Takes a descriptor out of the books.
-    fn note_gone(&self, descriptor: i32) {
-        // Inside a signal handler that interrupted our own work the locks cannot be taken: the
-        // count of the inode then stays too high, which costs a slot and nothing else.
-        let inside = Inside::enter();
-        if self.are_ours()
-            && let Some(entry) = self.descriptors.take(descriptor)
-            && inside.is_some()
-        {
-            self.settle(entry);
-        }
-    }
-
-    /// Counts off an entry that has been taken out.
-    fn settle(&self, entry: Entry) {
-        if let Entry::Table(table) = entry {
-            self.inodes.detach(table.slot, table.writable, || {
-                // A stage that is left lost its descriptor unseen.
-                let _ = self.give_up_stage(table.slot, Counter::DemotedDescriptor);
-                self.scanner.close(table.slot, self);
-                self.note_memory();
-            });
-        }
-    }
-
-    /// The application is about to take every number from `first` to `last` (by `dup2` or
-    /// `close_range`): gives up what Coldstream has there.
-    ///
-    /// # Errors
-    /// That of a delayed write, the first one's: what of it is not in the kernel by now is lost.
-    pub(crate) fn before_range_is_taken(
-        &self,
-        first: u32,
-        last: u32,
-        close: bool,
-    ) -> Result<(), Errno> {
-        self.end_sendings(first, last);
-        let mut all = Ok(());
-        if self.state.load(Ordering::Acquire) != STATE_OPEN || !self.are_ours() {
-            return all;
-        }
-        self.descriptors.each_in(first, last, |descriptor, entry| {
-            match entry {
-                Entry::Private(slot) => self.give_up_private(slot),
-                Entry::Table(table) => {
-                    if let Some(_inside) = Inside::enter() {
-                        let ended = self.end_stage_of(table, descriptor);
-                        all = all.and(ended);
-                    }
-                    if close {
-                        thread::note_closed(descriptor);
-                        self.note_gone(descriptor);
-                    }
-                }
-            };
-        });
-        all
-    }
-
-    /// Gives up what an inode has private descriptors for. A stage that cannot be brought to the kernel
-    /// keeps its own.
-    fn give_up_private(&self, slot: u32) {
-        if let Some(_inside) = Inside::enter() {
-            self.scanner.close(slot, self);
-            let _ = self.give_up_stage(slot, Counter::DemotedRoom);
-        }
-    }
-
-    /// The application has run out of descriptors (`EMFILE`): gives all of Coldstream's own up,
-    /// and says whether there were any, so that the call is worth another try.
-    #[cold]
-    pub(crate) fn make_room(&self) -> bool {
-        let any = self.private_descriptors.load(Ordering::Relaxed) > 0 && self.are_ours();
-        if any {
-            self.descriptors.each_in(0, u32::MAX, |_, entry| {
-                if let Entry::Private(slot) = entry {
-                    self.give_up_private(slot);
-                }
-            });
-        }
-        any
-    }
-
-    /// Gives every window and every private descriptor of a reader up. Needs no thread-local
-    /// storage.
-    pub(crate) fn close_all_windows(&self) {
-        self.descriptors.each_in(0, u32::MAX, |_, entry| {
-            if let Entry::Private(slot) = entry {
-                self.scanner.close(slot, self);
-            }
-        });
-        self.note_memory();
-    }
-
     /// Gives the pages of window memory that nobody uses to the system.
     pub(crate) fn give_free_memory_back(&self) {
         self.scanner.pool().give_free_to_system();
@@ -534,12 +217,6 @@ impl Books {
                 let _ = self.give_up_stage(table.slot, Counter::DemotedRoom);
             }
         }
-    }
-
-    /// Whether a descriptor is Coldstream's own: to the application it is not open.
-    #[inline]
-    pub(crate) fn is_private(&self, descriptor: i32) -> bool {
-        matches!(self.descriptors.get(descriptor), Some(Entry::Private(_)))
     }
 
     /// A descriptor has been mapped.
@@ -587,44 +264,5 @@ impl Books {
             }
             report::remove_page(PidNamespace(self.namespace.load(Ordering::Relaxed)));
         }
-    }
-}
-
-impl Host for Books {
-    fn count(&self, event: Event, amount: u64) {
-        match event {
-            Event::WindowRead(method) => {
-                self.count(Counter::WindowsRead, 1);
-                if matches!(method, Method::Direct(_)) {
-                    self.count(Counter::DeviceBytesDirect, amount);
-                }
-                self.note_memory();
-            }
-            Event::WindowWaited => self.count(Counter::WindowsWaited, amount),
-            Event::Wasted => self.count(Counter::ReadAheadWastedBytes, amount),
-            Event::AsynchronousUnavailable => self.count(Counter::AioUnavailable, amount),
-        }
-    }
-
-    fn may_open(&self) -> bool {
-        self.private_descriptors.load(Ordering::Relaxed)
-            < self.private_descriptors_max.load(Ordering::Relaxed)
-    }
-
-    fn opened(&self, descriptor: i32, slot: u32) {
-        self.private_descriptors.fetch_add(1, Ordering::Relaxed);
-        // If there is no room for it in the table it is simply not hidden.
-        let _ = self.descriptors.put(descriptor, Entry::Private(slot));
-    }
-
-    fn closing(&self, descriptor: i32) {
-        self.private_descriptors.fetch_sub(1, Ordering::Relaxed);
-        if let Some(Entry::Private(_)) = self.descriptors.get(descriptor) {
-            self.descriptors.take(descriptor);
-        }
-    }
-
-    fn lowest_descriptor(&self) -> i32 {
-        self.lowest_descriptor.load(Ordering::Relaxed)
     }
 }

@@ -1,8 +1,8 @@
 //! The report as one HTML page: no script, no font, no picture from anywhere else.
 
 use super::{CaseReport, Report, losses, row_name, spread};
-use crate::measurement::{RunReport, Second};
 use crate::phase::Phase;
+use crate::run_report::{RunReport, Second};
 use crate::summary::{Spread, Verdict};
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;

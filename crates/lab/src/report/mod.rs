@@ -4,7 +4,7 @@ mod html;
 mod terminal;
 
 use crate::machine::Machine;
-use crate::measurement::RunReport;
+use crate::run_report::RunReport;
 use crate::summary::{Row, Spread, Verdict};
 use anyhow::{Context, Result};
 use clap::Args;

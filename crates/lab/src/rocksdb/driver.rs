@@ -26,7 +26,7 @@ const LAST_LINES: usize = 20;
 /// Exit code with which the driver says that a value was wrong.
 const WRONG_VALUE: i32 = 4;
 
-/// Bytes of a record on the driver's standard output (`struct Record` in `driver.cc`).
+/// Bytes of a record on the driver's standard output (`struct Record` in `records.h`).
 const RECORD_BYTES: usize = 32;
 
 fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {

@@ -1,7 +1,8 @@
 //! Closing and duplicating: the books follow descriptors, and hide Coldstream's own.
 
 use super::{hidden, staged, with_room};
-use crate::books::{self, Visible};
+use crate::books;
+use crate::books::entries::Visible;
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
 use coldstream_control::Counter;

@@ -1,6 +1,6 @@
 //! The system calls of a staged table.
 
-use super::{kernel_is, lost};
+use super::settle::{kernel_is, lost};
 use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, Edge};
 use coldstream_io::pool::{WindowMemory, WindowPool};

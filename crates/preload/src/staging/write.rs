@@ -1,6 +1,7 @@
 //! `write` to a table that is treated.
 
-use super::{Mode, Stage, run_chore};
+use super::settle::run_chore;
+use super::{Mode, Stage};
 use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno;

@@ -1,0 +1,128 @@
+// RocksDB, loaded at run time, and what the commands need of it.
+
+#pragma once
+
+#include "content.h"
+#include "fail.h"
+
+#include <dlfcn.h>
+#include <rocksdb/c.h>
+
+#include <cinttypes>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace driver {
+
+// The functions of RocksDB's C API that are used, by their declarations in <rocksdb/c.h>.
+#define ENGINE_FUNCTIONS(F)                  \
+  F(rocksdb_options_create)                  \
+  F(rocksdb_options_destroy)                 \
+  F(rocksdb_get_options_from_string)         \
+  F(rocksdb_options_enable_statistics)       \
+  F(rocksdb_options_statistics_get_string)   \
+  F(rocksdb_options_set_ratelimiter)         \
+  F(rocksdb_ratelimiter_create)              \
+  F(rocksdb_ratelimiter_destroy)             \
+  F(rocksdb_open)                            \
+  F(rocksdb_close)                           \
+  F(rocksdb_writeoptions_create)             \
+  F(rocksdb_writeoptions_destroy)            \
+  F(rocksdb_writeoptions_disable_WAL)        \
+  F(rocksdb_readoptions_create)              \
+  F(rocksdb_readoptions_destroy)             \
+  F(rocksdb_readoptions_set_fill_cache)      \
+  F(rocksdb_flushoptions_create)             \
+  F(rocksdb_flushoptions_destroy)            \
+  F(rocksdb_put)                             \
+  F(rocksdb_get)                             \
+  F(rocksdb_flush)                           \
+  F(rocksdb_compact_range)                   \
+  F(rocksdb_property_int)                    \
+  F(rocksdb_create_iterator)                 \
+  F(rocksdb_iter_destroy)                    \
+  F(rocksdb_iter_seek_to_first)              \
+  F(rocksdb_iter_valid)                      \
+  F(rocksdb_iter_next)                       \
+  F(rocksdb_iter_key)                        \
+  F(rocksdb_iter_value)                      \
+  F(rocksdb_iter_get_error)                  \
+  F(rocksdb_free)
+
+struct Engine {
+#define DECLARE(name) decltype(&::name) name = nullptr;
+  ENGINE_FUNCTIONS(DECLARE)
+#undef DECLARE
+
+  explicit Engine(const std::string& path) {
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      Fail(kExitEngine, "cannot load %s: %s", path.c_str(), dlerror());
+    }
+#define RESOLVE(function)                                                                \
+  function = reinterpret_cast<decltype(function)>(dlsym(library, #function));            \
+  if (function == nullptr) {                                                             \
+    Fail(kExitEngine, "%s has no %s: a RocksDB with its C API is needed", path.c_str(), \
+         #function);                                                                     \
+  }
+    ENGINE_FUNCTIONS(RESOLVE)
+#undef RESOLVE
+  }
+};
+
+// Takes the error that a call of the C API left, if any.
+inline void Check(const Engine& engine, const char* what, char* error) {
+  if (error != nullptr) {
+    std::string text = error;
+    engine.rocksdb_free(error);
+    Fail(kExitEngine, "%s: %s", what, text.c_str());
+  }
+}
+
+inline rocksdb_options_t* MakeOptions(const Engine& engine, const std::string& text) {
+  rocksdb_options_t* base = engine.rocksdb_options_create();
+  rocksdb_options_t* options = engine.rocksdb_options_create();
+  char* error = nullptr;
+  engine.rocksdb_get_options_from_string(base, text.c_str(), options, &error);
+  Check(engine, ("options \"" + text + "\"").c_str(), error);
+  engine.rocksdb_options_destroy(base);
+  return options;
+}
+
+inline uint64_t Property(const Engine& engine, rocksdb_t* database, const char* name) {
+  uint64_t value = 0;
+  if (engine.rocksdb_property_int(database, name, &value) != 0) {
+    Fail(kExitEngine, "this RocksDB has no property %s", name);
+  }
+  return value;
+}
+
+// A compaction that failed leaves the old tables as they are, and nothing else says so.
+inline void CheckBackground(const Engine& engine, rocksdb_t* database) {
+  const uint64_t errors = Property(engine, database, "rocksdb.background-errors");
+  if (errors != 0) {
+    Fail(kExitEngine, "%" PRIu64 " flushes or compactions have failed: see the database's LOG", errors);
+  }
+}
+
+inline rocksdb_t* Open(const Engine& engine, const rocksdb_options_t* options, const std::string& path) {
+  char* error = nullptr;
+  rocksdb_t* database = engine.rocksdb_open(options, path.c_str(), &error);
+  Check(engine, ("open " + path).c_str(), error);
+  return database;
+}
+
+// Writes one version of a value; `value` is room for it.
+inline void PutValue(const Engine& engine, rocksdb_t* database, const rocksdb_writeoptions_t* write,
+              const Content& content, uint64_t number, uint64_t version,
+              std::vector<uint64_t>& value) {
+  content.Fill(number, version, value);
+  std::string key = Content::Key(number);
+  char* error = nullptr;
+  engine.rocksdb_put(database, write, key.data(), key.size(),
+                     reinterpret_cast<const char*>(value.data()), content.ValueBytes(), &error);
+  Check(engine, "put", error);
+}
+
+}  // namespace driver

@@ -1,0 +1,174 @@
+//! What a run has come to, as it goes into the report's JSON.
+
+use crate::pauses::PauseRates;
+use crate::phase::Phase;
+use crate::sampler::Rates;
+use hdrhistogram::Histogram;
+
+/// Percentiles of one distribution, µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p99_9: f64,
+    /// 99.99 %.
+    pub p99_99: f64,
+    /// Largest.
+    pub max: f64,
+    /// Mean.
+    pub mean: f64,
+}
+
+impl Percentiles {
+    /// Of times in ns.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: histogram.max() as f64 / 1000.0,
+            mean: histogram.mean() / 1000.0,
+        }
+    }
+}
+
+/// A phase of a run.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PhaseReport {
+    /// Which.
+    pub phase: Phase,
+    /// How long it took.
+    pub seconds: f64,
+    /// Reads that started in it.
+    pub reads: u64,
+    /// Those of them that ended with an error; their times count like the others'.
+    pub failed_reads: u64,
+    /// Updates that ended with an error.
+    pub failed_updates: u64,
+    /// Reads a second.
+    pub reads_per_second: f64,
+    /// From the start of a read to its end, µs.
+    pub service_us: Percentiles,
+    /// From the time at which it was due, µs: what a client of a steady load sees.
+    pub response_us: Percentiles,
+    /// Reads answered in under 40 µs, %: mostly out of memory.
+    pub fast_reads_percent: f64,
+    /// The kernel and the device.
+    pub rates: Rates,
+    /// Memory that was dirty, mean of the samples, MiB.
+    pub dirty_mib_mean: f64,
+    /// The most that a sample found, MiB.
+    pub dirty_mib_peak: f64,
+    /// Service time at rising quantiles, `(quantile, µs)`, for the curve.
+    pub curve: Vec<(f64, f64)>,
+    /// What pauses of the database's virtual machine did; nothing where it has none.
+    pub pauses: PausesReport,
+}
+
+/// Pauses of a virtual machine in a phase, and reads that they have not touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct PausesReport {
+    /// How many, how long.
+    pub rates: PauseRates,
+    /// Reads that lay in a pause or in the queue after it, %.
+    pub touched_reads_percent: f64,
+    /// From the start of a read to its end, µs, of all others.
+    pub untouched_service_us: Percentiles,
+}
+
+/// A second of a run.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Second {
+    /// Since the start of the run.
+    pub second: f64,
+    /// Reads that started in it.
+    pub reads: u64,
+    /// Median of the service times of reads that started in it, µs.
+    pub p50_us: f64,
+    /// 99 %.
+    pub p99_us: f64,
+    /// The kernel and the device.
+    pub rates: Rates,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct RunReport {
+    /// The counted phases.
+    pub phases: Vec<PhaseReport>,
+    /// When each phase began, in seconds since the start.
+    pub boundaries: Vec<(Phase, f64)>,
+    /// Bytes that the compaction read and wrote, by the engine's count.
+    pub compacted_read_bytes: u64,
+    /// Bytes written by it.
+    pub compacted_written_bytes: u64,
+    /// Bytes read by it a second, MiB.
+    pub compaction_input_mib_per_second: f64,
+    /// Bytes read and written by it a second, MiB.
+    pub compaction_mib_per_second: f64,
+    /// Updates a second during compaction, where it is they that keep it going.
+    pub updates_per_second: f64,
+    /// How much later than it was due the latest of them began, ms.
+    pub update_late_ms_max: f64,
+    /// What compaction is behind at the end of its phase, MiB, as the engine estimates it.
+    pub compaction_debt_mib: f64,
+    /// CPU time of the whole process during compaction, user and system.
+    pub compaction_cpu_seconds: f64,
+    /// The same without the threads that make the load: what the engine's own threads spent.
+    pub compaction_engine_cpu_seconds: f64,
+    /// p99 during compaction ÷ p99 before, service time.
+    pub compaction_tax_p99: f64,
+    /// p99.9 during compaction ÷ p99.9 before, service time.
+    pub compaction_tax_p99_9: f64,
+    /// p99 during compaction ÷ p99 before, service time of reads that no pause of a virtual machine
+    /// has touched; 0 where it has none.
+    pub compaction_tax_p99_outside_pauses: f64,
+    /// Second by second.
+    pub timeline: Vec<Second>,
+    /// What Coldstream's library logged.
+    pub library_log: Vec<String>,
+}
+
+impl RunReport {
+    /// A phase's report.
+    pub fn phase(&self, phase: Phase) -> Option<&PhaseReport> {
+        self.phases.iter().find(|report| report.phase == phase)
+    }
+
+    /// CPU time of the engine's own threads for each GiB that was compacted, s; 0 if nothing was.
+    pub fn engine_cpu_seconds_per_gib(&self) -> f64 {
+        match self.compacted_read_bytes + self.compacted_written_bytes {
+            0 => 0.0,
+            bytes => self.compaction_engine_cpu_seconds * f64::from(1 << 30) / bytes as f64,
+        }
+    }
+
+    /// The largest share of the processors' time that the host took in any phase, %.
+    pub fn stolen_percent(&self) -> f64 {
+        let phases = self.phases.iter();
+        phases
+            .map(|phase| phase.rates.stolen_percent)
+            .fold(0.0, f64::max)
+    }
+}
+
+/// Quantiles from 0 to 99.99 % and their values in µs, closer together towards the tail.
+pub fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+    (0..=40)
+        .map(|step| {
+            let quantile = 1.0 - 10_f64.powf(-f64::from(step) / 10.0);
+            (
+                quantile,
+                histogram.value_at_quantile(quantile) as f64 / 1000.0,
+            )
+        })
+        .collect()
+}

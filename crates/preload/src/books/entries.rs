@@ -1,0 +1,281 @@
+//! How descriptors of tables come into the books and out of them: opened, duplicated, closed.
+
+use super::{Books, STATE_OPEN};
+use crate::descriptors::{Entry, Table};
+use crate::thread::{self, Inside};
+use crate::{errno, settings};
+use coldstream_control::Counter;
+use coldstream_io::Errno;
+use coldstream_io::sys::file;
+use coldstream_policy::FileKind;
+use std::ffi::{CStr, c_char};
+use std::sync::atomic::{Ordering, fence};
+
+/// What the application may do with a descriptor number that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visible {
+    /// It is, or may be, the application's.
+    Yes,
+    /// It is Coldstream's: to the application it is not open.
+    No,
+    /// It is the application's, and closing it must tell of a delayed write that failed.
+    Failed(Errno),
+}
+
+impl Books {
+    /// Enters a descriptor that `open` returned for `path`.
+    ///
+    /// # Safety
+    /// `path` must be a NUL-terminated string (the kernel has just read it as one).
+    pub(crate) unsafe fn note_open(
+        &'static self,
+        descriptor: i32,
+        path: *const c_char,
+        flags: i32,
+    ) {
+        // What the books say of this number is over, whoever closed it.
+        if self.descriptors.get(descriptor).is_some() {
+            self.note_gone(descriptor);
+        }
+        let Some(settings) = settings::get() else {
+            return;
+        };
+        // SAFETY: passed on.
+        let path = unsafe { CStr::from_ptr(path) };
+        let kind = settings.config.profile.kind_of_file(path.to_bytes());
+        if self.staging.any() {
+            self.note_other_opening(descriptor, kind, flags);
+        }
+        if kind == FileKind::Untracked || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
+            return;
+        }
+        let Some(_inside) = Inside::enter() else {
+            return;
+        };
+        if !self.ensure_open(settings) || !self.are_ours() {
+            return;
+        }
+        let Ok(stamp) = file::stamp(descriptor) else {
+            return;
+        };
+        if !stamp.is_regular() {
+            return;
+        }
+        let writable = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        let Some(slot) = self.inodes.attach(&stamp, writable) else {
+            self.count(Counter::FallbackStreamLimit, 1);
+            return;
+        };
+        if let Some(inode) = self.inodes.get(slot) {
+            if flags & libc::O_TRUNC != 0 {
+                inode.note_change();
+            }
+            if thread::is_background_reader() {
+                inode.note_made_in_background();
+            }
+        }
+        let mut table = Table {
+            slot,
+            kind,
+            writable,
+            servable: !writable && flags & libc::O_DIRECT == 0,
+            watched: false,
+            advice: libc::POSIX_FADV_NORMAL as u8,
+        };
+        if writable {
+            self.begin_stage(settings, table, descriptor, flags, &stamp);
+        }
+        // After it was counted by `attach`: see `begin_stage`.
+        fence(Ordering::SeqCst);
+        table.watched = self
+            .inodes
+            .get(slot)
+            .is_some_and(|inode| inode.stage().is_some());
+        self.enter(descriptor, table);
+        self.count(Counter::TrackedFilesOpened, 1);
+        if writable {
+            thread::note_table_opened_for_writing(kind, descriptor);
+            if thread::is_background_reader() {
+                self.note_new_table(kind, descriptor, &stamp);
+            }
+        } else {
+            self.begin_readahead(table, descriptor);
+            self.hand_over_after_open(table, descriptor);
+        }
+    }
+
+    /// A file was opened while others are staged: if it is one of them, the new descriptor must
+    /// see everything; and one that can write, or whose reads are not followed, must go on to.
+    fn note_other_opening(&self, descriptor: i32, kind: FileKind, flags: i32) {
+        let Ok(stamp) = file::stamp(descriptor) else {
+            return;
+        };
+        let follows = kind != FileKind::Untracked
+            && flags & libc::O_ACCMODE == libc::O_RDONLY
+            && flags & (libc::O_TRUNC | libc::O_PATH) == 0;
+        let for_good = (!follows).then_some(Counter::DemotedDescriptor);
+        let truncated = flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0;
+        self.settle_identity(stamp.device, stamp.inode, for_good, truncated);
+    }
+
+    /// A descriptor that nobody follows was opened while tables are staged; whether its file was
+    /// `emptied` by that.
+    pub(crate) fn note_unfollowed(&self, descriptor: i32, emptied: bool) {
+        let flags = if emptied { libc::O_TRUNC } else { 0 };
+        self.note_other_opening(descriptor, FileKind::Untracked, flags);
+    }
+
+    /// Puts a table whose descriptor has been counted into the descriptor table.
+    fn enter(&self, descriptor: i32, table: Table) {
+        let entered = self.descriptors.put(descriptor, Entry::Table(table));
+        if entered.is_ok()
+            && let Some(inode) = self.inodes.get(table.slot)
+        {
+            inode.note_descriptor(descriptor);
+        }
+        match entered {
+            Ok(None) => {}
+            Ok(Some(before)) => self.settle(before),
+            Err(()) => self.settle(Entry::Table(table)),
+        }
+    }
+
+    /// The application has said how it will read a table.
+    pub(crate) fn remember_advice(&self, descriptor: i32, table: Table) {
+        // Unless it is another one's by now.
+        if let Some(Entry::Table(present)) = self.descriptors.get(descriptor)
+            && present.slot == table.slot
+        {
+            let _ = self.descriptors.put(descriptor, Entry::Table(table));
+        }
+    }
+
+    /// Calls `visit` for every descriptor that something is known of.
+    pub(crate) fn each_descriptor(&self, visit: impl FnMut(i32, Entry)) {
+        self.descriptors.each_in(0, u32::MAX, visit);
+    }
+
+    /// `duplicate` is a new descriptor of what `descriptor` is of; the kernel has closed what
+    /// it was before.
+    pub(crate) fn note_duplicate(&self, descriptor: i32, duplicate: i32) {
+        if descriptor == duplicate {
+            return;
+        }
+        let table = self.table(descriptor);
+        if table.is_none() && self.descriptors.get(duplicate).is_none() {
+            return;
+        }
+        let Some(_inside) = Inside::enter() else {
+            return;
+        };
+        if !self.are_ours() {
+            return;
+        }
+        if let Some(before) = self.descriptors.take(duplicate) {
+            self.settle(before);
+        }
+        if let Some(table) = table {
+            self.inodes.attach_again(table.slot, table.writable);
+            self.enter(duplicate, table);
+        }
+    }
+
+    /// The application is about to close a descriptor. The books come first: the number can be
+    /// another thread's the moment the kernel has closed it.
+    #[inline]
+    pub(crate) fn before_close(&self, descriptor: i32) -> Visible {
+        match self.descriptors.get(descriptor) {
+            None => Visible::Yes,
+            Some(entry) => self.before_close_of(descriptor, entry),
+        }
+    }
+
+    #[cold]
+    fn before_close_of(&self, descriptor: i32, entry: Entry) -> Visible {
+        if !self.are_ours() {
+            return Visible::Yes;
+        }
+        match entry {
+            Entry::Private(_) => Visible::No,
+            Entry::Table(table) => {
+                let _errno = errno::ErrnoGuard::new();
+                self.end_sending(table, descriptor);
+                let ended = match (table.writable, Inside::enter()) {
+                    (true, Some(_inside)) => {
+                        let ended = self.end_stage_of(table, descriptor);
+                        self.note_written(descriptor);
+                        self.forget_heat_before_close(table, descriptor);
+                        self.hand_over_before_close(table, descriptor);
+                        ended
+                    }
+                    _ => Ok(()),
+                };
+                thread::note_closed(descriptor);
+                self.note_gone(descriptor);
+                match ended {
+                    Ok(()) => Visible::Yes,
+                    Err(errno) => Visible::Failed(errno),
+                }
+            }
+        }
+    }
+
+    /// Takes a descriptor out of the books.
+    fn note_gone(&self, descriptor: i32) {
+        // Inside a signal handler that interrupted our own work the locks cannot be taken: the
+        // count of the inode then stays too high, which costs a slot and nothing else.
+        let inside = Inside::enter();
+        if self.are_ours()
+            && let Some(entry) = self.descriptors.take(descriptor)
+            && inside.is_some()
+        {
+            self.settle(entry);
+        }
+    }
+
+    /// Counts off an entry that has been taken out.
+    fn settle(&self, entry: Entry) {
+        if let Entry::Table(table) = entry {
+            self.inodes.detach(table.slot, table.writable, || {
+                // A stage that is left lost its descriptor unseen.
+                let _ = self.give_up_stage(table.slot, Counter::DemotedDescriptor);
+                self.scanner.close(table.slot, self);
+                self.note_memory();
+            });
+        }
+    }
+
+    /// The application is about to take every number from `first` to `last` (by `dup2` or
+    /// `close_range`): gives up what Coldstream has there.
+    ///
+    /// # Errors
+    /// That of a delayed write, the first one's: what of it is not in the kernel by now is lost.
+    pub(crate) fn before_range_is_taken(
+        &self,
+        first: u32,
+        last: u32,
+        close: bool,
+    ) -> Result<(), Errno> {
+        self.end_sendings(first, last);
+        let mut all = Ok(());
+        if self.state.load(Ordering::Acquire) != STATE_OPEN || !self.are_ours() {
+            return all;
+        }
+        self.descriptors.each_in(first, last, |descriptor, entry| {
+            match entry {
+                Entry::Private(slot) => self.give_up_private(slot),
+                Entry::Table(table) => {
+                    if let Some(_inside) = Inside::enter() {
+                        let ended = self.end_stage_of(table, descriptor);
+                        all = all.and(ended);
+                    }
+                    if close {
+                        thread::note_closed(descriptor);
+                        self.note_gone(descriptor);
+                    }
+                }
+            };
+        });
+        all
+    }
+}

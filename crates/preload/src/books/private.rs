@@ -1,0 +1,111 @@
+//! Descriptors of Coldstream's own: counted, hidden from the application, and given up when it needs room.
+
+use super::Books;
+use crate::descriptors::Entry;
+use crate::thread::Inside;
+use coldstream_control::Counter;
+use coldstream_io::scan::{Event, Host, Method};
+use coldstream_io::sys::process;
+use std::sync::atomic::Ordering;
+
+/// Descriptors of our own start here, or where the last eighth of what the process may open does.
+const LOWEST_DESCRIPTOR_MAX: u64 = 8192;
+/// Of the descriptors that a process may open, Coldstream takes one in so many at most.
+const DESCRIPTORS_SHARE: u64 = 8;
+/// A process that may open fewer gets no descriptors of ours at all.
+const DESCRIPTORS_MIN: u64 = 256;
+
+impl Books {
+    /// How many there may be, and from which number on, by what the process may open.
+    pub(super) fn limit_private_descriptors(&self) {
+        let limit = process::descriptor_limit();
+        let most = (limit / DESCRIPTORS_SHARE).min(LOWEST_DESCRIPTOR_MAX);
+        let lowest = (limit - most).min(LOWEST_DESCRIPTOR_MAX);
+        self.lowest_descriptor
+            .store(lowest as i32, Ordering::Relaxed);
+        if limit >= DESCRIPTORS_MIN {
+            self.private_descriptors_max
+                .store(most as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives up what an inode has private descriptors for. A stage that cannot be brought to the kernel
+    /// keeps its own.
+    pub(super) fn give_up_private(&self, slot: u32) {
+        if let Some(_inside) = Inside::enter() {
+            self.scanner.close(slot, self);
+            let _ = self.give_up_stage(slot, Counter::DemotedRoom);
+        }
+    }
+
+    /// The application has run out of descriptors (`EMFILE`): gives all of Coldstream's own up,
+    /// and says whether there were any, so that the call is worth another try.
+    #[cold]
+    pub(crate) fn make_room(&self) -> bool {
+        let any = self.private_descriptors.load(Ordering::Relaxed) > 0 && self.are_ours();
+        if any {
+            self.descriptors.each_in(0, u32::MAX, |_, entry| {
+                if let Entry::Private(slot) = entry {
+                    self.give_up_private(slot);
+                }
+            });
+        }
+        any
+    }
+
+    /// Gives every window and every private descriptor of a reader up. Needs no thread-local
+    /// storage.
+    pub(crate) fn close_all_windows(&self) {
+        self.descriptors.each_in(0, u32::MAX, |_, entry| {
+            if let Entry::Private(slot) = entry {
+                self.scanner.close(slot, self);
+            }
+        });
+        self.note_memory();
+    }
+
+    /// Whether a descriptor is Coldstream's own: to the application it is not open.
+    #[inline]
+    pub(crate) fn is_private(&self, descriptor: i32) -> bool {
+        matches!(self.descriptors.get(descriptor), Some(Entry::Private(_)))
+    }
+}
+
+impl Host for Books {
+    fn count(&self, event: Event, amount: u64) {
+        match event {
+            Event::WindowRead(method) => {
+                self.count(Counter::WindowsRead, 1);
+                if matches!(method, Method::Direct(_)) {
+                    self.count(Counter::DeviceBytesDirect, amount);
+                }
+                self.note_memory();
+            }
+            Event::WindowWaited => self.count(Counter::WindowsWaited, amount),
+            Event::Wasted => self.count(Counter::ReadAheadWastedBytes, amount),
+            Event::AsynchronousUnavailable => self.count(Counter::AioUnavailable, amount),
+        }
+    }
+
+    fn may_open(&self) -> bool {
+        self.private_descriptors.load(Ordering::Relaxed)
+            < self.private_descriptors_max.load(Ordering::Relaxed)
+    }
+
+    fn opened(&self, descriptor: i32, slot: u32) {
+        self.private_descriptors.fetch_add(1, Ordering::Relaxed);
+        // If there is no room for it in the table it is simply not hidden.
+        let _ = self.descriptors.put(descriptor, Entry::Private(slot));
+    }
+
+    fn closing(&self, descriptor: i32) {
+        self.private_descriptors.fetch_sub(1, Ordering::Relaxed);
+        if let Some(Entry::Private(_)) = self.descriptors.get(descriptor) {
+            self.descriptors.take(descriptor);
+        }
+    }
+
+    fn lowest_descriptor(&self) -> i32 {
+        self.lowest_descriptor.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,128 @@
+//! Staged tables found by what they are rather than by a descriptor: all of them, a device's, a file's.
+
+use super::Stage;
+use crate::books::Books;
+use crate::errno;
+use crate::thread::Inside;
+use coldstream_control::Counter;
+use coldstream_io::Errno;
+use std::sync::atomic::{Ordering, fence};
+
+impl Books {
+    /// Brings everything of every staged table on a device to the kernel.
+    ///
+    /// # Errors
+    /// The first table's that could not be brought there.
+    pub(crate) fn settle_device(&self, device: u64) -> Result<(), Errno> {
+        self.settle_where(None, |stage| stage.stamp.device == device)
+    }
+
+    /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
+    /// from then on in the tables of now.
+    ///
+    /// # Errors
+    /// The first table's that could not be brought there.
+    #[cold]
+    pub(crate) fn settle_all(&self, for_good: Option<Counter>) -> Result<(), Errno> {
+        self.settle_where(for_good, |_| true)
+    }
+
+    fn settle_where(
+        &self,
+        for_good: Option<Counter>,
+        is_concerned: impl Fn(&Stage) -> bool,
+    ) -> Result<(), Errno> {
+        let _errno = errno::ErrnoGuard::new();
+        let inside = Inside::enter();
+        let mut all = Ok(());
+        if !self.are_ours() {
+            return all;
+        }
+        for place in &self.staging.stages {
+            // In a signal handler that interrupted our own work, what is locked stays as it is.
+            let stage = if inside.is_some() {
+                Some(place.lock())
+            } else {
+                place.try_lock()
+            };
+            let Some(mut stage) = stage.filter(|stage| stage.owner != 0 && is_concerned(stage))
+            else {
+                continue;
+            };
+            let settled = match for_good {
+                Some(reason) => self.demote(&mut stage, reason),
+                None => self.settle_stage(&mut stage),
+            };
+            all = all.and(settled);
+        }
+        all
+    }
+
+    /// Gives every stage up, since writes are switched off; whether everything is in the kernel.
+    /// What is not is the application's to be told by its next call. Needs no thread-local storage:
+    /// the keeper calls it.
+    pub(crate) fn give_up_all_stages(&self) -> bool {
+        if !self.staging.any() {
+            return true;
+        }
+        let mut all = true;
+        for place in &self.staging.stages {
+            let mut stage = place.lock();
+            if stage.owner != 0 {
+                all &= self.demote(&mut stage, Counter::DemotedSwitchedOff).is_ok();
+            }
+        }
+        all
+    }
+
+    /// The process ends: nothing is staged any more.
+    pub(crate) fn close_staging(&self) {
+        if !self.are_ours_or_empty() {
+            // It is a child that ends, which may have its parent's memory.
+            return;
+        }
+        self.staging.closed.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.staging.any() {
+            // There is nobody left to tell.
+            let _ = self.settle_all(Some(Counter::DemotedProcess));
+        }
+    }
+
+    /// Whether a file of this identity is staged; then everything of it is in the kernel, and,
+    /// with `for_good`, stays there. If it has just been `truncated` to nothing, what was staged
+    /// went with the rest.
+    pub(crate) fn settle_identity(
+        &self,
+        device: u64,
+        inode: u64,
+        for_good: Option<Counter>,
+        truncated: bool,
+    ) -> bool {
+        let _errno = errno::ErrnoGuard::new();
+        let Some(_inside) = Inside::enter() else {
+            return false;
+        };
+        if !self.are_ours() {
+            return false;
+        }
+        for (place, its_inode) in self.staging.stages.iter().zip(&self.staging.inodes) {
+            // It is told before the table is counted: see `begin_stage`.
+            if its_inode.load(Ordering::Acquire) != inode {
+                continue;
+            }
+            let mut stage = place.lock();
+            if stage.owner != 0 && stage.stamp.inode == inode && stage.stamp.device == device {
+                if truncated {
+                    self.discard(&mut stage);
+                }
+                let _ = match for_good {
+                    Some(reason) => self.demote(&mut stage, reason),
+                    None => self.settle_stage(&mut stage),
+                };
+                return true;
+            }
+        }
+        false
+    }
+}
