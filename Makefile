@@ -62,7 +62,7 @@ SANITIZED := $(TARGET)/sanitized
 sanitize: ## Run the C++ driver under the address and undefined-behaviour sanitizers
 	@mkdir -p $(SANITIZED)
 	$(CXX) -std=c++17 -g -O1 -Wall -Wextra -pthread -fsanitize=address,undefined \
-	    -fno-sanitize-recover=all $(DRIVER_SOURCES) -ldl -o $(SANITIZED)/driver
+	    -fno-sanitize-recover=all $(filter %.cc,$(DRIVER_SOURCES)) -ldl -o $(SANITIZED)/driver
 	scripts/sanitized-run $(SANITIZED)/driver
 
 demo: build ## RocksDB under load and compaction, without and with Coldstream (under 5 minutes)

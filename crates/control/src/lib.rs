@@ -2,7 +2,8 @@
 //!
 //! One page of 64-bit words in shared memory. The preload library writes it,
 //! `coldstream ctl` and the laboratory read it; `coldstream ctl` also asks by it. This crate knows the layout
-//! only: it maps nothing and makes no system call, and what the library calls
+//! and the name only: it maps nothing, makes no system call but to ask for the namespace of process ids
+//! ([`PidNamespace::own`]), and what the library calls
 //! on the paths of the database ([`PageView::add`], [`PageView::set`],
 //! [`PageView::get`]) neither allocates nor panics.
 

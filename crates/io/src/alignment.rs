@@ -13,6 +13,20 @@ impl Alignment {
     /// The largest alignment that is accepted: windows are multiples of it.
     pub const MAX_BYTES: u32 = 65_536;
 
+    /// A page.
+    pub const PAGE: Self = Self(PAGE_BYTES as u32);
+
+    /// By what `statx(2)` says of direct I/O on a file (`STATX_DIOALIGN`: of memory, of offsets, in
+    /// bytes); none where it says that there is no direct I/O, or wants more than any window has. Where
+    /// nothing is reported (before Linux 6.1) a page, which suits every block device in use.
+    pub fn of_reported(reported: Option<(u32, u32)>) -> Option<Self> {
+        match reported {
+            Some((0, _) | (_, 0)) => None,
+            Some((memory_bytes, offset_bytes)) => Self::covering(memory_bytes, offset_bytes),
+            None => Some(Self::PAGE),
+        }
+    }
+
     /// The alignment that satisfies both requirements, or `None` if no window could
     /// (not powers of two, or larger than [`Alignment::MAX_BYTES`]).
     pub fn covering(memory_bytes: u32, offset_bytes: u32) -> Option<Self> {
@@ -47,6 +61,13 @@ mod tests {
         assert_eq!(Alignment::covering(4096, 16384).unwrap().bytes(), 16384);
         assert_eq!(Alignment::covering(3, 6000), None);
         assert_eq!(Alignment::covering(4, 131_072), None);
+        assert_eq!(Alignment::covering(1, 1), Some(Alignment::PAGE));
+        assert_eq!(Alignment::of_reported(None), Some(Alignment::PAGE));
+        assert_eq!(Alignment::of_reported(Some((4, 0))), None);
+        assert_eq!(
+            Alignment::of_reported(Some((4, 512))),
+            Some(Alignment::PAGE)
+        );
     }
 
     proptest! {

@@ -3,8 +3,9 @@
 //! large windows read around the page cache.
 //!
 //! It knows nothing of any database's process, of libc interposition or of the command line.
-//! Nothing here passes through libc's interposable symbols: every system call is issued by
-//! [`sys`], so that the preload library can use this crate inside an interposed call.
+//! Nothing here passes through a symbol of libc's that the preload library, or another one, interposes:
+//! every system call is issued by [`sys`] (the clock and the page's size are libc's, without one), so that
+//! the preload library can use this crate inside an interposed call. [`signals`] is the command's alone.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -5,6 +5,7 @@
 
 use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 const UNLOCKED: u32 = 0;
@@ -26,6 +27,8 @@ unsafe impl<T: Send> Sync for FutexLock<T> {}
 /// Access to the value of a [`FutexLock`]; unlocks when dropped.
 pub struct FutexGuard<'a, T> {
     lock: &'a FutexLock<T>,
+    /// Shared between threads only where the value may be.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> FutexLock<T> {
@@ -48,7 +51,7 @@ impl<T> FutexLock<T> {
                 futex_wait(&self.word, CONTENDED);
             }
         }
-        FutexGuard { lock: self }
+        self.guard()
     }
 
     /// Takes the lock if it is free.
@@ -56,7 +59,15 @@ impl<T> FutexLock<T> {
         self.word
             .compare_exchange(UNLOCKED, LOCKED, Ordering::Acquire, Ordering::Relaxed)
             .ok()
-            .map(|_| FutexGuard { lock: self })
+            .map(|_| self.guard())
+    }
+
+    /// Of a lock that this thread has just taken.
+    fn guard(&self) -> FutexGuard<'_, T> {
+        FutexGuard {
+            lock: self,
+            value: PhantomData,
+        }
     }
 }
 

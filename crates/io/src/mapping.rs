@@ -16,13 +16,7 @@ pub enum OnFork {
 /// Maps `length_bytes` of zeroed private memory that is taken from the system only as it is
 /// touched, and is never given back: it lives as long as the process.
 pub fn map_for_life(length_bytes: usize, on_fork: OnFork) -> Result<*mut u8, Errno> {
-    let base = memory::map(
-        length_bytes,
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-        -1,
-        0,
-    )?;
+    let base = memory::map_anonymous(length_bytes, libc::MAP_NORESERVE)?;
     let advice = match on_fork {
         OnFork::Wipe => memory::ADVICE_WIPE_ON_FORK,
         OnFork::Leave => memory::ADVICE_DONT_FORK,

@@ -61,19 +61,15 @@ impl PrivateDescriptor {
         slot: u32,
         host: &H,
     ) -> Result<(Self, FileStamp), Reason> {
-        if !host.may_open() {
+        if !host.may_open(slot) {
             return Err(Reason::DescriptorLimit);
         }
         let low = open().map_err(reason_of)?;
         // The application's next open must get the number it would have got without us.
         let moved = if low < host.lowest_descriptor() {
-            let moved = file::fcntl(
-                low,
-                libc::F_DUPFD_CLOEXEC,
-                host.lowest_descriptor() as usize,
-            );
+            let moved = file::duplicate_above(low, host.lowest_descriptor());
             let _ = file::close(low);
-            moved.map_err(|_| Reason::DescriptorLimit)? as i32
+            moved.map_err(|_| Reason::DescriptorLimit)?
         } else {
             low
         };
@@ -91,9 +87,8 @@ impl PrivateDescriptor {
             return;
         };
         self.0 = 0;
-        let ours = file::stamp(descriptor).is_ok_and(|now| now.same_inode(stamp))
-            && file::fcntl(descriptor, libc::F_GETFL, 0)
-                .is_ok_and(|flags| flags as i32 & MARK != 0);
+        let ours = file::is_still(descriptor, stamp)
+            && file::status_flags(descriptor).is_ok_and(|flags| flags & MARK != 0);
         host.closing(descriptor);
         if ours {
             let _ = file::close(descriptor);

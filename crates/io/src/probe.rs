@@ -171,22 +171,12 @@ fn probe_direct(
     size_bytes: u64,
     reported: Option<(u32, u32)>,
 ) -> (Alignment, DirectEffect) {
-    let fallback = Alignment::covering(1, 1).expect("one page is a valid alignment");
-    let alignment = match reported {
-        Some((0, _) | (_, 0)) => return (fallback, DirectEffect::Refused(Errno(libc::EINVAL))),
-        Some((memory_bytes, offset_bytes)) => {
-            match Alignment::covering(memory_bytes, offset_bytes) {
-                Some(alignment) => alignment,
-                None => return (fallback, DirectEffect::Refused(Errno(libc::EINVAL))),
-            }
-        }
-        // Not reported (before Linux 6.1): 4096 suits every block device in use; tried below.
-        None => fallback,
+    let Some(alignment) = Alignment::of_reported(reported) else {
+        let refused = DirectEffect::Refused(Errno(libc::EINVAL));
+        return (Alignment::PAGE, refused);
     };
-    // A reader that leaves the access time alone shall have it left alone.
-    let kept_flags =
-        file::fcntl(descriptor, libc::F_GETFL, 0).map_or(0, |flags| flags as i32 & libc::O_NOATIME);
-    let direct = match reopen(descriptor, libc::O_RDONLY | libc::O_DIRECT | kept_flags) {
+    let flags = libc::O_RDONLY | libc::O_DIRECT | file::access_time_flag(descriptor);
+    let direct = match reopen(descriptor, flags) {
         Ok(direct) => direct,
         Err(errno) => return (alignment, DirectEffect::Refused(errno)),
     };
@@ -224,13 +214,7 @@ fn accepts_dont_cache(descriptor: i32, size_bytes: u64) -> bool {
 /// Reads into memory of its own, aligned to [`Alignment::MAX_BYTES`].
 fn read_once(descriptor: i32, offset: u64, bytes: usize, flags: i32) -> Result<usize, Errno> {
     let room = 2 * Alignment::MAX_BYTES as usize;
-    let base = memory::map(
-        room,
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        -1,
-        0,
-    )?;
+    let base = memory::map_anonymous(room, 0)?;
     let aligned = base.wrapping_add(base.align_offset(Alignment::MAX_BYTES as usize));
     // SAFETY: `bytes` is at most MAX_BYTES, for which there is room behind `aligned`.
     let read = unsafe { file::pread_with_flags(descriptor, aligned, bytes, offset, flags) };

@@ -90,16 +90,7 @@ impl SharedPage {
 
     /// A page of this process alone, where no shared one can be made.
     pub fn anonymous() -> Result<Self, SharedPageError> {
-        let address = call(
-            "mmap",
-            memory::map(
-                SHARED_PAGE_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            ),
-        )?;
+        let address = call("mmap", memory::map_anonymous(SHARED_PAGE_BYTES, 0))?;
         Ok(from_address(address))
     }
 

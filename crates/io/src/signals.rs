@@ -47,7 +47,7 @@ pub fn pass_on(command: &mut Command) {
         blocked
     };
     let restore = move || {
-        // SAFETY: two system calls with values of this frame; both may be made after a fork.
+        // SAFETY: values of this frame; both functions may be called after a fork (`signal-safety(7)`).
         unsafe {
             if BROKEN_PIPES_WERE_IGNORED.load(Ordering::Relaxed) {
                 libc::signal(libc::SIGPIPE, libc::SIG_IGN);

@@ -213,7 +213,7 @@ unsafe extern "C" fn serve(writer: usize) -> ! {
 
 fn perform(request: &Request) -> isize {
     // A number that somebody closed unseen may be another file's by now.
-    if !file::stamp(request.descriptor).is_ok_and(|now| now.same_inode(&request.stamp)) {
+    if !file::is_still(request.descriptor, &request.stamp) {
         return -libc::EBADF as isize;
     }
     // SAFETY: whoever gave the request vouches for the bytes until it is done.

@@ -228,7 +228,7 @@ fn a_descriptor_that_was_closed_unseen_leaves_no_other_behind() {
         (next, outcome)
     };
     assert!(matches!(go_on(), (_, Outcome::Served { .. })));
-    let flags = |number| file::fcntl(number, libc::F_GETFL, 0).unwrap() as i32;
+    let flags = |number| file::status_flags(number).unwrap();
     let direct = others()
         .into_iter()
         .find(|number| flags(*number) & libc::O_DIRECT != 0);

@@ -210,8 +210,7 @@ pub(crate) fn eligible(
 /// duplicates in other processes too, and its number may have been given to another opening of
 /// the same file, both unseen: only the kernel knows.
 fn reads_plainly(descriptor: i32) -> bool {
-    file::fcntl(descriptor, libc::F_GETFL, 0).is_ok_and(|flags| {
-        let flags = flags as i32;
+    file::status_flags(descriptor).is_ok_and(|flags| {
         flags & libc::O_ACCMODE != libc::O_WRONLY && flags & (libc::O_DIRECT | libc::O_PATH) == 0
     })
 }

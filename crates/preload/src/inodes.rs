@@ -348,10 +348,7 @@ mod tests {
         FileStamp {
             device: 7,
             inode,
-            mode: 0,
-            size_bytes: 0,
-            changed_ns: 0,
-            noticed_changes: 0,
+            ..FileStamp::default()
         }
     }
 

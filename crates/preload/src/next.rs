@@ -66,37 +66,41 @@ macro_rules! symbols {
     };
 }
 
-/// Declares interposed functions. Each body sees its arguments, and `next!(...)` calls on to the
-/// next definition; a symbol that no other library defines fails with `ENOSYS`.
+/// Declares interposed functions; symbols of one signature and one body (`open | open64`: `off_t` is
+/// `off64_t` on the supported machines) stand together. Each body sees its arguments, and `next`
+/// calls on to the next definition; a symbol that no other library defines fails with `ENOSYS`.
 #[cfg(not(test))]
 macro_rules! interpose {
+    (@one $name:ident ($($argument:ident: $type:ty),*) -> $result:ty |$next:ident| $body:block) => {
+        #[doc(hidden)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            let $next = || {
+                let address = symbols::$name.address();
+                if address.is_null() {
+                    $crate::errno::set(libc::ENOSYS);
+                    return -1_isize as $result;
+                }
+                // SAFETY: the address is the symbol's next definition, which has the same
+                // signature; the application vouches for the arguments.
+                unsafe {
+                    std::mem::transmute::<
+                        *mut std::ffi::c_void,
+                        unsafe extern "C" fn($($type),*) -> $result,
+                    >(address)($($argument),*)
+                }
+            };
+            $body
+        }
+    };
     ($(
-        fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty |$next:ident| $body:block
+        fn $($name:ident)|+ ($($arguments:tt)*) -> $result:ty |$next:ident| $body:block
     )*) => {
-        $(
-            #[doc(hidden)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-                let $next = || {
-                    let address = symbols::$name.address();
-                    if address.is_null() {
-                        $crate::errno::set(libc::ENOSYS);
-                        return -1_isize as $result;
-                    }
-                    // SAFETY: the address is the symbol's next definition, which has the same
-                    // signature; the application vouches for the arguments.
-                    unsafe {
-                        std::mem::transmute::<
-                            *mut std::ffi::c_void,
-                            unsafe extern "C" fn($($type),*) -> $result,
-                        >(address)($($argument),*)
-                    }
-                };
-                $body
-            }
-        )*
-
-        $crate::next::symbols!($($name),*);
+        $($crate::next::interpose!(@each [$($name)+] ($($arguments)*) -> $result |$next| $body);)*
+        $crate::next::symbols!($($($name),+),*);
+    };
+    (@each [$($name:ident)+] $arguments:tt -> $result:ty |$next:ident| $body:block) => {
+        $($crate::next::interpose!(@one $name $arguments -> $result |$next| $body);)+
     };
 }
 

@@ -140,6 +140,9 @@ impl Threads {
             .or_else(|| claim(&|found| found == 0))
             .or_else(|| claim(&|found| found > 0 && !priority::is_own_thread(found)))?;
         let entry = self.entries.get(number)?;
+        // Whoever had the place, or the id: nothing was changed of this thread.
+        *entry.changes.lock() = Changes::default();
+        entry.io_priority.store(0, Ordering::Relaxed);
         entry.role.store(role as u8, Ordering::Relaxed);
         entry.is_fresh.store(true, Ordering::Relaxed);
         entry.id.store(id, Ordering::Release);

@@ -198,7 +198,7 @@ fn finish_line(settings: &Settings, mut line: Text<1024>) {
     // written to only while it is the very file that it was at the start.
     if settings.config.log == LogTarget::Stderr
         && let Some(then) = settings.stderr
-        && file::stamp(libc::STDERR_FILENO).is_ok_and(|now| now.same_inode(&then))
+        && file::is_still(libc::STDERR_FILENO, &then)
     {
         say(libc::STDERR_FILENO, &line);
     }

@@ -56,6 +56,8 @@ enum Mode {
 struct Stage {
     /// Slot of the inode plus one; 0 is a free place.
     owner: u32,
+    /// The place's own number.
+    number: usize,
     /// The application's descriptor.
     descriptor: i32,
     mode: Mode,
@@ -147,7 +149,10 @@ impl Stages {
     }
 
     fn note_refusal(&self, device: u64) {
-        let mut devices = self.devices.lock();
+        // In a signal handler its own thread may hold it: then another table will be refused, too.
+        let Some(mut devices) = self.devices.try_lock() else {
+            return;
+        };
         let place = devices
             .iter()
             .position(|entry| entry.known && entry.number == device)

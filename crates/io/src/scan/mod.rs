@@ -93,8 +93,9 @@ pub trait Host {
     fn opened(&self, descriptor: i32, slot: u32);
     /// The private descriptor is about to be closed.
     fn closing(&self, descriptor: i32);
-    /// Whether one more private descriptor leaves the application enough of its own.
-    fn may_open(&self) -> bool;
+    /// Whether one more private descriptor leaves the application enough of its own, and closing it can
+    /// do no harm to file `slot`. Asked with the file's lock held.
+    fn may_open(&self, slot: u32) -> bool;
     /// The lowest number that a private descriptor may have, so that the application's own
     /// numbers stay what they would be.
     fn lowest_descriptor(&self) -> i32;
@@ -108,7 +109,7 @@ impl Host for NoHost {
     fn count(&self, _: Event, _: u64) {}
     fn opened(&self, _: i32, _: u32) {}
     fn closing(&self, _: i32) {}
-    fn may_open(&self) -> bool {
+    fn may_open(&self, _: u32) -> bool {
         true
     }
     fn lowest_descriptor(&self) -> i32 {

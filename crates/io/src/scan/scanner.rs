@@ -87,10 +87,6 @@ pub struct Scanner {
     files: [FutexLock<ScannedFile>; FILES_MAX],
 }
 
-// SAFETY: streams and files are reached through their locks only; the memory that a stream
-// points into belongs to its windows.
-unsafe impl Sync for Scanner {}
-
 fn key_of(slot: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(slot + 1)
 }
@@ -421,24 +417,12 @@ impl Scanner {
         ] {
             private.close(&stamp, host);
         }
-        file.stamp = FileStamp {
-            device: 0,
-            inode: 0,
-            mode: 0,
-            size_bytes: 0,
-            changed_ns: 0,
-            noticed_changes: 0,
-        };
+        file.stamp = FileStamp::default();
     }
 }
 
 impl ScannedFile {
     fn ensure_open<H: Host>(&mut self, request: &Request, host: &H) -> Result<(), Reason> {
-        // A reader that leaves the access time alone shall have it left alone.
-        let kept_flags = || {
-            let flags = file::fcntl(request.descriptor, libc::F_GETFL, 0).unwrap_or(0);
-            flags as i32 & libc::O_NOATIME
-        };
         let open = |flags| {
             PrivateDescriptor::open(
                 request.descriptor,
@@ -449,7 +433,7 @@ impl ScannedFile {
             )
         };
         if self.buffered.number().is_none() {
-            self.buffered = open(kept_flags())?;
+            self.buffered = open(file::access_time_flag(request.descriptor))?;
             // Background reads bring their own readahead: the kernel's would pull in pages that
             // nobody asked for.
             if let Some(descriptor) = self.buffered.number() {
@@ -457,7 +441,8 @@ impl ScannedFile {
             }
         }
         if matches!(request.method, Method::Direct(_)) && self.direct.number().is_none() {
-            self.direct = open(libc::O_DIRECT | kept_flags())?;
+            let flags = libc::O_DIRECT | file::access_time_flag(request.descriptor);
+            self.direct = open(flags)?;
         }
         Ok(())
     }

@@ -72,9 +72,7 @@ impl<H: Host> Surroundings<'_, H> {
     fn alignment(&self) -> Alignment {
         match self.method {
             Method::Direct(alignment) => alignment,
-            Method::DontCache | Method::Window => {
-                Alignment::covering(1, 1).expect("one page is a valid alignment")
-            }
+            Method::DontCache | Method::Window => Alignment::PAGE,
         }
     }
 }
@@ -160,7 +158,8 @@ impl Stream {
             }
             self.make_ready(around)?;
             if std::mem::take(&mut unchecked)
-                && !memory::writable(destination.memory, destination.length_bytes)
+                // SAFETY: whoever asks for bytes there counts on nothing that is there now.
+                && !unsafe { memory::writable(destination.memory, destination.length_bytes) }
             {
                 return Err(Reason::BadBuffer);
             }
@@ -198,7 +197,7 @@ impl Stream {
         let within = (position - window.start) as usize;
         let length_bytes = (wanted_bytes as usize).min(window.length_bytes - within);
         if window.state == State::Cached {
-            if !file::stamp(around.buffered).is_ok_and(|now| now.same_inode(&around.stamp)) {
+            if !file::is_still(around.buffered, &around.stamp) {
                 return Err(Reason::Identity);
             }
             // SAFETY: passed on.
@@ -274,8 +273,7 @@ impl Stream {
         let start = self.sequence.cover_end;
         // Guards against a private descriptor that somebody closed unseen: its number may name
         // another file by now.
-        let ours = file::stamp(around.descriptor).is_ok_and(|now| now.same_inode(&around.stamp));
-        if !ours {
+        if !file::is_still(around.descriptor, &around.stamp) {
             return Err(Reason::Identity);
         }
         let in_file_bytes = (around.stamp.size_bytes - start).min(length_bytes as u64);

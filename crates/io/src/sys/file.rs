@@ -2,7 +2,7 @@
 
 use super::raw::syscall;
 use super::{Errno, Errno as E};
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 /// `RWF_DONTCACHE`, Linux 6.14 (`include/uapi/linux/fs.h`).
 pub const RWF_DONTCACHE: i32 = 0x80;
@@ -13,7 +13,7 @@ const STATX_DIOALIGN: u32 = 0x2000;
 
 /// What identifies a file and its present content. Two equal stamps, the first of which was
 /// taken at least one clock tick after the change time, mean that nothing changed in between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStamp {
     /// Device of the inode.
     pub device: u64,
@@ -27,6 +27,21 @@ pub struct FileStamp {
     pub changed_ns: i128,
     /// Changes that the embedding program noticed itself, on top of what the kernel says.
     pub noticed_changes: u32,
+}
+
+impl From<&libc::stat> for FileStamp {
+    #[inline]
+    fn from(status: &libc::stat) -> Self {
+        let seconds_ns = i128::from(status.st_ctime) * 1_000_000_000;
+        Self {
+            device: status.st_dev,
+            inode: status.st_ino,
+            mode: status.st_mode,
+            size_bytes: status.st_size as u64,
+            changed_ns: seconds_ns + i128::from(status.st_ctime_nsec),
+            noticed_changes: 0,
+        }
+    }
 }
 
 impl FileStamp {
@@ -105,15 +120,45 @@ pub fn take_empty_descriptor_table() -> Result<(), Errno> {
     .map(|_| ())
 }
 
-/// `fcntl(2)` with an integer argument.
-pub fn fcntl(descriptor: i32, command: i32, argument: usize) -> Result<usize, Errno> {
-    // SAFETY: only commands with an integer argument are used within Coldstream.
+/// The open file's access mode and status flags (`F_GETFL`), such as `O_DIRECT`.
+///
+/// # Errors
+/// `EBADF` if no file is open under that number.
+pub fn status_flags(descriptor: i32) -> Result<i32, Errno> {
+    fcntl(descriptor, libc::F_GETFL, 0)
+}
+
+/// `O_NOATIME` if the descriptor has it: who opens its file again for the same reader shall leave the
+/// access time alone, too.
+pub fn access_time_flag(descriptor: i32) -> i32 {
+    status_flags(descriptor).map_or(0, |flags| flags & libc::O_NOATIME)
+}
+
+/// A duplicate, closed by `execve(2)`, with the first free number from `lowest` on.
+///
+/// # Errors
+/// `EMFILE` if there is none; `EBADF`.
+pub fn duplicate_above(descriptor: i32, lowest: i32) -> Result<i32, Errno> {
+    fcntl(descriptor, libc::F_DUPFD_CLOEXEC, lowest)
+}
+
+/// Commands of `fcntl(2)` that take a number and no pointer.
+fn fcntl(descriptor: i32, command: i32, argument: i32) -> Result<i32, Errno> {
+    // SAFETY: takes numbers only.
     E::check(unsafe {
         syscall(
             libc::SYS_fcntl,
-            [descriptor as usize, command as usize, argument, 0, 0, 0],
+            [
+                descriptor as usize,
+                command as usize,
+                argument as usize,
+                0,
+                0,
+                0,
+            ],
         )
     })
+    .map(|result| result as i32)
 }
 
 #[inline]
@@ -140,15 +185,38 @@ fn status(descriptor: i32) -> Result<libc::stat, Errno> {
 /// `fstat(2)`: identity, size and change time.
 #[inline]
 pub fn stamp(descriptor: i32) -> Result<FileStamp, Errno> {
-    let status = status(descriptor)?;
-    Ok(FileStamp {
-        device: status.st_dev,
-        inode: status.st_ino,
-        mode: status.st_mode,
-        size_bytes: status.st_size as u64,
-        changed_ns: i128::from(status.st_ctime) * 1_000_000_000 + i128::from(status.st_ctime_nsec),
-        noticed_changes: 0,
-    })
+    status(descriptor).map(|status| FileStamp::from(&status))
+}
+
+/// `stat(2)`: the same of the file at `path`, through links.
+///
+/// # Safety
+/// Any pointer will do that may be handed to the kernel: a bad one is `EFAULT`. What it reads is not to
+/// change meanwhile.
+pub unsafe fn stamp_of_path(path: *const c_char) -> Result<FileStamp, Errno> {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the kernel writes one `struct stat`, for which there is room; the caller vouches for the path.
+    E::check(unsafe {
+        syscall(
+            libc::SYS_newfstatat,
+            [
+                libc::AT_FDCWD as usize,
+                path as usize,
+                status.as_mut_ptr() as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    })?;
+    // SAFETY: the call succeeded, so that the structure is filled.
+    Ok(FileStamp::from(unsafe { status.assume_init_ref() }))
+}
+
+/// Whether a descriptor is of this inode still: somebody may have closed it unseen, and its number may be
+/// another file's.
+pub fn is_still(descriptor: i32, stamp: &FileStamp) -> bool {
+    self::stamp(descriptor).is_ok_and(|now| now.same_inode(stamp))
 }
 
 /// `pread64(2)` into `memory`; may be short.
@@ -247,12 +315,9 @@ pub fn pwrite(descriptor: i32, bytes: &[u8], offset: u64) -> Result<usize, Errno
     })
 }
 
-/// `pwritev2(2)` of one buffer at the file position, with `flags` (`RWF_*`).
-///
-/// # Safety
-/// The kernel reads `length_bytes` at `memory`, or answers a bad pointer with `EFAULT`; nobody
-/// in this program needs to vouch for them.
-pub unsafe fn write_with_flags(
+/// `pwritev2(2)` of one buffer at the file position, with `flags` (`RWF_*`). Any pointer will do: the kernel
+/// answers a bad one with `EFAULT`.
+pub fn write_with_flags(
     descriptor: i32,
     memory: *const u8,
     length_bytes: usize,
@@ -262,7 +327,8 @@ pub unsafe fn write_with_flags(
         iov_base: memory.cast_mut().cast(),
         iov_len: length_bytes,
     };
-    // SAFETY: the vector lives across the call; an offset of -1 means the file position.
+    // SAFETY: the kernel only reads, and checks the vector's buffer; the vector lives across the call. An
+    // offset of -1 means the file position.
     E::check(unsafe {
         syscall(
             libc::SYS_pwritev2,

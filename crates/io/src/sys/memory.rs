@@ -58,6 +58,17 @@ pub fn map(
     Errno::check(result).map(|address| address as *mut u8)
 }
 
+/// Zeroed memory of this process alone, with further `MAP_*` flags.
+pub fn map_anonymous(length_bytes: usize, more_flags: i32) -> Result<*mut u8, Errno> {
+    map(
+        length_bytes,
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | more_flags,
+        -1,
+        0,
+    )
+}
+
 /// `munmap(2)`.
 ///
 /// # Safety
@@ -123,7 +134,11 @@ pub unsafe fn residency(
 /// are clobbered, so that the caller must write all of it afterwards.
 ///
 /// Buffers under eight bytes are reported as not writable.
-pub fn writable(memory: *mut u8, length_bytes: usize) -> bool {
+///
+/// # Safety
+/// Nobody may rely on what is there: any pointer that an application has given for bytes to be put
+/// behind, good or bad.
+pub unsafe fn writable(memory: *mut u8, length_bytes: usize) -> bool {
     const MASK_BYTES: usize = 8;
     const PAGE_BYTES: usize = 4096;
     // A null pointer would mean that nothing is to be written.
@@ -194,14 +209,9 @@ mod tests {
     #[test]
     fn writable_finds_the_one_page_that_is_not() {
         const PAGES: usize = 6;
-        let base = map(
-            PAGES * 4096,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-        .unwrap();
+        let base = map_anonymous(PAGES * 4096, 0).unwrap();
+        // SAFETY: in the mapping, of which nobody else knows, or where nothing is mapped.
+        let writable = |memory, length_bytes| unsafe { writable(memory, length_bytes) };
         for (offset, length) in [
             (0, 4096),
             (100, 4096),

@@ -85,7 +85,7 @@ pub const fn of_any_io_class(value: i32) -> i32 {
 /// `EPERM` for a class that needs a privilege; `ESRCH`.
 pub fn set_io_priority(thread_id: i32, value: i32) -> Result<(), Errno> {
     // Old kernels report a level for class 0, and take none.
-    let value = if value >> 13 == 0 { 0 } else { value };
+    let value = of_any_io_class(value);
     // SAFETY: takes numbers only.
     let result = unsafe {
         syscall(

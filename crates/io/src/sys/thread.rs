@@ -40,13 +40,7 @@ const FLAGS: i32 = libc::CLONE_VM
 /// The kernel's: no memory, no more threads, or a filter that forbids it.
 pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
     let (guard_bytes, bytes) = layout(memory::page_bytes() as usize);
-    let stack = memory::map(
-        bytes,
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
-        -1,
-        0,
-    )?;
+    let stack = memory::map_anonymous(bytes, libc::MAP_STACK)?;
     // SAFETY: nobody knows of the mapping yet; a forked child has no such thread, and a refusal of
     // either call costs a guard.
     unsafe {

@@ -87,9 +87,12 @@ impl Host for Books {
         }
     }
 
-    fn may_open(&self) -> bool {
-        self.private_descriptors.load(Ordering::Relaxed)
-            < self.private_descriptors_max.load(Ordering::Relaxed)
+    fn may_open(&self, slot: u32) -> bool {
+        // Record locks are lost with any descriptor of the file that is closed: see `before_lock`.
+        let is_locked = self.inodes.get(slot).is_some_and(|inode| inode.is_locked());
+        !is_locked
+            && self.private_descriptors.load(Ordering::Relaxed)
+                < self.private_descriptors_max.load(Ordering::Relaxed)
     }
 
     fn opened(&self, descriptor: i32, slot: u32) {

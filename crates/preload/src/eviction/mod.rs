@@ -19,16 +19,14 @@ use crate::thread as calling_thread;
 use coldstream_control::{Counter, Mechanism, PageView};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::{file, priority, process, thread};
-use coldstream_policy::Config;
 use coldstream_policy::eviction::{Budget, Plan, SLEEP_MILLISECONDS_MAX};
+use coldstream_policy::{Config, IoPriority};
 use room::Sources;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use tables::{Dropped, Dropper};
 
 /// The lowest priority that a thread can have beside others.
 const NICE: i32 = 19;
-/// `IOPRIO_CLASS_IDLE`, as the kernel has it.
-const IO_IDLE: i32 = 3 << 13;
 /// While there is nothing that could be dropped, it is looked for after so many milliseconds, and
 /// after twice as many the next time.
 const REST_MILLISECONDS_MIN: u32 = 50;
@@ -138,7 +136,7 @@ unsafe extern "C" fn evict(books: usize) -> ! {
     // The kernel keeps fifteen bytes.
     process::set_thread_name(c"coldstream-evic");
     let _ = priority::set_nice(0, NICE);
-    let _ = priority::set_io_priority(0, IO_IDLE);
+    let _ = priority::set_io_priority(0, IoPriority::Idle.kernel_value());
     // SAFETY: the address of books that live as long as the process.
     let books = unsafe { &*(books as *const Books) };
     if let (Some(page), Some(settings)) = (books.page(), settings::get())

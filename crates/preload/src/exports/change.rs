@@ -1,46 +1,52 @@
 //! Changing a file's content or size: the windows of its inode are dropped with the next read,
 //! and a table that is staged hears of it before.
 
-use super::{hidden, staged};
+use super::hidden;
+use super::staged::{self, Failed};
 use crate::books;
 use crate::errno;
 use crate::next::interpose;
 use crate::staging::write;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
-use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
+use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
 
-/// Counted after the change: a window that was read before it then differs from what is.
+/// Makes a call that changes a file, unless the descriptor is Coldstream's own. Counted after the change: a
+/// window that was read before it then differs from what is.
 #[inline]
-fn changed<T>(descriptor: c_int, result: T) -> T {
-    if let Some(books) = books::get() {
-        books.note_change(descriptor);
-    }
-    result
+fn changed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
+    hidden(descriptor, || {
+        let result = next();
+        if let Some(books) = books::get() {
+            books.note_change(descriptor);
+        }
+        result
+    })
 }
 
 /// A change that the staging writer does not know.
 #[inline]
-fn disturbed<T: From<i32>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
-    match staged::give_up(descriptor, Counter::DemotedCall) {
-        Ok(()) => changed(descriptor, next()),
-        Err(failed) => T::from(failed),
-    }
+fn disturbed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
+    let before = staged::give_up(descriptor, Counter::DemotedCall);
+    staged::unless_failed(before, || changed(descriptor, next))
 }
 
 /// `posix_fallocate` returns its error.
 #[inline]
 fn allocated(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     match staged::give_up(descriptor, Counter::DemotedCall) {
-        Ok(()) => changed(descriptor, next()),
-        Err(_) => errno::get(),
+        Ok(()) => match changed(descriptor, next) {
+            -1 => errno::get(),
+            result => result,
+        },
+        Err(Failed) => errno::get(),
     }
 }
 
 fn preallocated(descriptor: c_int, mode: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if mode == libc::FALLOC_FL_KEEP_SIZE {
         return staged::seen(descriptor, Operation::Preallocate, || {
-            changed(descriptor, next())
+            changed(descriptor, next)
         });
     }
     disturbed(descriptor, next)
@@ -53,53 +59,34 @@ interpose! {
             Some((books, table)) => unsafe {
                 write::write(books, table, descriptor, buffer.cast(), length, next)
             },
-            None => changed(descriptor, next()),
+            None => changed(descriptor, next),
         }
     }
-    fn pwrite(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off_t) -> ssize_t |next| {
-        disturbed(descriptor, || next() as i64) as ssize_t
-    }
-    fn pwrite64(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
-        disturbed(descriptor, || next() as i64) as ssize_t
+    fn pwrite | pwrite64(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
+        disturbed(descriptor, next)
     }
     fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t |next| {
-        disturbed(descriptor, || next() as i64) as ssize_t
+        disturbed(descriptor, next)
     }
-    fn pwritev(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t |next| {
-        disturbed(descriptor, || next() as i64) as ssize_t
+    fn pwritev | pwritev64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
+        disturbed(descriptor, next)
     }
-    fn pwritev64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
-        disturbed(descriptor, || next() as i64) as ssize_t
+    fn pwritev2 | pwritev64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
+        disturbed(descriptor, next)
     }
-    fn pwritev2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t |next| {
-        disturbed(descriptor, || next() as i64) as ssize_t
+    fn ftruncate | ftruncate64(descriptor: c_int, length: off64_t) -> c_int |next| {
+        changed(descriptor, || staged::truncated(descriptor, length, next))
     }
-    fn pwritev64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
-        disturbed(descriptor, || next() as i64) as ssize_t
-    }
-    fn ftruncate(descriptor: c_int, length: off_t) -> c_int |next| {
-        changed(descriptor, staged::truncated(descriptor, length, next))
-    }
-    fn ftruncate64(descriptor: c_int, length: off64_t) -> c_int |next| {
-        changed(descriptor, staged::truncated(descriptor, length, next))
-    }
-    fn fallocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int |next| {
+    fn fallocate | fallocate64(descriptor: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
         preallocated(descriptor, mode, next)
     }
-    fn fallocate64(descriptor: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
-        preallocated(descriptor, mode, next)
-    }
-    fn posix_fallocate(descriptor: c_int, offset: off_t, length: off_t) -> c_int |next| {
-        allocated(descriptor, next)
-    }
-    fn posix_fallocate64(descriptor: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
+    fn posix_fallocate | posix_fallocate64(descriptor: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
         allocated(descriptor, next)
     }
     fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| {
         hidden(descriptor, || staged::seen(descriptor, Operation::Sync, next))
     }
-    fn fsync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
-    fn fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
+    fn fsync | fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
     fn syncfs(descriptor: c_int) -> c_int |next| {
         hidden(descriptor, || staged::synced_filesystem(descriptor, next))
     }

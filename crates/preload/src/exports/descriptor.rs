@@ -1,6 +1,7 @@
 //! Closing and duplicating: the books follow descriptors, and hide Coldstream's own.
 
-use super::{hidden, staged, with_room};
+use super::staged::{self, Failed};
+use super::{hidden, with_room};
 use crate::books;
 use crate::books::entries::Visible;
 use crate::errno::{self, ErrnoGuard};
@@ -8,7 +9,7 @@ use crate::next::interpose;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file;
-use libc::{c_int, c_uint, off_t, off64_t};
+use libc::{c_int, c_uint, off64_t};
 
 /// Commands of `fcntl` that neither see nor change what a staged table is.
 const HARMLESS_COMMANDS: [c_int; 7] = [
@@ -25,7 +26,7 @@ const HARMLESS_COMMANDS: [c_int; 7] = [
 
 /// Two descriptors of one position: a staged table is given up before. The error of a delayed
 /// write fails the call.
-fn before_duplicate(descriptor: c_int) -> Result<(), c_int> {
+fn before_duplicate(descriptor: c_int) -> Result<(), Failed> {
     staged::give_up(descriptor, Counter::DemotedDescriptor)
 }
 
@@ -39,9 +40,9 @@ fn note_duplicate(descriptor: c_int, duplicate: c_int) -> c_int {
     duplicate
 }
 
-/// `dup2` and `dup3` close what their target was: Coldstream gives the number up before. `Err` is their
-/// result: a table that would be closed could not be told of its delayed error.
-fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), c_int> {
+/// `dup2` and `dup3` close what their target was: Coldstream gives the number up before. They fail
+/// where a table that would be closed could not be told of its delayed error.
+fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed> {
     if target >= 0
         && target != descriptor
         && let Some(books) = books::get()
@@ -57,16 +58,12 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), c_int>
 
 /// With flags that the kernel takes; a call that it refuses must not cost the target its stage.
 fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    if staged::table(target).is_some() && file::fcntl(descriptor, libc::F_GETFD, 0).is_err() {
+    if staged::table(target).is_some() && file::status_flags(descriptor).is_err() {
         return next();
     }
-    if let Err(failed) = before_duplicate(descriptor) {
-        return failed;
-    }
-    if let Err(failed) = before_target_is_taken(descriptor, target) {
-        return failed;
-    }
-    note_duplicate(descriptor, next())
+    let before =
+        before_duplicate(descriptor).and_then(|()| before_target_is_taken(descriptor, target));
+    staged::unless_failed(before, || note_duplicate(descriptor, next()))
 }
 
 /// The error of a delayed write of what is about to be closed, for whoever can be told.
@@ -95,13 +92,15 @@ fn before_fcntl(descriptor: c_int, command: c_int) {
 }
 
 fn call_fcntl(descriptor: c_int, command: c_int, next: impl Fn() -> c_int) -> c_int {
-    if !HARMLESS_COMMANDS.contains(&command)
-        && let Err(failed) = before_duplicate(descriptor)
-    {
-        return failed;
-    }
-    before_fcntl(descriptor, command);
-    after_fcntl(descriptor, command, with_room(next))
+    let before = if HARMLESS_COMMANDS.contains(&command) {
+        Ok(())
+    } else {
+        before_duplicate(descriptor)
+    };
+    staged::unless_failed(before, || {
+        before_fcntl(descriptor, command);
+        after_fcntl(descriptor, command, with_room(next))
+    })
 }
 
 /// Of `fcntl`'s commands those that make descriptors.
@@ -142,9 +141,10 @@ interpose! {
         result
     }
     fn dup(descriptor: c_int) -> c_int |next| {
-        hidden(descriptor, || match before_duplicate(descriptor) {
-            Ok(()) => note_duplicate(descriptor, with_room(next)),
-            Err(failed) => failed,
+        hidden(descriptor, || {
+            staged::unless_failed(before_duplicate(descriptor), || {
+                note_duplicate(descriptor, with_room(next))
+            })
         })
     }
     fn dup2(descriptor: c_int, target: c_int) -> c_int |next| {
@@ -160,21 +160,12 @@ interpose! {
             call_dup2(descriptor, target, next)
         })
     }
-    fn fcntl(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
+    fn fcntl | fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
         hidden(descriptor, || {
             call_fcntl(descriptor, command, next)
         })
     }
-    fn fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
-        hidden(descriptor, || {
-            call_fcntl(descriptor, command, next)
-        })
-    }
-    fn lockf(descriptor: c_int, command: c_int, length: off_t) -> c_int |next| {
-        before_fcntl(descriptor, libc::F_SETLK);
-        next()
-    }
-    fn lockf64(descriptor: c_int, command: c_int, length: off64_t) -> c_int |next| {
+    fn lockf | lockf64(descriptor: c_int, command: c_int, length: off64_t) -> c_int |next| {
         before_fcntl(descriptor, libc::F_SETLK);
         next()
     }

@@ -4,9 +4,8 @@
 
 use super::{hidden, staged};
 use crate::next::interpose;
-use coldstream_control::Counter;
 use coldstream_io::append::Operation;
-use libc::{c_char, c_int, c_uint, c_void, off_t, off64_t};
+use libc::{c_char, c_int, c_uint, c_void, off64_t};
 
 /// Looks at a descriptor.
 #[inline]
@@ -58,12 +57,12 @@ fn seen_or_named<N: Fn() -> c_int>(
     next: N,
     named: impl FnOnce(N) -> c_int,
 ) -> c_int {
-    if flags & libc::AT_EMPTY_PATH != 0
-        && let Err(failed) = staged::look(descriptor, Operation::Observe)
-    {
-        return failed;
-    }
-    named(next)
+    let before = if flags & libc::AT_EMPTY_PATH != 0 {
+        staged::look(descriptor, Operation::Observe)
+    } else {
+        Ok(())
+    };
+    staged::unless_failed(before, || named(next))
 }
 
 /// Gives a file another name, under which others may look at it.
@@ -73,85 +72,53 @@ fn renamed(next: impl FnOnce() -> c_int) -> c_int {
     next()
 }
 
-/// Changes a file by its name.
+/// Changes a file's size by its name, which fails where `ftruncate` would: what is still staged would be written
+/// into the changed file.
+///
+/// # Safety
+/// `path` is the application's, for the kernel to read.
 #[inline]
-fn changed_by_name(next: impl FnOnce() -> c_int) -> c_int {
-    if let Some(books) = staged::any() {
-        let _ = books.settle_all(Some(Counter::DemotedCall));
-    }
-    next()
+unsafe fn truncated_by_name(path: *const c_char, next: impl FnOnce() -> c_int) -> c_int {
+    let before = match staged::any() {
+        // SAFETY: passed on.
+        Some(books) => staged::told(unsafe { books.give_up_by_name(path) }),
+        None => Ok(()),
+    };
+    staged::unless_failed(before, next)
 }
 
 interpose! {
-    fn lseek(descriptor: c_int, offset: off_t, whence: c_int) -> off_t |next| {
+    fn lseek | lseek64(descriptor: c_int, offset: off64_t, whence: c_int) -> off64_t |next| {
         hidden(descriptor, || staged::sought(descriptor, offset, whence, next))
     }
-    fn lseek64(descriptor: c_int, offset: off64_t, whence: c_int) -> off64_t |next| {
-        hidden(descriptor, || staged::sought(descriptor, offset, whence, next))
+    fn truncate | truncate64(path: *const c_char, length: off64_t) -> c_int |next| {
+        // SAFETY: the application's argument.
+        unsafe { truncated_by_name(path, next) }
     }
-    fn truncate(path: *const c_char, length: off_t) -> c_int |next| { changed_by_name(next) }
-    fn truncate64(path: *const c_char, length: off64_t) -> c_int |next| { changed_by_name(next) }
-    fn fstat(descriptor: c_int, status: *mut c_void) -> c_int |next| { hidden(descriptor, || seen(descriptor, next)) }
-    fn fstat64(descriptor: c_int, status: *mut c_void) -> c_int |next| { hidden(descriptor, || seen(descriptor, next)) }
-    fn __fxstat(version: c_int, descriptor: c_int, status: *mut c_void) -> c_int |next| { hidden(descriptor, || seen(descriptor, next)) }
-    fn __fxstat64(version: c_int, descriptor: c_int, status: *mut c_void) -> c_int |next| { hidden(descriptor, || seen(descriptor, next)) }
-    fn stat(path: *const c_char, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
+    fn fstat | fstat64(descriptor: c_int, status: *mut c_void) -> c_int |next| { hidden(descriptor, || seen(descriptor, next)) }
+    fn __fxstat | __fxstat64(version: c_int, descriptor: c_int, status: *mut c_void) -> c_int |next| { hidden(descriptor, || seen(descriptor, next)) }
+    fn stat | stat64 | lstat | lstat64(path: *const c_char, status: *mut c_void) -> c_int |next| {
+        // SAFETY: the kernel has filled `status` if `next` succeeded.
         unsafe { named(status, next) }
     }
-    fn stat64(path: *const c_char, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
+    fn __xstat | __xstat64 | __lxstat | __lxstat64(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
+        // SAFETY: the kernel has filled `status` if `next` succeeded.
         unsafe { named(status, next) }
     }
-    fn lstat(path: *const c_char, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
+    fn __fxstatat | __fxstatat64(version: c_int, at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
+        // SAFETY: the kernel has filled `status` if `next` succeeded.
         unsafe { named(status, next) }
     }
-    fn lstat64(path: *const c_char, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { named(status, next) }
-    }
-    fn __xstat(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { named(status, next) }
-    }
-    fn __xstat64(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { named(status, next) }
-    }
-    fn __lxstat(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { named(status, next) }
-    }
-    fn __lxstat64(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { named(status, next) }
-    }
-    fn __fxstatat(version: c_int, at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { named(status, next) }
-    }
-    fn __fxstatat64(version: c_int, at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { named(status, next) }
-    }
-    fn fstatat(at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { seen_or_named(at, flags, next, |next| named(status, next)) }
-    }
-    fn fstatat64(at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
-        // SAFETY: as the application's call.
+    fn fstatat | fstatat64(at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
+        // SAFETY: the kernel has filled `status` if `next` succeeded.
         unsafe { seen_or_named(at, flags, next, |next| named(status, next)) }
     }
     fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, status: *mut c_void) -> c_int |next| {
-        // SAFETY: as the application's call.
+        // SAFETY: the kernel has filled `status` if `next` succeeded.
         unsafe { seen_or_named(at, flags, next, |next| named_extended(status, next)) }
     }
-    fn link(from: *const c_char, to: *const c_char) -> c_int |next| { renamed(next) }
+    fn link | rename(from: *const c_char, to: *const c_char) -> c_int |next| { renamed(next) }
     fn linkat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_int) -> c_int |next| { renamed(next) }
-    fn rename(from: *const c_char, to: *const c_char) -> c_int |next| { renamed(next) }
     fn renameat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char) -> c_int |next| { renamed(next) }
     fn renameat2(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int |next| { renamed(next) }
-    fn unlink(path: *const c_char) -> c_int |next| { next() }
-    fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { next() }
 }

@@ -68,9 +68,11 @@ extern "C" fn construct() {
     }
     if settings::get().is_some()
         && let Err(errno) = books::create()
-        && errno.0 == libc::EINVAL
     {
-        report::log_refusal("needs Linux 4.14 (MADV_WIPEONFORK)");
+        report::log_refusal(&match errno.0 {
+            libc::EINVAL => "needs Linux 4.14 (MADV_WIPEONFORK)".into(),
+            _ => format!("no address space for its books: {errno} (see `ulimit -v`)"),
+        });
     }
 }
 

@@ -43,60 +43,32 @@ unsafe fn note_stream(stream: *mut FILE, mode: *const c_char) -> *mut FILE {
 const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
 interpose! {
-    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
+    fn open | open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
         unsafe { note(with_room(next), path, flags) }
     }
-    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
+    fn openat | openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
         unsafe { note(with_room(next), path, flags) }
     }
-    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, flags) }
-    }
-    fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, flags) }
-    }
-    fn creat(path: *const c_char, mode: mode_t) -> c_int |next| {
+    fn creat | creat64(path: *const c_char, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
         unsafe { note(with_room(next), path, CREATE) }
     }
-    fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, CREATE) }
-    }
-    fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| {
+    fn __open_2 | __open64_2(path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
         unsafe { note(with_room(next), path, flags) }
     }
-    fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| {
+    fn __openat_2 | __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
         unsafe { note(with_room(next), path, flags) }
     }
-    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, flags) }
-    }
-    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE |next| {
+    fn fopen | fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| {
         // SAFETY: what the next definition returns for this mode.
         unsafe { note_stream(next(), mode) }
     }
-    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| {
+    fn freopen | freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
         // SAFETY: what the next definition returns for this mode.
         unsafe { note_stream(next(), mode) }
-    }
-    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
-        // SAFETY: what the next definition returns for this mode.
-        unsafe { note_stream(next(), mode) }
-    }
-    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
-        // SAFETY: what the next definition returns for this mode.
-        unsafe { note_stream(next(), mode) }
-    }
-    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
-        // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, flags) }
     }
 }

@@ -5,17 +5,18 @@
 //! jump to the next definition, so that variadic functions keep their arguments and `vfork`
 //! returns twice into its caller's own frame.
 
-use super::staged;
-use crate::books;
+use super::staged::{self, Failed};
+use crate::books::{self, Books};
 use crate::next::Next;
 use coldstream_control::Counter;
+use libc::c_int;
 use std::ffi::c_void;
 
 /// What of a call's arguments names a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 enum Scope {
-    /// Nothing does: every staged table is concerned.
+    /// Nothing does: every staged table is concerned, and gives up being staged.
     Everything = 0,
     /// The first argument is one.
     First = 1,
@@ -28,6 +29,12 @@ enum Scope {
     FirstOfStream = 4,
     /// The process ends: every staged table, and those too that another thread begins meanwhile.
     End = 5,
+    /// The first argument is a `struct aiocb` that names one.
+    Block = 6,
+    /// The second one is, of a sync.
+    SecondBlock = 7,
+    /// The second argument has as many pointers to such blocks as the third says.
+    Blocks = 8,
 }
 
 /// Requests of `ioctl` that read other files than the first argument's (`include/uapi/linux/fs.h`).
@@ -54,8 +61,8 @@ extern "C" fn no_stream() -> *const c_void {
 extern "C" fn before(
     next: &'static Next,
     scope: usize,
-    first: i32,
-    third: i32,
+    first: usize,
+    third: usize,
     second: usize,
 ) -> *const c_void {
     if scope == Scope::End as usize {
@@ -70,16 +77,8 @@ extern "C" fn before(
             let _ = books.settle_all(None);
         } else {
             let errno = crate::errno::get();
-            let mut given_up = staged::give_up(first, Counter::DemotedCall);
-            if scope == Scope::Ioctl as usize {
-                given_up = given_up.and(match second {
-                    FICLONE => staged::give_up(third, Counter::DemotedCall),
-                    FICLONERANGE | FIDEDUPERANGE => {
-                        staged::told(books.settle_all(Some(Counter::DemotedCall)))
-                    }
-                    _ => Ok(()),
-                });
-            }
+            // SAFETY: the application's arguments, which the next definition takes for the same.
+            let given_up = unsafe { give_up_named(books, scope, [first, second, third]) };
             if given_up.is_err() {
                 return if scope == Scope::FirstOfStream as usize {
                     no_stream as *const c_void
@@ -96,6 +95,53 @@ extern "C" fn before(
     } else {
         address
     }
+}
+
+/// Gives up the tables that a call's arguments name.
+///
+/// # Safety
+/// The arguments must be what [`Scope`] says.
+unsafe fn give_up_named(
+    books: &Books,
+    scope: usize,
+    [first, second, third]: [usize; 3],
+) -> Result<(), Failed> {
+    let give_up = |descriptor| staged::give_up(descriptor, Counter::DemotedCall);
+    // SAFETY: passed on.
+    let named_by = |block| unsafe { descriptor_of_block(block as *const c_int) };
+    if scope == Scope::Block as usize {
+        return give_up(named_by(first));
+    }
+    if scope == Scope::SecondBlock as usize {
+        return staged::before_unfollowed_sync(named_by(second));
+    }
+    if scope == Scope::Blocks as usize {
+        let list = second as *const *const c_int;
+        // SAFETY: the list has that many pointers, each null or to a block.
+        let mut named = (0..third as c_int as isize)
+            .map(|number| unsafe { descriptor_of_block(*list.offset(number)) });
+        return named.try_for_each(give_up);
+    }
+    give_up(first as c_int)?;
+    match second {
+        FICLONE if scope == Scope::Ioctl as usize => give_up(third as c_int),
+        FICLONERANGE | FIDEDUPERANGE if scope == Scope::Ioctl as usize => {
+            staged::told(books.settle_all(Some(Counter::DemotedCall)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The descriptor that a `struct aiocb` names by its first member (`/usr/include/aio.h`); -1 of none.
+///
+/// # Safety
+/// Null, or a block.
+unsafe fn descriptor_of_block(block: *const c_int) -> c_int {
+    if block.is_null() {
+        return -1;
+    }
+    // SAFETY: passed on.
+    unsafe { *block }
 }
 
 macro_rules! before_jump {
@@ -230,12 +276,12 @@ before_jump! {
     utimensat: EverythingOnce,
     utimes: EverythingOnce,
     utime: EverythingOnce,
-    aio_read: Everything,
-    aio_read64: Everything,
-    aio_write: Everything,
-    aio_write64: Everything,
-    aio_fsync: Everything,
-    aio_fsync64: Everything,
-    lio_listio: Everything,
-    lio_listio64: Everything,
+    aio_read: Block,
+    aio_read64: Block,
+    aio_write: Block,
+    aio_write64: Block,
+    aio_fsync: SecondBlock,
+    aio_fsync64: SecondBlock,
+    lio_listio: Blocks,
+    lio_listio64: Blocks,
 }

@@ -1,6 +1,7 @@
 //! Reading: where background threads part from the foreground.
 
-use super::staged;
+use super::hidden;
+use super::staged::{self, Failed};
 use crate::background;
 use crate::books::{self, Books};
 use crate::descriptors::{Entry, Table};
@@ -10,7 +11,7 @@ use crate::thread;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::process;
-use libc::{c_int, c_uint, c_void, iovec, off_t, off64_t, size_t, ssize_t};
+use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
 
 /// Whose read this is.
 enum Reader {
@@ -173,6 +174,12 @@ fn map(
     (length, offset): (size_t, off64_t),
     next: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
+    if flags & libc::MAP_ANONYMOUS == 0
+        && books::get().is_some_and(|books| books.is_private(descriptor))
+    {
+        errno::set(libc::EBADF);
+        return libc::MAP_FAILED;
+    }
     if descriptor >= 0 {
         let end = (offset.max(0) as u64).saturating_add(length as u64);
         if before_mapping(protection, flags, descriptor, end).is_err() {
@@ -200,7 +207,7 @@ fn before_mapping(
     flags: c_int,
     descriptor: c_int,
     end: u64,
-) -> Result<(), c_int> {
+) -> Result<(), Failed> {
     let Some((_, table)) = staged::table(descriptor) else {
         return Ok(());
     };
@@ -247,35 +254,25 @@ fn moved(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
 /// Moves bytes to a descriptor.
 #[inline]
 fn moved_by(to: c_int, work: impl FnOnce() -> ssize_t) -> ssize_t {
-    if let Err(failed) = staged::give_up(to, Counter::DemotedCall) {
-        return failed as ssize_t;
-    }
-    let result = work();
-    if result > 0
-        && let Some(books) = books::get()
-    {
-        books.note_change(to);
-    }
-    result
+    let before = staged::give_up(to, Counter::DemotedCall);
+    let work = || hidden(to, work);
+    staged::unless_failed(before, || {
+        let result = work();
+        if result > 0
+            && let Some(books) = books::get()
+        {
+            books.note_change(to);
+        }
+        result
+    })
 }
 
 interpose! {
-    fn pread(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off_t) -> ssize_t |next| {
+    fn pread | pread64(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
         // SAFETY: the application's arguments.
         unsafe { read_at(descriptor, buffer, length, offset, next) }
     }
-    fn pread64(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
-        // SAFETY: the application's arguments.
-        unsafe { read_at(descriptor, buffer, length, offset, next) }
-    }
-    fn __pread_chk(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off_t, room: size_t) -> ssize_t |next| {
-        if length > room {
-            return next();
-        }
-        // SAFETY: the application's arguments.
-        unsafe { read_at(descriptor, buffer, length, offset, next) }
-    }
-    fn __pread64_chk(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off64_t, room: size_t) -> ssize_t |next| {
+    fn __pread_chk | __pread64_chk(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off64_t, room: size_t) -> ssize_t |next| {
         if length > room {
             return next();
         }
@@ -291,16 +288,10 @@ interpose! {
     fn readv(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t |next| {
         read_otherwise(descriptor, next)
     }
-    fn preadv(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t |next| {
+    fn preadv | preadv64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
         read_otherwise(descriptor, next)
     }
-    fn preadv64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
-        read_otherwise(descriptor, next)
-    }
-    fn preadv2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t |next| {
-        read_otherwise(descriptor, next)
-    }
-    fn preadv64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
+    fn preadv2 | preadv64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
         read_otherwise(descriptor, next)
     }
     fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
@@ -309,28 +300,16 @@ interpose! {
         }
         next()
     }
-    fn posix_fadvise(descriptor: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int |next| {
+    fn posix_fadvise | posix_fadvise64(descriptor: c_int, offset: off64_t, length: off64_t, advice: c_int) -> c_int |next| {
         advise(descriptor, offset, length, advice, next)
     }
-    fn posix_fadvise64(descriptor: c_int, offset: off64_t, length: off64_t, advice: c_int) -> c_int |next| {
-        advise(descriptor, offset, length, advice, next)
-    }
-    fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off_t) -> *mut c_void |next| {
+    fn mmap | mmap64(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off64_t) -> *mut c_void |next| {
         map(protection, flags, descriptor, (length, offset), next)
     }
-    fn mmap64(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, descriptor: c_int, offset: off64_t) -> *mut c_void |next| {
-        map(protection, flags, descriptor, (length, offset), next)
-    }
-    fn sendfile(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t |next| {
+    fn sendfile | sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t |next| {
         sent(to, from, offset, length, next)
     }
-    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t |next| {
-        sent(to, from, offset, length, next)
-    }
-    fn copy_file_range(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t |next| {
-        moved(to, from, next)
-    }
-    fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t |next| {
+    fn copy_file_range | splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t |next| {
         moved(to, from, next)
     }
 }

@@ -5,6 +5,7 @@ use crate::descriptors::Table;
 use crate::errno;
 use crate::staging::Before;
 use coldstream_control::Counter;
+use coldstream_io::Errno;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file;
 use libc::c_int;
@@ -16,13 +17,27 @@ pub(super) fn table(descriptor: c_int) -> Option<(&'static Books, Table)> {
     Some((books, books.staged_table(descriptor)?))
 }
 
-/// Before a call that sees the file: it shall see everything. `Err` is the call's result: a delayed
-/// write failed, and errno says how.
+/// A delayed write failed: the call is not made, its result is -1, and errno says why.
+pub(super) struct Failed;
+
+/// The result of `call`, unless what came before it has failed.
 #[inline]
-pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), c_int> {
+pub(super) fn unless_failed<T: From<i8>>(
+    before: Result<(), Failed>,
+    call: impl FnOnce() -> T,
+) -> T {
+    match before {
+        Ok(()) => call(),
+        Err(Failed) => T::from(-1),
+    }
+}
+
+/// Before a call that sees the file: it shall see everything.
+#[inline]
+pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), Failed> {
     match table(descriptor) {
         Some((books, table)) => {
-            told(books.before(table, descriptor, operation, Counter::DemotedMapping))
+            told(books.before(table, descriptor, operation, Counter::DemotedMapping)).map(|_| ())
         }
         None => Ok(()),
     }
@@ -31,24 +46,35 @@ pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), c_int>
 /// Makes a call that sees the file.
 #[inline]
 pub(super) fn seen(descriptor: c_int, operation: Operation, next: impl FnOnce() -> c_int) -> c_int {
-    look(descriptor, operation).map_or_else(|failed| failed, |()| next())
+    unless_failed(look(descriptor, operation), next)
 }
 
-/// Before a call that changes the file in a way that the writer does not know. `Err` is the
-/// call's result: a delayed write failed, and errno says how.
+/// Before a call that changes the file in a way that the writer does not know.
 #[inline]
-pub(super) fn give_up(descriptor: c_int, reason: Counter) -> Result<(), c_int> {
+pub(super) fn give_up(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
     match table(descriptor) {
-        Some((books, table)) => told(books.before(table, descriptor, Operation::Unknown, reason)),
+        Some((books, table)) => {
+            told(books.before(table, descriptor, Operation::Unknown, reason)).map(|_| ())
+        }
         None => Ok(()),
     }
 }
 
-pub(super) fn told<T>(before: Result<T, coldstream_io::Errno>) -> Result<(), c_int> {
-    before.map(|_| ()).map_err(|failed| {
+/// Sets errno to the error of a delayed write.
+pub(super) fn told<T>(before: Result<T, Errno>) -> Result<T, Failed> {
+    before.map_err(|failed| {
         errno::set(failed.0);
-        -1
+        Failed
     })
+}
+
+/// `aio_fsync`, which is not followed any further: everything goes to the kernel, and a delayed error is its.
+pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
+    give_up(descriptor, Counter::DemotedCall)?;
+    match table(descriptor) {
+        Some((books, table)) => told(books.after_sync(table, false)),
+        None => Ok(()),
+    }
 }
 
 /// `fsync` and its like.
@@ -60,13 +86,11 @@ pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     // What was not in the kernel when its sync began may be by its end, and is not synced for that.
     let late = books.before(table, descriptor, Operation::Sync, Counter::DemotedCall);
     let result = next();
-    match books.after_sync(table, result == 0).and(late.map(|_| ())) {
-        Err(failed) if result == 0 => {
-            errno::set(failed.0);
-            -1
-        }
-        _ => result,
+    let after = books.after_sync(table, result == 0).and(late.map(|_| ()));
+    if result == 0 && told(after).is_err() {
+        return -1;
     }
+    result
 }
 
 /// `ftruncate`.
@@ -76,14 +100,13 @@ pub(super) fn truncated(descriptor: c_int, size: i64, next: impl FnOnce() -> c_i
         return next();
     };
     let before = books.before(table, descriptor, Operation::Truncate, Counter::DemotedCall);
-    if let Err(failed) = told(before) {
-        return failed;
-    }
-    let result = next();
-    if let (0, Ok(size)) = (result, u64::try_from(size)) {
-        books.note_moved(table, descriptor, Some(size), None);
-    }
-    result
+    unless_failed(told(before).map(|_| ()), || {
+        let result = next();
+        if let (0, Ok(size)) = (result, u64::try_from(size)) {
+            books.note_moved(table, descriptor, Some(size), None);
+        }
+        result
+    })
 }
 
 /// `lseek`.
@@ -102,7 +125,8 @@ pub(super) fn sought(
     } else {
         Operation::MovePosition
     };
-    match books.before(table, descriptor, operation, Counter::DemotedPosition) {
+    let before = books.before(table, descriptor, operation, Counter::DemotedPosition);
+    match told(before) {
         Ok(Before::Answer(position)) => position as i64,
         Ok(Before::Plain) => {
             let result = next();
@@ -111,10 +135,7 @@ pub(super) fn sought(
             }
             result
         }
-        Err(failed) => {
-            errno::set(failed.0);
-            -1
-        }
+        Err(Failed) => -1,
     }
 }
 
@@ -137,7 +158,7 @@ pub(super) fn settle_all() {
 #[inline]
 pub(super) fn synced_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let late = any().map_or(Ok(()), |books| match file::stamp(descriptor) {
-        Ok(stamp) => books.settle_device(stamp.device),
+        Ok(stamp) => books.settle_filesystem(stamp.device),
         Err(_) => Ok(()),
     });
     let result = next();

@@ -93,6 +93,7 @@ impl Books {
         }
         *stage = Stage {
             owner: table.slot + 1,
+            number,
             descriptor,
             mode,
             stamp: *stamp,
@@ -192,9 +193,5 @@ impl Books {
 
 /// What direct writes must be aligned to; `None` where the filesystem refuses them.
 fn alignment_of(descriptor: i32) -> Option<Alignment> {
-    match file::direct_alignment(descriptor) {
-        Ok(Some((0, _) | (_, 0))) => None,
-        Ok(Some((memory_bytes, offset_bytes))) => Alignment::covering(memory_bytes, offset_bytes),
-        Ok(None) | Err(_) => Alignment::covering(1, 1),
-    }
+    Alignment::of_reported(file::direct_alignment(descriptor).unwrap_or(None))
 }

@@ -1,6 +1,6 @@
 //! The system calls of a staged table.
 
-use super::settle::{kernel_is, lost};
+use super::settle::lost;
 use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, Edge};
 use coldstream_io::pool::{WindowMemory, WindowPool};
@@ -58,7 +58,7 @@ impl Edge for Kernel<'_> {
         // A number that somebody closed unseen may be another file's by now.
         let direct = self
             .direct
-            .filter(|direct| kernel_is(*direct, &self.stamp))
+            .filter(|direct| file::is_still(*direct, &self.stamp))
             .ok_or(Errno(libc::EBADF))?;
         // Whoever writes goes on with the rest.
         let piece = match self.request_bytes {
@@ -116,19 +116,19 @@ impl Edge for Kernel<'_> {
     }
 
     fn write_back_before(&mut self, start: u64, end: u64) {
-        if self.keeps_order && kernel_is(self.descriptor, &self.stamp) {
+        if self.keeps_order && file::is_still(self.descriptor, &self.stamp) {
             self.outcome.lost = lost(file::write_back(self.descriptor, start, end - start));
         }
     }
 
     fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        let result = if kernel_is(self.descriptor, &self.stamp) {
+        let result = if file::is_still(self.descriptor, &self.stamp) {
             file::pwrite(self.descriptor, bytes, offset)
         } else {
             // The application's descriptor was closed unseen: ours still is the file.
             let direct = self
                 .direct
-                .filter(|direct| kernel_is(*direct, &self.stamp))
+                .filter(|direct| file::is_still(*direct, &self.stamp))
                 .ok_or(Errno(libc::EBADF))?;
             let reopened = reopen(direct, libc::O_WRONLY)?;
             let result = file::pwrite(reopened, bytes, offset);

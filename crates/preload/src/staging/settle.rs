@@ -8,7 +8,7 @@ use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::append::{Chore, Staging};
-use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::sys::file;
 use coldstream_io::writers::Flight;
 use std::sync::atomic::Ordering;
 
@@ -23,7 +23,7 @@ impl Books {
             });
         }
         // Where not all could be written, too: whoever shares the position must not write over what was.
-        if stage.position_is_behind && kernel_is(stage.descriptor, &stage.stamp) {
+        if stage.position_is_behind && file::is_still(stage.descriptor, &stage.stamp) {
             let positioned = file::set_position(stage.descriptor, stage.staging.position());
             stage.position_is_behind = settled.is_err() || positioned.is_err();
             settled = settled.and(positioned);
@@ -42,7 +42,7 @@ impl Books {
         // It may have come after the truncation.
         if was_in_flight == Ok(true)
             && let Some(direct) = stage.direct.number()
-            && kernel_is(direct, &stage.stamp)
+            && file::is_still(direct, &stage.stamp)
         {
             let _ = file::truncate(direct, 0);
         }
@@ -56,9 +56,17 @@ impl Books {
         if stage.lost == 0 {
             self.release(stage);
         } else {
-            // What the application must still be told keeps the file here, written plainly.
+            // What the application must still be told keeps the file here.
             stage.mode = Mode::Window;
         }
+        Ok(())
+    }
+
+    /// Settles, and lets further writes go the plain way, without the locks that freeing the place takes: in
+    /// a signal handler they may be held by the very thread that it interrupted.
+    pub(super) fn write_plainly(&self, stage: &mut Stage) -> Result<(), Errno> {
+        self.settle_stage(stage)?;
+        stage.mode = Mode::Window;
         Ok(())
     }
 
@@ -70,14 +78,14 @@ impl Books {
             .checked_sub(1)
             .and_then(|slot| self.inodes.get(slot))
         {
-            let place = inode
-                .stage()
-                .and_then(|number| self.staging.inodes.get(number));
-            if let Some(its_inode) = place {
-                its_inode.store(0, Ordering::Release);
+            // A table whose descriptor was closed unseen may have lost its slot to another one.
+            if inode.stage() == Some(stage.number) {
+                inode.set_stage(None);
             }
-            inode.set_stage(None);
             inode.note_change();
+        }
+        if let Some(its_inode) = self.staging.inodes.get(stage.number) {
+            its_inode.store(0, Ordering::Release);
         }
         let stamp = stage.stamp;
         stage.direct.close(&stamp, self);
@@ -168,11 +176,6 @@ impl Books {
     }
 }
 
-/// Whether a descriptor is still the file that it was: somebody may have closed it unseen.
-pub(super) fn kernel_is(descriptor: i32, stamp: &FileStamp) -> bool {
-    file::stamp(descriptor).is_ok_and(|now| now.same_inode(stamp))
-}
-
 /// What writeback has come to, if it is no good; that nobody may wait for it here (a filter of system
 /// calls, a filesystem) is no news of the bytes.
 pub(super) fn lost(written_back: Result<(), Errno>) -> Option<Errno> {
@@ -193,7 +196,7 @@ pub(super) fn lost(written_back: Result<(), Errno>) -> Option<Errno> {
 /// Does what a buffered writer leaves behind.
 pub(super) fn run_chore(stage: &mut Stage, chore: Chore) {
     let descriptor = stage.descriptor;
-    if !kernel_is(descriptor, &stage.stamp) {
+    if !file::is_still(descriptor, &stage.stamp) {
         return;
     }
     match chore {

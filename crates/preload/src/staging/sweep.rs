@@ -1,4 +1,4 @@
-//! Staged tables found by what they are rather than by a descriptor: all of them, a device's, a file's.
+//! Staged tables found by what they are rather than by a descriptor: all of them, or a file's.
 
 use super::Stage;
 use crate::books::Books;
@@ -6,15 +6,18 @@ use crate::errno;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
+use coldstream_io::sys::file;
+use std::ffi::c_char;
 use std::sync::atomic::{Ordering, fence};
 
 impl Books {
-    /// Brings everything of every staged table on a device to the kernel.
+    /// Brings everything of every staged table to the kernel, for a sync of the filesystem that is
+    /// this device. Of every one: the subvolumes of one filesystem have devices of their own.
     ///
     /// # Errors
-    /// The first table's that could not be brought there.
-    pub(crate) fn settle_device(&self, device: u64) -> Result<(), Errno> {
-        self.settle_where(None, |stage| stage.stamp.device == device)
+    /// That of the first table on this device that could not be brought there.
+    pub(crate) fn settle_filesystem(&self, device: u64) -> Result<(), Errno> {
+        self.settle_and_tell(None, |stage| stage.stamp.device == device)
     }
 
     /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
@@ -24,13 +27,13 @@ impl Books {
     /// The first table's that could not be brought there.
     #[cold]
     pub(crate) fn settle_all(&self, for_good: Option<Counter>) -> Result<(), Errno> {
-        self.settle_where(for_good, |_| true)
+        self.settle_and_tell(for_good, |_| true)
     }
 
-    fn settle_where(
+    fn settle_and_tell(
         &self,
         for_good: Option<Counter>,
-        is_concerned: impl Fn(&Stage) -> bool,
+        is_told: impl Fn(&Stage) -> bool,
     ) -> Result<(), Errno> {
         let _errno = errno::ErrnoGuard::new();
         let inside = Inside::enter();
@@ -45,17 +48,36 @@ impl Books {
             } else {
                 place.try_lock()
             };
-            let Some(mut stage) = stage.filter(|stage| stage.owner != 0 && is_concerned(stage))
-            else {
+            let Some(mut stage) = stage.filter(|stage| stage.owner != 0) else {
                 continue;
             };
             let settled = match for_good {
-                Some(reason) => self.demote(&mut stage, reason),
+                Some(reason) if inside.is_some() => self.demote(&mut stage, reason),
+                Some(_) => self.write_plainly(&mut stage),
                 None => self.settle_stage(&mut stage),
             };
-            all = all.and(settled);
+            if is_told(&stage) {
+                all = all.and(settled);
+            }
         }
         all
+    }
+
+    /// Gives every stage up before the file at `path` is changed by that name.
+    ///
+    /// # Errors
+    /// That of this very file, if not everything of it could be brought to the kernel.
+    ///
+    /// # Safety
+    /// As of `stat`: whatever pointer the application gave, the kernel reads it.
+    pub(crate) unsafe fn give_up_by_name(&self, path: *const c_char) -> Result<(), Errno> {
+        // SAFETY: passed on.
+        let Ok(named) = (unsafe { file::stamp_of_path(path) }) else {
+            return Ok(());
+        };
+        self.settle_and_tell(Some(Counter::DemotedCall), |stage| {
+            stage.stamp.same_inode(&named)
+        })
     }
 
     /// Gives every stage up, since writes are switched off; whether everything is in the kernel.

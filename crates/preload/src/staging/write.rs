@@ -183,10 +183,8 @@ unsafe fn attempt(
             result
         }
         Mode::DontCache if !is_small => {
-            // SAFETY: the application's buffer; the kernel checks it.
-            let flagged = unsafe {
-                file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE)
-            };
+            let flagged =
+                file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE);
             // Not known, or not allowed; if it is the call that is wrong, the plain one will say so.
             if let Err(Errno(
                 libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL,

@@ -117,8 +117,6 @@ calls! { INTERPOSED:
     fn rename(from: *const c_char, to: *const c_char) -> c_int;
     fn renameat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char) -> c_int;
     fn renameat2(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int;
-    fn unlink(path: *const c_char) -> c_int;
-    fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int;
     fn fstat(fd: c_int, status: *mut libc::stat) -> c_int;
     fn fstat64(fd: c_int, status: *mut libc::stat) -> c_int;
     fn __fxstat(version: c_int, fd: c_int, status: *mut libc::stat) -> c_int;
@@ -195,4 +193,6 @@ calls! { PLAIN:
     fn fclose(stream: *mut c_void) -> c_int;
     fn munmap(address: *mut c_void, length: size_t) -> c_int;
     fn msync(address: *mut c_void, length: size_t, flags: c_int) -> c_int;
+    fn unlink(path: *const c_char) -> c_int;
+    fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int;
 }
