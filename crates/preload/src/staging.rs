@@ -37,10 +37,11 @@ const DEVICES_MAX: usize = 32;
 const READABLE_MAX: usize = 4;
 
 /// How a table is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 enum Mode {
     /// Not at all by us.
+    #[default]
     None = 0,
     /// Out of a staging buffer, directly; visible to the process before the kernel has it.
     Staged,
@@ -53,6 +54,7 @@ enum Mode {
 }
 
 /// A table that is being written.
+#[derive(Default)]
 struct Stage {
     /// Slot of the inode plus one; 0 is a free place.
     owner: u32,

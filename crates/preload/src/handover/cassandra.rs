@@ -103,43 +103,11 @@ impl<'b> Handover<'b> {
         // Where BTI's index is not there yet, places are looked for in the data, which is made of all
         // inputs.
         let is_searched = finished.is_none() && files.descriptor.format() == Format::Bti;
-        // Of what this thread verified, or compacted in vain, before, other tables are no inputs.
-        let format_if_of_table = |input: &Input| {
-            let of_input = Files::of(&input.path).ok()?;
-            let is_of_table = of_input.table_directory() == files.table_directory();
-            is_of_table.then(|| of_input.descriptor.format())
-        };
-        if is_searched {
-            let mut is_hot = false;
-            for input in &work.inputs {
-                match format_if_of_table(input) {
-                    // All entries of its index before the part would be read, for each part once more.
-                    Some(Format::Big) => return Ok(()),
-                    Some(Format::Bti) => is_hot = is_hot || self.is_hot(input),
-                    None => {}
-                }
-            }
-            if !is_hot {
-                return Ok(());
-            }
+        if is_searched && !self.may_be_searched(work, files) {
+            return Ok(());
         }
         let (carried, places) = {
-            // A table's number among the inputs, and what is known of it.
-            let mut tables = Vec::new();
-            let mut number = 0;
-            work.inputs.retain(|input| {
-                let is_wanted =
-                    format_if_of_table(input).is_some() && (is_searched || self.is_hot(input));
-                if is_wanted {
-                    match self.input(input) {
-                        Ok(table) => tables.push((number, table, self.heat_of(input))),
-                        Err(refused) if self.note_refused(&refused) => return false,
-                        Err(_) => {}
-                    }
-                }
-                number += 1;
-                true
-            });
+            let tables = self.open_inputs(work, files, is_searched);
             if tables.is_empty() {
                 return Ok(());
             }
@@ -192,6 +160,44 @@ impl<'b> Handover<'b> {
             }
         }
         Ok(())
+    }
+
+    /// Whether to look for hot partitions in the data of an unfinished part: it takes a hot input, and BTI
+    /// tables only, since of a BIG table all entries of its index before the part would be read, for each
+    /// part once more.
+    fn may_be_searched(&self, work: &Work, files: &Files) -> bool {
+        let formats = || {
+            let inputs = work.inputs.iter();
+            inputs.filter_map(|input| Some((input, format_if_of_table(input, files)?)))
+        };
+        formats().all(|(_, format)| format == Format::Bti)
+            && formats().any(|(input, _)| self.is_hot(input))
+    }
+
+    /// The inputs that are hot, or all of them where they are `searched`: each with its number among the
+    /// thread's inputs, and its heat. Those that can never be read are inputs no more.
+    fn open_inputs(
+        &self,
+        work: &mut Work,
+        files: &Files,
+        searched: bool,
+    ) -> Vec<(usize, Table<TableFile<'b>>, impl Fn(u64) -> u8 + use<'b>)> {
+        let mut tables = Vec::new();
+        let mut number = 0;
+        work.inputs.retain(|input| {
+            let is_wanted =
+                format_if_of_table(input, files).is_some() && (searched || self.is_hot(input));
+            if is_wanted {
+                match self.input(input) {
+                    Ok(table) => tables.push((number, table, self.heat_of(input))),
+                    Err(refused) if self.note_refused(&refused) => return false,
+                    Err(_) => {}
+                }
+            }
+            number += 1;
+            true
+        });
+        tables
     }
 
     /// The table that was read, if it still is what it was.
@@ -270,6 +276,14 @@ impl<'b> Handover<'b> {
         };
         self.warm(table, &Plan::choose(pieces, limits), self.search_end_ns());
     }
+}
+
+/// An input's format. None if it is of another table than `files`: of what this thread verified, or compacted
+/// in vain, before, other tables are no inputs.
+fn format_if_of_table(input: &Input, files: &Files) -> Option<Format> {
+    let of_input = Files::of(&input.path).ok()?;
+    let is_of_table = of_input.table_directory() == files.table_directory();
+    is_of_table.then(|| of_input.descriptor.format())
 }
 
 #[cfg(test)]

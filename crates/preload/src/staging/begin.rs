@@ -10,14 +10,12 @@ use crate::settings::Settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::alignment::Alignment;
-use coldstream_io::append::{Behind, Staging};
 use coldstream_io::lock::FutexGuard;
 use coldstream_io::pool::WindowMemory;
 use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
-use coldstream_io::writers::Flight;
 use coldstream_policy::{FileKind, ReadTreatment, Treatment, direct_writes_corrupt};
 use std::sync::atomic::{Ordering, fence};
 
@@ -99,21 +97,9 @@ impl Books {
             stamp: *stamp,
             alignment: alignment_of(descriptor),
             buffers: [memory, WindowMemory::default()],
-            filling: 0,
             direct,
-            staging: Staging::default(),
-            flight: Flight::default(),
-            io_priority: 0,
-            behind: Behind::default(),
-            position_is_behind: false,
-            was_tried: false,
-            effect_is_proven: false,
-            unfit: false,
-            error: 0,
-            lost: 0,
-            readable: Default::default(),
-            next_readable: 0,
             chunks: (table.kind == FileKind::CassandraData && self.hands_over()).then(Box::default),
+            ..Stage::default()
         };
         if let Some(its_inode) = self.staging.inodes.get(number) {
             its_inode.store(stamp.inode, Ordering::Release);

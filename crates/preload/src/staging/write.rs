@@ -118,88 +118,34 @@ unsafe fn attempt(
     let Some(mut stage) = books.stage(table.slot) else {
         return Outcome::Plain;
     };
-    if stage.error != 0 && books.settle_stage(&mut stage).is_err() {
-        return Outcome::Done(books.take_error(&mut stage).map(|()| 0));
-    }
-    let is_behind = stage.position_is_behind && stage.mode != Mode::Staged;
-    if (stage.unfit || is_behind)
-        && let Err(errno) = books.settle_stage(&mut stage)
-    {
-        return Outcome::Done(Err(errno));
-    }
-    let give_up = |stage: &mut Stage, reason| match books.demote(stage, reason) {
-        Ok(()) => Outcome::Plain,
-        Err(errno) => Outcome::Done(Err(errno)),
-    };
-    if !books.switches.is_on(Mechanism::Writes) {
-        return give_up(&mut stage, Counter::DemotedSwitchedOff);
-    }
-    if stage.descriptor != descriptor {
-        return give_up(&mut stage, Counter::DemotedDescriptor);
-    }
-    if stage.staging.verdict(Operation::Append) != Verdict::Stage {
-        return give_up(&mut stage, Counter::DemotedPosition);
+    if let Err(outcome) = ready(books, &mut stage, descriptor) {
+        return outcome;
     }
     if length_bytes == 0 {
         return Outcome::Plain;
     }
     let length_bytes = length_bytes.min(WRITE_BYTES_MAX);
     let is_small = (length_bytes as u64) < DIRECT_BYTES_MIN;
-    let mode = stage.mode;
     let offset = stage.staging.end();
+    let mode = stage.mode;
     let outcome = match mode {
         Mode::Staged | Mode::Through if !stage.can_read(buffer, length_bytes) => {
-            return give_up(&mut stage, Counter::DemotedBuffer);
+            return give_up(books, &mut stage, Counter::DemotedBuffer);
         }
         Mode::Staged => {
             // SAFETY: the kernel has been asked whether it can be read.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
-            stage.position_is_behind = true;
-            stage.io_priority = thread::io_priority();
-            books.count(Counter::StagedWrites, 1);
-            let [buffer, second] = &stage.buffers;
-            if second.is_empty()
-                && stage.was_tried
-                && stage.staging.would_fill(buffer.bytes(), length_bytes)
-            {
-                books.take_second_buffer(&mut stage);
-            }
-            books.with_kernel(&mut stage, |staging, kernel, memory, alignment| {
-                staging.append(kernel, memory, alignment, source)
-            })
+            staged(books, &mut stage, source)
         }
         Mode::Through if !is_small => {
             // SAFETY: as above.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
-            let result = books.with_kernel(&mut stage, |staging, kernel, memory, alignment| {
-                staging.append_through(kernel, memory, alignment, source)
-            });
-            // The application is told now.
-            stage.error = 0;
-            let end = stage.staging.end();
-            stage.behind.skip_to(end);
-            stage.position_is_behind = true;
-            let _ = books.settle_stage(&mut stage);
-            result
+            through(books, &mut stage, source)
         }
         Mode::DontCache if !is_small => {
             let flagged =
                 file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE);
-            // Not known, or not allowed; if it is the call that is wrong, the plain one will say so.
-            if let Err(Errno(
-                libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL,
-            )) = flagged
-            {
-                books.count(Counter::FallbackWriteNoEffect, 1);
-                stage.mode = Mode::Window;
-                follow(books, &mut stage, plain)
-            } else {
-                if let Ok(written) = flagged {
-                    stage.advance(written);
-                    books.count(Counter::WriteBytesDontcache, written as u64);
-                }
-                flagged
-            }
+            uncached(books, &mut stage, flagged, plain)
         }
         // A few kilobytes are not worth a direct write each, nor a kick of writeback.
         Mode::Through | Mode::DontCache | Mode::Window => follow(books, &mut stage, plain),
@@ -212,6 +158,90 @@ unsafe fn attempt(
         }
     }
     Outcome::Done(outcome)
+}
+
+/// Whether the stage takes bytes through this descriptor; else what the call comes to.
+fn ready(books: &Books, stage: &mut Stage, descriptor: i32) -> Result<(), Outcome> {
+    if stage.error != 0 && books.settle_stage(stage).is_err() {
+        return Err(Outcome::Done(books.take_error(stage).map(|()| 0)));
+    }
+    let is_behind = stage.position_is_behind && stage.mode != Mode::Staged;
+    if stage.unfit || is_behind {
+        let settled = books.settle_stage(stage);
+        settled.map_err(|errno| Outcome::Done(Err(errno)))?;
+    }
+    let reason = if !books.switches.is_on(Mechanism::Writes) {
+        Counter::DemotedSwitchedOff
+    } else if stage.descriptor != descriptor {
+        Counter::DemotedDescriptor
+    } else if stage.staging.verdict(Operation::Append) != Verdict::Stage {
+        Counter::DemotedPosition
+    } else {
+        return Ok(());
+    };
+    Err(give_up(books, stage, reason))
+}
+
+/// The plain call, unless not everything before it can be written.
+fn give_up(books: &Books, stage: &mut Stage, reason: Counter) -> Outcome {
+    match books.demote(stage, reason) {
+        Ok(()) => Outcome::Plain,
+        Err(errno) => Outcome::Done(Err(errno)),
+    }
+}
+
+/// Into the staging buffer.
+fn staged(books: &Books, stage: &mut Stage, source: &[u8]) -> Result<usize, Errno> {
+    stage.position_is_behind = true;
+    stage.io_priority = thread::io_priority();
+    books.count(Counter::StagedWrites, 1);
+    let [buffer, second] = &stage.buffers;
+    if second.is_empty()
+        && stage.was_tried
+        && stage.staging.would_fill(buffer.bytes(), source.len())
+    {
+        books.take_second_buffer(stage);
+    }
+    books.with_kernel(stage, |staging, kernel, memory, alignment| {
+        staging.append(kernel, memory, alignment, source)
+    })
+}
+
+/// Directly, before the application goes on.
+fn through(books: &Books, stage: &mut Stage, source: &[u8]) -> Result<usize, Errno> {
+    let result = books.with_kernel(stage, |staging, kernel, memory, alignment| {
+        staging.append_through(kernel, memory, alignment, source)
+    });
+    // The application is told now.
+    stage.error = 0;
+    let end = stage.staging.end();
+    stage.behind.skip_to(end);
+    stage.position_is_behind = true;
+    let _ = books.settle_stage(stage);
+    result
+}
+
+/// What came of a write with `RWF_DONTCACHE`: the plain call where that is not known, or not allowed. If it is
+/// the call that is wrong, the plain one will say so.
+fn uncached(
+    books: &Books,
+    stage: &mut Stage,
+    flagged: Result<usize, Errno>,
+    plain: &impl Fn() -> isize,
+) -> Result<usize, Errno> {
+    match flagged {
+        Ok(written) => {
+            stage.advance(written);
+            books.count(Counter::WriteBytesDontcache, written as u64);
+            Ok(written)
+        }
+        Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL)) => {
+            books.count(Counter::FallbackWriteNoEffect, 1);
+            stage.mode = Mode::Window;
+            follow(books, stage, plain)
+        }
+        Err(errno) => Err(errno),
+    }
 }
 
 /// The plain call, at the end of the file.
