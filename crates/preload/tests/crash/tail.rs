@@ -17,10 +17,27 @@ const TABLE_BYTES: u64 = 24 << 20;
 /// staging buffers, of which one is being written.
 const LATE_BYTES_MAX: u64 = 512 << 10;
 
-/// What `write` has returned for, by table; the end is announced by `u64::MAX`.
 #[repr(C)]
 struct Shared {
-    written: [AtomicU64; TABLES.len()],
+    tables: [Progress; TABLES.len()],
+}
+
+/// What its writer and its two followers tell each other about a table; `u64::MAX` is their end.
+#[repr(C)]
+struct Progress {
+    /// What `write` has returned for.
+    written: AtomicU64,
+    /// How often each follower has looked, through a mapping too, while the table was being written.
+    looked: [AtomicU64; 2],
+}
+
+/// Announces an end when it goes, in a panic too: whoever waits for it would wait for ever.
+struct End<'a>(&'a AtomicU64);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(u64::MAX, Ordering::SeqCst);
+    }
 }
 
 fn shared(path: &CStr) -> &'static Shared {
@@ -40,15 +57,15 @@ pub fn run() {
     let shared = shared(c"shared");
     std::thread::scope(|scope| {
         for (number, table) in TABLES.iter().enumerate() {
-            let written = &shared.written[number];
-            scope.spawn(move || write(number as u64, *table, written));
+            let progress = &shared.tables[number];
+            scope.spawn(move || write(number as u64, *table, progress));
         }
         let followers: Vec<_> = TABLES
             .iter()
             .enumerate()
             .map(|(number, (path, ..))| {
-                let written = &shared.written[number];
-                scope.spawn(move || follow(number as u64, path, written, 0, Calls::Seen))
+                let progress = &shared.tables[number];
+                scope.spawn(move || follow(number as u64, path, progress, 0, Calls::Seen))
             })
             .collect();
         for follower in followers {
@@ -58,7 +75,8 @@ pub fn run() {
     journal.line("end");
 }
 
-fn write(identity: u64, (path, name, lengths): (&CStr, &CStr, &[usize]), written: &AtomicU64) {
+fn write(identity: u64, (path, name, lengths): (&CStr, &CStr, &[usize]), progress: &Progress) {
+    let _end = End(&progress.written);
     // SAFETY: NUL-terminated texts; the buffer is readable for its length.
     unsafe {
         calls::prctl(libc::PR_SET_NAME, name.as_ptr());
@@ -76,17 +94,27 @@ fn write(identity: u64, (path, name, lengths): (&CStr, &CStr, &[usize]), written
                 length as isize
             );
             end += length as u64;
-            written.store(end, Ordering::SeqCst);
+            let before = progress.written.swap(end, Ordering::SeqCst);
+            if before < TABLE_BYTES / 2 && end >= TABLE_BYTES / 2 {
+                wait_for_followers(progress);
+            }
             if end >= TABLE_BYTES {
                 break;
             }
         }
         assert_eq!(calls::close(descriptor), 0);
     }
-    written.store(u64::MAX, Ordering::SeqCst);
 }
 
-/// By which calls a follower looks.
+/// A table that was written before anybody had looked would show nothing.
+fn wait_for_followers(progress: &Progress) {
+    let still_to_look = |looked: &AtomicU64| looked.load(Ordering::SeqCst) == 0;
+    while progress.looked.iter().any(still_to_look) {
+        std::thread::yield_now();
+    }
+}
+
+/// By which calls a follower looks; its place in [`Progress::looked`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Calls {
     /// By those that the library interposes.
@@ -96,14 +124,16 @@ enum Calls {
 }
 
 /// Follows a table to its end; a violation is a line of its own.
-fn follow(identity: u64, path: &CStr, written: &AtomicU64, late: u64, by: Calls) -> String {
-    let (mut looks, mut mapped) = (0_u64, 0_u64);
+fn follow(identity: u64, path: &CStr, progress: &Progress, late: u64, by: Calls) -> String {
+    let looked = &progress.looked[by as usize];
+    let _end = End(looked);
+    let mut looks = 0_u64;
     let mut descriptor = -1;
     let mut bytes = vec![0; 300_000];
     let mut checked = 0;
     loop {
         // What was promised comes first; the look after it must show at least that.
-        let promised = written.load(Ordering::SeqCst);
+        let promised = progress.written.load(Ordering::SeqCst);
         if descriptor < 0 {
             descriptor = open(path, by);
             if descriptor < 0 {
@@ -126,12 +156,16 @@ fn follow(identity: u64, path: &CStr, written: &AtomicU64, late: u64, by: Calls)
             return format!("violation: {path:?} has a wrong byte at {place} of {size}");
         }
         checked = start + length as u64;
-        if looks % 16 == 7 && length > 0 {
-            mapped += 1;
-            let page = start & !4095;
-            let whole = (start - page) as usize + length;
+        // The end again, whether or not it has grown since the last look; whole pages, since a mapping
+        // of a page that is not full yet would end the table's treatment.
+        if looks % 16 == 7 && size >= 4096 {
+            let page = size.saturating_sub(bytes.len() as u64) & !4095;
+            let whole = ((size & !4095) - page) as usize;
             if let Some(place) = look_through_mapping(identity, descriptor, page, whole, by) {
                 return format!("violation: {path:?} is mapped with a wrong byte at {place}");
+            }
+            if promised != u64::MAX {
+                looked.fetch_add(1, Ordering::SeqCst);
             }
         }
         // Sometimes from the beginning, by another descriptor.
@@ -142,10 +176,11 @@ fn follow(identity: u64, path: &CStr, written: &AtomicU64, late: u64, by: Calls)
         }
         looks += 1;
         if promised == u64::MAX {
-            return format!(
-                "{path:?}: followed to {size}{}",
-                if mapped > 0 { ", mapped" } else { "" }
-            );
+            let looked = looked.load(Ordering::SeqCst);
+            if looked == 0 {
+                return format!("violation: {path:?} was never looked at while it was written");
+            }
+            return format!("{path:?}: followed to {size}, mapped {looked} times on the way");
         }
         std::thread::yield_now();
     }
@@ -239,27 +274,27 @@ fn followed(way: (&str, &str)) {
         0
     };
     std::thread::scope(|scope| {
+        // Whatever becomes of the writer, the followers end.
+        let ends = shared.tables.each_ref().map(|table| End(&table.written));
         let followers: Vec<_> = TABLES
             .iter()
             .enumerate()
             .map(|(number, (name, ..))| {
-                let (path, written) = (path(name), &shared.written[number]);
-                scope.spawn(move || follow(number as u64, &path, written, late, Calls::Plain))
+                let (path, progress) = (path(name), &shared.tables[number]);
+                scope.spawn(move || follow(number as u64, &path, progress, late, Calls::Plain))
             })
             .collect();
         let ended = program.run_with(&preload(way)).well();
-        // Whatever became of the writer, the followers end.
-        for written in &shared.written {
-            written.store(u64::MAX, Ordering::SeqCst);
-        }
-        let seen = subject::journal::Journal::read(&journal);
-        let said = followers
+        drop(ends);
+        let said: Vec<String> = followers
             .into_iter()
             .map(|follower| follower.join().unwrap())
-            .chain(seen);
-        for line in said {
+            .chain(subject::journal::Journal::read(&journal))
+            .collect();
+        for line in &said {
             assert!(!line.starts_with("violation"), "{way:?}: {line}\n{ended:?}");
         }
+        println!("{way:?}: {}", said.join("; "));
     });
 }
 
