@@ -53,6 +53,20 @@ impl Books {
         any
     }
 
+    /// The application asks for the first free number from `lowest` on: gives Coldstream's own up there.
+    /// From below them on there is another one, until the application has used all of those up.
+    pub(crate) fn make_room_from(&self, lowest: i32) {
+        let private = self.private_descriptors.load(Ordering::Relaxed) > 0;
+        if private && lowest >= self.lowest_descriptor() && self.are_ours() {
+            self.descriptors
+                .each_in(lowest as u32, u32::MAX, |_, entry| {
+                    if let Entry::Private(slot) = entry {
+                        self.give_up_private(slot);
+                    }
+                });
+        }
+    }
+
     /// Gives every window and every private descriptor of a reader up. Needs no thread-local
     /// storage.
     pub(crate) fn close_all_windows(&self) {

@@ -91,7 +91,23 @@ fn before_fcntl(descriptor: c_int, command: c_int) {
     }
 }
 
-fn call_fcntl(descriptor: c_int, command: c_int, next: impl Fn() -> c_int) -> c_int {
+/// Of `fcntl`'s commands those that name a lowest number: where Coldstream's own numbers are it gives these up,
+/// so that the kernel finds the number that it would have found.
+fn before_number_is_sought(command: c_int, argument: usize) {
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
+        && let Some(books) = books::get()
+    {
+        let _errno = ErrnoGuard::new();
+        books.make_room_from(argument as c_int);
+    }
+}
+
+fn call_fcntl(
+    descriptor: c_int,
+    command: c_int,
+    argument: usize,
+    next: impl Fn() -> c_int,
+) -> c_int {
     let before = if HARMLESS_COMMANDS.contains(&command) {
         Ok(())
     } else {
@@ -99,6 +115,7 @@ fn call_fcntl(descriptor: c_int, command: c_int, next: impl Fn() -> c_int) -> c_
     };
     staged::unless_failed(before, || {
         before_fcntl(descriptor, command);
+        before_number_is_sought(command, argument);
         after_fcntl(descriptor, command, with_room(next))
     })
 }
@@ -162,7 +179,7 @@ interpose! {
     }
     fn fcntl | fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
         hidden(descriptor, || {
-            call_fcntl(descriptor, command, next)
+            call_fcntl(descriptor, command, argument, next)
         })
     }
     fn lockf | lockf64(descriptor: c_int, command: c_int, length: off64_t) -> c_int |next| {

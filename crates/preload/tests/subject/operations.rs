@@ -47,8 +47,9 @@ pub const MAPPINGS: usize = 3;
 
 /// The highest number of a descriptor is one less than this.
 pub const DESCRIPTOR_LIMIT: u64 = 4096;
-/// Where a library that starts at half of the limit would have its own descriptors.
-pub const HIGH_NUMBER: i32 = (DESCRIPTOR_LIMIT / 2) as i32;
+/// From here on the library has its own descriptors: in the last eighth of the limit. The cases that
+/// need one there look whether there is one.
+pub const HIGH_NUMBER: i32 = (DESCRIPTOR_LIMIT - DESCRIPTOR_LIMIT / 8) as i32;
 
 /// One step, and the thread that makes it.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //! must not be there.
 
 use super::*;
-use crate::subject::operations::HIGH_NUMBER;
+use crate::subject::operations::{DESCRIPTOR_LIMIT, HIGH_NUMBER};
 
 const SIZE_BYTES: usize = 1 << 20;
 
@@ -42,13 +42,45 @@ pub fn duplicates_share_their_status_flags(journal: &mut Journal) {
     journal.line(&read(descriptor, 1000, 100));
 }
 
+/// Numbers that are open from `lowest` on, whoever opened them.
+fn open_numbers(lowest: i32) -> Vec<i32> {
+    let mut numbers: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number >= lowest)
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Fails if the library should have descriptors of its own now, and has none from `lowest` on, where the
+/// subject has `own`: a case that looks at these numbers would test nothing.
+fn assert_private_numbers(lowest: i32, own: &[i32]) {
+    let reads = std::env::var("COLDSTREAM_READS").unwrap_or_default();
+    if matches!(reads.as_str(), "auto" | "window") {
+        let numbers = open_numbers(lowest);
+        assert!(
+            numbers.iter().any(|number| !own.contains(number)),
+            "{reads}: no private descriptor from {lowest} on: {numbers:?}, {own:?} are the subject's"
+        );
+    }
+}
+
+/// Opens a table and has it scanned: the library has descriptors of its own now.
+fn privately_scanned(journal: &mut Journal, path: &CStr, identity: u64) -> i32 {
+    let descriptor = scanned(journal, path, identity);
+    assert_private_numbers(HIGH_NUMBER, &[]);
+    descriptor
+}
+
 /// Numbers among which those of the library are.
 fn high_numbers() -> std::ops::Range<i32> {
     HIGH_NUMBER..HIGH_NUMBER + 8
 }
 
 pub fn private_numbers_can_be_closed_like_numbers_that_are_not_open(journal: &mut Journal) {
-    let descriptor = scanned(journal, c"000001.sst", 1);
+    let descriptor = privately_scanned(journal, c"000001.sst", 1);
     for number in high_numbers() {
         journal.line(&result(|| close(number).into()));
     }
@@ -81,7 +113,7 @@ pub fn advice_on_a_number_that_was_closed_unseen(journal: &mut Journal) {
 }
 
 pub fn private_numbers_can_be_taken(journal: &mut Journal) {
-    let descriptor = scanned(journal, c"000001.sst", 1);
+    let descriptor = privately_scanned(journal, c"000001.sst", 1);
     table(c"000002.sst", 2, SIZE_BYTES);
     let other = open(c"000002.sst", libc::O_RDONLY);
     for number in high_numbers() {
@@ -97,7 +129,7 @@ pub fn private_numbers_can_be_taken(journal: &mut Journal) {
 }
 
 pub fn private_numbers_look_as_if_they_were_not_open(journal: &mut Journal) {
-    let _descriptor = scanned(journal, c"000001.sst", 1);
+    let _descriptor = privately_scanned(journal, c"000001.sst", 1);
     let mut bytes = [0_u8; 16];
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
     for number in high_numbers() {
@@ -123,20 +155,28 @@ pub fn private_numbers_look_as_if_they_were_not_open(journal: &mut Journal) {
 }
 
 pub fn numbers_are_those_that_the_kernel_would_have_given(journal: &mut Journal) {
-    let descriptor = scanned(journal, c"000001.sst", 1);
-    for lowest in [
-        0,
-        HIGH_NUMBER - 2,
-        HIGH_NUMBER,
-        HIGH_NUMBER + 1,
-        HIGH_NUMBER,
+    let descriptor = privately_scanned(journal, c"000001.sst", 1);
+    let mut duplicates = Vec::new();
+    for (command, lowest) in [
+        (libc::F_DUPFD, 0),
+        (libc::F_DUPFD, HIGH_NUMBER - 2),
+        (libc::F_DUPFD, HIGH_NUMBER),
+        (libc::F_DUPFD_CLOEXEC, HIGH_NUMBER + 1),
+        (libc::F_DUPFD, HIGH_NUMBER),
+        (libc::F_DUPFD_CLOEXEC, HIGH_NUMBER + 5),
+        (libc::F_DUPFD, DESCRIPTOR_LIMIT as i32 - 1),
+        (libc::F_DUPFD, DESCRIPTOR_LIMIT as i32),
+        (libc::F_DUPFD, -1),
     ] {
         journal.line(&result(|| {
             // SAFETY: an integer command.
-            unsafe { calls::fcntl(descriptor, libc::F_DUPFD, lowest.into()).into() }
+            let duplicate = unsafe { calls::fcntl(descriptor, command, lowest.into()) };
+            duplicates.push(duplicate);
+            duplicate.into()
         }));
+        journal.line(&scan(descriptor, 0, 4096, 50));
+        assert_private_numbers(HIGH_NUMBER, &duplicates);
     }
-    journal.line(&scan(descriptor, 0, 4096, 50));
 }
 
 fn set_limit(descriptors: u64) {
@@ -268,20 +308,8 @@ pub fn nothing_is_left_open_after_the_last_close(journal: &mut Journal) {
     journal.line(&format!("{reopened}: {} tables are open", open_tables()));
 }
 
-/// Numbers up there that are open, whoever opened them.
-fn open_high_numbers() -> Vec<i32> {
-    let mut numbers: Vec<i32> = std::fs::read_dir("/proc/self/fd")
-        .unwrap()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|number| *number >= HIGH_NUMBER)
-        .collect();
-    numbers.sort_unstable();
-    numbers
-}
-
 pub fn private_numbers_taken_unseen_give_no_wrong_bytes(journal: &mut Journal) {
-    let descriptor = scanned(journal, c"000001.sst", 1);
+    let descriptor = privately_scanned(journal, c"000001.sst", 1);
     table(c"other", 9, SIZE_BYTES);
     let other = raw::open(c"other", libc::O_RDONLY);
     for round in 0..16 {
@@ -293,7 +321,7 @@ pub fn private_numbers_taken_unseen_give_no_wrong_bytes(journal: &mut Journal) {
         }
         journal.line(&scan(descriptor, 0, 4096, 5));
         // In the middle of a window, one descriptor of the library's or the other.
-        let taken = open_high_numbers();
+        let taken = open_numbers(HIGH_NUMBER);
         let taken = taken.get(round % 2).copied();
         if let Some(number) = taken {
             raw::duplicate_to(other, number, 0);
