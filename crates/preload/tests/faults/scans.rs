@@ -23,6 +23,11 @@ const TABLES: [(&CStr, usize); 4] = [
     (c"000003.sst", 5000),
 ];
 
+/// So many descriptors may be open where they are short: the fewest with which the library has some of its own.
+const DESCRIPTORS: u64 = 256;
+/// So many of them nobody has opened when the scans begin.
+const DESCRIPTORS_LEFT: i32 = TABLES.len() as i32 + 2;
+
 /// A way to scan: name of the thread, table, first offset, chunk.
 const SCANS: [(&CStr, usize, u64, usize); 6] = [
     (c"rocksdb:low", 0, 0, 4096),
@@ -62,12 +67,17 @@ pub fn run(limits: Limits) {
     std::thread::sleep(SETTLE);
     match limits {
         Limits::None => {}
-        // The tables, and the pipe to a child.
-        Limits::Descriptors => limit(libc::RLIMIT_NOFILE, 3 + TABLES.len() as u64 + 2),
+        Limits::Descriptors => {
+            close_what_was_inherited();
+            limit(libc::RLIMIT_NOFILE, DESCRIPTORS);
+        }
         Limits::AddressSpace => limit(libc::RLIMIT_AS, address_space_bytes() + (48 << 20)),
     }
     // SAFETY: NUL-terminated paths.
     let files = TABLES.map(|(path, _)| unsafe { calls::open64(path.as_ptr(), libc::O_RDONLY, 0) });
+    if limits == Limits::Descriptors {
+        use_descriptors_up();
+    }
     for _ in 0..3 {
         let texts: Vec<String> = std::thread::scope(|scope| {
             let threads: Vec<_> = SCANS
@@ -82,12 +92,60 @@ pub fn run(limits: Limits) {
         for text in texts {
             journal.line(&text);
         }
+        if limits == Limits::Descriptors {
+            take_what_is_left();
+        }
         for (path, _) in TABLES {
             raw::drop_pages(path);
         }
     }
     journal.line(&child(files));
     journal.line("end");
+}
+
+/// Whoever started the tests may have left something open among the numbers that are looked at.
+fn close_what_was_inherited() {
+    // SAFETY: nothing of this process's is open but the standard streams.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+}
+
+fn open_null() -> i32 {
+    // SAFETY: a NUL-terminated path.
+    unsafe { calls::open64(c"/dev/null".as_ptr(), libc::O_RDONLY, 0) }
+}
+
+/// Leaves some descriptors of those that may be opened, which the library can have.
+fn use_descriptors_up() {
+    let mut last = 0;
+    while last < DESCRIPTORS as i32 - 1 - DESCRIPTORS_LEFT {
+        last = open_null();
+        assert!(last >= 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+/// The application gets every descriptor that is left, those that the library has had too. They are closed
+/// again, since the kernel's own way to open, by which pages are dropped, asks nobody for room.
+fn take_what_is_left() {
+    let left = DESCRIPTORS as i32 - DESCRIPTORS_LEFT..DESCRIPTORS as i32;
+    let is_open = |number: &i32| {
+        // SAFETY: no memory is passed.
+        unsafe { libc::syscall(libc::SYS_fcntl, *number, libc::F_GETFD) >= 0 }
+    };
+    let reads = std::env::var("COLDSTREAM_READS").unwrap_or_default();
+    if matches!(reads.as_str(), "auto" | "window") {
+        assert!(
+            left.clone().any(|number| is_open(&number)),
+            "nothing is given back"
+        );
+    }
+    let mut taken: Vec<i32> = left.clone().map(|_| open_null()).collect();
+    assert_eq!(open_null(), -1);
+    taken.sort_unstable();
+    assert_eq!(taken, left.collect::<Vec<i32>>());
+    for number in taken {
+        // SAFETY: no memory is passed.
+        unsafe { calls::close(number) };
+    }
 }
 
 fn scan_all(file: i32, (name, table, first, chunk): (&CStr, usize, u64, usize)) -> String {

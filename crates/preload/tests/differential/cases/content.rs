@@ -1,6 +1,8 @@
 //! Changes of content that no interposed call tells of, and what reading may not change.
 
+use super::descriptors::{assert_private_numbers, open_numbers};
 use super::*;
+use crate::subject::operations::HIGH_NUMBER;
 
 const SIZE_BYTES: usize = 1 << 20;
 
@@ -181,6 +183,8 @@ pub fn record_locks_outlive_background_reads(journal: &mut Journal) {
         l_pid: 0,
     };
     let wanted = lock(libc::F_RDLCK);
+    journal.line(&scan(descriptor, 0, 4096, 50));
+    assert_private_numbers(HIGH_NUMBER, &[]);
     // A lock belongs to the process: closing any descriptor of the file would give it up.
     journal.line(&result(|| {
         // SAFETY: one structure is read.
@@ -201,8 +205,10 @@ pub fn record_locks_outlive_background_reads(journal: &mut Journal) {
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         status
     };
+    journal.line(&format!("high: {:?}", open_numbers(HIGH_NUMBER)));
     journal.line(&format!("{:x}", held()));
     journal.line(&scan(descriptor, 0, 4096, 100));
+    journal.line(&format!("high: {:?}", open_numbers(HIGH_NUMBER)));
     journal.line(&format!("{:x}", held()));
     journal.line(&scan(descriptor, 0, 65_536, 20));
     journal.line(&format!("{:x}", held()));

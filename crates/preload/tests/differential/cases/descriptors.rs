@@ -43,7 +43,7 @@ pub fn duplicates_share_their_status_flags(journal: &mut Journal) {
 }
 
 /// Numbers that are open from `lowest` on, whoever opened them.
-fn open_numbers(lowest: i32) -> Vec<i32> {
+pub fn open_numbers(lowest: i32) -> Vec<i32> {
     let mut numbers: Vec<i32> = std::fs::read_dir("/proc/self/fd")
         .unwrap()
         .flatten()
@@ -56,7 +56,7 @@ fn open_numbers(lowest: i32) -> Vec<i32> {
 
 /// Fails if the library should have descriptors of its own now, and has none from `lowest` on, where the
 /// subject has `own`: a case that looks at these numbers would test nothing.
-fn assert_private_numbers(lowest: i32, own: &[i32]) {
+pub fn assert_private_numbers(lowest: i32, own: &[i32]) {
     let reads = std::env::var("COLDSTREAM_READS").unwrap_or_default();
     if matches!(reads.as_str(), "auto" | "window") {
         let numbers = open_numbers(lowest);
@@ -211,10 +211,16 @@ fn exhaust(journal: &mut Journal) -> Vec<i32> {
 }
 
 pub fn as_many_descriptors_can_be_opened(journal: &mut Journal) {
-    set_limit(64);
+    // The fewest with which the library opens any.
+    set_limit(256);
+    let lowest_private = 256 - 256 / 8;
+    let inherited = open_numbers(lowest_private);
     let first = scanned(journal, c"000001.sst", 1);
     let second = scanned(journal, c"000002.sst", 2);
-    let opened = exhaust(journal);
+    assert_private_numbers(lowest_private, &inherited);
+    let mut opened = exhaust(journal);
+    // The library's are free when there are no others.
+    opened.sort_unstable();
     journal.line(&format!("{opened:?}"));
     raw::drop_pages(c"000001.sst");
     journal.line(&scan(first, 0, 4096, 100));
