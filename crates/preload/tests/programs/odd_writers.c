@@ -9,6 +9,8 @@
  *   daemon     the process goes on as a daemon
  *   refused    close_range is refused
  *   times      a time is set before all is written
+ *   unseen     the table's descriptor is closed and its number is another file's, both unseen
+ *   bad-buffer buffers that cannot be read, and one of which the end cannot
  *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
  *
  * Prints what each call came to, and length and checksum of the table in the end.
@@ -24,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static const char *path;
@@ -230,6 +233,41 @@ static void times(void) {
     printf("%ld\n", (long)status.st_mtime);
 }
 
+/* What becomes of the table's own bytes nobody has promised; the other file is none of the library's business. */
+static void unseen(void) {
+    char other_path[4096];
+    snprintf(other_path, sizeof other_path, "%s.other", path);
+    int file = begin();
+    append(file, 40000);
+    if (syscall(SYS_close, file) != 0) {
+        fail("close");
+    }
+    int other = (int)syscall(SYS_openat, AT_FDCWD, other_path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    printf("%s\n", other == file ? "the same number" : "another number");
+    sync();
+    printf("at %ld of", (long)syscall(SYS_lseek, other, 0, SEEK_CUR));
+    printf(" %ld\n", (long)syscall(SYS_lseek, other, 0, SEEK_END));
+}
+
+static void bad_buffer(void) {
+    int file = begin();
+    append(file, 40000);
+    void *volatile nowhere = (void *)8;
+    say("write", (int)write(file, nowhere, 4096));
+    append(file, 300000);
+    say("write", (int)write(file, nowhere, 4096));
+    unsigned char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(pages, 7, 4096);
+    if (pages == MAP_FAILED || mprotect(pages + 4096, 4096, PROT_NONE) != 0) {
+        fail("pages");
+    }
+    say("write", (int)write(file, pages + 4096, 100));
+    say("write", (int)write(file, pages + 4096 - 100, 4096));
+    say("lseek", (int)lseek(file, 0, SEEK_CUR));
+    append(file, 300000);
+    end(file);
+}
+
 static void late_sync(void) {
     int file = begin();
     append(file, 40000);
@@ -245,7 +283,7 @@ static const struct {
     {"room", room},           {"target", target},       {"stream", stream},
     {"fortified", fortified}, {"cancelled", cancelled}, {"full", full},
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
-    {"late-sync", late_sync},
+    {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
 };
 
 int main(int count, char **words) {

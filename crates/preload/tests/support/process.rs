@@ -5,9 +5,11 @@ use super::library::Preload;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A program to be run.
@@ -17,6 +19,7 @@ pub struct Program {
     variables: Vec<(String, String)>,
     directory: Option<PathBuf>,
     input: Option<Vec<u8>>,
+    standard_error: Option<Arc<OwnedFd>>,
     limit: Duration,
 }
 
@@ -60,6 +63,7 @@ impl Program {
             variables: Vec::new(),
             directory: None,
             input: None,
+            standard_error: None,
             limit: Duration::from_secs(120),
         }
     }
@@ -97,6 +101,12 @@ impl Program {
 
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
+        self
+    }
+
+    /// What it writes to standard error goes there, and not into what is told of its end.
+    pub fn standard_error(mut self, to: impl Into<OwnedFd>) -> Self {
+        self.standard_error = Some(Arc::new(to.into()));
         self
     }
 
@@ -174,10 +184,14 @@ impl Program {
             }
             None => Stdio::null(),
         };
+        let standard_error = match &self.standard_error {
+            Some(other) => Stdio::from(other.try_clone().unwrap()),
+            None => Stdio::from(stderr.try_clone().unwrap()),
+        };
         let child = command
             .stdin(stdin)
             .stdout(stdout.try_clone().unwrap())
-            .stderr(stderr.try_clone().unwrap())
+            .stderr(standard_error)
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", words[0].display()));
