@@ -245,4 +245,52 @@ mod tests {
         // SAFETY: nothing uses the mapping any more.
         unsafe { unmap(base, PAGES * 4096) }.unwrap();
     }
+
+    #[test]
+    fn readable_finds_the_one_page_that_is_not() {
+        const PAGES: usize = 6;
+        let base = map(
+            PAGES * 4096,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+        .unwrap();
+        for (offset, length) in [
+            (0, 1),
+            (0, 4096),
+            (100, 4096),
+            (1, 20000),
+            (4088, 8),
+            (4090, 8),
+            (4095, 1),
+            (4095, 2),
+            (4095, 8194),
+            (8192, 8192),
+        ] {
+            let memory = base.wrapping_add(offset);
+            assert!(readable(memory, length), "{offset}+{length}");
+            for bad in 0..PAGES {
+                let page = base.wrapping_add(bad * 4096);
+                // SAFETY: the page belongs to this test's mapping.
+                unsafe { syscall(libc::SYS_mprotect, [page as usize, 4096, 0, 0, 0, 0]) };
+                let touched = bad >= offset / 4096 && bad <= (offset + length - 1) / 4096;
+                assert_eq!(
+                    readable(memory, length),
+                    !touched,
+                    "{offset}+{length}, page {bad}"
+                );
+                // SAFETY: as above.
+                unsafe { syscall(libc::SYS_mprotect, [page as usize, 4096, 1, 0, 0, 0]) };
+            }
+        }
+        assert!(!readable(std::ptr::null(), 1));
+        assert!(!readable(8 as *const u8, 4096));
+        assert!(!readable(usize::MAX as *const u8, 4096));
+        // Of nothing nothing is read.
+        assert!(readable(std::ptr::null(), 0));
+        // SAFETY: nothing uses the mapping any more.
+        unsafe { unmap(base, PAGES * 4096) }.unwrap();
+    }
 }
