@@ -33,27 +33,31 @@ enum Engine {
 
 /// Runs the laboratory.
 pub fn run(arguments: LabArguments) -> anyhow::Result<()> {
-    // What is not found here is no error yet: the laboratory knows which modes need what.
     let ended = match arguments.engine {
         Engine::RocksDb(mut arguments) => {
             arguments.driver = arguments
                 .driver
                 .or_else(|| library::companion(ROCKSDB_DRIVER));
-            look_where_installed(&mut arguments.place);
+            if arguments.loads_coldstream() {
+                find_library(&mut arguments.place)?;
+            }
             rocksdb::run(&arguments)
         }
         Engine::Cassandra(mut arguments) => {
-            look_where_installed(&mut arguments.place);
+            if arguments.loads_coldstream() {
+                find_library(&mut arguments.place)?;
+            }
             cassandra::run(&arguments)
         }
     };
     ended.map_err(|error| failure(exit_of(&error), error.to_string()))
 }
 
-fn look_where_installed(place: &mut PlaceArgs) {
-    if place.coldstream_library.is_none() {
-        place.coldstream_library = library::find(None).ok();
-    }
+/// The library that is measured is the one that was named, or none is.
+fn find_library(place: &mut PlaceArgs) -> anyhow::Result<()> {
+    let named = place.coldstream_library.as_deref();
+    place.coldstream_library = Some(library::find(named, "--coldstream-library")?);
+    Ok(())
 }
 
 fn exit_of(error: &LabError) -> Exit {

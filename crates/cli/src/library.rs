@@ -13,14 +13,15 @@ pub const FILE_NAME: &str = "libcoldstream.so";
 /// Names the library where it is not found by itself.
 pub const VARIABLE: &str = "COLDSTREAM_LIBRARY";
 
-/// Finds the library: the one that is asked for by option or variable, else beside
+/// Finds the library: the one that is asked for by `option` or variable, else beside
 /// this program (a build directory), else in `../lib/coldstream` (an installation).
-pub fn find(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-    if let Some(path) = asked.or(named.as_ref().map(Path::new)) {
+pub fn find(asked: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
+    let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+    let by_variable = || Some((Path::new(variable.as_ref()?), VARIABLE));
+    if let Some((path, named_by)) = asked.map(|path| (path, option)).or_else(by_variable) {
         return absolute(path).filter(|path| path.is_file()).ok_or_else(|| {
             let message = format!(
-                "no library at {}: build it with `make build`",
+                "no library at {}, which {named_by} names: build it with `make build`",
                 path.display()
             );
             failure(Exit::NotFound, message)
@@ -38,7 +39,7 @@ pub fn find(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
         Exit::NotFound,
         format!(
             "{FILE_NAME} found neither at {}: build it with `make build`, or name it with \
-             --library or {VARIABLE}",
+             {option} or {VARIABLE}",
             places.join(" nor at ")
         ),
     ))

@@ -189,6 +189,31 @@ fn what_cannot_be_measured_or_reported_is_said_before_anything_is() {
 }
 
 #[test]
+fn no_other_library_is_measured_than_the_one_that_was_named() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let missing = directory.path().join("missing.so");
+    let option = ["--coldstream-library", missing.to_str().expect("UTF-8")];
+    for (words, variable, named_by) in [
+        (&[][..], missing.as_path(), "COLDSTREAM_LIBRARY"),
+        (&option, Path::new(""), "--coldstream-library"),
+    ] {
+        let Some(mut command) = lab(directory.path(), &["--runs", "1", "--modes", "coldstream"])
+        else {
+            return;
+        };
+        command.args(words).env("COLDSTREAM_LIBRARY", variable);
+        let ended = command.output().expect("start");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(7), "{said}");
+        assert!(
+            said.contains("missing.so") && said.contains(named_by),
+            "{said}"
+        );
+        assert!(!directory.path().join("work").exists());
+    }
+}
+
+#[test]
 fn a_mode_without_its_library_is_no_measurement() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let Some(mut command) = lab(directory.path(), &["--runs", "1", "--modes", "coldstream"]) else {

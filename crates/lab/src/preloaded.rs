@@ -24,6 +24,11 @@ impl Preloaded {
         }
     }
 
+    /// Whether it is Coldstream.
+    pub fn is_coldstream(&self) -> bool {
+        matches!(self, Preloaded::Coldstream(_))
+    }
+
     /// The command that the database's own command line follows: it sets the environment.
     pub fn prefix(&self, library: &Path, profile: Profile, log: &Path) -> Vec<String> {
         let mut words = vec!["env".into(), format!("LD_PRELOAD={}", library.display())];
@@ -68,30 +73,20 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// Finds Coldstream's, where it was named or beside this program, and looks whether the others
-    /// are there: before anything is measured.
+    /// Looks whether those of the modes are there, and can be loaded: before anything is measured.
+    /// Coldstream's is the one that was named, and never another one that happens to be there.
     pub fn find<'a>(
         modes: impl Iterator<Item = &'a Preloaded>,
-        named: Option<&Path>,
+        coldstream: Option<&Path>,
     ) -> Result<Self> {
-        let mut libraries = Self { coldstream: None };
+        let libraries = Self {
+            coldstream: coldstream.map(Path::to_path_buf),
+        };
         for mode in modes {
-            match mode {
-                Preloaded::Other(path) if !path.exists() => {
-                    bail!("mode {mode}: {} does not exist", path.display());
-                }
-                Preloaded::Other(_) => {}
-                Preloaded::Coldstream(_) => {
-                    let found = named.map(Path::to_path_buf);
-                    let found = found.or_else(|| beside_us("libcoldstream.so"));
-                    libraries.coldstream = found.filter(|path| path.exists());
-                    if libraries.coldstream.is_none() {
-                        bail!(
-                            "libcoldstream.so is not beside this program: build it with `make \
-                             build`, or name it with --coldstream-library"
-                        );
-                    }
-                }
+            if let Preloaded::Other(path) = mode
+                && !path.exists()
+            {
+                bail!("mode {mode}: {} does not exist", path.display());
             }
             let path = libraries.of(mode)?;
             if let Some(character) = unloadable_character(&path) {
@@ -108,20 +103,10 @@ impl Libraries {
     /// The library of a mode, by a path that holds in whatever directory the database starts.
     pub fn of<'a>(&'a self, mode: &'a Preloaded) -> Result<PathBuf> {
         let path = match mode {
-            Preloaded::Coldstream(_) => self.coldstream.as_deref().context("not looked for")?,
+            Preloaded::Coldstream(_) => (self.coldstream.as_deref())
+                .context("libcoldstream.so: name it with --coldstream-library")?,
             Preloaded::Other(path) => path,
         };
         fs::canonicalize(path).with_context(|| path.display().to_string())
     }
-}
-
-/// Finds `name` beside this executable, or a directory above it.
-pub fn beside_us(name: &str) -> Option<PathBuf> {
-    let executable = std::env::current_exe().ok()?;
-    executable
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|directory| directory.join(name))
-        .find(|path| path.exists())
 }

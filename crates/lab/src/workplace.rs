@@ -53,7 +53,7 @@ pub struct Workplace {
 /// Where a measurement takes place, with what, and where its report goes.
 #[derive(Args, Clone, Debug)]
 pub struct PlaceArgs {
-    /// Coldstream's library, if it is not beside this program
+    /// Coldstream's library [default: COLDSTREAM_LIBRARY, beside this program, ../lib/coldstream]
     #[arg(long, value_name = "PATH")]
     pub coldstream_library: Option<PathBuf>,
     /// Where the database lives while it is measured; on the filesystem and device in question

@@ -43,7 +43,7 @@ pub fn examine() -> Machine {
     let name = rustix::system::uname();
     let kernel_release = name.release().to_string_lossy().into_owned();
     Machine {
-        library: library::find(None).ok(),
+        library: library::find(None, "--library").ok(),
         ext4_direct_write_bug: direct_writes_corrupt(
             name.release().to_bytes(),
             name.version().to_bytes(),

@@ -90,7 +90,7 @@ fn attach(
     library: Option<&Path>,
 ) -> anyhow::Result<()> {
     let interpreters = command::check_can_preload(program)?;
-    let library = library::find(library)?;
+    let library = library::find(library, "--library")?;
     elf::check_library(&library)?;
     let preload = library::preload_value(&library, std::env::var_os("LD_PRELOAD").as_deref())?;
 

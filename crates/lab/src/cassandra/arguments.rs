@@ -1,6 +1,7 @@
 //! What `coldstream lab cassandra` can be asked.
 
 use super::mode::Mode;
+use crate::preloaded::Preloaded;
 use crate::workplace::PlaceArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -205,6 +206,12 @@ pub struct Sizes {
 }
 
 impl CassandraArgs {
+    /// Whether any mode needs Coldstream's library.
+    pub fn loads_coldstream(&self) -> bool {
+        let mut preloaded = self.modes.iter().filter_map(Mode::preloaded);
+        preloaded.any(Preloaded::is_coldstream)
+    }
+
     /// Presets and explicit figures together.
     pub fn sizes(&self) -> Sizes {
         let (keys, hot_keys, memory_mib, warm_up, idle, after) = if self.quick {

@@ -1,6 +1,7 @@
 //! What `coldstream lab rocksdb` can be asked.
 
 use super::mode::Mode;
+use crate::preloaded::Preloaded;
 use crate::throttle::DeviceRate;
 use crate::workplace::PlaceArgs;
 use clap::{Args, ValueEnum};
@@ -227,6 +228,12 @@ pub const ENGINE_BYTES: u64 = 64 << 20;
 const PAGES_PER_VALUE: u64 = 2;
 
 impl RocksDbArgs {
+    /// Whether any mode needs Coldstream's library.
+    pub fn loads_coldstream(&self) -> bool {
+        let mut preloaded = self.modes.iter().filter_map(Mode::preloaded);
+        preloaded.any(Preloaded::is_coldstream)
+    }
+
     /// Presets and explicit figures together.
     pub fn sizes(&self) -> Sizes {
         let (keys, memory_mib, warm_up, idle, after) = if self.quick {

@@ -7,8 +7,8 @@ use super::mode::Mode;
 use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
 use crate::phase::{Event, Phase};
-use crate::preloaded::{Libraries, beside_us};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::preloaded::Libraries;
+use anyhow::{Context, Result, bail};
 use coldstream_policy::Profile;
 use std::collections::VecDeque;
 use std::fs;
@@ -123,19 +123,18 @@ fn load_steps(arguments: &RocksDbArgs) -> String {
 }
 
 impl Driver {
-    /// Finds the driver.
+    /// The driver that was named, which the command does for one that is beside it.
     pub fn find(arguments: &RocksDbArgs) -> Result<Self> {
-        let executable = arguments
-            .driver
-            .clone()
-            .or_else(|| beside_us("coldstream-rocksdb-driver"))
-            .filter(|path| path.exists())
-            .ok_or_else(|| {
-                anyhow!(
-                    "the load driver coldstream-rocksdb-driver is not beside this program: build \
-                     it with `make build`, or name it with --driver"
-                )
-            })?;
+        let Some(executable) = arguments.driver.clone() else {
+            bail!(
+                "the load driver coldstream-rocksdb-driver is not beside this program: build it \
+                 with `make build`, or name it with --driver"
+            );
+        };
+        if !executable.exists() {
+            let path = executable.display();
+            bail!("no load driver at {path}, which --driver names: build it with `make build`");
+        }
         let preloaded = arguments.modes.iter().filter_map(Mode::preloaded);
         let libraries = Libraries::find(preloaded, arguments.place.coldstream_library.as_deref())?;
         Ok(Self {
