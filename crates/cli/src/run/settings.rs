@@ -1,6 +1,5 @@
 //! Options over environment over file over defaults, each error with its source.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use coldstream_policy::{Config, ConfigError, VARIABLES};
@@ -97,74 +96,74 @@ pub struct SettingsArguments {
     config: Option<PathBuf>,
 }
 
-/// Option and variable of each setting.
-const OPTIONS: [(&str, &str); 23] = [
-    ("--profile", "COLDSTREAM_PROFILE"),
-    ("--reads", "COLDSTREAM_READS"),
-    ("--window", "COLDSTREAM_WINDOW_BYTES"),
-    ("--windows-in-flight", "COLDSTREAM_WINDOWS_IN_FLIGHT"),
-    ("--memory", "COLDSTREAM_MEMORY_BYTES"),
-    ("--writes", "COLDSTREAM_WRITES"),
-    ("--visible", "COLDSTREAM_VISIBLE"),
-    ("--flush", "COLDSTREAM_FLUSH"),
-    ("--staging", "COLDSTREAM_STAGING_BYTES"),
-    ("--readahead", "COLDSTREAM_READAHEAD"),
-    ("--pacing", "COLDSTREAM_PACING"),
-    ("--pacing-floor", "COLDSTREAM_PACING_FLOOR"),
-    ("--eviction", "COLDSTREAM_EVICTION"),
-    ("--eviction-margin", "COLDSTREAM_EVICTION_MARGIN"),
-    ("--handover", "COLDSTREAM_HANDOVER"),
-    ("--handover-size", "COLDSTREAM_HANDOVER_BYTES"),
-    ("--handover-in-flight", "COLDSTREAM_HANDOVER_IN_FLIGHT"),
-    (
-        "--handover-milliseconds",
-        "COLDSTREAM_HANDOVER_MILLISECONDS",
-    ),
-    ("--heat", "COLDSTREAM_HEAT_BYTES"),
-    ("--priority", "COLDSTREAM_PRIORITY"),
-    ("--nice", "COLDSTREAM_NICE"),
-    ("--io-priority", "COLDSTREAM_IO_PRIORITY"),
-    ("--log", "COLDSTREAM_LOG"),
-];
+/// An option, the variable of the same setting, and what was given.
+type Row = (&'static str, &'static str, Option<String>);
 
 impl SettingsArguments {
-    /// The options that were given, under the names of their variables.
-    fn as_variables(&self) -> anyhow::Result<HashMap<&'static str, String>> {
+    /// Every setting.
+    fn rows(&self) -> anyhow::Result<[Row; 23]> {
         let log = self.log.as_deref().map(absolute_log).transpose()?;
-        let values = [
-            self.profile.clone(),
-            self.reads.clone(),
-            self.window.clone(),
-            self.windows_in_flight.clone(),
-            self.memory.clone(),
-            self.writes.clone(),
-            self.visible.clone(),
-            self.flush.clone(),
-            self.staging.clone(),
-            self.readahead.clone(),
-            self.pacing.clone(),
-            self.pacing_floor.clone(),
-            self.eviction.clone(),
-            self.eviction_margin.clone(),
-            self.handover.clone(),
-            self.handover_size.clone(),
-            self.handover_in_flight.clone(),
-            self.handover_milliseconds.clone(),
-            self.heat.clone(),
-            self.priority.clone(),
-            self.nice.clone(),
-            self.io_priority.clone(),
-            log,
-        ];
-        let variables = OPTIONS.iter().zip(values);
-        let is_empty = |value: &Option<String>| value.as_ref().is_some_and(String::is_empty);
-        if let Some(((option, _), _)) = variables.clone().find(|(_, value)| is_empty(value)) {
-            let message = format!("{option}: its value is empty: give one, or leave it out");
-            return Err(failure(Exit::Usage, message));
-        }
-        Ok(variables
-            .filter_map(|((_, variable), value)| Some((*variable, value?)))
-            .collect())
+        Ok([
+            ("--profile", "COLDSTREAM_PROFILE", self.profile.clone()),
+            ("--reads", "COLDSTREAM_READS", self.reads.clone()),
+            ("--window", "COLDSTREAM_WINDOW_BYTES", self.window.clone()),
+            (
+                "--windows-in-flight",
+                "COLDSTREAM_WINDOWS_IN_FLIGHT",
+                self.windows_in_flight.clone(),
+            ),
+            ("--memory", "COLDSTREAM_MEMORY_BYTES", self.memory.clone()),
+            ("--writes", "COLDSTREAM_WRITES", self.writes.clone()),
+            ("--visible", "COLDSTREAM_VISIBLE", self.visible.clone()),
+            ("--flush", "COLDSTREAM_FLUSH", self.flush.clone()),
+            (
+                "--staging",
+                "COLDSTREAM_STAGING_BYTES",
+                self.staging.clone(),
+            ),
+            (
+                "--readahead",
+                "COLDSTREAM_READAHEAD",
+                self.readahead.clone(),
+            ),
+            ("--pacing", "COLDSTREAM_PACING", self.pacing.clone()),
+            (
+                "--pacing-floor",
+                "COLDSTREAM_PACING_FLOOR",
+                self.pacing_floor.clone(),
+            ),
+            ("--eviction", "COLDSTREAM_EVICTION", self.eviction.clone()),
+            (
+                "--eviction-margin",
+                "COLDSTREAM_EVICTION_MARGIN",
+                self.eviction_margin.clone(),
+            ),
+            ("--handover", "COLDSTREAM_HANDOVER", self.handover.clone()),
+            (
+                "--handover-size",
+                "COLDSTREAM_HANDOVER_BYTES",
+                self.handover_size.clone(),
+            ),
+            (
+                "--handover-in-flight",
+                "COLDSTREAM_HANDOVER_IN_FLIGHT",
+                self.handover_in_flight.clone(),
+            ),
+            (
+                "--handover-milliseconds",
+                "COLDSTREAM_HANDOVER_MILLISECONDS",
+                self.handover_milliseconds.clone(),
+            ),
+            ("--heat", "COLDSTREAM_HEAT_BYTES", self.heat.clone()),
+            ("--priority", "COLDSTREAM_PRIORITY", self.priority.clone()),
+            ("--nice", "COLDSTREAM_NICE", self.nice.clone()),
+            (
+                "--io-priority",
+                "COLDSTREAM_IO_PRIORITY",
+                self.io_priority.clone(),
+            ),
+            ("--log", "COLDSTREAM_LOG", log),
+        ])
     }
 }
 
@@ -181,9 +180,18 @@ fn absolute_log(log: &str) -> anyhow::Result<String> {
 
 /// The configuration that options, environment and file make together.
 pub fn effective(arguments: &SettingsArguments) -> anyhow::Result<Config> {
-    let options = arguments.as_variables()?;
+    let rows = arguments.rows()?;
+    let is_empty = |value: &Option<String>| value.as_ref().is_some_and(String::is_empty);
+    if let Some((option, ..)) = rows.iter().find(|(.., value)| is_empty(value)) {
+        let message = format!("{option}: its value is empty: give one, or leave it out");
+        return Err(failure(Exit::Usage, message));
+    }
+    let given = |name: &str| {
+        let (.., value) = rows.iter().find(|(_, variable, _)| *variable == name)?;
+        value.clone()
+    };
     // Each source is checked alone first, so that the error can name it.
-    Config::from_sources(None, |name| options.get(name).cloned()).map_err(option_error)?;
+    Config::from_sources(None, given).map_err(|error| option_error(&error, &rows))?;
     Config::from_sources(None, from_environment)
         .map_err(|error| failure(Exit::Configuration, format!("environment: {error}")))?;
     warn_of_unknown_variables();
@@ -200,12 +208,7 @@ pub fn effective(arguments: &SettingsArguments) -> anyhow::Result<Config> {
             failure(Exit::Configuration, message)
         })?;
     }
-    let merged = |name: &str| {
-        options
-            .get(name)
-            .cloned()
-            .or_else(|| from_environment(name))
-    };
+    let merged = |name: &str| given(name).or_else(|| from_environment(name));
     Config::from_sources(text.as_deref(), merged)
         .map_err(|error| failure(Exit::Configuration, error.to_string()))
 }
@@ -240,10 +243,10 @@ fn read_file(path: &Path) -> anyhow::Result<String> {
     })
 }
 
-fn option_error(error: ConfigError) -> anyhow::Error {
+fn option_error(error: &ConfigError, rows: &[Row]) -> anyhow::Error {
     let message = error.to_string();
     // The user wrote an option, not the variable that stands for it here.
-    let option = OPTIONS.iter().find_map(|(option, variable)| {
+    let option = rows.iter().find_map(|(option, variable, _)| {
         // One variable's name may be the beginning of another's.
         let rest = message.strip_prefix(variable)?;
         rest.starts_with(' ').then_some((option, rest))
@@ -253,4 +256,45 @@ fn option_error(error: ConfigError) -> anyhow::Error {
         None => message,
     };
     failure(Exit::Usage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, Command, FromArgMatches};
+
+    #[test]
+    fn every_option_sets_what_it_is_called() {
+        let command = SettingsArguments::augment_args(Command::new("run"));
+        let names = command.get_arguments().filter_map(|it| it.get_long());
+        let mut variables = Vec::new();
+        for name in names.filter(|name| *name != "config") {
+            let option = format!("--{name}");
+            let value = ["auto", "on", "scans", "cached"]
+                .into_iter()
+                .find_map(|value| {
+                    let command = command.clone();
+                    command.try_get_matches_from(["run", &option, value]).ok()
+                });
+            let arguments = SettingsArguments::from_arg_matches(&value.unwrap()).unwrap();
+            let rows = arguments.rows().unwrap();
+            let given: Vec<_> = rows.iter().filter(|(.., value)| value.is_some()).collect();
+            let [(called, variable, _)] = given[..] else {
+                panic!("{option} sets {given:?}");
+            };
+            assert_eq!(*called, option);
+            // What is a size there is told in bytes here.
+            let named = name
+                .trim_end_matches("size")
+                .to_uppercase()
+                .replace('-', "_");
+            assert!(
+                variable.starts_with(&format!("COLDSTREAM_{named}")),
+                "{variable}"
+            );
+            assert!(VARIABLES.contains(variable));
+            variables.push(*variable);
+        }
+        assert_eq!(variables.len(), 23);
+    }
 }
