@@ -155,15 +155,16 @@ fn is_not_found(errno: Errno) -> bool {
 pub fn with_pages() -> anyhow::Result<Vec<u32>> {
     let user = rustix::process::geteuid().as_raw();
     let directory = coldstream_control::directory_path(user);
+    let unlisted = |error: io::Error| {
+        let message = format!("cannot list {}: {error}", directory.display());
+        failure(crate::exit::of_io(&error), message)
+    };
     let entries = match fs::read_dir(&directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            let message = format!("cannot list {}: {error}", directory.display());
-            return Err(failure(crate::exit::of_io(&error), message));
-        }
+        Err(error) => return Err(unlisted(error)),
     };
-    let owner = fs::metadata(&directory)?.uid();
+    let owner = fs::metadata(&directory).map_err(unlisted)?.uid();
     if owner != user {
         let message = format!(
             "{} belongs to user {owner}, not to you: somebody else made it; remove it as root",

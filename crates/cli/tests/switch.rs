@@ -195,8 +195,12 @@ fn what_cannot_be_asked_for() {
             2,
             &["window cannot", "nice and io-priority"],
         ),
-        (&["set", &pid, "nice=20"], 2, &["nice=20", "--help"]),
-        (&["set", &pid, "nice"], 2, &["--help"]),
+        (
+            &["set", &pid, "nice=20"],
+            2,
+            &["nice=20", "none or 0 to 19"],
+        ),
+        (&["set", &pid, "nice"], 2, &["none or 0 to 19"]),
         (&["off", "4194305"], 7, &["no process 4194305"]),
     ] {
         let mut command = database.scene.coldstream();

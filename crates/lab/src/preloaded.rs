@@ -16,11 +16,17 @@ pub enum Preloaded {
 }
 
 impl Preloaded {
-    /// `coldstream…` or `preload:PATH`.
-    pub fn from_name(text: &str) -> Option<Self> {
+    /// The forms of [`Preloaded::from_name`], for a mode that has none of any kind.
+    pub const FORMS: &str = "coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, \
+        direct, dontcache, window or buffered; and +handover=off, +priority=off, +pacing=on, \
+        +eviction=on, +SETTING=VALUE) or preload:PATH";
+
+    /// `coldstream…` or `preload:PATH`, or what is wrong with it; `None` for other kinds of mode.
+    pub fn from_name(text: &str) -> Option<Result<Self, String>> {
         match text.strip_prefix("preload:") {
-            Some(path) => (!path.is_empty()).then(|| Preloaded::Other(path.into())),
-            None => Treatments::from_name(text).map(Preloaded::Coldstream),
+            Some("") => Some(Err("the path of the library is missing".to_owned())),
+            Some(path) => Some(Ok(Preloaded::Other(path.into()))),
+            None => Treatments::from_name(text).map(|it| it.map(Preloaded::Coldstream)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Coldstream as a mode: which treatments it is told to use, and which of its settings are changed.
 
-use coldstream_policy::{Config, LogTarget, Profile, VARIABLES};
+use coldstream_policy::{Config, ConfigError, LogTarget, Profile, VARIABLES};
 use std::path::Path;
 
 /// The variables of the treatments, which have places of their own in a mode.
@@ -18,36 +18,52 @@ pub struct Treatments {
 }
 
 impl Treatments {
-    /// The treatments of that name.
-    pub fn from_name(text: &str) -> Option<Self> {
-        let rest = text.strip_prefix("coldstream")?;
-        let mut given: Vec<(&'static str, &str)> = Vec::new();
-        if !rest.is_empty() {
-            for part in rest.strip_prefix(':')?.split('+') {
-                let (variable, value) = match part.split_once('=') {
-                    Some((name, value)) => (variable(name)?, value),
-                    None => {
-                        let named = given
-                            .iter()
-                            .filter(|(it, _)| TREATMENTS.contains(it))
-                            .count();
-                        (*TREATMENTS.get(named)?, part)
-                    }
-                };
-                if value.is_empty() || given.iter().any(|(it, _)| *it == variable) {
-                    return None;
-                }
-                given.push((variable, value));
+    /// The treatments of that name, or what is wrong with them; `None` if it is no name of
+    /// Coldstream's.
+    pub fn from_name(text: &str) -> Option<Result<Self, String>> {
+        match text.strip_prefix("coldstream")? {
+            "" => Some(Self::from_parts(&[])),
+            rest => {
+                let parts: Vec<&str> = rest.strip_prefix(':')?.split('+').collect();
+                Some(Self::from_parts(&parts))
             }
+        }
+    }
+
+    fn from_parts(parts: &[&str]) -> Result<Self, String> {
+        let mut given: Vec<(&'static str, &str)> = Vec::new();
+        let mut treatments = TREATMENTS.into_iter();
+        for part in parts {
+            let (variable, value) = match part.split_once('=') {
+                Some((name, value)) => {
+                    let variable = variable(name);
+                    (
+                        variable.ok_or_else(|| format!("a mode has no setting \"{name}\""))?,
+                        value,
+                    )
+                }
+                None => {
+                    let variable = treatments.next();
+                    let third = || format!("\"{part}\": only reads and writes have a treatment");
+                    (variable.ok_or_else(third)?, *part)
+                }
+            };
+            if value.is_empty() {
+                return Err("a treatment or a value is empty".to_owned());
+            }
+            if given.iter().any(|(it, _)| *it == variable) {
+                return Err(format!("\"{part}\": this setting is given twice"));
+            }
+            given.push((variable, value));
         }
         let environment = |name: &str| {
             let found = given.iter().find(|(variable, _)| *variable == name)?;
             Some(found.1.to_owned())
         };
-        let config = Config::from_sources(None, environment).ok()?;
+        let config = Config::from_sources(None, environment).map_err(|error| wrong(&error))?;
         let variables = given.into_iter().map(|(variable, _)| variable);
         let named = variables.filter(|it| !TREATMENTS.contains(it)).collect();
-        Some(Self { config, named })
+        Ok(Self { config, named })
     }
 
     /// The settings of a database under Coldstream, as variables of its environment. What the mode
@@ -68,6 +84,26 @@ impl Treatments {
             .filter(|(variable, _)| is_set(variable))
             .map(|(variable, value)| format!("{variable}={value}"))
             .collect()
+    }
+}
+
+/// What is wrong with a setting, by what it is called in a mode.
+fn wrong(error: &ConfigError) -> String {
+    match error {
+        ConfigError::Value {
+            key,
+            value,
+            allowed,
+        } if TREATMENTS.contains(key) => format!("\"{value}\": {allowed}, or SETTING=VALUE"),
+        ConfigError::Value {
+            key,
+            value,
+            allowed,
+        } => {
+            let name = name(key).unwrap_or_default();
+            format!("\"{name}={value}\": {allowed}")
+        }
+        ConfigError::Toml(_) => error.to_string(),
     }
 }
 
@@ -143,36 +179,47 @@ mod tests {
                 "coldstream:auto+window+handover=off+priority=off",
             ),
         ] {
-            assert_eq!(Treatments::from_name(name).unwrap().to_string(), short);
+            let treatments = Treatments::from_name(name).unwrap().unwrap();
+            assert_eq!(treatments.to_string(), short);
         }
-        for wrong in [
-            "",
-            "cold",
-            "coldstreams",
-            "coldstream:",
-            "coldstream:fast",
-            "coldstream:direct+",
-            "coldstream:+direct",
-            "coldstream:direct+fast",
-            "coldstream:direct+direct+direct",
-            "coldstream:handover",
-            "coldstream:pacing=no",
-            "coldstream:handover=off+handover=on",
-            "coldstream:handover=",
-            "coldstream:speed=9",
-            "coldstream:profile=cassandra",
-            "coldstream:config=/a.toml",
-            "coldstream:log=none",
-            "coldstream:reads=direct",
-            "coldstream:HANDOVER=off",
+        for other in ["", "cold", "coldstreams"] {
+            assert!(Treatments::from_name(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, why) in [
+            ("coldstream:", "is empty"),
+            ("coldstream:fast", "\"fast\": use auto, direct, "),
+            ("coldstream:direct+", "is empty"),
+            ("coldstream:+direct", "is empty"),
+            ("coldstream:direct+fast", "\"fast\": use auto, direct, "),
+            ("coldstream:direct+direct+direct", "only reads and writes"),
+            ("coldstream:handover", "or SETTING=VALUE"),
+            ("coldstream:pacing=no", "\"pacing=no\": use on or off"),
+            (
+                "coldstream:handover-in-flight=999",
+                "\"handover-in-flight=999\": use a number from 1 to 64",
+            ),
+            ("coldstream:handover=off+handover=on", "twice"),
+            ("coldstream:handover=", "is empty"),
+            ("coldstream:speed=9", "no setting \"speed\""),
+            ("coldstream:profile=cassandra", "no setting \"profile\""),
+            ("coldstream:config=/a.toml", "no setting \"config\""),
+            ("coldstream:log=none", "no setting \"log\""),
+            ("coldstream:reads=direct", "no setting \"reads\""),
+            ("coldstream:HANDOVER=off", "no setting \"HANDOVER\""),
         ] {
-            assert!(Treatments::from_name(wrong).is_none(), "{wrong}");
+            let wrong = Treatments::from_name(text).unwrap().unwrap_err();
+            assert!(wrong.contains(why), "{text}: {wrong}");
         }
     }
 
     #[test]
     fn what_is_named_is_not_inherited() {
-        let treatments = Treatments::from_name("coldstream:handover=on+buffered").unwrap();
+        let treatments = Treatments::from_name("coldstream:handover=on+buffered");
+        let treatments = treatments.unwrap().unwrap();
         assert_eq!(
             treatments.environment(Profile::RocksDb, Path::new("/a log")),
             [

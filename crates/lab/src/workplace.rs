@@ -81,7 +81,8 @@ impl Workplace {
         let created = !directory.exists();
         fs::create_dir_all(directory)
             .with_context(|| format!("make the work directory {}", directory.display()))?;
-        let directory = fs::canonicalize(directory)?;
+        let directory =
+            fs::canonicalize(directory).with_context(|| directory.display().to_string())?;
         let mut place = Self {
             remove: created && !arguments.keep,
             _read_ahead: None,

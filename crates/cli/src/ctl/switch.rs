@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use coldstream_control::{Mechanism, Mechanisms, Outcome, PageView, Request, Snapshot, Switches};
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::process::{futex_wait_shared, futex_wake_shared};
-use coldstream_policy::Priorities;
+use coldstream_policy::{Config, ConfigError, Priorities};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
@@ -137,9 +137,9 @@ pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
 
 fn with(priorities: Priorities, setting: &str) -> anyhow::Result<Priorities> {
     let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-    let changed = match name {
-        "nice" => priorities.with_nice(value),
-        "io-priority" => priorities.with_io(value),
+    let (changed, variable) = match name {
+        "nice" => (priorities.with_nice(value), "COLDSTREAM_NICE"),
+        "io-priority" => (priorities.with_io(value), "COLDSTREAM_IO_PRIORITY"),
         _ => {
             return Err(failure(
                 Exit::Usage,
@@ -151,11 +151,22 @@ fn with(priorities: Priorities, setting: &str) -> anyhow::Result<Priorities> {
         }
     };
     changed.ok_or_else(|| {
-        failure(
-            Exit::Usage,
-            format!("{setting}: see `coldstream ctl set --help` for what may be set"),
-        )
+        let message = match allowed(variable) {
+            Some(allowed) => format!("{setting}: {allowed}"),
+            None => format!("{setting}: see `coldstream ctl set --help` for what may be set"),
+        };
+        failure(Exit::Usage, message)
     })
+}
+
+/// What may be given for a variable, as it is said of one that is wrong when a process starts.
+fn allowed(variable: &str) -> Option<&'static str> {
+    // No setting takes this.
+    let wrong = |name: &str| (name == variable).then(|| "?".to_owned());
+    match Config::from_sources(None, wrong) {
+        Err(ConfigError::Value { allowed, .. }) => Some(allowed),
+        _ => None,
+    }
 }
 
 /// Asks one process and waits for its answer. `change` says what it shall be asked for: what is to

@@ -40,9 +40,8 @@ impl FromStr for Mode {
             format!(
                 "\"{text}\": use VERSION/WAY or VERSION/WAY@KEY=VALUE with a setting of \
                  cassandra.yaml, where WAY is stock, no-readahead, direct-reads, \
-                 direct-writes or direct-reads-writes (6.0), coldstream, coldstream:READS, \
-                 coldstream:READS+WRITES (and +handover=off, +priority=off, +pacing=on, \
-                 +eviction=on, +SETTING=VALUE) or preload:PATH"
+                 direct-writes or direct-reads-writes (6.0), {}",
+                Preloaded::FORMS
             )
         };
         let (version, way) = text.split_once('/').ok_or_else(unknown)?;
@@ -53,7 +52,10 @@ impl FromStr for Mode {
             "no-readahead" => Way::NoReadahead,
             _ => match OwnDirect::from_name(way) {
                 Some(own) => Way::OwnDirect(own),
-                None => Way::Preloaded(Preloaded::from_name(way).ok_or_else(unknown)?),
+                None => {
+                    let preloaded = Preloaded::from_name(way).ok_or_else(unknown)?;
+                    Way::Preloaded(preloaded.map_err(|why| format!("\"{text}\": {why}"))?)
+                }
             },
         };
         if matches!(way, Way::OwnDirect(_)) && version < Version::V6_0 {

@@ -22,18 +22,20 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, \
-                 coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, direct, \
-                 dontcache, window or buffered; and +handover=off, +priority=off, +pacing=on, \
-                 +eviction=on, +SETTING=VALUE) or preload:PATH"
+                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, {}",
+                Preloaded::FORMS
             )
         };
         if text == "buffered" {
             return Ok(Mode::Buffered);
         }
-        let own = OwnDirect::from_name(text).map(Mode::OwnDirect);
-        own.or_else(|| Preloaded::from_name(text).map(Mode::Preloaded))
-            .ok_or_else(unknown)
+        if let Some(own) = OwnDirect::from_name(text) {
+            return Ok(Mode::OwnDirect(own));
+        }
+        let preloaded = Preloaded::from_name(text).ok_or_else(unknown)?;
+        preloaded
+            .map(Mode::Preloaded)
+            .map_err(|why| format!("\"{text}\": {why}"))
     }
 }
 

@@ -4,6 +4,7 @@ mod installation;
 mod yaml;
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -53,7 +54,10 @@ pub fn is_configuration(path: &Path) -> bool {
 /// Examines a configuration file.
 pub fn of_configuration(path: &Path) -> anyhow::Result<Node> {
     let text = read(path)?;
-    let version = installation::version_beside(&path.canonicalize()?);
+    let canonical = path
+        .canonicalize()
+        .map_err(|error| unreadable(path, &error))?;
+    let version = installation::version_beside(&canonical);
     Ok(examine(path.to_owned(), &text, version))
 }
 
@@ -88,10 +92,12 @@ pub fn of_process(pid: u32) -> Option<anyhow::Result<Node>> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).map_err(|error| {
-        let message = format!("cannot read {}: {error}", path.display());
-        failure(exit::of_io(&error), message)
-    })
+    fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
+    let message = format!("cannot read {}: {error}", path.display());
+    failure(exit::of_io(error), message)
 }
 
 fn examine(configuration: PathBuf, text: &str, version: Option<String>) -> Node {
