@@ -13,10 +13,16 @@ pub enum Version {
     V2,
 }
 
-/// A cgroup of our own.
+/// A cgroup of our own in any hierarchy, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct OwnCgroup {
+    path: PathBuf,
+}
+
+/// A cgroup of our own with a memory limit.
 #[derive(Debug)]
 pub struct Cgroup {
-    path: PathBuf,
+    own: OwnCgroup,
     version: Version,
 }
 
@@ -68,22 +74,18 @@ impl Cgroup {
             // Fails harmlessly where it is enabled already or belongs to the service manager.
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
         }
-        let path = parent.join(format!("coldstream-lab-{}", std::process::id()));
-        Self::make(&path)?;
-        let cgroup = Self { path, version };
+        let own = OwnCgroup::make_in(&parent)?;
         let file = match version {
             Version::V1 => "memory.limit_in_bytes",
             Version::V2 => "memory.max",
         };
-        let limit = cgroup.path.join(file);
-        fs::write(&limit, limit_bytes.to_string())
-            .map_err(|error| format!("{}: {error}", limit.display()))?;
-        Ok(cgroup)
+        own.write(file, &limit_bytes.to_string())?;
+        Ok(Self { own, version })
     }
 
     /// The file that takes process ids.
     pub fn processes_file(&self) -> PathBuf {
-        self.path.join("cgroup.procs")
+        self.own.processes_file()
     }
 
     /// The interface's version.
@@ -93,29 +95,46 @@ impl Cgroup {
 
     /// `memory.stat`.
     pub fn memory_statistics(&self) -> io::Result<String> {
-        fs::read_to_string(self.path.join("memory.stat"))
+        fs::read_to_string(self.own.path.join("memory.stat"))
     }
 
     /// The file with the cgroup's own memory pressure; only version 2 has one.
     pub fn pressure_file(&self) -> Option<PathBuf> {
-        let path = self.path.join("memory.pressure");
+        let path = self.own.path.join("memory.pressure");
         (self.version == Version::V2 && path.exists()).then_some(path)
     }
+}
 
-    /// Makes a cgroup's directory; one that was left behind by a process of this id is another one.
-    pub(crate) fn make(path: &Path) -> Result<(), String> {
-        let mut made = fs::create_dir(path);
+impl OwnCgroup {
+    /// Makes it in a hierarchy; one that was left behind by a process of this id is another one.
+    pub(crate) fn make_in(hierarchy: &Path) -> Result<Self, String> {
+        let path = hierarchy.join(format!("coldstream-lab-{}", std::process::id()));
+        let mut made = fs::create_dir(&path);
         if made
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
         {
-            made = Self::remove(path).and_then(|()| fs::create_dir(path));
+            made = Self::remove(&path).and_then(|()| fs::create_dir(&path));
         }
-        made.map_err(|error| format!("{}: {error}", path.display()))
+        match made {
+            Ok(()) => Ok(Self { path }),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    }
+
+    /// Sets one of its files.
+    pub(crate) fn write(&self, file: &str, value: &str) -> Result<(), String> {
+        let file = self.path.join(file);
+        fs::write(&file, value).map_err(|error| format!("{}: {error}", file.display()))
+    }
+
+    /// The file that takes process ids.
+    pub(crate) fn processes_file(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
     }
 
     /// Removes a cgroup whose processes are gone.
-    pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    fn remove(path: &Path) -> io::Result<()> {
         // Pages that belong to it may keep it busy for a moment after its last process.
         for _ in 0..50 {
             match fs::remove_dir(path) {
@@ -129,7 +148,7 @@ impl Cgroup {
     }
 }
 
-impl Drop for Cgroup {
+impl Drop for OwnCgroup {
     fn drop(&mut self) {
         if let Err(error) = Self::remove(&self.path) {
             eprintln!("lab: cannot remove {}: {error}", self.path.display());

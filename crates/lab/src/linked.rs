@@ -6,35 +6,66 @@
 
 use anyhow::{Context, Result};
 use rustix::fs::{Advice, fadvise};
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, File};
 use std::path::{Path, PathBuf};
 
-/// Links that were made for a run.
-#[derive(Debug, Default)]
-pub struct Linked {
-    /// The data set's name and the run's.
-    pairs: Vec<(PathBuf, PathBuf)>,
+/// A run's own copy of a data set, removed when dropped.
+#[derive(Debug)]
+pub struct LinkedCopy {
+    path: PathBuf,
+    /// The data set's name and the run's of each table.
+    tables: Vec<(PathBuf, PathBuf)>,
 }
 
-impl Linked {
-    /// Gives a file of the data set a name in the run's directory.
-    pub fn link(&mut self, from: PathBuf, to: PathBuf) -> Result<()> {
-        fs::hard_link(&from, &to)
-            .with_context(|| format!("{} to {}", from.display(), to.display()))?;
-        self.pairs.push((from, to));
+impl LinkedCopy {
+    /// Copies a data set, which has tables of this extension, into a directory of the run's own.
+    /// Tables become hard links: databases never change one, but write another file of the same
+    /// name.
+    pub fn make(data_set: &Path, extension: &str, work_dir: &Path) -> Result<Self> {
+        let mut copy = Self {
+            path: work_dir.join("run"),
+            tables: Vec::new(),
+        };
+        let _ = fs::remove_dir_all(&copy.path);
+        let to = copy.path.clone();
+        copy.take(data_set, &to, extension.as_ref())?;
+        Ok(copy)
+    }
+
+    fn take(&mut self, from: &Path, to: &Path, extension: &OsStr) -> Result<()> {
+        fs::create_dir_all(to).with_context(|| to.display().to_string())?;
+        for entry in entries(from)? {
+            let (source, target) = (entry.path(), to.join(entry.file_name()));
+            let both = || format!("{} to {}", source.display(), target.display());
+            if source.is_dir() {
+                self.take(&source, &target, extension)?;
+            } else if source.extension() == Some(extension) {
+                fs::hard_link(&source, &target).with_context(both)?;
+                self.tables.push((source, target));
+            } else {
+                fs::copy(&source, &target).with_context(both)?;
+            }
+        }
         Ok(())
     }
 
-    /// Drops all of the files from the page cache.
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Drops all of the tables from the page cache.
     pub fn cool_down(&self) -> Result<()> {
-        self.pairs
+        self.tables
             .iter()
             .try_for_each(|(from, _)| drop_from_page_cache(from))
     }
 
-    /// Drops from the page cache what the database has deleted since the last time.
+    /// Drops from the page cache what the database has deleted since the last time: to be called a
+    /// few times a second.
     pub fn drop_deleted(&mut self) {
-        self.pairs.retain(|(from, to)| {
+        self.tables.retain(|(from, to)| {
             let alive = to.exists();
             if !alive {
                 // Best effort: a few pages more or less that nobody reads.
@@ -43,6 +74,18 @@ impl Linked {
             alive
         });
     }
+}
+
+impl Drop for LinkedCopy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// What is in a directory.
+pub fn entries(directory: &Path) -> Result<Vec<DirEntry>> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect);
+    entries.with_context(|| directory.display().to_string())
 }
 
 /// Drops a file's pages; they are written back first, since what is dirty stays.
@@ -58,6 +101,7 @@ mod tests {
     use super::*;
     use coldstream_io::residency;
     use std::os::fd::AsRawFd;
+    use std::os::unix::fs::MetadataExt;
 
     fn resident_pages(path: &Path) -> u64 {
         let file = File::open(path).unwrap();
@@ -68,23 +112,27 @@ mod tests {
     #[test]
     fn what_the_database_deletes_leaves_the_page_cache() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let path = |name: &str| directory.path().join(name);
-        for name in ["kept", "deleted"] {
-            fs::write(path(name), vec![7; 1 << 20]).unwrap();
+        let data_set = directory.path().join("data set");
+        fs::create_dir_all(data_set.join("inner")).unwrap();
+        let table = |name: &str| data_set.join("inner").join(name);
+        for name in ["kept.sst", "deleted.sst", "LOG"] {
+            fs::write(table(name), vec![7; 1 << 20]).unwrap();
+            File::open(table(name)).unwrap().sync_all().unwrap();
         }
-        let mut linked = Linked::default();
-        for name in ["kept", "deleted"] {
-            linked
-                .link(path(name), path(&format!("{name}.run")))
-                .unwrap();
-            drop(fs::read(path(name)).unwrap());
+        let mut copy = LinkedCopy::make(&data_set, "sst", directory.path()).unwrap();
+        let path = copy.path().to_path_buf();
+        let links = |name: &str| fs::metadata(path.join("inner").join(name)).unwrap().nlink();
+        assert_eq!((links("kept.sst"), links("LOG")), (2, 1));
+        for name in ["kept.sst", "deleted.sst"] {
+            drop(fs::read(table(name)).unwrap());
         }
-        File::open(path("deleted")).unwrap().sync_all().unwrap();
-        fs::remove_file(path("deleted.run")).unwrap();
-        linked.drop_deleted();
-        assert_eq!(resident_pages(&path("deleted")), 0);
-        assert_eq!(resident_pages(&path("kept")), 256);
-        linked.cool_down().unwrap();
-        assert_eq!(resident_pages(&path("kept")), 0);
+        fs::remove_file(path.join("inner/deleted.sst")).unwrap();
+        copy.drop_deleted();
+        assert_eq!(resident_pages(&table("deleted.sst")), 0);
+        assert_eq!(resident_pages(&table("kept.sst")), 256);
+        copy.cool_down().unwrap();
+        assert_eq!(resident_pages(&table("kept.sst")), 0);
+        drop(copy);
+        assert!(!path.exists() && table("kept.sst").exists());
     }
 }

@@ -3,14 +3,13 @@
 //! pages is not charged to who wrote them there, and so not held: buffered modes have it easier
 //! than on a real volume.
 
-use crate::cgroup::{Cgroup, mounts, version_1};
-use std::fs;
+use crate::cgroup::{OwnCgroup, mounts, version_1};
 use std::path::PathBuf;
 
 /// A `blkio` cgroup of our own, removed when dropped.
 #[derive(Debug)]
 pub struct Throttle {
-    path: PathBuf,
+    own: OwnCgroup,
 }
 
 /// What the device may do; 0 is as much as it can.
@@ -36,35 +35,22 @@ impl Throttle {
         let mounts = mounts()?;
         let parent =
             version_1(&mounts, "blkio").ok_or("no blkio cgroup of version 1 is mounted")?;
-        let path = parent.join(format!("coldstream-lab-{}", std::process::id()));
-        Cgroup::make(&path)?;
-        let throttle = Self { path };
+        let own = OwnCgroup::make_in(&parent)?;
         for (what, value) in [
             ("bps", rate.bytes_per_second),
             ("iops", rate.requests_per_second),
         ] {
             for way in ["read", "write"].into_iter().filter(|_| value != 0) {
-                let file = throttle
-                    .path
-                    .join(format!("blkio.throttle.{way}_{what}_device"));
-                fs::write(&file, format!("{device_number} {value}"))
-                    .map_err(|error| format!("{}: {error}", file.display()))?;
+                let file = format!("blkio.throttle.{way}_{what}_device");
+                own.write(&file, &format!("{device_number} {value}"))?;
             }
         }
-        Ok(throttle)
+        Ok(Self { own })
     }
 
     /// The file that takes process ids.
     pub fn processes_file(&self) -> PathBuf {
-        self.path.join("cgroup.procs")
-    }
-}
-
-impl Drop for Throttle {
-    fn drop(&mut self) {
-        if let Err(error) = Cgroup::remove(&self.path) {
-            eprintln!("lab: cannot remove {}: {error}", self.path.display());
-        }
+        self.own.processes_file()
     }
 }
 

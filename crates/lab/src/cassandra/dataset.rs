@@ -5,7 +5,7 @@
 use super::arguments::{CassandraArgs, Format, HotPlace};
 use super::load::Load;
 use super::tables::Tables;
-use crate::linked::Linked;
+use crate::linked::{LinkedCopy, entries};
 use anyhow::{Context, Result, bail};
 use coldstream_nodes::{Distribution, Launch, Node, Settings, SstableFormat};
 use std::fs;
@@ -142,7 +142,7 @@ impl Template {
                 distribution.version()
             ));
             template.import(arguments, distribution, &sstables.path)?;
-            fs::write(complete, "")?;
+            fs::write(&complete, "").with_context(|| complete.display().to_string())?;
         }
         template.keep = arguments.place.keep;
         Ok(template)
@@ -175,14 +175,14 @@ impl Template {
         for table in tables(arguments) {
             load.execute(&create_table(arguments, table))?;
             let source = dataset.join(table);
-            for sstable in fs::read_dir(&source).with_context(|| source.display().to_string())? {
+            for sstable in entries(&source)? {
                 // Importing moves the files, so they are links of our own; whose they are is told
                 // by the names of their directories.
                 let links = self.path.join("import").join(KEYSPACE).join(table);
-                link_files(&sstable?.path(), &links)?;
+                link_files(&sstable.path(), &links)?;
                 node.nodetool()
                     .run(&["import", KEYSPACE, table, &links.display().to_string()])?;
-                fs::remove_dir_all(&links)?;
+                fs::remove_dir_all(&links).with_context(|| links.display().to_string())?;
             }
             // The writer knows too few keys beforehand for a bloom filter of any use, and
             // writes its own release's format: written anew, tables are as this release's.
@@ -211,14 +211,9 @@ impl Template {
 
     /// A copy that a node may change, removed when dropped; nothing of its tables is in the page
     /// cache.
-    pub fn copy(&self, work_dir: &Path) -> Result<NodeCopy> {
-        let mut copy = NodeCopy {
-            path: work_dir.join("run"),
-            tables: Linked::default(),
-        };
-        let _ = fs::remove_dir_all(&copy.path);
-        copy_directory(&self.path, &copy.path, &mut copy.tables)?;
-        copy.tables.cool_down()?;
+    pub fn copy(&self, work_dir: &Path) -> Result<LinkedCopy> {
+        let copy = LinkedCopy::make(&self.path, "db", work_dir)?;
+        copy.cool_down()?;
         Ok(copy)
     }
 }
@@ -231,38 +226,12 @@ impl Drop for Template {
     }
 }
 
-/// A run's own node directory.
-#[derive(Debug)]
-pub struct NodeCopy {
-    path: PathBuf,
-    tables: Linked,
-}
-
-impl NodeCopy {
-    /// Where.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// To be called a few times a second: see [`Linked::drop_deleted`].
-    pub fn drop_deleted(&mut self) {
-        self.tables.drop_deleted();
-    }
-}
-
-impl Drop for NodeCopy {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
 /// `data/KEYSPACE/TABLE-ID` of a node's directory.
 pub fn table_directory(node: &Path, table: &str) -> Result<PathBuf> {
     let keyspace = node.join("data").join(KEYSPACE);
-    let entries = fs::read_dir(&keyspace).with_context(|| keyspace.display().to_string())?;
     let prefix = format!("{table}-");
-    entries
-        .flatten()
+    entries(&keyspace)?
+        .into_iter()
         .map(|entry| entry.path())
         .find(|path| {
             path.file_name()
@@ -328,9 +297,9 @@ fn write_partial(
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    fs::remove_file(&source)?;
+    fs::remove_file(&source).with_context(|| source.display().to_string())?;
     // What the writer itself left beside the SSTables is no SSTable.
-    for entry in fs::read_dir(partial)?.flatten() {
+    for entry in entries(partial)? {
         if entry.file_name().to_string_lossy().parse::<u64>().is_err() {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -340,31 +309,10 @@ fn write_partial(
 
 fn link_files(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| to.display().to_string())?;
-    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let entry = entry?;
-        fs::hard_link(entry.path(), to.join(entry.file_name()))?;
-    }
-    Ok(())
-}
-
-/// Copies a directory; components of SSTables become hard links: nodes never change one, but
-/// write another file of the same name.
-fn copy_directory(from: &Path, to: &Path, tables: &mut Linked) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
-    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let entry = entry?;
+    for entry in entries(from)? {
         let (source, target) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type()?.is_dir() {
-            copy_directory(&source, &target, tables)?;
-        } else if source
-            .extension()
-            .is_some_and(|extension| extension == "db")
-        {
-            tables.link(source, target)?;
-        } else {
-            fs::copy(&source, &target)
-                .with_context(|| format!("{} to {}", source.display(), target.display()))?;
-        }
+        fs::hard_link(&source, &target)
+            .with_context(|| format!("{} to {}", source.display(), target.display()))?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use super::arguments::RocksDbArgs;
 use super::driver::{Driver, base_options};
-use crate::linked::Linked;
+use crate::linked::LinkedCopy;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,24 +76,8 @@ impl Dataset {
     }
 
     /// A copy that the engine may change, removed when dropped.
-    pub fn copy(&self, work_dir: &Path) -> Result<DatabaseCopy> {
-        let mut copy = DatabaseCopy {
-            path: work_dir.join("run"),
-            tables: Linked::default(),
-        };
-        let _ = fs::remove_dir_all(&copy.path);
-        fs::create_dir_all(&copy.path).with_context(|| copy.path.display().to_string())?;
-        for entry in fs::read_dir(&self.path).with_context(|| self.path.display().to_string())? {
-            let entry = entry?;
-            let (from, to) = (entry.path(), copy.path.join(entry.file_name()));
-            if from.extension().is_some_and(|extension| extension == "sst") {
-                copy.tables.link(from, to)?;
-            } else {
-                fs::copy(&from, &to)
-                    .with_context(|| format!("{} to {}", from.display(), to.display()))?;
-            }
-        }
-        Ok(copy)
+    pub fn copy(&self, work_dir: &Path) -> Result<LinkedCopy> {
+        LinkedCopy::make(&self.path, "sst", work_dir)
     }
 }
 
@@ -102,30 +86,5 @@ impl Drop for Dataset {
         if !self.keep {
             let _ = fs::remove_dir_all(&self.path);
         }
-    }
-}
-
-/// A run's own copy of the database.
-#[derive(Debug)]
-pub struct DatabaseCopy {
-    path: PathBuf,
-    tables: Linked,
-}
-
-impl DatabaseCopy {
-    /// Its directory.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// To be called a few times a second: see [`Linked::drop_deleted`].
-    pub fn drop_deleted(&mut self) {
-        self.tables.drop_deleted();
-    }
-}
-
-impl Drop for DatabaseCopy {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
     }
 }
