@@ -21,8 +21,7 @@ struct Record {
     kPhase = 1,            // phase number begins at start_ns; CPU time until then of the process
                            // (intended_ns) and of the threads that make the load (end_ns)
     kCompacted = 2,        // bytes that compaction has read (intended_ns) and written (start_ns)
-    kEnd = 3,              // everything was written out
-    kUpdated = 4,          // updates that were made (intended_ns), how late the latest of them began
+    kUpdated = 4,          // (3 is free) updates that were made (intended_ns), how late the latest of them began
                            // (start_ns), and bytes that compaction is behind then (end_ns)
   };
   uint32_t kind;

@@ -273,7 +273,6 @@ int Run(const Arguments& arguments) {
   engine.rocksdb_close(database);
   engine.rocksdb_options_destroy(options);
   if (limiter != nullptr) engine.rocksdb_ratelimiter_destroy(limiter);
-  shared.output.Add({Record::kEnd, 4, 0, NowNs(), 0});
   shared.output.Flush();
   return 0;
 }

@@ -158,7 +158,6 @@ impl Measurement {
                 self.updated = (updates, late_ns_max, debt_bytes);
                 None
             }
-            Event::End => None,
         }
     }
 

@@ -91,6 +91,4 @@ pub enum Event {
         /// Bytes that compaction is behind.
         debt_bytes: u64,
     },
-    /// All is said.
-    End,
 }

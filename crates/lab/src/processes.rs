@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// What the processes hold at one moment, all of them together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessSample {
     /// Memory of no file, bytes: heaps, stacks, buffers.
     pub anonymous_bytes: u64,
@@ -22,7 +22,7 @@ pub struct ProcessSample {
 }
 
 /// What the library has counted up to one moment; all 0 without it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LibrarySample {
     /// What it holds itself: windows, and what it takes of the process's heap; bytes.
     pub memory_bytes: u64,

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Absolute counters at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Monotonic clock, ns.
     pub at_ns: u64,
@@ -44,7 +44,7 @@ pub struct Sample {
 }
 
 /// The first line of `/proc/stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessorsSample {
     /// Time in all states.
     pub all_ticks: u64,
@@ -53,7 +53,7 @@ pub struct ProcessorsSample {
 }
 
 /// A line of `/proc/diskstats`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceSample {
     /// Reads completed.
     pub reads: u64,

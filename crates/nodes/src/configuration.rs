@@ -4,15 +4,6 @@ use crate::version::Version;
 use std::fmt::Write;
 use std::path::Path;
 
-/// `disk_access_mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskAccess {
-    /// The yaml is silent: 4.1 maps data files, later versions read them.
-    Default,
-    /// Data files are read, indexes are mapped.
-    MmapIndexOnly,
-}
-
 /// What SSTables look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SstableFormat {
@@ -36,12 +27,8 @@ pub enum CommitLogSync {
 pub struct Settings {
     /// Heap in MiB.
     pub heap_mib: u64,
-    /// `disk_access_mode`.
-    pub disk_access: DiskAccess,
     /// `compaction_throughput` in MiB/s; 0 is none.
     pub compaction_mib_per_second: u64,
-    /// `concurrent_compactors`.
-    pub compactors: u32,
     /// Format of new SSTables.
     pub format: SstableFormat,
     /// 6.0's own `compaction_read_disk_access_mode: direct`.
@@ -58,9 +45,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             heap_mib: 1024,
-            disk_access: DiskAccess::MmapIndexOnly,
             compaction_mib_per_second: 64,
-            compactors: 1,
             format: SstableFormat::Big,
             own_direct_reads: false,
             own_direct_writes: false,
@@ -100,17 +85,14 @@ impl Settings {
              cdc_raw_directory: {directory}/cdc_raw\n\
              auto_snapshot: false\n\
              compaction_throughput: {throughput}MiB/s\n\
-             concurrent_compactors: {compactors}\n",
+             concurrent_compactors: 1\n\
+             disk_access_mode: mmap_index_only\n",
             throughput = self.compaction_mib_per_second,
-            compactors = self.compactors,
         );
         yaml.push_str(match self.commit_log_sync {
             CommitLogSync::Periodic => "commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n",
             CommitLogSync::Batch => "commitlog_sync: batch\n",
         });
-        if self.disk_access == DiskAccess::MmapIndexOnly {
-            yaml.push_str("disk_access_mode: mmap_index_only\n");
-        }
         if self.format == SstableFormat::Bti && version >= Version::V5_0 {
             yaml.push_str("storage_compatibility_mode: NONE\nsstable:\n  selected_format: bti\n");
         }
@@ -170,7 +152,6 @@ mod tests {
             own_direct_reads: true,
             own_direct_writes: true,
             format: SstableFormat::Bti,
-            disk_access: DiskAccess::Default,
             commit_log_sync: CommitLogSync::Batch,
             more: vec!["stream_entire_sstables: false".into()],
             ..Settings::default()
@@ -185,7 +166,7 @@ mod tests {
         ] {
             assert!(yaml.contains(line), "{line}");
         }
-        assert!(!yaml.contains("mmap_index_only") && !yaml.contains("commitlog_sync_period"));
+        assert!(!yaml.contains("commitlog_sync_period"));
     }
 
     #[test]

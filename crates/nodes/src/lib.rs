@@ -13,10 +13,9 @@ mod nodetool;
 mod pauses;
 mod version;
 
-pub use configuration::{CommitLogSync, DiskAccess, Settings, SstableFormat};
+pub use configuration::{CommitLogSync, Settings, SstableFormat};
 pub use distribution::Distribution;
 pub use error::NodeError;
-pub use java::Java;
 pub use node::{Launch, Node};
 pub use nodetool::Nodetool;
 pub use pauses::Pause;

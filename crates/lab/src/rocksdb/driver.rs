@@ -55,7 +55,6 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
             read_bytes: word(8),
             written_bytes: word(16),
         },
-        3 => Event::End,
         4 => Event::Updated {
             updates: word(8),
             late_ns_max: word(16),

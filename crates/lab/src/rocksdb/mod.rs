@@ -6,5 +6,5 @@ mod driver;
 mod experiment;
 mod mode;
 
-pub use arguments::{Case, HotLayout, RocksDbArgs, Start};
+pub use arguments::RocksDbArgs;
 pub use experiment::run;
