@@ -170,8 +170,8 @@ impl Measurement {
         self.boundaries.first().map_or(0, |first| first.at_ns)
     }
 
-    /// The last sample at or before a time.
-    fn sample_at(&self, at_ns: u64) -> Option<&Sample> {
+    /// The sample nearest to a time.
+    fn nearest_sample(&self, at_ns: u64) -> Option<&Sample> {
         self.samples
             .iter()
             .min_by_key(|sample| sample.at_ns.abs_diff(at_ns))
@@ -217,8 +217,9 @@ impl Measurement {
     /// # Errors
     /// A counted phase that is missing, or in which no read was answered.
     pub fn report(&self, library_log: Vec<String>) -> Result<RunReport> {
-        let sample_at = |at_ns| {
-            (self.sample_at(at_ns)).context("the kernel's counters were not read in every phase")
+        let nearest_sample = |at_ns| {
+            (self.nearest_sample(at_ns))
+                .context("the kernel's counters were not read in every phase")
         };
         let mut phases = Vec::new();
         let (mut compaction_cpu_seconds, mut compaction_engine_cpu_seconds) = (0.0, 0.0);
@@ -255,7 +256,7 @@ impl Measurement {
                 service_us: Percentiles::of(&latencies.service),
                 response_us: Percentiles::of(&latencies.response),
                 fast_reads_percent: latencies.fast as f64 * 100.0 / reads as f64,
-                rates: Rates::between(sample_at(begin_ns)?, sample_at(end_ns)?),
+                rates: Rates::between(nearest_sample(begin_ns)?, nearest_sample(end_ns)?),
                 dirty_mib_mean,
                 dirty_mib_peak,
                 curve: curve(&latencies.service),
@@ -297,7 +298,10 @@ impl Measurement {
             .iter()
             .map(|(second, histogram)| {
                 let at_ns = self.start_ns() + second * 1_000_000_000;
-                let rates = match (self.sample_at(at_ns), self.sample_at(at_ns + 1_000_000_000)) {
+                let rates = match (
+                    self.nearest_sample(at_ns),
+                    self.nearest_sample(at_ns + 1_000_000_000),
+                ) {
                     (Some(before), Some(after)) => Rates::between(before, after),
                     _ => Rates::default(),
                 };

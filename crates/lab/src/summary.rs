@@ -2,7 +2,7 @@
 //! different runs are never averaged or merged.
 
 use crate::phase::Phase;
-use crate::run_report::{PausesReport, Percentiles, PhaseReport, RunReport};
+use crate::run_report::{HIT_NS_MAX, PausesReport, Percentiles, PhaseReport, RunReport};
 use crate::sampler::Rates;
 
 /// Median, smallest and largest of a figure over the runs.
@@ -64,7 +64,7 @@ pub struct Row {
     /// Phase, or none for figures of the whole run.
     pub phase: Option<Phase>,
     /// What it is, with its unit.
-    pub name: &'static str,
+    pub name: String,
     /// Which way is better.
     pub better: Better,
     /// One spread a mode.
@@ -185,114 +185,87 @@ const PAUSES: [(&str, Better, OfPauses); 8] = [
     ("longest pause ms", Better::Neither, |p| p.rates.longest_ms),
 ];
 
-/// All rows, for the runs of each mode.
-pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut row = |phase, name, better, of: &dyn Fn(&RunReport) -> f64| {
-        rows.push(Row {
-            phase,
-            name,
-            better,
-            modes: modes
-                .iter()
-                .map(|runs| Spread::of(runs.iter().map(of)))
-                .collect(),
-        });
-    };
-    row(None, "compaction tax p99", Better::Less, &|run| {
-        run.compaction_tax_p99
-    });
-    row(None, "compaction tax p99.9", Better::Less, &|run| {
-        run.compaction_tax_p99_9
-    });
-    row(
-        None,
-        "compaction tax p99 outside pauses",
-        Better::Less,
-        &|run| run.compaction_tax_p99_outside_pauses,
-    );
-    row(None, "compaction MiB/s", Better::More, &|run| {
-        run.compaction_mib_per_second
-    });
-    row(None, "compaction input MiB/s", Better::More, &|run| {
-        run.compaction_input_mib_per_second
-    });
-    row(None, "updates/s", Better::More, &|run| {
-        run.updates_per_second
-    });
-    row(None, "latest update, ms", Better::Less, &|run| {
-        run.update_late_ms_max
-    });
-    row(None, "compaction debt MiB", Better::Less, &|run| {
-        run.compaction_debt_mib
-    });
+type OfPhase = fn(&PhaseReport) -> f64;
+
+const COUNTS: [(&str, Better, OfPhase); 3] = [
+    ("reads/s", Better::More, |p| p.reads_per_second),
+    ("failed reads", Better::Less, |p| p.failed_reads as f64),
+    ("failed updates", Better::Less, |p| p.failed_updates as f64),
+];
+
+const DIRTY: [(&str, Better, OfPhase); 2] = [
+    ("dirty MiB, mean", Better::Neither, |p| p.dirty_mib_mean),
+    ("dirty MiB, peak", Better::Neither, |p| p.dirty_mib_peak),
+];
+
+type OfRun = fn(&RunReport) -> f64;
+
+const OF_RUNS: [(&str, Better, OfRun); 11] = [
+    ("compaction tax p99", Better::Less, |r| r.compaction_tax_p99),
+    ("compaction tax p99.9", Better::Less, |r| {
+        r.compaction_tax_p99_9
+    }),
+    ("compaction tax p99 outside pauses", Better::Less, |r| {
+        r.compaction_tax_p99_outside_pauses
+    }),
+    ("compaction MiB/s", Better::More, |r| {
+        r.compaction_mib_per_second
+    }),
+    ("compaction input MiB/s", Better::More, |r| {
+        r.compaction_input_mib_per_second
+    }),
+    ("updates/s", Better::More, |r| r.updates_per_second),
+    ("latest update, ms", Better::Less, |r| r.update_late_ms_max),
+    ("compaction debt MiB", Better::Less, |r| {
+        r.compaction_debt_mib
+    }),
     // Of phases that differ in length and in what they moved.
-    row(None, "compaction CPU seconds", Better::Neither, &|run| {
-        run.compaction_cpu_seconds
-    });
-    row(
-        None,
+    ("compaction CPU seconds", Better::Neither, |r| {
+        r.compaction_cpu_seconds
+    }),
+    (
         "compaction CPU seconds without the load",
         Better::Neither,
-        &|run| run.compaction_engine_cpu_seconds,
-    );
-    row(
-        None,
+        |r| r.compaction_engine_cpu_seconds,
+    ),
+    (
         "engine CPU seconds/GiB compacted",
         Better::Less,
-        &RunReport::engine_cpu_seconds_per_gib,
-    );
+        RunReport::engine_cpu_seconds_per_gib,
+    ),
+];
+
+/// All rows, for the runs of each mode.
+pub fn rows(modes: &[Vec<RunReport>]) -> Vec<Row> {
+    let mut rows: Vec<Row> = OF_RUNS
+        .into_iter()
+        .map(|(name, better, of)| Row::new(None, name, better, modes, &of))
+        .collect();
     for phase in Phase::COUNTED {
-        let phase_of = move |run: &RunReport, of: &dyn Fn(&PhaseReport) -> f64| {
-            run.phase(phase).map_or(0.0, of)
+        let mut row = |name: &str, better, of: &dyn Fn(&PhaseReport) -> f64| {
+            let of = |run: &RunReport| run.phase(phase).map_or(0.0, of);
+            rows.push(Row::new(Some(phase), name, better, modes, &of));
         };
         for (name, _, of) in PERCENTILES {
-            row(Some(phase), name, Better::Less, &move |run| {
-                phase_of(run, &|report| of(&report.service_us))
-            });
+            row(name, Better::Less, &|report| of(&report.service_us));
         }
         for (_, name, of) in PERCENTILES {
-            row(Some(phase), name, Better::Less, &move |run| {
-                phase_of(run, &|report| of(&report.response_us))
-            });
+            row(name, Better::Less, &|report| of(&report.response_us));
         }
-        row(Some(phase), "reads/s", Better::More, &move |run| {
-            phase_of(run, &|report| report.reads_per_second)
-        });
-        row(Some(phase), "failed reads", Better::Less, &move |run| {
-            phase_of(run, &|report| report.failed_reads as f64)
-        });
-        row(Some(phase), "failed updates", Better::Less, &move |run| {
-            phase_of(run, &|report| report.failed_updates as f64)
-        });
-        row(
-            Some(phase),
-            "reads under 40 µs %",
-            Better::More,
-            &move |run| phase_of(run, &|report| report.fast_reads_percent),
-        );
+        for (name, better, of) in COUNTS {
+            row(name, better, &of);
+        }
+        let fast = format!("reads under {} µs %", HIT_NS_MAX / 1000);
+        row(&fast, Better::More, &|report| report.fast_reads_percent);
         for (name, better, of) in RATES {
-            row(Some(phase), name, better, &move |run| {
-                phase_of(run, &|report| of(&report.rates))
-            });
+            row(name, better, &|report| of(&report.rates));
         }
         for (name, better, of) in PAUSES {
-            row(Some(phase), name, better, &move |run| {
-                phase_of(run, &|report| of(&report.pauses))
-            });
+            row(name, better, &|report| of(&report.pauses));
         }
-        row(
-            Some(phase),
-            "dirty MiB, mean",
-            Better::Neither,
-            &move |run| phase_of(run, &|report| report.dirty_mib_mean),
-        );
-        row(
-            Some(phase),
-            "dirty MiB, peak",
-            Better::Neither,
-            &move |run| phase_of(run, &|report| report.dirty_mib_peak),
-        );
+        for (name, better, of) in DIRTY {
+            row(name, better, &of);
+        }
     }
     // What an engine's laboratory does not sample.
     rows.retain(|row| !row.modes.iter().all(Spread::is_zero));
@@ -319,6 +292,22 @@ pub enum Verdict {
 }
 
 impl Row {
+    fn new(
+        phase: Option<Phase>,
+        name: &str,
+        better: Better,
+        modes: &[Vec<RunReport>],
+        of: &dyn Fn(&RunReport) -> f64,
+    ) -> Self {
+        let spread = |runs: &Vec<RunReport>| Spread::of(runs.iter().map(of));
+        Self {
+            phase,
+            name: name.to_owned(),
+            better,
+            modes: modes.iter().map(spread).collect(),
+        }
+    }
+
     /// The verdict on a mode.
     pub fn verdict(&self, mode: usize) -> Verdict {
         let (Some(first), Some(this)) = (self.modes.first(), self.modes.get(mode)) else {
@@ -370,7 +359,7 @@ mod tests {
     fn a_loss_is_one_even_when_it_is_small() {
         let row = |better, first: [f64; 4], second: [f64; 4]| Row {
             phase: None,
-            name: "x",
+            name: "x".into(),
             better,
             modes: vec![Spread::of(first), Spread::of(second)],
         };

@@ -96,12 +96,15 @@ fn text(snapshot: &Snapshot, colours: Colours) -> String {
     lines.join("\n") + "\n"
 }
 
+/// What took longer than this is in the last of [`Counter::DEVICE_READS`].
+const DEVICE_READ_MS_MAX: u64 = 262;
+
 /// Of the foreground.
 fn device_reads(snapshot: &Snapshot) -> String {
     let below = |per_mille| match snapshot.device_reads_below_ns(per_mille) {
         Some(ns) if ns < 1_000_000 => format!("under {} µs", ns / 1000),
         Some(ns) => format!("under {:.1} ms", ns as f64 / 1e6),
-        None => "over 262 ms".to_owned(),
+        None => format!("over {DEVICE_READ_MS_MAX} ms"),
     };
     match snapshot.device_reads() {
         0 => "none of the foreground was timed".to_owned(),
@@ -131,4 +134,34 @@ fn row(name: &str, value: &str) -> String {
 
 fn counts_bytes(counter: Counter) -> bool {
     counter.name().split('_').any(|word| word == "bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_control::{Header, PAGE_WORDS, PageView};
+    use coldstream_policy::{Profile, ReadTreatment};
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn the_longest_device_reads_are_those_behind_the_last_bound() {
+        let words: Vec<AtomicU64> = (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let page = PageView::new(&words).unwrap();
+        page.initialise(&Header {
+            pid: 1,
+            start_time_ticks: 1,
+            profile: Profile::Auto,
+            configured: ReadTreatment::Auto,
+            in_force: None,
+            window_bytes: 1 << 20,
+            windows_in_flight: 1,
+            memory_bytes: 64 << 20,
+        });
+        let [.., last_bound, longer] = Counter::DEVICE_READS;
+        page.add(last_bound, 1);
+        let bound_ns = page.snapshot().unwrap().device_reads_below_ns(1000);
+        assert_eq!(bound_ns.unwrap() / 1_000_000, DEVICE_READ_MS_MAX);
+        page.add(longer, 99);
+        assert!(device_reads(&page.snapshot().unwrap()).contains("p99 over 262 ms,"));
+    }
 }

@@ -1,6 +1,6 @@
 //! The report as one HTML page: no script, no font, no picture from anywhere else.
 
-use super::{CaseReport, Report, losses, row_name, spread};
+use super::{CaseReport, Report, losses, not_one, row_name, spread};
 use crate::phase::Phase;
 use crate::run_report::{RunReport, Second};
 use crate::summary::{Spread, Verdict};
@@ -93,11 +93,9 @@ fn case_section(page: &mut String, report: &Report, case: &CaseReport) -> Result
     )?;
     let losses = losses(&case.rows, &report.modes);
     if losses.is_empty() {
-        write!(
-            page,
-            "<p>No mode is worse than {} by more than 2 %.</p>",
-            escape(&report.modes[0])
-        )?;
+        if let Some(what) = not_one(&report.modes) {
+            write!(page, "<p>No {}.</p>", escape(&what))?;
+        }
     } else {
         page.push_str("<details open><summary>Where a mode loses</summary><ul>");
         for loss in losses {

@@ -5,7 +5,7 @@ mod terminal;
 
 use crate::machine::Machine;
 use crate::run_report::RunReport;
-use crate::summary::{Row, Spread, Verdict};
+use crate::summary::{Row, Spread, TOLERANCE, Verdict};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fs::{self, File};
@@ -114,7 +114,8 @@ impl Report {
         let text = if output.json {
             json.clone()
         } else {
-            let coloured = standard.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let coloured = standard.is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
             terminal::table(self, coloured)
         };
         let printed = writeln!(standard, "{text}").context("standard output");
@@ -160,8 +161,19 @@ fn spread(spread: &Spread) -> String {
 fn row_name(row: &Row) -> String {
     match row.phase {
         Some(phase) => format!("{}: {}", phase.name(), row.name),
-        None => row.name.to_string(),
+        None => row.name.clone(),
     }
+}
+
+/// What no mode is if there are no [`losses`]; nothing of one mode alone.
+fn not_one(modes: &[String]) -> Option<String> {
+    let [first, _, ..] = modes else {
+        return None;
+    };
+    let percent = TOLERANCE * 100.0;
+    Some(format!(
+        "mode is worse than {first} by more than {percent} %"
+    ))
 }
 
 /// The rows in which a mode is worse than the first one, in plain words.
@@ -186,4 +198,19 @@ fn losses(rows: &[Row], modes: &[String]) -> Vec<String> {
         }
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_mode_alone_is_compared_with_none() {
+        let modes = ["buffered".to_owned(), "coldstream".to_owned()];
+        assert_eq!(
+            not_one(&modes).as_deref(),
+            Some("mode is worse than buffered by more than 2 %")
+        );
+        assert_eq!(not_one(&modes[..1]), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! The report as a table in the terminal.
 
-use super::{CaseReport, Report, figure, losses, row_name, spread};
+use super::{CaseReport, Report, figure, losses, not_one, row_name, spread};
 use crate::summary::Verdict;
 use std::fmt::Write;
 
@@ -92,12 +92,8 @@ fn case_table(text: &mut String, report: &Report, case: &CaseReport, coloured: b
         text.push('\n');
     }
     let losses = losses(&case.rows, &report.modes);
-    if losses.is_empty() && report.modes.len() > 1 {
-        let _ = writeln!(
-            text,
-            "no mode is worse than {} by more than 2 %",
-            report.modes[0]
-        );
+    if let Some(what) = not_one(&report.modes).filter(|_| losses.is_empty()) {
+        let _ = writeln!(text, "no {what}");
     }
     for loss in losses {
         let _ = writeln!(text, "! {loss}");

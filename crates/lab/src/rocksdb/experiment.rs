@@ -10,16 +10,13 @@ use crate::interrupt;
 use crate::measurement::Measurement;
 use crate::preloaded::library_log;
 use crate::report::{CaseDescription, Report};
-use crate::run_report::RunReport;
+use crate::run_report::{HIT_NS_MAX, RunReport};
 use crate::throttle::Throttle;
 use crate::workplace::Workplace;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Reads that are answered in less than this mostly came from memory: few devices are as fast.
-const HIT_NS_MAX: u64 = 40_000;
 
 /// What the driver calls the threads that read.
 const READER: &str = "reader";
