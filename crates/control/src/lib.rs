@@ -20,7 +20,7 @@ pub use counter::Counter;
 pub use location::{
     DIRECTORY_MODE, FILE_MODE, PageName, PidNamespace, directory_path, page_path, pid_of_file_name,
 };
-pub use owner::start_time_ticks;
+pub use owner::{start_time_ticks, stat_field};
 pub use page::{Header, PAGE_BYTES, PAGE_WORDS, PageError, PageView};
 pub use snapshot::Snapshot;
 pub use switch::{Answer, Mechanism, Mechanisms, Outcome, Request, Switches};

@@ -1,10 +1,16 @@
 //! Process ids are reused: only id and start time together name a process.
 
-/// Field 22 of `/proc/PID/stat`: the start of the process in clock ticks since
-/// boot. The second field is the command in parentheses and may itself hold
-/// spaces and parentheses, so fields are counted from the last one.
+/// The start of the process in clock ticks since boot, out of `/proc/PID/stat`.
 #[must_use]
 pub fn start_time_ticks(stat: &[u8]) -> Option<u64> {
+    stat_field(stat, 22)
+}
+
+/// A field of `/proc/PID/stat` that is a number, counted as in `proc_pid_stat(5)`, from the fourth
+/// on. The second field is the command in parentheses and may itself hold
+/// spaces and parentheses, so fields are counted from the last one.
+#[must_use]
+pub fn stat_field(stat: &[u8], number: usize) -> Option<u64> {
     let after_command = stat.rsplit(|&byte| byte == b')').next()?;
     if after_command.len() == stat.len() {
         return None;
@@ -13,7 +19,7 @@ pub fn start_time_ticks(stat: &[u8]) -> Option<u64> {
     let field = after_command
         .split(|byte| byte.is_ascii_whitespace())
         .filter(|field| !field.is_empty())
-        .nth(22 - 3)?;
+        .nth(number.checked_sub(3)?)?;
     std::str::from_utf8(field).ok()?.parse().ok()
 }
 
@@ -27,6 +33,8 @@ mod tests {
         for command in ["(java)", "(a b)", "(:) 1 2 3)", "()"] {
             let stat = format!("42 {command} {fields}");
             assert_eq!(start_time_ticks(stat.as_bytes()), Some(987_654));
+            assert_eq!(stat_field(stat.as_bytes(), 15), Some(6));
+            assert_eq!(stat_field(stat.as_bytes(), 2), None);
         }
     }
 

@@ -1,17 +1,9 @@
 //! A memory-limited cgroup, version 1 or 2, removed when dropped.
 
+use coldstream_policy::memory::Version;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// Which of the two interfaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub enum Version {
-    /// A `memory` hierarchy of its own.
-    V1,
-    /// The unified hierarchy.
-    V2,
-}
 
 /// A cgroup of our own in any hierarchy, removed when dropped.
 #[derive(Debug)]
@@ -75,11 +67,7 @@ impl Cgroup {
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
         }
         let own = OwnCgroup::make_in(&parent)?;
-        let file = match version {
-            Version::V1 => "memory.limit_in_bytes",
-            Version::V2 => "memory.max",
-        };
-        own.write(file, &limit_bytes.to_string())?;
+        own.write(version.limit_file(), &limit_bytes.to_string())?;
         Ok(Self { own, version })
     }
 

@@ -2,7 +2,7 @@
 //! done here.
 
 use crate::awake::Awake;
-use crate::cgroup::{Cgroup, Version};
+use crate::cgroup::Cgroup;
 use crate::error::Interrupted;
 use crate::foreground::Foreground;
 use crate::interrupt;
@@ -18,6 +18,7 @@ use crate::summary::rows;
 use crate::throttle::{DeviceRate, Throttle};
 use anyhow::{Context, Result};
 use clap::Args;
+use coldstream_policy::memory::Version;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

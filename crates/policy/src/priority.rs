@@ -4,12 +4,25 @@
 use crate::Role;
 
 /// The roles that have a priority, in the order of [`Priorities::to_bits`].
-const ROLES: [(Role, &str); 4] = [
-    (Role::Compaction, "compaction"),
-    (Role::Flush, "flush"),
-    (Role::Validation, "validation"),
-    (Role::Streaming, "streaming"),
+const ROLES: [Role; 4] = [
+    Role::Compaction,
+    Role::Flush,
+    Role::Validation,
+    Role::Streaming,
 ];
+
+impl Role {
+    /// As written in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Foreground => "foreground",
+            Role::Compaction => "compaction",
+            Role::Flush => "flush",
+            Role::Validation => "validation",
+            Role::Streaming => "streaming",
+        }
+    }
+}
 
 /// The largest nice value: the least that a thread can get of a busy processor.
 const NICE_MAX: u8 = 19;
@@ -96,7 +109,7 @@ impl Default for Priorities {
             nice: Some(10),
             io: Some(IoPriority::BestEffort(LEVEL_MAX)),
         };
-        Self(ROLES.map(|(role, _)| match role {
+        Self(ROLES.map(|role| match role {
             Role::Flush | Role::Foreground => Priority::default(),
             Role::Compaction | Role::Validation | Role::Streaming => background,
         }))
@@ -114,7 +127,7 @@ impl Priorities {
         ROLES
             .into_iter()
             .zip(self.0)
-            .find_map(|((known, _), priority)| (known == role).then_some(priority))
+            .find_map(|(known, priority)| (known == role).then_some(priority))
             .unwrap_or_default()
     }
 
@@ -154,8 +167,8 @@ impl Priorities {
                 None => (None, part.trim()),
             };
             let mut found = false;
-            for ((role, known), priority) in ROLES.into_iter().zip(&mut self.0) {
-                if name.map_or(role != Role::Flush, |name| name == known) {
+            for (role, priority) in ROLES.into_iter().zip(&mut self.0) {
+                if name.map_or(role != Role::Flush, |name| name == role.name()) {
                     set(priority, value)?;
                     found = true;
                 }
@@ -176,9 +189,9 @@ impl Priorities {
     }
 
     fn text(&self, value: impl Fn(&Priority) -> Option<String>) -> String {
-        let parts = ROLES.into_iter().zip(&self.0).map(|((_, name), priority)| {
+        let parts = ROLES.into_iter().zip(&self.0).map(|(role, priority)| {
             let value = value(priority).unwrap_or_else(|| "none".to_owned());
-            format!("{name}:{value}")
+            format!("{}:{value}", role.name())
         });
         parts.collect::<Vec<_>>().join(",")
     }

@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use coldstream_policy::memory::{parse_limit, path_of_controller};
+use coldstream_policy::memory::{Version, parse_limit, path_of_controller};
 use serde::Serialize;
 
+use super::machine::number;
 use super::mounts::Mount;
 
 /// A limit and where it comes from.
@@ -23,7 +24,7 @@ pub struct MemoryLimit {
 }
 
 struct Hierarchy {
-    version: u8,
+    version: Version,
     top: PathBuf,
     below: PathBuf,
 }
@@ -32,14 +33,10 @@ struct Hierarchy {
 pub fn memory_limit(pid: &str, mounts: &[Mount]) -> Option<MemoryLimit> {
     let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let hierarchy = hierarchy(&membership, mounts)?;
-    let (limit_file, usage_file) = match hierarchy.version {
-        2 => ("memory.max", "memory.current"),
-        _ => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-    };
     let mut tightest: Option<MemoryLimit> = None;
     for level in hierarchy.below.ancestors() {
         let cgroup = hierarchy.top.join(level);
-        let limit = fs::read_to_string(cgroup.join(limit_file)).ok();
+        let limit = fs::read_to_string(cgroup.join(hierarchy.version.limit_file())).ok();
         let Some(limit_bytes) = limit.and_then(|text| parse_limit(&text)) else {
             continue;
         };
@@ -49,8 +46,11 @@ pub fn memory_limit(pid: &str, mounts: &[Mount]) -> Option<MemoryLimit> {
         {
             tightest = Some(MemoryLimit {
                 limit_bytes,
-                used_bytes: read_number(&cgroup.join(usage_file)),
-                cgroup_version: hierarchy.version,
+                used_bytes: number(cgroup.join(hierarchy.version.usage_file())),
+                cgroup_version: match hierarchy.version {
+                    Version::V1 => 1,
+                    Version::V2 => 2,
+                },
                 cgroup,
             });
         }
@@ -66,11 +66,11 @@ fn hierarchy(membership: &str, mounts: &[Mount]) -> Option<Hierarchy> {
         let mount = mounts.iter().find(|mount| {
             mount.filesystem == "cgroup" && mount.options.split(',').any(|name| name == "memory")
         })?;
-        Some((1, mount, path_of("memory")?))
+        Some((Version::V1, mount, path_of("memory")?))
     };
     let v2 = || {
         let mount = mounts.iter().find(|mount| mount.filesystem == "cgroup2")?;
-        Some((2, mount, path_of("")?))
+        Some((Version::V2, mount, path_of("")?))
     };
     let (version, mount, path) = v1().or_else(v2)?;
     // In a container the mount may begin below the top of the hierarchy.
@@ -83,10 +83,6 @@ fn hierarchy(membership: &str, mounts: &[Mount]) -> Option<Hierarchy> {
         top: PathBuf::from(&mount.point),
         below: below.to_owned(),
     })
-}
-
-fn read_number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -110,9 +106,15 @@ mod tests {
         let v2 = mount("cgroup2", "/", "/sys/fs/cgroup", "rw");
         let both = "8:pids:/\n4:memory:/a/b\n0::/c\n";
         let found = hierarchy(both, &[v1, v2.clone()]).unwrap();
-        assert_eq!((found.version, found.below), (1, PathBuf::from("a/b")));
+        assert_eq!(
+            (found.version, found.below),
+            (Version::V1, PathBuf::from("a/b"))
+        );
         let found = hierarchy("0::/c/d\n", &[v2]).unwrap();
-        assert_eq!((found.version, found.below), (2, PathBuf::from("c/d")));
+        assert_eq!(
+            (found.version, found.below),
+            (Version::V2, PathBuf::from("c/d"))
+        );
         let inner = mount("cgroup2", "/docker/1", "/sys/fs/cgroup", "rw");
         let found = hierarchy("0::/docker/1/x\n", &[inner]).unwrap();
         assert_eq!(found.below, PathBuf::from("x"));

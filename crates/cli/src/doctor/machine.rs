@@ -1,7 +1,7 @@
 //! What holds for the whole machine.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use coldstream_io::scan;
 use coldstream_policy::direct_writes_corrupt;
@@ -103,7 +103,7 @@ fn memory_bytes() -> Option<u64> {
 }
 
 /// The number that a file of `/proc` or `/sys` holds.
-pub fn number(path: &str) -> Option<u64> {
+pub fn number(path: impl AsRef<Path>) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 

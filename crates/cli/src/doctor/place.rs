@@ -230,8 +230,8 @@ fn device(mount: &Mount) -> Option<Device> {
             Device {
                 name,
                 // The filesystem's own value, where it has one, is the one in use.
-                read_ahead_kib: number(&format!("/sys/class/bdi/{}/read_ahead_kb", mount.device))
-                    .or_else(|| number(&format!("/sys/class/bdi/{device}/read_ahead_kb")))
+                read_ahead_kib: number(format!("/sys/class/bdi/{}/read_ahead_kb", mount.device))
+                    .or_else(|| number(format!("/sys/class/bdi/{device}/read_ahead_kb")))
                     .or_else(of_queue),
             }
         })

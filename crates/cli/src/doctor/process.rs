@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use coldstream_control::{Counter, Snapshot};
-use coldstream_policy::{Profile, Role};
+use coldstream_policy::{Profile, Role, mapped_file};
 use serde::Serialize;
 
 use super::cassandra;
@@ -119,16 +119,11 @@ fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
 /// (`proc_pid_maps(5)`).
 const DELETED: &[u8] = b" (deleted)";
 
-/// The files of `/proc/PID/maps`: from the first slash to the end of the line.
+/// The files of `/proc/PID/maps`.
 fn mapped_files(maps: &[u8]) -> BTreeSet<PathBuf> {
     maps.split(|&byte| byte == b'\n')
-        .filter_map(|line| {
-            line.iter()
-                .position(|&byte| byte == b'/')
-                .map(|at| &line[at..])
-        })
-        .map(|path| path.strip_suffix(DELETED).unwrap_or(path))
-        .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
+        .filter_map(mapped_file)
+        .map(|file| PathBuf::from(std::ffi::OsStr::from_bytes(file.path)))
         .collect()
 }
 
@@ -185,14 +180,10 @@ fn background_threads(pid: u32) -> BTreeMap<&'static str, usize> {
     for task in tasks.into_iter().flatten().flatten() {
         let name = fs::read(task.path().join("comm")).unwrap_or_default();
         let name = name.strip_suffix(b"\n").unwrap_or(&name);
-        let role = match Profile::Auto.role_of_thread(name) {
-            Role::Foreground => continue,
-            Role::Compaction => "compaction",
-            Role::Flush => "flush",
-            Role::Validation => "validation",
-            Role::Streaming => "streaming",
-        };
-        *threads.entry(role).or_default() += 1;
+        let role = Profile::Auto.role_of_thread(name);
+        if role != Role::Foreground {
+            *threads.entry(role.name()).or_default() += 1;
+        }
     }
     threads
 }

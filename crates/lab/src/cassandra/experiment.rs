@@ -19,6 +19,7 @@ use crate::run_report::RunReport;
 use crate::sampler::now_ns;
 use crate::workplace::Workplace;
 use anyhow::{Result, bail};
+use coldstream_control::stat_field;
 use coldstream_nodes::{Distribution as Release, Launch, Node, Nodetool, Version};
 use coldstream_policy::Profile;
 use rustix::process::{Pid, Signal, kill_process};
@@ -379,15 +380,7 @@ impl Conductor<'_> {
 /// CPU time of a process, user and system (`proc_pid_stat(5)`, fields 14 and 15, in ticks of
 /// 10 ms on every architecture that Linux supports here).
 fn cpu_ns(process: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let fields: Vec<&str> = text
-        .rsplit_once(')')
-        .map(|(_, rest)| rest.split_whitespace().collect())
-        .unwrap_or_default();
-    let ticks = |place: usize| {
-        fields
-            .get(place)
-            .and_then(|field| field.parse::<u64>().ok())
-    };
-    (ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)) * 10_000_000
+    let stat = fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
+    let ticks = |number| stat_field(&stat, number).unwrap_or(0);
+    (ticks(14) + ticks(15)) * 10_000_000
 }
