@@ -118,7 +118,16 @@ fn nothing_is_done_to_what_cannot_be_written_yet() {
     let text = run("full", Some(&staged())).text();
     let mut lines = text.lines();
     for call in [
-        "dprintf", "fdopen", "read", "fstat", "fstatat", "mmap", "syncfs", "dup2",
+        "dprintf",
+        "fdopen",
+        "read",
+        "fstat",
+        "fstatat",
+        "mmap",
+        "syncfs",
+        "dup2",
+        "aio_fsync",
+        "truncate",
     ] {
         let expected = format!("{call} -1 File too large");
         assert_eq!(lines.next(), Some(expected.as_str()), "{text}");

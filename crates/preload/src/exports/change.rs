@@ -1,8 +1,7 @@
 //! Changing a file's content or size: the windows of its inode are dropped with the next read,
 //! and a table that is staged hears of it before.
 
-use super::hidden;
-use super::staged::{self, Failed};
+use super::{hidden, staged};
 use crate::books;
 use crate::errno;
 use crate::next::interpose;
@@ -31,15 +30,17 @@ fn disturbed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     staged::unless_failed(before, || changed(descriptor, next))
 }
 
-/// `posix_fallocate` returns its error.
+/// `posix_fallocate` returns its error, and leaves errno as it is.
 #[inline]
 fn allocated(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    match staged::give_up(descriptor, Counter::DemotedCall) {
-        Ok(()) => match changed(descriptor, next) {
-            -1 => errno::get(),
-            result => result,
-        },
-        Err(Failed) => errno::get(),
+    let before = errno::get();
+    match disturbed(descriptor, next) {
+        -1 => {
+            let error = errno::get();
+            errno::set(before);
+            error
+        }
+        result => result,
     }
 }
 

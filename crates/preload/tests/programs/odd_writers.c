@@ -15,6 +15,7 @@
  *
  * Prints what each call came to, and length and checksum of the table in the end.
  */
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -181,6 +182,9 @@ static void full(void) {
     say("mmap", mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED ? -1 : 0);
     say("syncfs", syncfs(file));
     say("dup2", dup2(null, file));
+    struct aiocb block = {.aio_fildes = file};
+    say("aio_fsync", aio_fsync(O_SYNC, &block));
+    say("truncate", truncate(path, 0));
     bytes_again();
     append(file, 100000);
     end(file);

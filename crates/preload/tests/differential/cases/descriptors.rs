@@ -132,9 +132,10 @@ pub fn private_numbers_look_as_if_they_were_not_open(journal: &mut Journal) {
     let _descriptor = privately_scanned(journal, c"000001.sst", 1);
     let mut bytes = [0_u8; 16];
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let (nowhere, reads, shared) = (std::ptr::null_mut(), libc::PROT_READ, libc::MAP_SHARED);
     for number in high_numbers() {
         let buffer = bytes.as_mut_ptr();
-        // SAFETY: integer commands; room for one structure, and for the bytes.
+        // SAFETY: integer commands; room for one structure, and for the bytes; nothing is mapped.
         unsafe {
             for text in [
                 result(|| calls::fcntl(number, libc::F_GETFD, 0).into()),
@@ -147,6 +148,11 @@ pub fn private_numbers_look_as_if_they_were_not_open(journal: &mut Journal) {
                 result(|| calls::pread64(number, buffer.cast(), 16, 0) as i64),
                 result(|| calls::lseek64(number, 0, libc::SEEK_CUR)),
                 result(|| calls::fsync(number).into()),
+                result(|| calls::write(number, buffer.cast(), 16) as i64),
+                result(|| calls::ftruncate64(number, 0).into()),
+                result(|| calls::fallocate64(number, 0, 0, 16).into()),
+                result(|| calls::posix_fallocate64(number, 0, 16).into()),
+                result(|| calls::mmap64(nowhere, 4096, reads, shared, number, 0) as i64),
             ] {
                 journal.line(&format!("{number} {text}"));
             }
