@@ -226,3 +226,21 @@ fn what_was_written_while_the_process_ended_is_there() {
         );
     }
 }
+
+/// It may have interrupted its own thread with a lock of the library's held.
+#[test]
+fn a_signal_handler_that_makes_children_waits_for_no_lock_of_its_own_thread() {
+    let room = places::on_disk();
+    let program = tools::compile("handler.c", room.path(), "handler", &["-pthread"]);
+    let signals = if support::long() { "40000" } else { "2000" };
+    for writes in ["direct", "auto"] {
+        let directory = places::on_disk();
+        let ended = Program::new(&program)
+            .argument(directory.path())
+            .argument(signals)
+            .limit(std::time::Duration::from_secs(60))
+            .run_with(&staged().with("COLDSTREAM_WRITES", writes))
+            .well();
+        assert_eq!(ended.text(), format!("{signals} handled\n"));
+    }
+}

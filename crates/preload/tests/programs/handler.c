@@ -1,0 +1,117 @@
+/* A signal's handler makes children while the thread that it interrupts writes tables, and another thread has
+ * several that it writes: handler DIRECTORY SIGNALS
+ *
+ * Ends when it has handled so many; the children end at once.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LENGTH = 4118, WRITES = 3, TABLES = 8 };
+
+/* glibc 2.34: `fork` that a handler may call. */
+pid_t _Fork(void);
+
+static const char *directory;
+static atomic_long handled;
+static atomic_int done;
+
+static void fail(const char *what) {
+    perror(what);
+    abort();
+}
+
+static int open_table(int number) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%06d.sst", directory, number);
+    int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file < 0) {
+        fail("open");
+    }
+    return file;
+}
+
+static void handle(int number) {
+    (void)number;
+    pid_t child = _Fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        abort();
+    }
+    atomic_fetch_add(&handled, 1);
+}
+
+static void write_some(int file) {
+    static char bytes[LENGTH];
+    for (int number = 0; number < WRITES; number++) {
+        if (write(file, bytes, LENGTH) != LENGTH) {
+            fail("write");
+        }
+    }
+}
+
+/* One table after the other. */
+static void *be_interrupted(void *nothing) {
+    prctl(PR_SET_NAME, "rocksdb:low");
+    while (!done) {
+        int file = open_table(0);
+        write_some(file);
+        close(file);
+    }
+    return nothing;
+}
+
+/* Several at once. */
+static void *write_tables(void *nothing) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    prctl(PR_SET_NAME, "rocksdb:low");
+    int files[TABLES] = {0};
+    for (int number = 0; !done; number = (number + 1) % TABLES) {
+        if (files[number] > 0) {
+            if (lseek(files[number], 0, SEEK_END) != WRITES * LENGTH) {
+                fail("lseek");
+            }
+            close(files[number]);
+        }
+        files[number] = open_table(number + 1);
+        write_some(files[number]);
+    }
+    return nothing;
+}
+
+int main(int count, char **words) {
+    if (count != 3) {
+        return 2;
+    }
+    directory = words[1];
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_t interrupted, writer;
+    if (pthread_create(&interrupted, NULL, be_interrupted, NULL) != 0 ||
+        pthread_create(&writer, NULL, write_tables, NULL) != 0) {
+        fail("begin");
+    }
+    for (long wanted = strtol(words[2], NULL, 10), asked = 1; asked <= wanted; asked++) {
+        pthread_kill(interrupted, SIGUSR1);
+        while (handled < asked) {
+            usleep(20);
+        }
+    }
+    done = 1;
+    pthread_join(interrupted, NULL);
+    pthread_join(writer, NULL);
+    printf("%ld handled\n", (long)handled);
+    return 0;
+}
