@@ -185,7 +185,7 @@ pub fn with_pages() -> anyhow::Result<Vec<u32>> {
 mod tests {
     use super::*;
     use coldstream_control::Header;
-    use coldstream_policy::{Profile, ReadTreatment};
+    use coldstream_policy::{ConfiguredTreatment, Profile};
 
     fn c_string(path: &Path) -> CString {
         CString::new(path.as_os_str().as_bytes()).unwrap()
@@ -198,7 +198,7 @@ mod tests {
             pid,
             start_time_ticks,
             profile: Profile::Auto,
-            configured: ReadTreatment::Auto,
+            configured: ConfiguredTreatment::Auto,
             in_force: None,
             window_bytes: 1 << 20,
             windows_in_flight: 1,

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use coldstream_control::{Counter, Header, PageView, PidNamespace, start_time_ticks};
 use coldstream_io::shared::SharedPage;
-use coldstream_policy::{Profile, ReadTreatment, Treatment};
+use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
 use common::{Scene, assert_error, outcome};
 
 /// A process with a status page, as the library would make it.
@@ -39,7 +39,7 @@ impl Process {
             pid,
             start_time_ticks: start_time_ticks(&stat).unwrap() + started_later_ticks,
             profile: Profile::RocksDb,
-            configured: ReadTreatment::Auto,
+            configured: ConfiguredTreatment::Auto,
             in_force: Some(Treatment::Direct),
             window_bytes: 1 << 20,
             windows_in_flight: 1,

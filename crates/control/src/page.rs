@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coldstream_policy::{Profile, ReadTreatment, Treatment};
+use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
 
 use crate::counter::Counter;
 use crate::snapshot::Snapshot;
@@ -34,7 +34,7 @@ const FIRST_COUNTER_WORD: usize = 16;
 
 /// The code of [`Header::in_force`] before the first filesystem was probed.
 const UNDECIDED: u64 = 0;
-/// The code of [`Header::configured`] for [`ReadTreatment::Auto`].
+/// The code of [`Header::configured`] for [`ConfiguredTreatment::Auto`].
 const AUTO: u64 = 0;
 
 /// The first word behind the counters; what the last words are, [`crate::switch`] says.
@@ -50,7 +50,7 @@ pub struct Header {
     /// Engine whose threads and files are recognised.
     pub profile: Profile,
     /// Treatment that was asked for.
-    pub configured: ReadTreatment,
+    pub configured: ConfiguredTreatment,
     /// Treatment that the probe of the last filesystem allowed; none before the
     /// first table was opened.
     pub in_force: Option<Treatment>,
@@ -192,10 +192,12 @@ impl<'a> PageView<'a> {
                 (profile as u8 == code).then_some(profile)
             })?,
             configured: match self.load(CONFIGURED_WORD) {
-                AUTO => ReadTreatment::Auto,
-                code => {
-                    ReadTreatment::Fixed(decoded(code, "configured treatment", Treatment::from_u8)?)
-                }
+                AUTO => ConfiguredTreatment::Auto,
+                code => ConfiguredTreatment::Fixed(decoded(
+                    code,
+                    "configured treatment",
+                    Treatment::from_u8,
+                )?),
             },
             in_force,
             window_bytes: self.load(WINDOW_BYTES_WORD),
@@ -261,10 +263,10 @@ fn treatment_code(treatment: Treatment) -> u64 {
     u64::from(treatment as u8)
 }
 
-fn configured_code(configured: ReadTreatment) -> u64 {
+fn configured_code(configured: ConfiguredTreatment) -> u64 {
     match configured {
-        ReadTreatment::Auto => AUTO,
-        ReadTreatment::Fixed(treatment) => treatment_code(treatment),
+        ConfiguredTreatment::Auto => AUTO,
+        ConfiguredTreatment::Fixed(treatment) => treatment_code(treatment),
     }
 }
 
@@ -296,7 +298,7 @@ mod tests {
             pid: 4711,
             start_time_ticks: 987_654,
             profile: Profile::Cassandra,
-            configured: ReadTreatment::Fixed(Treatment::Window),
+            configured: ConfiguredTreatment::Fixed(Treatment::Window),
             in_force: None,
             window_bytes: 1 << 20,
             windows_in_flight: 2,

@@ -263,7 +263,7 @@ impl Serialize for Counters<'_> {
 mod tests {
     use super::*;
     use crate::switch::{Mechanism, Mechanisms};
-    use coldstream_policy::{Profile, ReadTreatment, Treatment};
+    use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
 
     fn snapshot(values: &[(Counter, u64)]) -> Snapshot {
         let mut counters = [0; Counter::COUNT];
@@ -274,7 +274,7 @@ mod tests {
             pid: 7,
             start_time_ticks: 8,
             profile: Profile::RocksDb,
-            configured: ReadTreatment::Auto,
+            configured: ConfiguredTreatment::Auto,
             in_force: Some(Treatment::Direct),
             window_bytes: 1 << 20,
             windows_in_flight: 1,

@@ -25,4 +25,4 @@ pub use loader::{separates_libraries, unloadable_character};
 pub use priority::{Held, IoPriority, Priorities, Priority, PriorityMode, changed, io_rank};
 pub use readahead::{MappedFile, Readahead, mapped_file};
 pub use role::{Profile, Role};
-pub use treatment::{ReadTreatment, Treatment, Visibility, direct_writes_corrupt};
+pub use treatment::{ConfiguredTreatment, Treatment, Visibility, direct_writes_corrupt};

@@ -2,7 +2,7 @@
 
 use crate::FileKind;
 
-/// A treatment of background reads.
+/// A treatment of background I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Treatment {
@@ -41,7 +41,7 @@ impl Treatment {
 
 /// A treatment as configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ReadTreatment {
+pub enum ConfiguredTreatment {
     /// The best that the probe of each filesystem allows.
     #[default]
     Auto,
@@ -49,23 +49,23 @@ pub enum ReadTreatment {
     Fixed(Treatment),
 }
 
-impl ReadTreatment {
+impl ConfiguredTreatment {
     /// As written in configurations.
     pub fn name(self) -> &'static str {
         match self {
-            ReadTreatment::Auto => "auto",
-            ReadTreatment::Fixed(treatment) => treatment.name(),
+            ConfiguredTreatment::Auto => "auto",
+            ConfiguredTreatment::Fixed(treatment) => treatment.name(),
         }
     }
 
     /// The treatment of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         [
-            ReadTreatment::Auto,
-            ReadTreatment::Fixed(Treatment::Direct),
-            ReadTreatment::Fixed(Treatment::DontCache),
-            ReadTreatment::Fixed(Treatment::Window),
-            ReadTreatment::Fixed(Treatment::Buffered),
+            ConfiguredTreatment::Auto,
+            ConfiguredTreatment::Fixed(Treatment::Direct),
+            ConfiguredTreatment::Fixed(Treatment::DontCache),
+            ConfiguredTreatment::Fixed(Treatment::Window),
+            ConfiguredTreatment::Fixed(Treatment::Buffered),
         ]
         .into_iter()
         .find(|treatment| treatment.name() == name)
@@ -73,7 +73,7 @@ impl ReadTreatment {
 
     /// The treatment of reads on a filesystem of which this is known: `direct` works and has an effect,
     /// `RWF_DONTCACHE` is accepted, windows can be proven current (`trusted`).
-    pub fn choose(self, direct: bool, dont_cache: bool, trusted: bool) -> Treatment {
+    pub fn choose_for_reads(self, direct: bool, dont_cache: bool, trusted: bool) -> Treatment {
         let works = |treatment| match treatment {
             Treatment::Direct => trusted && direct,
             Treatment::DontCache => trusted && dont_cache,
@@ -104,12 +104,12 @@ impl ReadTreatment {
         works: impl Fn(Treatment) -> bool,
     ) -> Treatment {
         match self {
-            ReadTreatment::Auto => preferred
+            ConfiguredTreatment::Auto => preferred
                 .into_iter()
                 .find(|treatment| works(*treatment))
                 .unwrap_or(Treatment::Buffered),
-            ReadTreatment::Fixed(treatment) if works(treatment) => treatment,
-            ReadTreatment::Fixed(_) => Treatment::Buffered,
+            ConfiguredTreatment::Fixed(treatment) if works(treatment) => treatment,
+            ConfiguredTreatment::Fixed(_) => Treatment::Buffered,
         }
     }
 }
@@ -183,23 +183,32 @@ mod tests {
     #[test]
     fn the_best_that_works_is_chosen() {
         use Treatment::{Buffered, Direct, DontCache, Window};
-        let auto = ReadTreatment::Auto;
-        assert_eq!(auto.choose(true, true, true), Direct);
-        assert_eq!(auto.choose(false, true, true), DontCache);
-        assert_eq!(auto.choose(false, false, true), Window);
-        assert_eq!(auto.choose(true, true, false), Buffered);
-        let fixed = ReadTreatment::Fixed;
-        assert_eq!(fixed(Window).choose(true, true, true), Window);
-        assert_eq!(fixed(DontCache).choose(true, false, true), Buffered);
-        assert_eq!(fixed(Buffered).choose(true, true, true), Buffered);
+        let auto = ConfiguredTreatment::Auto;
+        assert_eq!(auto.choose_for_reads(true, true, true), Direct);
+        assert_eq!(auto.choose_for_reads(false, true, true), DontCache);
+        assert_eq!(auto.choose_for_reads(false, false, true), Window);
+        assert_eq!(auto.choose_for_reads(true, true, false), Buffered);
+        let fixed = ConfiguredTreatment::Fixed;
+        assert_eq!(fixed(Window).choose_for_reads(true, true, true), Window);
+        assert_eq!(
+            fixed(DontCache).choose_for_reads(true, false, true),
+            Buffered
+        );
+        assert_eq!(fixed(Buffered).choose_for_reads(true, true, true), Buffered);
     }
 
     #[test]
     fn writes_prefer_the_window_to_dontcache() {
         use Treatment::{Buffered, Direct, DontCache, Window};
-        assert_eq!(ReadTreatment::Auto.choose_for_writes(true, true), Direct);
-        assert_eq!(ReadTreatment::Auto.choose_for_writes(false, true), Window);
-        let fixed = ReadTreatment::Fixed;
+        assert_eq!(
+            ConfiguredTreatment::Auto.choose_for_writes(true, true),
+            Direct
+        );
+        assert_eq!(
+            ConfiguredTreatment::Auto.choose_for_writes(false, true),
+            Window
+        );
+        let fixed = ConfiguredTreatment::Fixed;
         assert_eq!(fixed(DontCache).choose_for_writes(true, true), DontCache);
         assert_eq!(fixed(Direct).choose_for_writes(false, true), Buffered);
     }
@@ -237,14 +246,17 @@ mod tests {
         for number in 1..=4 {
             let treatment = Treatment::from_u8(number).unwrap();
             assert_eq!(treatment as u8, number);
-            let configured = ReadTreatment::Fixed(treatment);
+            let configured = ConfiguredTreatment::Fixed(treatment);
             assert_eq!(
-                ReadTreatment::from_name(configured.name()),
+                ConfiguredTreatment::from_name(configured.name()),
                 Some(configured)
             );
         }
         assert_eq!(Treatment::from_u8(0), None);
-        assert_eq!(ReadTreatment::from_name("auto"), Some(ReadTreatment::Auto));
-        assert_eq!(ReadTreatment::from_name("Direct"), None);
+        assert_eq!(
+            ConfiguredTreatment::from_name("auto"),
+            Some(ConfiguredTreatment::Auto)
+        );
+        assert_eq!(ConfiguredTreatment::from_name("Direct"), None);
     }
 }

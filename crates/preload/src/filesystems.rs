@@ -94,7 +94,7 @@ impl Choice {
     /// What the settings make of a probe's result.
     fn of(probe: &Probe, settings: &Settings) -> Self {
         let reads = settings.config.reads;
-        match reads.choose(probe.direct_is_usable(), probe.dont_cache, probe.trusted) {
+        match reads.choose_for_reads(probe.direct_is_usable(), probe.dont_cache, probe.trusted) {
             Treatment::Direct => Choice::Windows(Method::Direct(probe.alignment)),
             Treatment::DontCache => Choice::Windows(Method::DontCache),
             Treatment::Window => Choice::Windows(Method::Window),

@@ -140,7 +140,7 @@ fn counts_bytes(counter: Counter) -> bool {
 mod tests {
     use super::*;
     use coldstream_control::{Header, PAGE_WORDS, PageView};
-    use coldstream_policy::{Profile, ReadTreatment};
+    use coldstream_policy::{ConfiguredTreatment, Profile};
     use std::sync::atomic::AtomicU64;
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
             pid: 1,
             start_time_ticks: 1,
             profile: Profile::Auto,
-            configured: ReadTreatment::Auto,
+            configured: ConfiguredTreatment::Auto,
             in_force: None,
             window_bytes: 1 << 20,
             windows_in_flight: 1,

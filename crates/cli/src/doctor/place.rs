@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use coldstream_io::probe::{DirectEffect, Probe, filesystem_name, probe};
-use coldstream_policy::{Profile, ReadTreatment, Treatment};
+use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
 use serde::Serialize;
 
 use super::machine::{Machine, number};
@@ -82,8 +82,11 @@ pub fn examine(path: &Path, machine: &Machine) -> anyhow::Result<Place> {
         .canonicalize()
         .map_err(|error| inaccessible(path, &error))?;
     let (probed_file, probe) = probe_in(&full)?;
-    let treatment =
-        ReadTreatment::Auto.choose(probe.direct_is_usable(), probe.dont_cache, probe.trusted);
+    let treatment = ConfiguredTreatment::Auto.choose_for_reads(
+        probe.direct_is_usable(),
+        probe.dont_cache,
+        probe.trusted,
+    );
     let writes = treatment_of_writes(machine, &probe);
     let mounts = mounts::read();
     // A table below the path may lie on another filesystem than the path.
@@ -279,7 +282,7 @@ fn treatment_of_writes(machine: &Machine, probe: &Probe) -> Treatment {
         return Treatment::Buffered;
     }
     let direct = probe.direct_is_usable() && !machine.ext4_direct_write_bug;
-    ReadTreatment::Auto.choose_for_writes(direct, probe.dont_cache)
+    ConfiguredTreatment::Auto.choose_for_writes(direct, probe.dont_cache)
 }
 
 fn reason_of_writes(treatment: Treatment, machine: &Machine, probe: &Probe) -> String {

@@ -15,7 +15,7 @@ fn the_environment_wins_over_the_file_over_the_defaults() {
     .unwrap();
     assert_eq!(config.profile, Profile::RocksDb);
     assert_eq!(config.log, LogTarget::None);
-    assert_eq!(config.reads, ReadTreatment::Fixed(Treatment::Direct));
+    assert_eq!(config.reads, ConfiguredTreatment::Fixed(Treatment::Direct));
     assert_eq!(config.window_bytes, 2 << 20);
     assert_eq!(config.memory_bytes, 8 << 20);
     assert_eq!(config.windows_in_flight, 1);
@@ -91,12 +91,12 @@ proptest! {
                 _ => LogTarget::File("/var/log/coldstream.log".into()),
             },
             reads: Treatment::from_u8(treatment)
-                .map_or(ReadTreatment::Auto, ReadTreatment::Fixed),
+                .map_or(ConfiguredTreatment::Auto, ConfiguredTreatment::Fixed),
             window_bytes: 1 << window,
             windows_in_flight: in_flight,
             memory_bytes: memory,
             writes: Treatment::from_u8(writes)
-                .map_or(ReadTreatment::Auto, ReadTreatment::Fixed),
+                .map_or(ConfiguredTreatment::Auto, ConfiguredTreatment::Fixed),
             visible: Visibility::ALL[visible],
             bypass_flush,
             staging_bytes: 1 << staging,

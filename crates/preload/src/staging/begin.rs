@@ -16,7 +16,7 @@ use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
-use coldstream_policy::{FileKind, ReadTreatment, Treatment, direct_writes_corrupt};
+use coldstream_policy::{ConfiguredTreatment, FileKind, Treatment, direct_writes_corrupt};
 use std::sync::atomic::{Ordering, fence};
 
 /// Flags of an opening that asks for what a staged table cannot give.
@@ -59,7 +59,7 @@ impl Books {
         if !inode.is_alone() || inode.is_locked() {
             return;
         }
-        if config.writes == ReadTreatment::Auto
+        if config.writes == ConfiguredTreatment::Auto
             && thread::reads_what_is_cached()
             && !self.is_better_handed_over()
         {
