@@ -74,7 +74,7 @@ impl Bench {
 }
 
 fn same(program: &Program) {
-    let plain = program.run();
+    let plain = program.run().well();
     let with = program.run_with(&Preload::talking());
     assert_eq!(plain, with);
 }

@@ -5,7 +5,7 @@ mod support;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use support::database::{make_cold, tables};
+use support::database::{content, make_cold, tables};
 use support::exit_log::ExitLog;
 use support::library::Preload;
 use support::process::Program;
@@ -31,12 +31,6 @@ fn db_bench(database: &Path, benchmarks: &str, more: &[&str]) -> Option<Program>
             ])
             .arguments(more),
     )
-}
-
-/// A hash of every key and value, by `ldb scan`.
-fn content(database: &Path) -> String {
-    let line = format!("ldb --db=\"{}\" scan --hex | md5sum", database.display());
-    Program::shell(&line).run().well().text()
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Real RocksDB, by `db_bench`, while somebody switches.
 
-use crate::asker::{Asker, IN_TIME, descriptors, tasks};
+use crate::asker::{Asker, descriptors, tasks};
 use crate::priorities::{NICE, start_nice};
+use crate::support::database::content;
 use crate::support::library::Preload;
 use crate::support::process::Program;
 use crate::support::{places, tools};
@@ -29,12 +30,6 @@ fn fill(database: &Path) -> Option<Program> {
                 "--stats_interval=1000000",
             ]),
     )
-}
-
-/// A hash of every key and value.
-fn content(database: &Path) -> String {
-    let line = format!("ldb --db=\"{}\" scan --hex | md5sum", database.display());
-    Program::shell(&line).run().well().text()
 }
 
 #[test]
@@ -93,7 +88,7 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
     }
     running.end().well();
     eprintln!("{cycles} cycles, the longest took {:?}", asker.longest);
-    assert!(cycles >= 20 && asker.longest < IN_TIME);
+    assert!(cycles >= 20);
     let page = asker.page();
     for counter in [Counter::BytesDirect, Counter::WriteBytesDirect] {
         assert!(page.get(counter) > 0, "{counter:?}");

@@ -1,6 +1,7 @@
 //! Calls that always fail, as under a container's filter or on an old kernel, and resources
 //! that are used up.
 
+use crate::support::exit_log::ExitLog;
 use crate::support::library::Preload;
 use crate::support::{places, skip, tools};
 use crate::{check, expected, scan};
@@ -8,8 +9,9 @@ use crate::{check, expected, scan};
 /// `cachestat(2)`, the same number on every architecture.
 const SYS_CACHESTAT: i64 = 451;
 
-/// Scans while calls of that number (with these bits in their third argument) fail.
-fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) {
+/// Scans while calls of that number (with these bits in their third argument) fail; what the library
+/// says of itself, if a filter can be made and the log opened through it.
+fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) -> Option<ExitLog> {
     let directory = places::on_disk();
     let deny = tools::compile("deny.c", directory.path(), "deny", &[]);
     let mut launcher = Vec::new();
@@ -29,14 +31,28 @@ fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) {
         skip(&format!(
             "no filter of system calls can be made here: {tried:?}"
         ));
-        return;
+        return None;
     }
+    let path = directory.path().join("log");
+    let preload = preload.clone().with("COLDSTREAM_LOG", path.display());
     check(
         &format!("{calls:?} {preload:?}"),
         "scans",
         &launcher,
-        preload,
+        &preload,
     );
+    let log = ExitLog::read(&path);
+    (log.lines > 0).then_some(log)
+}
+
+/// What is read directly where nothing is denied.
+fn plainly_direct_bytes() -> u64 {
+    let directory = places::on_disk();
+    let log = directory.path().join("log");
+    scan("scans", |program| {
+        program.run_with(&Preload::logging_to(&log)).well()
+    });
+    ExitLog::read(&log).direct_bytes
 }
 
 #[test]
@@ -58,12 +74,16 @@ fn residency_cannot_be_asked() {
 
 #[test]
 fn direct_opens_are_refused() {
+    assert!(plainly_direct_bytes() > 0, "there is nothing to be denied");
     for errno in [libc::EINVAL, libc::EPERM, libc::EMFILE] {
-        deny(
+        let denied = deny(
             &[(libc::SYS_openat, errno, Some(libc::O_DIRECT))],
             &Preload::quiet(),
         );
-        // The library's mark on the descriptors of its own, which scans never use.
+        if let Some(log) = denied {
+            assert_eq!(log.direct_bytes, 0, "not denied: {}", log.text);
+        }
+        // The library's mark on the descriptors of its own, which scans never use; nor can its log be opened.
         deny(
             &[(libc::SYS_openat, errno, Some(libc::O_NONBLOCK))],
             &Preload::quiet(),
@@ -79,8 +99,12 @@ fn asynchronous_reads_do_not_exist() {
             (libc::SYS_io_submit, errno, None),
         ]
     };
-    deny(&all(libc::ENOSYS), &Preload::quiet());
-    deny(&all(libc::EPERM), &Preload::quiet());
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        if let Some(log) = deny(&all(errno), &Preload::quiet()) {
+            assert!(log.direct_bytes > 0, "{}", log.text);
+            assert!(log.text.contains("aio_unavailable="), "{}", log.text);
+        }
+    }
 }
 
 #[test]
@@ -104,6 +128,7 @@ fn short_of(role: &str) {
     for reads in ["auto", "window", "dontcache"] {
         let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
         let (lines, ended) = scan(role, |program| program.run_with(&preload));
+        assert!(ended.status.success(), "reads = {reads}: {ended:?}");
         assert_eq!(lines, expected(), "reads = {reads}: {ended:?}");
     }
 }

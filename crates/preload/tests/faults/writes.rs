@@ -150,7 +150,7 @@ fn limit_file_size() {
 fn fill_disk() {
     let file = raw::open(c"ballast", libc::O_WRONLY | libc::O_CREAT);
     let mut taken = 0;
-    for _ in 0..100 {
+    'filling: for _ in 0..100 {
         let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
         // SAFETY: one structure is written, then read; no other memory is passed.
         unsafe {
@@ -161,18 +161,15 @@ fn fill_disk() {
             if taken > 0 && free <= LEFT_ON_DISK_BYTES {
                 break;
             }
-            let more = free.saturating_sub(LEFT_ON_DISK_BYTES).max(4096);
-            if libc::fallocate(file, 0, taken as i64, more as i64) == 0 {
-                taken += more;
-            } else if taken > 0 {
-                break;
-            } else {
-                // Not all that is free can be had.
-                let less = free / 2;
-                if libc::fallocate(file, 0, 0, less as i64) == 0 {
-                    taken = less;
+            let mut more = free.saturating_sub(LEFT_ON_DISK_BYTES).max(4096);
+            // Not all that is free can be had, in one piece or at all.
+            while libc::fallocate(file, 0, taken as i64, more as i64) != 0 {
+                more /= 2;
+                if more < LEFT_ON_DISK_BYTES / 4 {
+                    break 'filling;
                 }
             }
+            taken += more;
         }
     }
     raw::close(file);

@@ -1,6 +1,7 @@
 // A program that reads tables as a background thread in awkward ways, and prints what it saw.
 // The same words must come out with and without the library.
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -147,6 +148,14 @@ static int do_stderr(const char* path, const char* log) {
   return 0;
 }
 
+static int open_descriptors(void) {
+  int count = 0;
+  DIR* directory = opendir("/proc/self/fd");
+  while (readdir(directory) != NULL) ++count;
+  closedir(directory);
+  return count;
+}
+
 struct storm {
   const char* path;
   const char* other;
@@ -167,9 +176,11 @@ static void* storm_reader(void* argument) {
 
 static void* storm_starter(void* argument) {
   struct storm* storm = argument;
+  become_background();
   for (int round = 0; round < 150; ++round) {
     // A table that the child closes, as programs do that close all they do not know.
     int descriptor = open_table(storm->other);
+    uint64_t before = scan(descriptor, 0, 4096, 100000, 1);
     pid_t child = vfork();
     if (child == 0) {
       close(descriptor);
@@ -179,6 +190,8 @@ static void* storm_starter(void* argument) {
     int status;
     waitpid(child, &status, 0);
     if (status != 0) storm->wrong = 1;
+    // The parent's descriptor is open still, and what the library knows of it is the parent's.
+    if (scan(descriptor, 0, 4096, 100000, 1) != before) storm->wrong = 1;
     close(descriptor);
     child = fork();
     if (child == 0) {
@@ -204,6 +217,8 @@ static int do_storm(const char* path, const char* other) {
   storm_over = 1;
   for (int number = 0; number < 2; ++number) pthread_join(readers[number], NULL);
   printf("storm: %s\n", storm.wrong ? "wrong" : "right");
+  // All tables are closed: what the library has opened for them must be closed too.
+  printf("%d descriptors are open\n", open_descriptors());
   return storm.wrong;
 }
 

@@ -1,5 +1,6 @@
 //! The tables of a database of RocksDB.
 
+use super::process::Program;
 use super::{files, residency};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,17 @@ pub fn tables(database: &Path) -> Vec<PathBuf> {
         .map(|entry| entry.expect("entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
         .collect()
+}
+
+/// A hash of every key and value, by `ldb scan`.
+pub fn content(database: &Path) -> String {
+    let scan = Program::new("ldb")
+        .argument(format!("--db={}", database.display()))
+        .arguments(["scan", "--hex"])
+        .run()
+        .well();
+    assert!(!scan.stdout.is_empty(), "{database:?} is empty");
+    files::Hash::of(&scan.stdout).to_string()
 }
 
 /// None of their pages is in the page cache, and they have rested.

@@ -103,6 +103,7 @@ fn compare(name: &str) {
                 lines.get(place)
             );
         }
+        assert_eq!(ended.status, plain.status, "reads = {reads}: {ended:?}");
     }
 }
 
