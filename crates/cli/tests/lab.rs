@@ -226,6 +226,37 @@ fn a_mode_without_its_library_is_no_measurement() {
 }
 
 #[test]
+fn the_driver_takes_no_word_that_it_does_not_know() {
+    let driver = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
+    let driver = driver.with_file_name("coldstream-rocksdb-driver");
+    if !driver.exists() {
+        eprintln!("skipped: {} is not built (`make driver`)", driver.display());
+        return;
+    }
+    for (layout, start, said) in [
+        ("random", "cold", "--hot-layout is scattered or contiguous"),
+        ("scattered", "hot", "--start is cold or warm"),
+    ] {
+        let ended = Command::new(&driver)
+            .args([
+                "run",
+                "--library",
+                "/no/library",
+                "--keys",
+                "1",
+                "--hot-keys",
+                "1",
+            ])
+            .args(["--hot-layout", layout, "--start", start])
+            .output()
+            .expect("start");
+        let error = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
 fn an_unknown_engine_option_is_a_clear_error() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let words = [

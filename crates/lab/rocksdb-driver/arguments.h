@@ -21,6 +21,13 @@ struct Arguments {
     return found->second;
   }
 
+  // One of two words.
+  std::string OneOf(const std::string& name, const char* one, const char* other) const {
+    const std::string text = Text(name);
+    if (text != one && text != other) Fail(kExitUsage, "--%s is %s or %s", name.c_str(), one, other);
+    return text;
+  }
+
   // One number or more, with commas between them.
   std::vector<double> Numbers(const std::string& name) const {
     const std::string text = Text(name);

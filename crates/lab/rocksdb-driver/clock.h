@@ -8,18 +8,14 @@
 
 namespace driver {
 
-inline uint64_t NowNs() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1000000000u + static_cast<uint64_t>(time.tv_nsec);
-}
-
-// 0 for a clock that is no more.
-inline uint64_t CpuNs(clockid_t clock) {
+// 0 for a clock that is no more: a thread's that has ended.
+inline uint64_t ClockNs(clockid_t clock) {
   timespec time{};
   if (clock_gettime(clock, &time) != 0) return 0;
   return static_cast<uint64_t>(time.tv_sec) * 1000000000u + static_cast<uint64_t>(time.tv_nsec);
 }
+
+inline uint64_t NowNs() { return ClockNs(CLOCK_MONOTONIC); }
 
 inline void SleepUntil(uint64_t when_ns) {
   timespec time{};

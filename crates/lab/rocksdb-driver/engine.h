@@ -80,49 +80,106 @@ inline void Check(const Engine& engine, const char* what, char* error) {
   }
 }
 
-inline rocksdb_options_t* MakeOptions(const Engine& engine, const std::string& text) {
-  rocksdb_options_t* base = engine.rocksdb_options_create();
-  rocksdb_options_t* options = engine.rocksdb_options_create();
-  char* error = nullptr;
-  engine.rocksdb_get_options_from_string(base, text.c_str(), options, &error);
-  Check(engine, ("options \"" + text + "\"").c_str(), error);
-  engine.rocksdb_options_destroy(base);
-  return options;
-}
-
-inline uint64_t Property(const Engine& engine, rocksdb_t* database, const char* name) {
-  uint64_t value = 0;
-  if (engine.rocksdb_property_int(database, name, &value) != 0) {
-    Fail(kExitEngine, "this RocksDB has no property %s", name);
+// What a database is opened with; to be there until it is closed.
+class Options {
+ public:
+  // By RocksDB's own option string.
+  Options(const Engine& engine, const std::string& text)
+      : engine_(engine), options_(engine.rocksdb_options_create()) {
+    rocksdb_options_t* base = engine.rocksdb_options_create();
+    char* error = nullptr;
+    engine.rocksdb_get_options_from_string(base, text.c_str(), options_, &error);
+    Check(engine, ("options \"" + text + "\"").c_str(), error);
+    engine.rocksdb_options_destroy(base);
   }
-  return value;
-}
 
-// A compaction that failed leaves the old tables as they are, and nothing else says so.
-inline void CheckBackground(const Engine& engine, rocksdb_t* database) {
-  const uint64_t errors = Property(engine, database, "rocksdb.background-errors");
-  if (errors != 0) {
-    Fail(kExitEngine, "%" PRIu64 " flushes or compactions have failed: see the database's LOG", errors);
+  Options(const Options&) = delete;
+  Options& operator=(const Options&) = delete;
+
+  ~Options() {
+    engine_.rocksdb_options_destroy(options_);
+    if (limiter_ != nullptr) engine_.rocksdb_ratelimiter_destroy(limiter_);
   }
-}
 
-inline rocksdb_t* Open(const Engine& engine, const rocksdb_options_t* options, const std::string& path) {
-  char* error = nullptr;
-  rocksdb_t* database = engine.rocksdb_open(options, path.c_str(), &error);
-  Check(engine, ("open " + path).c_str(), error);
-  return database;
-}
+  void EnableStatistics() { engine_.rocksdb_options_enable_statistics(options_); }
 
-// Writes one version of a value; `value` is room for it.
-inline void PutValue(const Engine& engine, rocksdb_t* database, const rocksdb_writeoptions_t* write,
-              const Content& content, uint64_t number, uint64_t version,
-              std::vector<uint64_t>& value) {
-  content.Fill(number, version, value);
-  std::string key = Content::Key(number);
-  char* error = nullptr;
-  engine.rocksdb_put(database, write, key.data(), key.size(),
-                     reinterpret_cast<const char*>(value.data()), content.ValueBytes(), &error);
-  Check(engine, "put", error);
-}
+  // Of what flushes and compactions write; once.
+  void LimitRate(double bytes_per_second) {
+    limiter_ =
+        engine_.rocksdb_ratelimiter_create(static_cast<int64_t>(bytes_per_second), 100000, 10);
+    engine_.rocksdb_options_set_ratelimiter(options_, limiter_);
+  }
+
+  // The engine's statistics as text.
+  std::string Statistics() const {
+    char* text = engine_.rocksdb_options_statistics_get_string(options_);
+    const std::string statistics = text == nullptr ? "" : text;
+    engine_.rocksdb_free(text);
+    return statistics;
+  }
+
+  const rocksdb_options_t* Get() const { return options_; }
+
+ private:
+  const Engine& engine_;
+  rocksdb_options_t* options_;
+  rocksdb_ratelimiter_t* limiter_ = nullptr;
+};
+
+// An open database.
+class Database {
+ public:
+  Database(const Engine& engine, const Options& options, const std::string& path)
+      : engine_(engine) {
+    char* error = nullptr;
+    database_ = engine.rocksdb_open(options.Get(), path.c_str(), &error);
+    Check(engine, ("open " + path).c_str(), error);
+  }
+
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  ~Database() { engine_.rocksdb_close(database_); }
+
+  const Engine& Api() const { return engine_; }
+  rocksdb_t* Get() const { return database_; }
+
+  uint64_t Property(const char* name) const {
+    uint64_t value = 0;
+    if (engine_.rocksdb_property_int(database_, name, &value) != 0) {
+      Fail(kExitEngine, "this RocksDB has no property %s", name);
+    }
+    return value;
+  }
+
+  // A compaction that failed leaves the old tables as they are, and nothing else says so.
+  void CheckBackground() const {
+    const uint64_t errors = Property("rocksdb.background-errors");
+    if (errors != 0) {
+      Fail(kExitEngine, "%" PRIu64 " flushes or compactions have failed: see the database's LOG",
+           errors);
+    }
+  }
+
+  void CompactEverything() const {
+    engine_.rocksdb_compact_range(database_, nullptr, 0, nullptr, 0);
+    CheckBackground();
+  }
+
+  // Writes one version of a value; `value` is room for it.
+  void Put(const rocksdb_writeoptions_t* write, const Content& content, uint64_t number,
+           uint64_t version, std::vector<uint64_t>& value) const {
+    content.Fill(number, version, value);
+    const std::string key = Content::Key(number);
+    char* error = nullptr;
+    engine_.rocksdb_put(database_, write, key.data(), key.size(),
+                        reinterpret_cast<const char*>(value.data()), content.ValueBytes(), &error);
+    Check(engine_, "put", error);
+  }
+
+ private:
+  const Engine& engine_;
+  rocksdb_t* database_ = nullptr;
+};
 
 }  // namespace driver

@@ -19,8 +19,8 @@ class Loader {
   Loader(const Engine& engine, const Arguments& arguments, const char* more_options)
       : engine_(engine),
         content_(arguments.Count("value-bytes")),
-        options_(MakeOptions(engine, arguments.Text("options") + more_options)),
-        database_(Open(engine, options_, arguments.Text("db"))),
+        options_(engine, arguments.Text("options") + more_options),
+        database_(engine, options_, arguments.Text("db")),
         write_(engine.rocksdb_writeoptions_create()) {
     engine.rocksdb_writeoptions_disable_WAL(write_, 1);
   }
@@ -28,35 +28,27 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  ~Loader() {
-    engine_.rocksdb_writeoptions_destroy(write_);
-    engine_.rocksdb_close(database_);
-    engine_.rocksdb_options_destroy(options_);
-  }
+  ~Loader() { engine_.rocksdb_writeoptions_destroy(write_); }
 
   void Put(uint64_t number, uint64_t version) {
-    PutValue(engine_, database_, write_, content_, number, version, value_);
+    database_.Put(write_, content_, number, version, value_);
   }
 
   void Flush() {
     rocksdb_flushoptions_t* flush = engine_.rocksdb_flushoptions_create();
     char* error = nullptr;
-    engine_.rocksdb_flush(database_, flush, &error);
+    engine_.rocksdb_flush(database_.Get(), flush, &error);
     Check(engine_, "flush", error);
     engine_.rocksdb_flushoptions_destroy(flush);
   }
 
-  void CompactEverything() {
-    engine_.rocksdb_compact_range(database_, nullptr, 0, nullptr, 0);
-    CheckBackground(engine_, database_);
-  }
+  void CompactEverything() { database_.CompactEverything(); }
 
   // Until no compaction runs and none is due.
   void WaitForCompactions() {
-    auto property = [this](const char* name) { return Property(engine_, database_, name); };
-    while (property("rocksdb.num-running-compactions") != 0 ||
-           property("rocksdb.compaction-pending") != 0) {
-      CheckBackground(engine_, database_);
+    while (database_.Property("rocksdb.num-running-compactions") != 0 ||
+           database_.Property("rocksdb.compaction-pending") != 0) {
+      database_.CheckBackground();
       SleepUntil(NowNs() + 50000000u);
     }
   }
@@ -64,8 +56,8 @@ class Loader {
  private:
   const Engine& engine_;
   Content content_;
-  rocksdb_options_t* options_;
-  rocksdb_t* database_;
+  Options options_;
+  Database database_;
   rocksdb_writeoptions_t* write_;
   std::vector<uint64_t> value_;
 };

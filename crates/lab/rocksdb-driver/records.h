@@ -14,21 +14,38 @@
 
 namespace driver {
 
-// A record of standard output, 32 bytes, in the machine's byte order.
+// The phases of a run, as the laboratory numbers them (`Phase::from_number` in phase.rs).
+enum Phase : uint32_t { kWarmUp = 0, kIdle = 1, kCompaction = 2, kAfter = 3, kEnded = 4 };
+
+// A record of standard output, 32 bytes, in the machine's byte order (`decode` in driver.rs).
 struct Record {
-  enum Kind : uint32_t {
-    kRead = 0,             // intended, start, end of one read
-    kPhase = 1,            // phase number begins at start_ns; CPU time until then of the process
-                           // (intended_ns) and of the threads that make the load (end_ns)
-    kCompacted = 2,        // bytes that compaction has read (intended_ns) and written (start_ns)
-    kUpdated = 4,          // (3 is free) updates that were made (intended_ns), how late the latest of them began
-                           // (start_ns), and bytes that compaction is behind then (end_ns)
-  };
+  // 3 was another kind once: a driver of that time is to be refused, not misread.
+  enum Kind : uint32_t { kRead = 0, kPhase = 1, kCompacted = 2, kUpdated = 4 };
   uint32_t kind;
   uint32_t phase;
-  uint64_t intended_ns;
-  uint64_t start_ns;
-  uint64_t end_ns;
+  uint64_t first;
+  uint64_t second;
+  uint64_t third;
+
+  // One read, in the phase in which it began.
+  static Record Read(Phase phase, uint64_t intended_ns, uint64_t start_ns, uint64_t end_ns) {
+    return {kRead, phase, intended_ns, start_ns, end_ns};
+  }
+
+  // A phase begins; CPU time until then of the process, and of the threads that make the load.
+  static Record Begun(Phase phase, uint64_t at_ns, uint64_t process_cpu_ns, uint64_t load_cpu_ns) {
+    return {kPhase, phase, process_cpu_ns, at_ns, load_cpu_ns};
+  }
+
+  // What compaction has moved.
+  static Record Compacted(uint64_t read_bytes, uint64_t written_bytes) {
+    return {kCompacted, kCompaction, read_bytes, written_bytes, 0};
+  }
+
+  // Updates that were made, how late the latest of them began, what compaction is behind then.
+  static Record Updated(uint64_t updates, uint64_t late_ns_max, uint64_t debt_bytes) {
+    return {kUpdated, kCompaction, updates, late_ns_max, debt_bytes};
+  }
 };
 static_assert(sizeof(Record) == 32, "the laboratory reads 32 bytes");
 

@@ -24,27 +24,13 @@
 namespace driver {
 namespace {
 
-struct Shared {
-  const Engine& engine;
-  rocksdb_t* database;
-  const Content& content;
-  Output output;
-  std::atomic<double> reads_per_second;
-  std::atomic<uint32_t> phase{0};
-  std::atomic<bool> stop{false};
-  // Readers that have read each of their hot keys once.
-  std::atomic<uint64_t> first_passes{0};
-  std::atomic<uint64_t> updates{0};
-  std::atomic<uint64_t> update_late_ns{0};
-};
-
 // The keys that are read.
 class HotKeys {
  public:
   explicit HotKeys(const Arguments& arguments)
       : keys_(arguments.Count("keys")),
         count_(arguments.Count("hot-keys")),
-        contiguous_(arguments.Text("hot-layout") == "contiguous") {}
+        contiguous_(arguments.OneOf("hot-layout", "scattered", "contiguous") == "contiguous") {}
 
   uint64_t Count() const { return count_; }
 
@@ -59,21 +45,36 @@ class HotKeys {
   bool contiguous_;
 };
 
+struct Shared {
+  const Database& database;
+  const Content& content;
+  const HotKeys& hot_keys;
+  std::atomic<double> reads_per_second;
+  Output output{};
+  std::atomic<Phase> phase{kWarmUp};
+  std::atomic<bool> stop{false};
+  // Readers that have read each of their hot keys once.
+  std::atomic<uint64_t> first_passes{0};
+  std::atomic<uint64_t> updates{0};
+  std::atomic<uint64_t> update_late_ns{0};
+};
+
 // Reads a key and compares its value; when that began and ended.
 std::pair<uint64_t, uint64_t> ReadOne(const Shared& shared, const rocksdb_readoptions_t* options,
                                       uint64_t number, std::vector<uint64_t>& scratch) {
+  const Engine& engine = shared.database.Api();
   std::string key = Content::Key(number);
   uint64_t begin_ns = NowNs();
   size_t length = 0;
   char* error = nullptr;
-  char* value = shared.engine.rocksdb_get(shared.database, options, key.data(), key.size(), &length,
-                                          &error);
+  char* value = engine.rocksdb_get(shared.database.Get(), options, key.data(), key.size(), &length,
+                                   &error);
   uint64_t end_ns = NowNs();
-  Check(shared.engine, "get", error);
+  Check(engine, "get", error);
   if (value == nullptr || !shared.content.Matches(number, value, length, scratch)) {
     Fail(kExitVerification, "key %" PRIu64 " has a wrong value", number);
   }
-  shared.engine.rocksdb_free(value);
+  engine.rocksdb_free(value);
   return {begin_ns, end_ns};
 }
 
@@ -86,10 +87,11 @@ void Read(Shared& shared, const Arguments& arguments, uint64_t reader, uint64_t 
   prctl(PR_SET_NAME, "reader");
   prctl(PR_SET_TIMERSLACK, 1);
   const uint64_t readers = arguments.Count("readers");
-  const HotKeys hot_keys(arguments);
+  const HotKeys& hot_keys = shared.hot_keys;
+  const Engine& engine = shared.database.Api();
   const double reader_gap_ns = 1e9 * static_cast<double>(readers);
   uint64_t state = arguments.Count("seed") * 7919 + reader;
-  rocksdb_readoptions_t* options = shared.engine.rocksdb_readoptions_create();
+  rocksdb_readoptions_t* options = engine.rocksdb_readoptions_create();
   std::vector<uint64_t> scratch;
   std::vector<Record> records;
   // Each hot key once, or what is called idle were first reads to a good part: of keys that are
@@ -112,38 +114,39 @@ void Read(Shared& shared, const Arguments& arguments, uint64_t reader, uint64_t 
     uint64_t intended_ns = static_cast<uint64_t>(due_ns);
     SleepUntil(intended_ns);
     const uint64_t number = hot_keys.Number(Mix(state) % hot_keys.Count());
-    uint32_t phase = shared.phase.load(std::memory_order_relaxed);
+    const Phase phase = shared.phase.load(std::memory_order_relaxed);
     const auto [begin_ns, end_ns] = ReadOne(shared, options, number, scratch);
-    records.push_back({Record::kRead, phase, intended_ns, begin_ns, end_ns});
+    records.push_back(Record::Read(phase, intended_ns, begin_ns, end_ns));
     if (records.size() >= 256) {
       shared.output.Add(records);
       records.clear();
     }
   }
   shared.output.Add(records);
-  shared.engine.rocksdb_readoptions_destroy(options);
+  engine.rocksdb_readoptions_destroy(options);
 }
 
 // Rewrites uniformly chosen keys at a rate in bytes a second, so that compaction never ends.
 void Update(Shared& shared, const Arguments& arguments, double bytes_per_second) {
   prctl(PR_SET_NAME, "updater");
   const uint64_t keys = arguments.Count("keys");
-  rocksdb_writeoptions_t* write = shared.engine.rocksdb_writeoptions_create();
+  const Engine& engine = shared.database.Api();
+  rocksdb_writeoptions_t* write = engine.rocksdb_writeoptions_create();
   std::vector<uint64_t> value;
   uint64_t state = arguments.Count("seed") + 17;
   uint64_t version = uint64_t{1} << 32;  // None that the data set was loaded with.
   double due_ns = static_cast<double>(NowNs());
   const double gap_ns = 1e9 * static_cast<double>(shared.content.ValueBytes()) / bytes_per_second;
-  while (!shared.stop.load(std::memory_order_relaxed) && shared.phase.load() < 3) {
+  while (!shared.stop.load(std::memory_order_relaxed) && shared.phase.load() < kAfter) {
     due_ns += gap_ns;
     SleepUntil(static_cast<uint64_t>(due_ns));
     const uint64_t late_ns = NowNs() - static_cast<uint64_t>(due_ns);
     if (late_ns > shared.update_late_ns.load()) shared.update_late_ns.store(late_ns);
     uint64_t number = Mix(state) % keys;
-    PutValue(shared.engine, shared.database, write, shared.content, number, ++version, value);
+    shared.database.Put(write, shared.content, number, ++version, value);
     shared.updates.fetch_add(1);
   }
-  shared.engine.rocksdb_writeoptions_destroy(write);
+  engine.rocksdb_writeoptions_destroy(write);
 }
 
 // The value behind `rocksdb.compact.read.bytes COUNT : ` of the engine's statistics.
@@ -155,10 +158,11 @@ uint64_t Ticker(const std::string& statistics, const char* name) {
 }
 
 // Reads every key, with its value, in order.
-void Verify(const Engine& engine, rocksdb_t* database, const Content& content, uint64_t keys) {
+void Verify(const Database& database, const Content& content, uint64_t keys) {
+  const Engine& engine = database.Api();
   rocksdb_readoptions_t* read = engine.rocksdb_readoptions_create();
   engine.rocksdb_readoptions_set_fill_cache(read, 0);
-  rocksdb_iterator_t* iterator = engine.rocksdb_create_iterator(database, read);
+  rocksdb_iterator_t* iterator = engine.rocksdb_create_iterator(database.Get(), read);
   std::vector<uint64_t> scratch;
   uint64_t number = 0;
   for (engine.rocksdb_iter_seek_to_first(iterator); engine.rocksdb_iter_valid(iterator);
@@ -187,32 +191,27 @@ void Verify(const Engine& engine, rocksdb_t* database, const Content& content, u
 }  // namespace
 
 int Run(const Arguments& arguments) {
-  Engine engine(arguments.Text("library"));
-  Content content(arguments.Count("value-bytes"));
+  const HotKeys hot_keys(arguments);
+  const bool is_warm = arguments.OneOf("start", "cold", "warm") == "warm";
+  const Engine engine(arguments.Text("library"));
+  const Content content(arguments.Count("value-bytes"));
   const std::string path = arguments.Text("db");
   const double compaction_rate = arguments.Number("compaction-bytes-per-second");
   const double update_rate = arguments.Number("update-bytes-per-second");
   const bool continuous = update_rate > 0;
-  const std::string start = arguments.Text("start");
-  if (start != "cold" && start != "warm") Fail(kExitUsage, "--start is cold or warm");
   DropPages(path);
-  if (start == "warm") WarmPages(path);
-  rocksdb_options_t* options =
-      MakeOptions(engine, arguments.Text("options") +
+  if (is_warm) WarmPages(path);
+  Options options(engine, arguments.Text("options") +
                               (continuous ? "" : ";disable_auto_compactions=true"));
-  engine.rocksdb_options_enable_statistics(options);
-  rocksdb_ratelimiter_t* limiter = nullptr;
-  if (compaction_rate > 0) {
-    limiter = engine.rocksdb_ratelimiter_create(static_cast<int64_t>(compaction_rate), 100000, 10);
-    engine.rocksdb_options_set_ratelimiter(options, limiter);
-  }
-  rocksdb_t* database = Open(engine, options, path);
+  options.EnableStatistics();
+  if (compaction_rate > 0) options.LimitRate(compaction_rate);
+  const Database database(engine, options, path);
   const double reads_per_second = arguments.Number("reads-per-second");
   const std::vector<double> load_steps = arguments.Numbers("load-steps");
-  Shared shared{engine, database, content, {}, {reads_per_second}};
+  Shared shared{database, content, hot_keys, {reads_per_second}};
 
   const uint64_t start_ns = NowNs();
-  shared.output.Add({Record::kPhase, 0, CpuNs(CLOCK_PROCESS_CPUTIME_ID), start_ns, 0});
+  shared.output.Add(Record::Begun(kWarmUp, start_ns, ClockNs(CLOCK_PROCESS_CPUTIME_ID), 0));
   std::vector<std::thread> threads;
   for (uint64_t reader = 0; reader < arguments.Count("readers"); ++reader) {
     threads.emplace_back(Read, std::ref(shared), std::cref(arguments), reader, start_ns);
@@ -224,23 +223,23 @@ int Run(const Arguments& arguments) {
       shared.output.Flush();
     }
   });
-  auto enter = [&shared, &threads](uint32_t phase) {
+  auto enter = [&shared, &threads](Phase phase) {
     uint64_t load_ns = 0;
     for (std::thread& thread : threads) {
       clockid_t clock;
-      if (pthread_getcpuclockid(thread.native_handle(), &clock) == 0) load_ns += CpuNs(clock);
+      if (pthread_getcpuclockid(thread.native_handle(), &clock) == 0) load_ns += ClockNs(clock);
     }
-    const uint64_t process_ns = CpuNs(CLOCK_PROCESS_CPUTIME_ID);
+    const uint64_t process_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
     shared.phase.store(phase);
-    shared.output.Add({Record::kPhase, phase, process_ns, NowNs(), load_ns});
+    shared.output.Add(Record::Begun(phase, NowNs(), process_ns, load_ns));
   };
   auto wait = [](double seconds) { SleepUntil(NowNs() + static_cast<uint64_t>(seconds * 1e9)); };
 
   while (shared.first_passes.load() < arguments.Count("readers")) SleepUntil(NowNs() + 10000000u);
   wait(arguments.Number("warm-up-seconds"));
-  enter(1);
+  enter(kIdle);
   wait(arguments.Number("idle-seconds"));
-  enter(2);
+  enter(kCompaction);
   if (continuous) {
     threads.emplace_back(Update, std::ref(shared), std::cref(arguments), update_rate);
     const double steps = static_cast<double>(load_steps.size());
@@ -249,30 +248,24 @@ int Run(const Arguments& arguments) {
       wait(arguments.Number("compaction-seconds") / steps);
     }
     shared.reads_per_second.store(reads_per_second);
+    database.CheckBackground();
+    shared.output.Add(
+        Record::Updated(shared.updates.load(), shared.update_late_ns.load(),
+                        database.Property("rocksdb.estimate-pending-compaction-bytes")));
   } else {
-    engine.rocksdb_compact_range(database, nullptr, 0, nullptr, 0);
+    database.CompactEverything();
   }
-  CheckBackground(engine, database);
-  if (continuous) {
-    shared.output.Add({Record::kUpdated, 2, shared.updates.load(), shared.update_late_ns.load(),
-                       Property(engine, database, "rocksdb.estimate-pending-compaction-bytes")});
-  }
-  char* text = engine.rocksdb_options_statistics_get_string(options);
-  const std::string statistics = text == nullptr ? "" : text;
-  engine.rocksdb_free(text);
-  shared.output.Add({Record::kCompacted, 2, Ticker(statistics, "rocksdb.compact.read.bytes"),
-                     Ticker(statistics, "rocksdb.compact.write.bytes"), NowNs()});
-  enter(3);
+  const std::string statistics = options.Statistics();
+  shared.output.Add(Record::Compacted(Ticker(statistics, "rocksdb.compact.read.bytes"),
+                                      Ticker(statistics, "rocksdb.compact.write.bytes")));
+  enter(kAfter);
   wait(arguments.Number("after-seconds"));
-  enter(4);
+  enter(kEnded);
   shared.stop.store(true);
   for (std::thread& thread : threads) thread.join();
   writer.join();
 
-  if (arguments.Count("verify") != 0) Verify(engine, database, content, arguments.Count("keys"));
-  engine.rocksdb_close(database);
-  engine.rocksdb_options_destroy(options);
-  if (limiter != nullptr) engine.rocksdb_ratelimiter_destroy(limiter);
+  if (arguments.Count("verify") != 0) Verify(database, content, arguments.Count("keys"));
   shared.output.Flush();
   return 0;
 }

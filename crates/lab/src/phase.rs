@@ -20,7 +20,7 @@ impl Phase {
     /// The phases that are counted.
     pub const COUNTED: [Phase; 3] = [Phase::Idle, Phase::Compaction, Phase::After];
 
-    /// As the RocksDB driver numbers them (`run.cc`).
+    /// As the RocksDB driver numbers them (`Phase` in `records.h`).
     pub fn from_number(number: u32) -> Self {
         match number {
             0 => Phase::WarmUp,
