@@ -24,7 +24,9 @@ struct Arguments {
   // One of two words.
   std::string OneOf(const std::string& name, const char* one, const char* other) const {
     const std::string text = Text(name);
-    if (text != one && text != other) Fail(kExitUsage, "--%s is %s or %s", name.c_str(), one, other);
+    if (text != one && text != other) {
+      Fail(kExitUsage, "--%s is %s or %s", name.c_str(), one, other);
+    }
     return text;
   }
 

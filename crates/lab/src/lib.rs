@@ -14,6 +14,7 @@ mod kernel_setting;
 mod linked;
 mod machine;
 mod measurement;
+mod option_name;
 mod own_direct;
 mod pauses;
 mod phase;

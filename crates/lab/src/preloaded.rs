@@ -15,6 +15,28 @@ pub enum Preloaded {
     Other(PathBuf),
 }
 
+/// The forms of [`Preloaded::from_name`] for the help, which is one literal with the rest of it.
+macro_rules! preloaded_help {
+    () => {
+        "  coldstream               libcoldstream.so as it is by default
+  coldstream:READS         this treatment of reads, writes auto
+  coldstream:READS+WRITES  these treatments; coldstream:auto+buffered takes only reads around
+                           the page cache
+  coldstream:…+handover=off, coldstream:…+priority=off
+                           without these mechanisms: coldstream:handover=off+priority=off
+  coldstream:…+pacing=on   with pacing, which is off by default
+  coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
+                           coldstream:buffered+buffered+eviction=on
+  coldstream:…+SETTING=VALUE
+                           any other setting, by the name of its variable: handover-in-flight=16 is
+                           COLDSTREAM_HANDOVER_IN_FLIGHT
+  preload:PATH             any other preload library
+READS and WRITES are auto, direct, dontcache, window or buffered. Settings that a mode does not
+name are inherited from the environment."
+    };
+}
+pub(crate) use preloaded_help;
+
 impl Preloaded {
     /// The forms of [`Preloaded::from_name`], for a mode that has none of any kind.
     pub const FORMS: &str = "coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, \

@@ -1,7 +1,7 @@
 //! What `coldstream lab cassandra` can be asked.
 
 use super::mode::Mode;
-use crate::preloaded::Preloaded;
+use crate::preloaded::{Preloaded, preloaded_help};
 use crate::workplace::PlaceArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -14,16 +14,6 @@ pub enum HotPlace {
     Inside,
     /// Another one, which is left alone.
     Beside,
-}
-
-impl HotPlace {
-    /// As written on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            HotPlace::Inside => "inside",
-            HotPlace::Beside => "beside",
-        }
-    }
 }
 
 /// What is asked of the node.
@@ -68,7 +58,8 @@ pub enum Format {
 
 /// Runs real Cassandra nodes under load through a major compaction, mode by mode, and compares.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = "\
+#[command(after_long_help = concat!(
+    "\
 Examples:
   coldstream lab cassandra
       5.0.9 as it is and under Coldstream, 6.0-alpha2 as it is and with its own direct modes
@@ -88,25 +79,17 @@ use; 4.1, 5.0 and 6.0 will do. Ways:
   direct-reads             6.0's own compaction_read_disk_access_mode: direct
   direct-writes            6.0's own background_write_disk_access_mode: direct
   direct-reads-writes      both
-  coldstream               libcoldstream.so as it is by default
-  coldstream:READS         this treatment of reads, writes auto
-  coldstream:READS+WRITES  these treatments: auto, direct, dontcache, window or buffered
-  coldstream:…+handover=off, coldstream:…+priority=off
-                           without these mechanisms: coldstream:handover=off+priority=off
-  coldstream:…+pacing=on   with pacing, which is off by default
-  coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
-                           coldstream:buffered+buffered+eviction=on
-  coldstream:…+SETTING=VALUE
-                           any other setting, by the name of its variable: handover-in-flight=16 is
-                           COLDSTREAM_HANDOVER_IN_FLIGHT
-  preload:PATH             any other preload library
-Each of them with settings of cassandra.yaml behind it, if they are to differ:
+",
+    preloaded_help!(),
+    "
+Each way with settings of cassandra.yaml behind it, if they are to differ:
   5.0/coldstream@sstable_preemptive_open_interval=null
 
 A run: the node starts in its cgroup with nothing of its tables in the page cache; the hot keys
 are read once, fast (as many as 30 seconds have at --first-reads-per-second); then the phases warm-up,
 idle, compaction (nodetool compact) and after, all at the same rate of reads. Every value is checked.
-Needs JDK 17, Maven and, for the memory limit, root.")]
+Needs JDK 17, Maven and, for the memory limit, root."
+))]
 pub struct CassandraArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
     #[arg(

@@ -6,6 +6,7 @@ use super::arguments::{CassandraArgs, Format, HotPlace};
 use super::load::Load;
 use super::tables::Tables;
 use crate::linked::{LinkedCopy, entries};
+use crate::option_name::option_name;
 use anyhow::{Context, Result, bail};
 use coldstream_nodes::{Distribution, Launch, Node, Settings, SstableFormat};
 use std::fs;
@@ -120,14 +121,11 @@ impl Template {
         work_dir: &Path,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self> {
-        let format = match arguments.format {
-            Format::Big => "big",
-            Format::Bti => "bti",
-        };
         let path = work_dir.join(format!(
-            "node-{}-{format}-{}-{}",
+            "node-{}-{}-{}-{}",
             name(arguments),
-            arguments.hot.name(),
+            option_name(arguments.format),
+            option_name(arguments.hot),
             distribution.version()
         ));
         // Removed if it cannot be completed.

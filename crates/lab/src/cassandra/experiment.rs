@@ -11,6 +11,7 @@ use super::tables::Tables;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::measurement::Measurement;
+use crate::option_name::option_name;
 use crate::pauses::Pauses;
 use crate::phase::{Event, Phase};
 use crate::preloaded::{Libraries, library_log};
@@ -75,7 +76,7 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
             (Workload::YcsbA, Distribution::Zipfian) => "zipfian reads and updates",
         },
         sizes.hot_keys,
-        arguments.hot.name(),
+        option_name(arguments.hot),
         match arguments.workload {
             Workload::Reads => "one major compaction",
             Workload::YcsbA => "major compactions one after the other",

@@ -1,7 +1,7 @@
 //! What `coldstream lab rocksdb` can be asked.
 
 use super::mode::Mode;
-use crate::preloaded::Preloaded;
+use crate::preloaded::{Preloaded, preloaded_help};
 use crate::throttle::DeviceRate;
 use crate::workplace::PlaceArgs;
 use clap::{Args, ValueEnum};
@@ -45,33 +45,10 @@ pub enum Start {
     Warm,
 }
 
-impl Start {
-    /// As written on the command line, of the driver too.
-    pub fn name(self) -> &'static str {
-        match self {
-            Start::Cold => "cold",
-            Start::Warm => "warm",
-        }
-    }
-}
-
-impl Case {
-    /// As written on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Case::Small => "small",
-            Case::Fifth => "fifth",
-            Case::Third => "third",
-            Case::Most => "most",
-            Case::Large => "large",
-            Case::InMemory => "in-memory",
-        }
-    }
-}
-
 /// Runs RocksDB under load while it compacts, mode by mode, and compares.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = "\
+#[command(after_long_help = concat!(
+    "\
 Examples:
   coldstream lab rocksdb
       buffered, the engine's own direct writes and Coldstream, hot set three quarters of the cache
@@ -91,21 +68,9 @@ Modes:
   direct-writes            use_direct_io_for_flush_and_compaction
   direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes      both
-  coldstream               libcoldstream.so as it is by default
-  coldstream:READS         this treatment of reads, writes auto
-  coldstream:READS+WRITES  these treatments; coldstream:auto+buffered takes only reads around
-                           the page cache
-  coldstream:…+handover=off, coldstream:…+priority=off
-                           without these mechanisms: coldstream:handover=off+priority=off
-  coldstream:…+pacing=on   with pacing, which is off by default
-  coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
-                           coldstream:buffered+buffered+eviction=on
-  coldstream:…+SETTING=VALUE
-                           any other setting, by the name of its variable: handover-in-flight=16 is
-                           COLDSTREAM_HANDOVER_IN_FLIGHT
-  preload:PATH             any other preload library
-READS and WRITES are auto, direct, dontcache, window or buffered. Settings that a mode does not
-name are inherited from the environment.")]
+",
+    preloaded_help!()
+))]
 pub struct RocksDbArgs {
     /// Modes, in the order in which each turn runs them; the first is what others are compared to
     #[arg(
@@ -298,6 +263,7 @@ impl RocksDbArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::option_name::option_name;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -330,7 +296,7 @@ mod tests {
         assert_eq!(arguments.start_of(Case::InMemory), Start::Warm);
         assert_eq!(arguments.start_of(Case::Most), Start::Cold);
         for start in [Start::Cold, Start::Warm] {
-            let arguments = parse(&["--start", start.name()]);
+            let arguments = parse(&["--start", &option_name(start)]);
             assert_eq!(arguments.start_of(Case::InMemory), start);
             assert_eq!(arguments.start_of(Case::Small), start);
         }
@@ -341,5 +307,13 @@ mod tests {
         let arguments = parse(&["--quick", "--keys", "7", "--hot-keys", "3"]);
         assert_eq!(arguments.sizes().keys, 7);
         assert_eq!(arguments.limit_and_hot_keys(Case::Large).1, 3);
+    }
+
+    #[test]
+    fn every_case_is_called_as_it_is_parsed() {
+        for case in Case::value_variants() {
+            assert_eq!(Case::from_str(&option_name(*case), false), Ok(*case));
+        }
+        assert_eq!(option_name(Case::InMemory), "in-memory");
     }
 }

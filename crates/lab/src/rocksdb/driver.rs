@@ -1,11 +1,12 @@
 //! The load driver as a child process: started in its cgroup, with its preload library, and
 //! read record by record.
 
-use super::arguments::{HotLayout, RocksDbArgs, Start};
+use super::arguments::{RocksDbArgs, Start};
 use super::dataset::Shape;
 use super::mode::Mode;
 use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
+use crate::option_name::option_name;
 use crate::phase::{Event, Phase};
 use crate::preloaded::Libraries;
 use anyhow::{Context, Result, bail};
@@ -226,15 +227,9 @@ impl Driver {
             .arg("--db")
             .arg(setup.database)
             .args(["--options", &options])
-            .args(["--start", setup.start.name()])
+            .args(["--start", &option_name(setup.start)])
             .args(["--load-steps", &load_steps(arguments)])
-            .args([
-                "--hot-layout",
-                match arguments.hot_layout {
-                    HotLayout::Scattered => "scattered",
-                    HotLayout::Contiguous => "contiguous",
-                },
-            ]);
+            .args(["--hot-layout", &option_name(arguments.hot_layout)]);
         for (name, value) in numbers {
             command.args([name, &value.to_string()]);
         }

@@ -8,6 +8,7 @@ use crate::cgroup::Cgroup;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::measurement::Measurement;
+use crate::option_name::option_name;
 use crate::preloaded::library_log;
 use crate::report::{CaseDescription, Report};
 use crate::run_report::{HIT_NS_MAX, RunReport};
@@ -51,11 +52,11 @@ fn measure(arguments: &RocksDbArgs) -> Result<()> {
         let (limit_bytes, hot_keys) = arguments.limit_and_hot_keys(*case);
         let start = arguments.start_of(*case);
         let description = CaseDescription {
-            title: case.name().into(),
+            title: option_name(*case),
             text: format!(
                 "{hot_keys} hot keys, limit {} MiB, {} start",
                 limit_bytes >> 20,
-                start.name()
+                option_name(start)
             ),
             parameters: json!({
                 "limit_bytes": limit_bytes,
