@@ -212,57 +212,59 @@ impl Measurement {
         }
     }
 
+    /// Where a phase begins and ends.
+    fn bounds(&self, phase: Phase) -> Result<(&Boundary, &Boundary)> {
+        let name = phase.name();
+        let mut boundaries = self.boundaries.iter();
+        let begin = boundaries
+            .find(|boundary| boundary.phase == phase)
+            .with_context(|| format!("the phase {name} was not reached"))?;
+        let end = (boundaries.next()).with_context(|| format!("the phase {name} did not end"))?;
+        Ok((begin, end))
+    }
+
+    fn phase_report(&self, phase: Phase) -> Result<PhaseReport> {
+        let (begin, end) = self.bounds(phase)?;
+        let (begin_ns, end_ns) = (begin.at_ns, end.at_ns);
+        let latencies = self.phases.get(&phase).with_context(|| {
+            let phase = phase.name();
+            format!("no read of the phase {phase} was answered: this load is more than is served")
+        })?;
+        let nearest_sample = |at_ns| {
+            (self.nearest_sample(at_ns))
+                .context("the kernel's counters were not read in every phase")
+        };
+        let (dirty_mib_mean, dirty_mib_peak) = self.dirty_mib(begin_ns, end_ns);
+        let seconds = end_ns.saturating_sub(begin_ns) as f64 / 1e9;
+        let reads = latencies.service.len();
+        Ok(PhaseReport {
+            phase,
+            seconds,
+            reads,
+            failed_reads: latencies.failed,
+            failed_updates: latencies.failed_updates,
+            reads_per_second: reads as f64 / seconds,
+            service_us: Percentiles::of(&latencies.service),
+            response_us: Percentiles::of(&latencies.response),
+            fast_reads_percent: latencies.fast as f64 * 100.0 / reads as f64,
+            rates: Rates::between(nearest_sample(begin_ns)?, nearest_sample(end_ns)?),
+            dirty_mib_mean,
+            dirty_mib_peak,
+            curve: curve(&latencies.service),
+            pauses: self.pauses_of(phase, begin_ns, end_ns),
+        })
+    }
+
     /// Everything together.
     ///
     /// # Errors
     /// A counted phase that is missing, or in which no read was answered.
     pub fn report(&self, library_log: Vec<String>) -> Result<RunReport> {
-        let nearest_sample = |at_ns| {
-            (self.nearest_sample(at_ns))
-                .context("the kernel's counters were not read in every phase")
-        };
-        let mut phases = Vec::new();
-        let (mut compaction_cpu_seconds, mut compaction_engine_cpu_seconds) = (0.0, 0.0);
-        for phase in Phase::COUNTED {
-            let place = self
-                .boundaries
-                .iter()
-                .position(|boundary| boundary.phase == phase)
-                .with_context(|| format!("the phase {} was not reached", phase.name()))?;
-            let (begin, end) = (self.boundaries[place], self.boundaries.get(place + 1));
-            let end = end.with_context(|| format!("the phase {} did not end", phase.name()))?;
-            let (begin_ns, end_ns) = (begin.at_ns, end.at_ns);
-            // Of the phases only this one has the same threads at both of its ends.
-            if phase == Phase::Compaction {
-                (compaction_cpu_seconds, compaction_engine_cpu_seconds) =
-                    begin.cpu_seconds_until(end);
-            }
-            let (dirty_mib_mean, dirty_mib_peak) = self.dirty_mib(begin_ns, end_ns);
-            let latencies = self.phases.get(&phase).with_context(|| {
-                let phase = phase.name();
-                format!(
-                    "no read of the phase {phase} was answered: this load is more than is served"
-                )
-            })?;
-            let seconds = end_ns.saturating_sub(begin_ns) as f64 / 1e9;
-            let reads = latencies.service.len();
-            phases.push(PhaseReport {
-                phase,
-                seconds,
-                reads,
-                failed_reads: latencies.failed,
-                failed_updates: latencies.failed_updates,
-                reads_per_second: reads as f64 / seconds,
-                service_us: Percentiles::of(&latencies.service),
-                response_us: Percentiles::of(&latencies.response),
-                fast_reads_percent: latencies.fast as f64 * 100.0 / reads as f64,
-                rates: Rates::between(nearest_sample(begin_ns)?, nearest_sample(end_ns)?),
-                dirty_mib_mean,
-                dirty_mib_peak,
-                curve: curve(&latencies.service),
-                pauses: self.pauses_of(phase, begin_ns, end_ns),
-            });
-        }
+        let phases = Phase::COUNTED.map(|phase| self.phase_report(phase));
+        let phases: Vec<PhaseReport> = phases.into_iter().collect::<Result<_>>()?;
+        // Of the phases only this one has the same threads at both of its ends.
+        let (begin, end) = self.bounds(Phase::Compaction)?;
+        let (compaction_cpu_seconds, compaction_engine_cpu_seconds) = begin.cpu_seconds_until(end);
         let compaction_seconds = phases[1].seconds;
         let tax = |of: fn(&PhaseReport) -> f64| of(&phases[1]) / of(&phases[0]).max(0.001);
         let (read_bytes, written_bytes) = self.compacted;

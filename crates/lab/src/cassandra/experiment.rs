@@ -2,34 +2,35 @@
 
 use super::arguments::{CassandraArgs, Distribution, HotPlace, Workload};
 use super::chooser::Chooser;
+use super::conductor::Conductor;
 use super::dataset::{
     ADDRESS, BESIDE, COMPACTED, KEYSPACE, Sstables, Template, settings, table_directory,
 };
 use super::load::{Baton, Load, Plan};
 use super::mode::{Mode, Way};
 use super::tables::Tables;
+use crate::cgroup::Cgroup;
 use crate::error::LabError;
 use crate::interrupt;
+use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
 use crate::option_name::option_name;
 use crate::pauses::Pauses;
-use crate::phase::{Event, Phase};
+use crate::phase::Event;
 use crate::preloaded::{Libraries, library_log};
 use crate::report::{CaseDescription, Report};
 use crate::run_report::RunReport;
-use crate::sampler::now_ns;
 use crate::workplace::Workplace;
 use anyhow::{Result, bail};
-use coldstream_control::stat_field;
-use coldstream_nodes::{Distribution as Release, Launch, Node, Nodetool, Version};
+use coldstream_nodes::{Distribution as Release, Launch, Node, Settings, Version};
 use coldstream_policy::Profile;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
 
 /// How the names of the node's threads begin that read for its clients: the stage, and those that
 /// take the requests, which read themselves while the stage has room
@@ -173,6 +174,29 @@ fn prepare(
     Ok(prepared)
 }
 
+/// A node's settings in a mode.
+fn settings_of(arguments: &CassandraArgs, mode: &Mode) -> Settings {
+    let yaml = mode.yaml.iter();
+    let mut settings = Settings {
+        more: yaml.map(|(key, value)| format!("{key}: {value}")).collect(),
+        ..settings(arguments)
+    };
+    if let Way::OwnDirect(own) = mode.way {
+        settings.own_direct_reads = own.reads();
+        settings.own_direct_writes = own.writes();
+    }
+    settings
+}
+
+/// What comes before `java` on a node's command line in a mode.
+fn prefix(libraries: &Libraries, mode: &Mode, log: &Path) -> Result<Vec<OsString>> {
+    let Some(preloaded) = mode.preloaded() else {
+        return Ok(Vec::new());
+    };
+    let prefix = preloaded.prefix(&libraries.of(preloaded)?, Profile::Cassandra, log);
+    Ok(prefix.into_iter().map(Into::into).collect())
+}
+
 fn one_run(
     arguments: &CassandraArgs,
     place: &mut Workplace,
@@ -190,94 +214,31 @@ fn one_run(
     };
     let cgroup = place.cgroup(sizes.memory_bytes);
     let log = place.log_file()?;
-    let mut settings = settings(arguments);
-    let yaml = mode.yaml.iter();
-    settings.more = yaml.map(|(key, value)| format!("{key}: {value}")).collect();
-    let mut launch = Launch {
+    let launch = Launch {
         cgroup_processes: cgroup.as_ref().map(|cgroup| cgroup.processes_file()),
         java_arguments: arguments.java_argument.clone(),
-        ..Launch::default()
+        prefix: prefix(libraries, mode, log.path())?,
     };
-    match &mode.way {
-        Way::OwnDirect(own) => {
-            settings.own_direct_reads = own.reads();
-            settings.own_direct_writes = own.writes();
-        }
-        Way::Preloaded(preloaded) => {
-            let library = libraries.of(preloaded)?;
-            let prefix = preloaded.prefix(&library, Profile::Cassandra, log.path());
-            launch.prefix = prefix.into_iter().map(Into::into).collect();
-        }
-        Way::Stock | Way::NoReadahead => {}
-    }
     let mut node = Node::start(
         &prepared.release,
-        &settings,
+        &settings_of(arguments, mode),
         directory.path(),
         ADDRESS,
         ADDRESS,
         &launch,
     )?;
-    let mut tables = Tables::watch(table_directory(directory.path(), COMPACTED)?);
     let load = Load::connect(&node.cql())?;
-    let table = match arguments.hot {
-        HotPlace::Inside => COMPACTED,
-        HotPlace::Beside => BESIDE,
-    };
-    let statements = Arc::new(load.prepare(&format!("{KEYSPACE}.{table}"))?);
-    let plan = Plan {
-        value_bytes: arguments.value_bytes,
-        first_reads_per_second: arguments.first_reads_per_second,
-        requests_per_second: arguments.requests_per_second,
-        update_percent: arguments.workload.update_percent(),
-    };
-    let first_pass_keys =
-        Chooser::first_pass_keys(sizes.hot_keys, arguments.first_reads_per_second);
-    let chooser = Chooser::new(
-        arguments.distribution,
-        sizes.hot_keys,
-        sizes.keys,
-        first_pass_keys,
-        turn,
-    );
     let before = load.compacted_bytes()?;
-    let baton = Arc::new(Baton::new());
-    let (send, events) = channel();
-    let process = node.process_id();
     let mut measurement = Measurement::new(0).remembering_reads();
-    std::thread::scope(|scope| {
-        let readers = send.clone();
-        scope.spawn({
-            let (load, statements, plan) = (&load, &statements, &plan);
-            let baton = Arc::clone(&baton);
-            move || load.run(statements, plan, chooser, &baton, &readers)
-        });
-        let conductor = Conductor {
-            arguments,
-            nodetool: node.nodetool(),
-            process,
-            baton: &baton,
-            first_pass_seconds: first_pass_keys / arguments.first_reads_per_second.max(1) + 1,
-            events: send,
-        };
-        scope.spawn(move || conductor.conduct());
-        let recorded = place.record(
-            title,
-            (cgroup.as_ref(), &READERS),
-            &mut measurement,
-            &events,
-            || {
-                directory.drop_deleted();
-                tables.cached_bytes()
-            },
-        );
-        baton.end();
-        if recorded.is_err() {
-            // Whoever waits for the node gets an error instead of an answer.
-            kill(process);
-        }
-        recorded
-    })?;
+    let run = Run {
+        arguments,
+        title,
+        turn,
+        node: &mut node,
+        directory: &mut directory,
+        cgroup: cgroup.as_ref(),
+    };
+    run.under_load(place, &load, &mut measurement)?;
     let after = load.compacted_bytes()?;
     measurement.take(Event::Compacted {
         read_bytes: after.0.saturating_sub(before.0),
@@ -289,99 +250,86 @@ fn one_run(
     measurement.report(library_log(mode.preloaded(), log.path())?)
 }
 
+/// A run whose node has started.
+struct Run<'a> {
+    arguments: &'a CassandraArgs,
+    title: &'a str,
+    turn: u32,
+    node: &'a mut Node,
+    directory: &'a mut LinkedCopy,
+    cgroup: Option<&'a Cgroup>,
+}
+
+impl Run<'_> {
+    /// Has the load and the conductor take the node through all phases, and records them.
+    fn under_load(
+        self,
+        place: &mut Workplace,
+        load: &Load,
+        measurement: &mut Measurement,
+    ) -> Result<()> {
+        let (arguments, sizes) = (self.arguments, self.arguments.sizes());
+        let table = match arguments.hot {
+            HotPlace::Inside => COMPACTED,
+            HotPlace::Beside => BESIDE,
+        };
+        let statements = Arc::new(load.prepare(&format!("{KEYSPACE}.{table}"))?);
+        let plan = Plan {
+            value_bytes: arguments.value_bytes,
+            first_reads_per_second: arguments.first_reads_per_second,
+            requests_per_second: arguments.requests_per_second,
+            update_percent: arguments.workload.update_percent(),
+        };
+        let first_pass_keys =
+            Chooser::first_pass_keys(sizes.hot_keys, arguments.first_reads_per_second);
+        let chooser = Chooser::new(
+            arguments.distribution,
+            sizes.hot_keys,
+            sizes.keys,
+            first_pass_keys,
+            self.turn,
+        );
+        let mut tables = Tables::watch(table_directory(self.directory.path(), COMPACTED)?);
+        let baton = Arc::new(Baton::new());
+        let (send, events) = channel();
+        let process = self.node.process_id();
+        std::thread::scope(|scope| {
+            let readers = send.clone();
+            scope.spawn({
+                let (statements, plan, baton) = (&statements, &plan, &baton);
+                move || load.run(statements, plan, chooser, baton, &readers)
+            });
+            let conductor = Conductor {
+                arguments,
+                nodetool: self.node.nodetool(),
+                process,
+                baton: &baton,
+                first_pass_seconds: first_pass_keys / arguments.first_reads_per_second.max(1) + 1,
+                events: send,
+            };
+            scope.spawn(move || conductor.conduct());
+            let recorded = place.record(
+                self.title,
+                (self.cgroup, &READERS),
+                measurement,
+                &events,
+                || {
+                    self.directory.drop_deleted();
+                    tables.cached_bytes()
+                },
+            );
+            baton.end();
+            if recorded.is_err() {
+                // Whoever waits for the node gets an error instead of an answer.
+                kill(process);
+            }
+            recorded
+        })
+    }
+}
+
 fn kill(process: u32) {
     if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = kill_process(process, Signal::KILL);
     }
-}
-
-/// The first pass may take so many times as long as it would at its rate.
-const FIRST_PASS_TIMES_MAX: u64 = 10;
-
-/// Leads a run through its phases.
-struct Conductor<'a> {
-    arguments: &'a CassandraArgs,
-    nodetool: &'a mut Nodetool,
-    process: u32,
-    baton: &'a Baton,
-    first_pass_seconds: u64,
-    events: Sender<Result<Event>>,
-}
-
-impl Conductor<'_> {
-    fn conduct(mut self) {
-        if let Err(error) = self.phases() {
-            let _ = self.events.send(Err(error));
-        }
-        self.baton.end();
-    }
-
-    fn phases(&mut self) -> Result<()> {
-        let sizes = self.arguments.sizes();
-        self.begin(Phase::WarmUp);
-        // Loads what the command needs, so that the compaction's start does not.
-        self.nodetool.run(&["compactionstats"])?;
-        self.wait_for_first_pass()?;
-        self.wait(sizes.warm_up_seconds);
-        self.begin(Phase::Idle);
-        self.wait(sizes.idle_seconds);
-        self.begin(Phase::Compaction);
-        let until = Instant::now() + Duration::from_secs(self.arguments.compaction_seconds);
-        loop {
-            self.nodetool.run(&["compact", KEYSPACE, COMPACTED])?;
-            let over = Instant::now() >= until || self.baton.is_over();
-            if over || self.arguments.workload == Workload::Reads {
-                break;
-            }
-            self.nodetool.run(&["flush", KEYSPACE, COMPACTED])?;
-        }
-        self.begin(Phase::After);
-        self.wait(sizes.after_seconds);
-        self.begin(Phase::End);
-        Ok(())
-    }
-
-    fn begin(&self, phase: Phase) {
-        self.baton.begin(phase);
-        let _ = self.events.send(Ok(Event::Phase {
-            phase,
-            at_ns: now_ns(),
-            process_cpu_ns: cpu_ns(self.process),
-            // The load is made by another process.
-            load_cpu_ns: 0,
-        }));
-    }
-
-    fn wait_for_first_pass(&self) -> Result<()> {
-        let seconds = FIRST_PASS_TIMES_MAX * self.first_pass_seconds;
-        let is_done = || self.baton.is_first_pass_over();
-        self.wait_until(seconds, is_done);
-        if !is_done() && !self.baton.is_over() {
-            bail!(
-                "not every hot key was read once within {seconds} s: --first-reads-per-second is far more \
-                 than the node serves"
-            );
-        }
-        Ok(())
-    }
-
-    fn wait(&self, seconds: u64) {
-        self.wait_until(seconds, || false);
-    }
-
-    /// Until it is so, the time is over, or the run.
-    fn wait_until(&self, seconds: u64, is_done: impl Fn() -> bool) {
-        let until = Instant::now() + Duration::from_secs(seconds);
-        while Instant::now() < until && !is_done() && !self.baton.is_over() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-/// CPU time of a process, user and system (`proc_pid_stat(5)`, fields 14 and 15, in ticks of
-/// 10 ms on every architecture that Linux supports here).
-fn cpu_ns(process: u32) -> u64 {
-    let stat = fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
-    let ticks = |number| stat_field(&stat, number).unwrap_or(0);
-    (ticks(14) + ticks(15)) * 10_000_000
 }

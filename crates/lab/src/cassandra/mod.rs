@@ -2,6 +2,7 @@
 
 mod arguments;
 mod chooser;
+mod conductor;
 mod dataset;
 mod experiment;
 mod load;
