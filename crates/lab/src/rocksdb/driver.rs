@@ -348,8 +348,27 @@ mod tests {
                 load_cpu_ns: 30
             }
         );
-        record[0] = 9;
-        assert!(decode(&record).is_err());
+        record[0] = 2;
+        assert_eq!(
+            decode(&record).unwrap(),
+            Event::Compacted {
+                read_bytes: 10,
+                written_bytes: 20
+            }
+        );
+        record[0] = 4;
+        assert_eq!(
+            decode(&record).unwrap(),
+            Event::Updated {
+                updates: 10,
+                late_ns_max: 20,
+                debt_bytes: 30
+            }
+        );
+        for unknown in [3, 9] {
+            record[0] = unknown;
+            assert!(decode(&record).is_err());
+        }
     }
 
     #[test]
