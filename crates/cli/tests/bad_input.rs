@@ -1,11 +1,14 @@
 //! Bad input: one clear error and its own exit code each.
 
 mod common;
+#[path = "../../preload/tests/support/skip.rs"]
+mod skip;
 
 use std::fs;
 use std::process::Command;
 
 use common::{Scene, assert_error, is_root, outcome, set_mode};
+use skip::skip;
 
 const PROGRAM: &str = "int main(void) { return 0; }";
 
@@ -14,7 +17,7 @@ fn a_static_binary() {
     let scene = Scene::new();
     let program = scene.path("static");
     if !scene.compile(PROGRAM, &program, &["-static"]) {
-        eprintln!("skipped: no static C library");
+        skip("no static C library");
         return;
     }
     let words = ["static", "statically linked", "dynamically linked build"];
@@ -50,7 +53,7 @@ fn a_binary_with_file_capabilities() {
         .arg(&program)
         .output();
     if !set.is_ok_and(|set| set.status.success()) {
-        eprintln!("skipped: setcap is missing or not permitted");
+        skip("setcap is missing or not permitted");
         return;
     }
     let words = ["file capabilities", "setcap -r"];
@@ -263,7 +266,7 @@ fn a_full_disk() {
 #[test]
 fn a_full_filesystem() {
     if !is_root() {
-        eprintln!("skipped: needs root to mount a small tmpfs");
+        skip("needs root to mount a small tmpfs");
         return;
     }
     let scene = Scene::new();
@@ -295,7 +298,7 @@ fn a_full_filesystem() {
     };
     let mut probe = in_small(&["--version"]);
     if outcome(&mut probe).0 != 0 {
-        eprintln!("skipped: no mount namespaces here");
+        skip("no mount namespaces here");
         return;
     }
     let words = ["small/log", "No space left"];
@@ -348,7 +351,7 @@ fn a_path_without_permission() {
     fs::create_dir(&closed).unwrap();
     set_mode(&closed, 0o000);
     let Some(mut command) = as_nobody(&scene) else {
-        eprintln!("skipped: cannot become another user");
+        skip("cannot become another user");
         return;
     };
     let words = ["closed", "Permission denied", "run this as"];
@@ -367,12 +370,12 @@ fn a_process_of_somebody_else() {
     let scene = Scene::new();
     // The first process is root's, unless the tests run in a user's own namespace.
     if fs::read_to_string("/proc/1/status").is_ok_and(|status| !status.contains("\nUid:\t0\t")) {
-        eprintln!("skipped: process 1 is not root's");
+        skip("process 1 is not root's");
         return;
     }
     for arguments in [&["ctl", "1", "status"][..], &["doctor", "1"]] {
         let Some(mut command) = as_nobody(&scene) else {
-            eprintln!("skipped: cannot become another user");
+            skip("cannot become another user");
             return;
         };
         assert_error(
@@ -433,7 +436,7 @@ fn a_laboratory_without_what_it_needs() {
         assert!(said.contains(option), "{said}");
     }
     if !std::path::Path::new("/usr/lib/jvm").exists() {
-        eprintln!("skipped: without Java, Maven is not missed");
+        skip("without Java, Maven is not missed");
         return;
     }
     let mut without_maven = scene.coldstream();

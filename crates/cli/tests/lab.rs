@@ -1,8 +1,13 @@
 //! The laboratory from the command line, on a real RocksDB that is too small to mean anything.
 
+#[path = "../../preload/tests/support/skip.rs"]
+mod skip;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use skip::skip;
 
 /// `coldstream lab rocksdb` in a directory of its own; `None`, and a word on standard error,
 /// where the driver has not been built or there is no RocksDB.
@@ -10,7 +15,7 @@ fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
     let executable = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
     let driver = executable.with_file_name("coldstream-rocksdb-driver");
     if !driver.exists() {
-        eprintln!("skipped: {} is not built (`make driver`)", driver.display());
+        skip(format!("{} is not built (`make driver`)", driver.display()));
         return None;
     }
     let mut command = Command::new(executable);
@@ -116,7 +121,7 @@ fn cassandra_compacts_around_the_page_cache_while_every_read_is_answered() {
         .expect("start");
     let said = String::from_utf8_lossy(&ended.stderr);
     if said.contains("no JDK 17 was found") || said.contains("mvn was not found") {
-        eprintln!("skipped: {said}");
+        skip(said);
         return;
     }
     assert!(ended.status.success(), "{said}");

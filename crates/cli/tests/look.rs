@@ -1,6 +1,8 @@
 //! `doctor` and `ctl` look at paths and processes, and leave them as they are.
 
 mod common;
+#[path = "../../preload/tests/support/skip.rs"]
+mod skip;
 
 use std::ffi::CString;
 use std::fs;
@@ -14,6 +16,7 @@ use coldstream_control::{Counter, Header, PageView, PidNamespace, start_time_tic
 use coldstream_io::shared::SharedPage;
 use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
 use common::{Scene, assert_error, outcome};
+use skip::skip;
 
 /// A process with a status page, as the library would make it.
 struct Process {
@@ -130,7 +133,7 @@ fn pages_of_another_namespace_of_processes_are_left_alone() {
         .status()
         .is_ok_and(|status| status.success())
     {
-        eprintln!("skipped: may not make a namespace of processes");
+        skip("may not make a namespace of processes");
         return;
     }
     let mut list = Command::new("unshare");

@@ -3,6 +3,8 @@
 #[path = "../../preload/tests/support/built.rs"]
 mod built;
 mod common;
+#[path = "../../preload/tests/support/skip.rs"]
+mod skip;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Scene, assert_error, is_root, outcome, set_mode};
+use skip::skip;
 
 /// Opens a table, says so, and waits.
 const PROGRAM: &str = r#"
@@ -41,7 +44,7 @@ impl Database {
         let scene = Scene::new();
         let program = scene.path("database");
         if !scene.compile(PROGRAM, &program, &[]) {
-            eprintln!("skipped: no C compiler");
+            skip("no C compiler");
             return None;
         }
         // Where other users may read it.
@@ -226,17 +229,16 @@ fn a_process_that_does_not_answer() {
     let running = database.start(None);
     let pid = running.pid();
     running.signal("-STOP");
-    let begun = Instant::now();
     let mut command = database.scene.coldstream();
     assert_error(
         command.args(["ctl", "off", &pid]),
         9,
         &["has not answered", "status"],
     );
-    assert!(begun.elapsed() < Duration::from_secs(10));
     running.signal("-CONT");
+    let begun = Instant::now();
     while status(&database, &pid)["switches"]["reads"] != false {
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(begun.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(10));
     }
     // The next one is answered as if nothing had been.
@@ -264,7 +266,7 @@ fn what_was_asked_for_and_is_still_to_come_is_not_taken_back() {
     running.signal("-CONT");
     let begun = Instant::now();
     while status(&database, &pid)["counters"]["switch_requests"] == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(begun.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(10));
     }
     let now = status(&database, &pid);
@@ -283,7 +285,7 @@ const USER: u32 = 64_901;
 #[test]
 fn everybody_switches_their_own() {
     if !is_root() {
-        eprintln!("skipped: needs root, to become two users");
+        skip("needs root, to become two users");
         return;
     }
     let Some(database) = Database::new() else {

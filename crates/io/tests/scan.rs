@@ -1,11 +1,15 @@
 //! The scan reader against plain reads of the same real file.
 
+#[path = "../../preload/tests/support/skip.rs"]
+mod skip;
+
 use coldstream_io::alignment::Alignment;
 use coldstream_io::probe::{self, Probe};
 use coldstream_io::residency;
 use coldstream_io::scan::{Method, NoHost, Outcome, Reason, Request, Scanner, Settings};
 use coldstream_io::sys::file;
 use proptest::prelude::*;
+use skip::skip;
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -102,7 +106,7 @@ fn direct_file(directory: &Path, bytes: &[u8]) -> Option<(File, Probe)> {
     let file = cold_file(directory, "1.sst", bytes);
     let probe = probe::probe(file.as_raw_fd()).unwrap();
     if !probe.direct_is_usable() {
-        eprintln!("skipped: no direct I/O on this filesystem: {probe:?}");
+        skip(format!("no direct I/O on this filesystem: {probe:?}"));
         return None;
     }
     Some((file, probe))

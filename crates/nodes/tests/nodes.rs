@@ -1,6 +1,10 @@
 //! Real nodes start, answer, survive a kill and stop. Short: 5.0.9; `COLDSTREAM_LONG=1`: all.
 
+#[path = "../../preload/tests/support/skip.rs"]
+mod skip;
+
 use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version};
+use skip::skip;
 use std::net::TcpListener;
 use std::sync::{Mutex, PoisonError};
 
@@ -21,7 +25,7 @@ fn obtain(version: Version) -> Option<Distribution> {
     match Distribution::obtain(version, &cache, &mut |text| eprintln!("{text}")) {
         Ok(distribution) => Some(distribution),
         Err(error @ (NodeError::NoJava { .. } | NodeError::NoMaven { .. })) => {
-            eprintln!("skipped: {error}");
+            skip(error);
             None
         }
         Err(error) => panic!("{error}"),

@@ -265,6 +265,7 @@ mod tests {
     use coldstream_control::{PAGE_WORDS, PageView};
     use std::sync::atomic::AtomicU64;
     use std::sync::mpsc;
+    use std::time::{Duration, Instant};
 
     fn threads() -> Box<Threads> {
         // SAFETY: all-zero memory is an empty table.
@@ -279,9 +280,16 @@ mod tests {
             say.send(process::thread_id()).unwrap();
             let _ = wait.recv();
         });
-        work(hear.recv().unwrap());
+        let id = hear.recv().unwrap();
+        work(id);
         drop(end);
         thread.join().unwrap();
+        // Whoever joins a thread goes on a moment before the kernel has forgotten its id.
+        let begun = Instant::now();
+        while priority::nice(id).is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{id} lives");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]

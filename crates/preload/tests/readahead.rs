@@ -79,9 +79,7 @@ fn faults_bring_in_what_they_touch_where_that_is_asked_for() {
     let (plain, without) = bench.run(&words, None);
     let expected: Vec<u64> = (0..500).map(|number| number * 10).collect();
     if without.len() <= 2 * expected.len() {
-        println!(
-            "skipped: read_ahead_kb is so small here that the kernel reads nothing around faults"
-        );
+        support::skip("read_ahead_kb is so small here that the kernel reads nothing around faults");
         return;
     }
     let mapped = Preload::quiet().with("COLDSTREAM_READAHEAD", "scans-and-mapped");

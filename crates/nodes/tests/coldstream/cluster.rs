@@ -5,6 +5,7 @@ use crate::files::{self, KEYSPACE};
 use crate::program::{self, Counters};
 use crate::rows::Shape;
 use crate::scene::{self, Scene, nodetool};
+use crate::skip::skip;
 use coldstream_nodes::{Launch, Node, Settings};
 use scylla::statement::Consistency;
 use std::fs;
@@ -142,7 +143,7 @@ impl Cluster {
 #[test]
 fn replicas_agree_after_repair_and_streams() {
     if !scene::long() {
-        eprintln!("skipped: a cluster takes minutes; COLDSTREAM_LONG=1");
+        skip("a cluster takes minutes; COLDSTREAM_LONG=1");
         return;
     }
     for version in scene::versions() {

@@ -14,3 +14,5 @@ mod operations;
 mod program;
 mod rows;
 mod scene;
+#[path = "../../../preload/tests/support/skip.rs"]
+mod skip;

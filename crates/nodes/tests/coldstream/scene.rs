@@ -1,5 +1,6 @@
 //! Nodes for a test, one cluster at a time.
 
+use crate::skip::skip;
 use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ impl Scene {
             match Distribution::obtain(version, &cache, &mut |text| eprintln!("{text}")) {
                 Ok(distribution) => distribution,
                 Err(error @ (NodeError::NoJava { .. } | NodeError::NoMaven { .. })) => {
-                    eprintln!("skipped: {error}");
+                    skip(error);
                     return None;
                 }
                 Err(error) => panic!("{error}"),

@@ -11,11 +11,9 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-/// `off` and `on` take milliseconds, and `coldstream ctl` waits for them so long: a slow device may
-/// take its time over what was staged.
-pub const IN_TIME: Duration = Duration::from_secs(5);
-/// On a machine that is busy with other things, the process may get no processor for that long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Whoever has not answered by then hangs: `off` and `on` take milliseconds, but a slow device may take its
+/// time over what was staged, and a busy machine over everything.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Asker {
     process: u32,

@@ -28,7 +28,7 @@ fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) -> Option<ExitLog>
         .argument("/bin/true")
         .run();
     if !tried.status.success() {
-        skip(&format!(
+        skip(format!(
             "no filter of system calls can be made here: {tried:?}"
         ));
         return None;

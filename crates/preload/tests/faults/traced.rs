@@ -13,7 +13,7 @@ pub fn tracer() -> Option<String> {
         .arguments(["-f", "-qq", "-o", "/dev/null", "/bin/true"])
         .run();
     if !tried.status.success() {
-        skip(&format!("strace may not trace here: {tried:?}"));
+        skip(format!("strace may not trace here: {tried:?}"));
         return None;
     }
     Some(strace.to_str()?.to_owned())

@@ -14,14 +14,10 @@ pub mod places;
 pub mod process;
 pub mod random;
 pub mod residency;
+mod skip;
 pub mod tools;
 
-/// Says on standard error, whatever the harness captures, why a test is not made.
-pub fn skip(why: &str) {
-    let line = format!("skipped: {why}\n");
-    // SAFETY: writes from a live buffer; the harness captures only what goes through std.
-    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
-}
+pub use skip::skip;
 
 /// Whether the long form was asked for.
 pub fn long() -> bool {

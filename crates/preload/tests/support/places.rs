@@ -68,7 +68,7 @@ pub fn on(filesystem: Filesystem) -> Option<Place> {
         Filesystem::Tmpfs => match TempDir::new_in("/dev/shm") {
             Ok(directory) => (directory, None),
             Err(error) => {
-                skip(&format!("tmpfs: /dev/shm: {error}"));
+                skip(format!("tmpfs: /dev/shm: {error}"));
                 return None;
             }
         },
@@ -148,7 +148,7 @@ fn mount_image(image_directory: TempDir, options: &str) -> (Mounted, Ended) {
 
 fn make_and_mount(kind: &str, image_directory: TempDir, bytes: u64) -> Option<Mounted> {
     if !tools::root() {
-        skip(&format!("{kind}: mounting needs root"));
+        skip(format!("{kind}: mounting needs root"));
         return None;
     }
     let maker = tools::find(&format!("mkfs.{kind}"))?;
@@ -162,12 +162,12 @@ fn make_and_mount(kind: &str, image_directory: TempDir, bytes: u64) -> Option<Mo
         .run()
         .well();
     if !enter_own_mount_namespace() {
-        skip(&format!("{kind}: no mount namespace can be made here"));
+        skip(format!("{kind}: no mount namespace can be made here"));
         return None;
     }
     let (mounted, ended) = mount_image(image_directory, "loop");
     if !ended.status.success() {
-        skip(&format!("{kind}: cannot be mounted here: {ended:?}"));
+        skip(format!("{kind}: cannot be mounted here: {ended:?}"));
         return None;
     }
     Some(mounted)

@@ -10,7 +10,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .map(|directory| directory.join(name))
         .find(|path| is_executable(path));
     if found.is_none() {
-        super::skip(&format!("{name} is not installed"));
+        super::skip(format!("{name} is not installed"));
     }
     found
 }
@@ -34,7 +34,7 @@ pub fn find_library(file_name: &str) -> Option<PathBuf> {
     .map(|directory| Path::new(directory).join(file_name))
     .find(|path| path.exists());
     if found.is_none() {
-        super::skip(&format!("{file_name} is not installed"));
+        super::skip(format!("{file_name} is not installed"));
     }
     found
 }

@@ -7,6 +7,8 @@ use std::sync::Mutex;
 
 use coldstream_sstable::cassandra::Format;
 
+use super::skip::skip;
+
 /// A version of Cassandra that runs here.
 pub struct Engine {
     version: &'static str,
@@ -147,7 +149,7 @@ impl Engine {
 }
 
 fn skipped<T>(why: &str) -> Option<T> {
-    eprintln!("skipped: {why}");
+    skip(why);
     None
 }
 

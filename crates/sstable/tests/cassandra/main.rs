@@ -13,6 +13,8 @@ mod lz4;
 mod names;
 mod properties;
 mod real;
+#[path = "../../../preload/tests/support/skip.rs"]
+mod skip;
 mod synthetic;
 
 fn long() -> bool {

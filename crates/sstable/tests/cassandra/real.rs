@@ -10,6 +10,7 @@ use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, K
 
 use super::counted::Counted;
 use super::engine::{Dumped, Engine};
+use super::skip::skip;
 use super::synthetic::walk;
 use super::{long, lz4};
 
@@ -48,7 +49,7 @@ fn tables_of_cassandra_4_1() {
     if long() {
         compare_tables("4.1.10", &[Format::Big]);
     } else {
-        eprintln!("skipped: COLDSTREAM_LONG is not set");
+        skip("COLDSTREAM_LONG is not set");
     }
 }
 
@@ -62,7 +63,7 @@ fn tables_of_cassandra_6_0() {
     if long() {
         compare_tables("6.0-alpha2", &[Format::Big, Format::Bti]);
     } else {
-        eprintln!("skipped: COLDSTREAM_LONG is not set");
+        skip("COLDSTREAM_LONG is not set");
     }
 }
 
@@ -71,7 +72,7 @@ fn tables_of_cassandra_6_0() {
 #[test]
 fn large_tables_are_read_once() {
     if !long() {
-        eprintln!("skipped: COLDSTREAM_LONG is not set");
+        skip("COLDSTREAM_LONG is not set");
         return;
     }
     let Some(engine) = Engine::get("5.0.9") else {

@@ -15,6 +15,7 @@ use coldstream_sstable::{Error, Result};
 use crate::check::{Watched, all, kept};
 use crate::engines::{self, EngineTable, Skipped};
 use crate::random::Random;
+use crate::skip::skip;
 
 const TRAILER_BYTES: usize = 5;
 const FOOTER_BYTES: usize = 53;
@@ -205,11 +206,11 @@ fn seeds() -> std::result::Result<Vec<Seed>, Skipped> {
     ];
     match engines::java(&specifications) {
         Ok(java) => tables.extend(java),
-        Err(why) => eprintln!("skipped: {why}"),
+        Err(why) => skip(why),
     }
     match engines::leveldb([1, 256, 10, 600, 10]) {
         Ok(table) => tables.push(table),
-        Err(why) => eprintln!("skipped: {why}"),
+        Err(why) => skip(why),
     }
     Ok(tables.into_iter().map(Seed::new).collect())
 }
@@ -267,7 +268,7 @@ fn damaged_tables() {
     let executions = if long { 2_000_000 } else { 20_000 };
     let seeds = match seeds() {
         Ok(seeds) => seeds,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skip(why),
     };
     let (mut read, mut malformed, mut unsupported) = (0u64, 0u64, 0u64);
     let (mut with_keys, mut without_keys) = (0u64, 0u64);
@@ -310,7 +311,7 @@ fn damaged_tables() {
 fn a_flipped_bit_in_a_block_is_noticed() {
     let seeds = match seeds() {
         Ok(seeds) => seeds,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skip(why),
     };
     let mut random = Random::new(1);
     let mut flipped = 0;

@@ -9,6 +9,8 @@ mod dump;
 mod engines;
 mod fuzz;
 mod random;
+#[path = "../../../preload/tests/support/skip.rs"]
+mod skip;
 
 use std::collections::BTreeSet;
 
@@ -16,10 +18,7 @@ use check::{Checked, Watched, all, check, kept};
 use coldstream_sstable::Error;
 use coldstream_sstable::rocksdb::{Format, Table};
 use engines::{EngineTable, Skipped};
-
-fn skipped(why: &Skipped) {
-    eprintln!("skipped: {why}");
-}
+use skip::skip;
 
 /// Keys that share prefixes, some 100 data blocks, and an index of several partitions if any.
 const SMALL: [&str; 5] = [
@@ -77,7 +76,7 @@ fn every_version_and_index_type_of_rocksdb_7() -> Result<(), Error> {
             match bench_table(&options) {
                 Ok(table) => tables.push(table),
                 Err(why) => {
-                    skipped(&why);
+                    skip(&why);
                     return Ok(());
                 }
             }
@@ -138,7 +137,7 @@ fn every_compression_and_checksum_of_rocksdb_7() {
                     assert_eq!(found, number, "{}", table.name);
                     tables.push(table);
                 }
-                Err(why) => return skipped(&why),
+                Err(why) => return skip(&why),
             }
         }
     }
@@ -156,7 +155,7 @@ fn aligned_blocks_of_rocksdb_7() {
             let checked = check(&table);
             assert!(checked.blocks > 20, "{checked:?}");
         }
-        Err(why) => skipped(&why),
+        Err(why) => skip(&why),
     }
 }
 
@@ -167,7 +166,7 @@ fn a_sequence_number_written_into_a_finished_table() {
             let checked = check(&table);
             assert!(checked.blocks > 1, "{checked:?}");
         }
-        Err(why) => skipped(&why),
+        Err(why) => skip(&why),
     }
 }
 
@@ -192,7 +191,7 @@ fn what_is_not_known_is_declined() {
                     table.name
                 );
             }
-            Err(why) => return skipped(&why),
+            Err(why) => return skip(&why),
         }
     }
 }
@@ -280,7 +279,7 @@ fn every_version_and_index_type_of_rocksdb_11() {
             assert_eq!(checked.tables, count);
             assert!(checked.continued > 500, "{checked:?}");
         }
-        Err(why) => skipped(&why),
+        Err(why) => skip(&why),
     }
 }
 
@@ -294,7 +293,7 @@ fn another_order_of_keys_is_declined() {
                 "{error:?}"
             );
         }
-        Err(why) => skipped(&why),
+        Err(why) => skip(&why),
     }
 }
 
@@ -306,7 +305,7 @@ fn tables_of_leveldb() {
             for versions in [1, 40] {
                 match engines::leveldb([compression, block_size, filter_bits, 4000, versions]) {
                     Ok(table) => tables.push(table),
-                    Err(why) => return skipped(&why),
+                    Err(why) => return skip(&why),
                 }
             }
         }
@@ -325,7 +324,7 @@ fn tables_of_leveldb() {
 fn partitions_of_no_interest_are_not_read() {
     let table = match bench_table(&["--partition_index=true", "--num=100000"]) {
         Ok(table) => table,
-        Err(why) => return skipped(&why),
+        Err(why) => return skip(&why),
     };
     let source = Watched::new(&table.bytes);
     let opened = Table::open(&source).unwrap();

@@ -5,10 +5,11 @@ use crate::support::tools::root;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 const SIZE_BYTES: usize = 1 << 20;
+const SKIPPED_WITHOUT_ROOT: &str = "skipped: needs root";
 
 pub fn privileges_can_be_dropped(journal: &mut Journal) {
     if !root() {
-        return;
+        return journal.line(SKIPPED_WITHOUT_ROOT);
     }
     be_background();
     table(c"000001.sst", 1, SIZE_BYTES);
@@ -34,7 +35,7 @@ pub fn privileges_can_be_dropped(journal: &mut Journal) {
 
 pub fn without_proc_everything_is_read(journal: &mut Journal) {
     if !root() {
-        return;
+        return journal.line(SKIPPED_WITHOUT_ROOT);
     }
     be_background();
     table(c"000001.sst", 1, SIZE_BYTES);
