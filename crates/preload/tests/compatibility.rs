@@ -149,11 +149,7 @@ fn git_makes_the_same_history() {
         .with_variable("GIT_COMMITTER_DATE", "2020-01-01T00:00:00Z")
         .with_variable("GIT_CONFIG_GLOBAL", "/dev/null")
         .within(directory.path());
-        match preload {
-            Some(preload) => program.run_with(preload),
-            None => program.run(),
-        }
-        .well()
+        program.run_either(preload).well()
     };
     assert_eq!(run(None), run(Some(&Preload::talking())));
 }
@@ -172,11 +168,7 @@ fn sqlite_keeps_the_same_rows() {
              select count(*), sum(a), max(b) from t; pragma integrity_check'",
         )
         .within(directory.path());
-        match preload {
-            Some(preload) => program.run_with(preload),
-            None => program.run(),
-        }
-        .well()
+        program.run_either(preload).well()
     };
     assert_eq!(run(None), run(Some(&Preload::talking())));
 }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use subject::{name_thread, wait_for};
 use support::library::Preload;
 use support::process::Running;
 use support::random::Random;
@@ -111,17 +112,6 @@ fn subject_entry() {
         Some(role) => panic!("no subject is called {role}"),
         None => {}
     }
-}
-
-fn wait_for(name: &str) {
-    while !Path::new(name).exists() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn name_thread(name: &std::ffi::CStr) {
-    // SAFETY: a NUL-terminated text.
-    unsafe { subject::calls::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
 /// The subject: reads its hot table all the time, and does what it is told to by files.

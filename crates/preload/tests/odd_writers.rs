@@ -5,7 +5,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use support::library::Preload;
+use support::library::{Preload, WRITE_WAYS};
 use support::process::{Ended, Program};
 use support::{places, tools};
 
@@ -27,17 +27,12 @@ fn run(what: &str, preload: Option<&Preload>) -> Ended {
     let program = Program::new(program())
         .argument(what)
         .argument(directory.path().join("000001.sst"));
-    preload
-        .map_or_else(|| program.run(), |preload| program.run_with(preload))
-        .well()
+    program.run_either(preload).well()
 }
 
 /// Bytes wait in memory, where there is a way to write them directly.
 fn staged() -> Preload {
-    Preload::quiet()
-        .with("COLDSTREAM_WRITES", "direct")
-        .with("COLDSTREAM_VISIBLE", "process")
-        .with("COLDSTREAM_STAGING_BYTES", "256KiB")
+    Preload::writing(("direct", "process"))
 }
 
 /// Says and leaves the same with the library as without it, in every way to write.
@@ -45,20 +40,9 @@ fn staged() -> Preload {
 fn same(what: &str) {
     let plain = run(what, None);
     println!("{}", plain.text());
-    for (writes, visible) in [
-        ("direct", "process"),
-        ("direct", "everywhere"),
-        ("window", "auto"),
-        ("dontcache", "auto"),
-    ] {
-        let preload = staged()
-            .with("COLDSTREAM_WRITES", writes)
-            .with("COLDSTREAM_VISIBLE", visible);
-        assert_eq!(
-            plain,
-            run(what, Some(&preload)),
-            "{what}: {writes}, {visible}"
-        );
+    for way in WRITE_WAYS {
+        let with = run(what, Some(&Preload::writing(way)));
+        assert_eq!(plain, with, "{what}: {way:?}");
     }
 }
 
@@ -100,6 +84,11 @@ fn a_refused_call_closes_nothing() {
 #[test]
 fn a_time_that_is_set_stays() {
     same("times");
+}
+
+#[test]
+fn calls_that_are_made_while_a_table_is_staged() {
+    same("calls");
 }
 
 #[test]

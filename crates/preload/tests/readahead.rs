@@ -37,10 +37,7 @@ impl Bench {
         let program = Program::new(&self.program)
             .argument(self.table())
             .arguments(words);
-        let ended = match preload {
-            Some(preload) => program.run_with(preload),
-            None => program.run(),
-        };
+        let ended = program.run_either(preload);
         let pages = residency::resident_pages(&file).into_iter().enumerate();
         let there = pages.filter(|(_, there)| *there);
         (

@@ -45,10 +45,7 @@ fn db_bench_leaves_the_same_content() {
         let database = directory.path().join(name);
         let run = |benchmarks: &str, more: &[&str]| {
             let program = db_bench(&database, benchmarks, more)?;
-            let ended = match &preload {
-                Some(preload) => program.run_with(preload),
-                None => program.run(),
-            };
+            let ended = program.run_either(preload.as_ref());
             Some(ended.well())
         };
         // One thread and a fixed seed: what is written is the same each time.
@@ -151,11 +148,7 @@ fn compact(
         &["--use_existing_db=1", "--disable_auto_compactions=1"],
     )
     .expect("db_bench was there before");
-    match preload {
-        Some(preload) => program.run_with(preload),
-        None => program.run(),
-    }
-    .well();
+    program.run_either(preload).well();
     let is_input = |path: &PathBuf| kept.join(path.file_name().expect("name")).exists();
     let outputs: Vec<PathBuf> = tables(&database)
         .into_iter()

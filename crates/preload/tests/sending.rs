@@ -59,10 +59,7 @@ impl Bench {
                 "-" => PathBuf::from("-"),
                 name => self.directory.path().join(name),
             });
-        let ended = match preload {
-            Some(preload) => program.run_with(preload),
-            None => program.run(),
-        };
+        let ended = program.run_either(preload);
         let text = ended.well().text();
         let (checksum, pages_max) = text.trim().split_once(' ').expect("two words");
         let there = residency::resident_pages(&file).into_iter().enumerate();

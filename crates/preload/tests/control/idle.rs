@@ -1,7 +1,7 @@
 //! What is switched off is off at once, though the threads concerned do nothing.
 
 use crate::asker::{Asker, descriptors};
-use crate::subject;
+use crate::subject::{self, name_thread, wait_for};
 use crate::support::files::{self, fill, first_difference};
 use crate::support::library::Preload;
 use crate::support::places;
@@ -10,8 +10,6 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::time::Duration;
 
 const TABLE: &str = "nb-1-big-Data.db";
 /// A table that is begun with the second part.
@@ -19,16 +17,9 @@ const LATER_TABLE: &str = "nb-2-big-Data.db";
 /// Less than a staging buffer, and no whole number of blocks.
 const PART_BYTES: usize = 100_001;
 
-fn wait_for(name: &str) {
-    while !Path::new(name).exists() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// The subject that writes: a part, and another when it is told to, and a third.
 pub fn write() {
-    // SAFETY: a NUL-terminated text.
-    unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"CompactionExecu".as_ptr()) };
+    name_thread(c"CompactionExecu");
     let mut file = File::create_new(TABLE).unwrap();
     let mut later = None;
     let mut bytes = vec![0; PART_BYTES];
@@ -89,8 +80,7 @@ fn what_is_staged_is_written_at_once() {
 
 /// The subject that reads: a part of a table, and the rest when it is told to.
 pub fn read() {
-    // SAFETY: a NUL-terminated text.
-    unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"CompactionExecu".as_ptr()) };
+    name_thread(c"CompactionExecu");
     let file = File::open(TABLE).unwrap();
     let mut bytes = vec![0; 4096];
     for offset in (0..TABLE_BYTES).step_by(bytes.len()) {

@@ -2,7 +2,7 @@
 //! switched off; a flush never waits.
 
 use crate::asker::Asker;
-use crate::subject;
+use crate::subject::{self, name_thread};
 use crate::support::files::{self, SETTLE, fill, first_difference};
 use crate::support::library::Preload;
 use crate::support::process::Running;
@@ -27,11 +27,6 @@ const INPUT_BYTES: u64 = 8 << 20;
 const FLUSHED_BYTES: u64 = 1 << 20;
 /// So many reads before the first compaction tell the idle level.
 const READS_AT_REST: u64 = 1000;
-
-fn name_thread(name: &CStr) {
-    // SAFETY: a NUL-terminated text.
-    unsafe { subject::calls::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-}
 
 /// The subject: a foreground whose device reads take many times longer, because they are larger, as
 /// soon as a compaction runs; compactions and flushes, one after the other, until it is stopped.

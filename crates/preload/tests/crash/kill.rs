@@ -1,10 +1,10 @@
 //! `kill -9` at any moment.
 
 use crate::checker::{Checked, Crash, Stage};
+use crate::support::library::{Preload, WRITE_WAYS};
 use crate::support::long;
 use crate::support::places::{self, Filesystem};
 use crate::support::random::Random;
-use crate::{WAYS, preload};
 use std::time::Duration;
 
 fn killed_on(filesystem: Filesystem, rounds: u64) {
@@ -15,10 +15,10 @@ fn killed_on(filesystem: Filesystem, rounds: u64) {
     let mut random = Random::new(std::process::id().into());
     let mut checked = Checked::default();
     for round in 0..rounds {
-        let way = WAYS[(round % WAYS.len() as u64) as usize];
+        let way = WRITE_WAYS[(round % WRITE_WAYS.len() as u64) as usize];
         let work = place.path().join("work");
         let program = stage.writer(&work);
-        let mut running = program.start_with(&preload(way));
+        let mut running = program.start_with(&Preload::writing(way));
         // Something must have been written before it is worth a kill.
         running.wait_until(|| stage.written() > 1 << 20);
         std::thread::sleep(Duration::from_micros(random.below(150_000)));

@@ -25,20 +25,3 @@ fn subject_entry() {
         None => {}
     }
 }
-
-use support::library::Preload;
-
-/// Ways to write that must all survive: treatment and visibility.
-const WAYS: [(&str, &str); 4] = [
-    ("direct", "process"),
-    ("direct", "everywhere"),
-    ("window", "auto"),
-    ("dontcache", "auto"),
-];
-
-fn preload((writes, visible): (&str, &str)) -> Preload {
-    Preload::quiet()
-        .with("COLDSTREAM_WRITES", writes)
-        .with("COLDSTREAM_VISIBLE", visible)
-        .with("COLDSTREAM_STAGING_BYTES", "256KiB")
-}

@@ -5,10 +5,10 @@
 //! out of a volatile cache of its own is not modelled.
 
 use crate::checker::{Checked, Crash, Stage};
+use crate::support::library::{Preload, WRITE_WAYS};
 use crate::support::places::{self, Filesystem};
 use crate::support::random::Random;
 use crate::support::{long, skip};
-use crate::{WAYS, preload};
 use std::time::Duration;
 
 const OUTER_BYTES: u64 = 6 << 30;
@@ -25,13 +25,13 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
     let stage = Stage::new();
     let mut random = Random::new(std::process::id().into());
     // Plain writes beside the others: what they show is the filesystem's.
-    let ways = [("buffered", "auto")].into_iter().chain(WAYS);
+    let ways = [("buffered", "auto")].into_iter().chain(WRITE_WAYS);
     for way in ways {
         let (mut checked, mut durable) = (Checked::default(), 0);
         // Of its own: what was deleted lately may still be on the disk.
         let work = inner.path().join(format!("{}-{}", way.0, way.1));
         let program = stage.writer(&work);
-        let mut running = program.start_with(&preload(way));
+        let mut running = program.start_with(&Preload::writing(way));
         running.wait_until(|| stage.written() > 1 << 20);
         for cut in 0..cuts {
             std::thread::sleep(Duration::from_micros(random.below(120_000)));

@@ -1,9 +1,9 @@
 //! A table is followed while it is written: by a thread of the writing process, by calls that the
 //! library sees, and by another process, which it cannot know of.
 
-use crate::preload;
 use crate::subject::{self, calls, machine, raw};
 use crate::support::files::{fill, first_difference};
+use crate::support::library::{Preload, WRITE_WAYS};
 use crate::support::{long, places};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -284,7 +284,7 @@ fn followed(way: (&str, &str)) {
                 scope.spawn(move || follow(number as u64, &path, progress, late, Calls::Plain))
             })
             .collect();
-        let ended = program.run_with(&preload(way)).well();
+        let ended = program.run_with(&Preload::writing(way)).well();
         drop(ends);
         let said: Vec<String> = followers
             .into_iter()
@@ -301,7 +301,7 @@ fn followed(way: (&str, &str)) {
 #[test]
 fn whoever_follows_a_table_sees_what_was_written() {
     for _ in 0..if long() { 20 } else { 1 } {
-        for way in crate::WAYS {
+        for way in WRITE_WAYS {
             followed(way);
         }
     }

@@ -39,15 +39,12 @@ impl Bench<'_> {
         let _ = std::fs::remove_file(&journal);
         let _ = std::fs::remove_file(&log_path);
         let program = script.subject(&self.work(), &journal);
-        let ended = match preload {
-            Some(preload) => {
-                let preload = preload
-                    .clone()
-                    .with("COLDSTREAM_LOG", log_path.to_str().unwrap());
-                program.run_with(&preload)
-            }
-            None => program.run(),
-        };
+        let preload = preload.map(|preload| {
+            preload
+                .clone()
+                .with("COLDSTREAM_LOG", log_path.to_str().unwrap())
+        });
+        let ended = program.run_either(preload.as_ref());
         let mut lines = Journal::read(&journal);
         if !ended.status.success() {
             lines.push(format!("{}: {}", ended.status, last_lines(&ended.stderr)));

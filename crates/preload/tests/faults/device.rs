@@ -82,10 +82,7 @@ fn what_a_failing_device_can_read_is_read() {
     let run = |preload: Option<&Preload>| -> BTreeSet<String> {
         let _ = std::fs::remove_file(&journal);
         let program = subject::program("damaged", &work, &journal);
-        match preload {
-            Some(preload) => program.run_with(preload).well(),
-            None => program.run().well(),
-        };
+        program.run_either(preload).well();
         Journal::read(&journal).into_iter().collect()
     };
     let all = run(None).len();

@@ -4,28 +4,13 @@
 
 use crate::subject::{self, journal::Journal};
 use crate::support::exit_log::ExitLog;
-use crate::support::library::Preload;
+use crate::support::library::{Preload, WRITE_WAYS};
 use crate::support::long;
 use crate::support::places::{self, Filesystem};
 use crate::support::process::{Ended, Program};
 use crate::traced::{BUFFER_IS_READABLE, WHEN, faults, launcher, tracer};
 use crate::writes;
 use std::path::Path;
-
-/// Ways to write, by what they make of the calls.
-const WAYS: [(&str, &str); 4] = [
-    ("direct", "process"),
-    ("direct", "everywhere"),
-    ("window", "auto"),
-    ("dontcache", "auto"),
-];
-
-fn preload(way: (&str, &str)) -> Preload {
-    Preload::quiet()
-        .with("COLDSTREAM_WRITES", way.0)
-        .with("COLDSTREAM_VISIBLE", way.1)
-        .with("COLDSTREAM_STAGING_BYTES", "256KiB")
-}
 
 /// Runs the writers in a directory, and fails on a broken word, or unless they end well. Returns what
 /// they were told.
@@ -70,12 +55,12 @@ fn each_of(call: &str, form: &str, errors: &[&str]) {
             if (*error == "EINTR" && *when == "when=1+1") || (!long() && number % 2 != place % 2) {
                 continue;
             }
-            for way in WAYS {
+            for way in WRITE_WAYS {
                 let fault = format!("error={error}:{when}");
                 let launcher = launcher(&strace, call, &[], &fault, &trace);
                 let what = format!("{call}:{fault} {way:?}");
                 held_to_their_word(&what, "writes", directory.path(), |program| {
-                    program.run_under(&launcher, &preload(way))
+                    program.run_under(&launcher, &Preload::writing(way))
                 });
                 injected += faults(&trace, form, "(INJECTED)");
             }
@@ -100,12 +85,12 @@ fn staged_bytes_are_written_in_part() {
     let Some(strace) = tracer() else { return };
     let directory = places::on_disk();
     let trace = directory.path().join("trace");
-    for way in WAYS {
+    for way in WRITE_WAYS {
         // What a call returns without having been made would be a lie of the kernel's: only
         // nothing at all can be injected truly.
         let launcher = launcher(&strace, "pwrite64", &[], "retval=0:when=2+3", &trace);
         held_to_their_word(&format!("{way:?}"), "writes", directory.path(), |program| {
-            program.run_under(&launcher, &preload(way))
+            program.run_under(&launcher, &Preload::writing(way))
         });
         let injected = faults(&trace, "", "(INJECTED)");
         assert!(injected > 0 || way.0 != "direct", "{way:?}: no fault");
@@ -130,9 +115,9 @@ fn what_was_handed_over_cannot_be_written() {
     for fault in faults {
         let mut launcher = launcher(&strace, "pwrite64", &[], fault, &trace);
         launcher.extend(["-e", "trace=pwrite64,prctl"].map(str::to_owned));
-        let way = WAYS[0];
+        let way = WRITE_WAYS[0];
         held_to_their_word(fault, "writes", directory.path(), |program| {
-            program.run_under(&launcher, &preload(way))
+            program.run_under(&launcher, &Preload::writing(way))
         });
         let text = std::fs::read_to_string(&trace).unwrap_or_default();
         let thread_of = |line: &str| line.split(' ').next().map(str::to_owned);
@@ -163,7 +148,7 @@ fn writes_take_long() {
     let (trace, log) = (directory.path().join("trace"), directory.path().join("log"));
     for delay in ["delay_enter=20000:when=2+2", "delay_exit=20000:when=2+2"] {
         let launcher = launcher(&strace, "pwrite64", &[], delay, &trace);
-        let preload = preload(WAYS[0]).with("COLDSTREAM_LOG", log.display());
+        let preload = Preload::writing(WRITE_WAYS[0]).with("COLDSTREAM_LOG", log.display());
         held_to_their_word(delay, "writes", directory.path(), |program| {
             program.run_under(&launcher, &preload)
         });
@@ -180,7 +165,7 @@ fn forks_and_exits_wait_for_what_is_in_flight() {
     let role = "writes, then forks and exits";
     let launcher = launcher(&strace, "pwrite64", &[], "delay_enter=200000", &trace);
     held_to_their_word(role, role, directory.path(), |program| {
-        program.run_under(&launcher, &preload(WAYS[0]))
+        program.run_under(&launcher, &Preload::writing(WRITE_WAYS[0]))
     });
     assert!(faults(&trace, "", "(DELAYED)") > 0, "nothing was in flight");
     let last = directory.path().join("work/nb-3-big-Data.db");
@@ -196,9 +181,9 @@ fn a_table_is_truncated_by_its_name_before_what_is_in_flight_arrives() {
     let role = "writes, then truncates by name";
     let plain = held_to_their_word("plain", role, directory.path(), Program::run);
     let launcher = launcher(&strace, "pwrite64", &[], "delay_enter=200000", &trace);
-    for way in WAYS {
+    for way in WRITE_WAYS {
         let lines = held_to_their_word(&format!("{way:?}"), role, directory.path(), |program| {
-            program.run_under(&launcher, &preload(way))
+            program.run_under(&launcher, &Preload::writing(way))
         });
         assert_eq!(lines, plain, "{way:?}");
         let delayed = faults(&trace, "", "(DELAYED)");
@@ -238,12 +223,15 @@ fn writeback_may_not_be_asked_for() {
     for call in ["sync_file_range", "pwritev2"] {
         let mut injected = 0;
         let errors = ["ENOSYS", "EPERM", "EACCES", "EINVAL"];
-        for (way, error) in WAYS.iter().flat_map(|way| errors.map(|error| (way, error))) {
+        for (way, error) in WRITE_WAYS
+            .iter()
+            .flat_map(|way| errors.map(|error| (way, error)))
+        {
             let fault = format!("error={error}");
             let launcher = launcher(&strace, call, &[], &fault, &trace);
             let what = format!("{call}: {fault} {way:?}");
             let lines = held_to_their_word(&what, "writes", directory.path(), |program| {
-                program.run_under(&launcher, &preload(*way))
+                program.run_under(&launcher, &Preload::writing(*way))
             });
             let told: Vec<_> = (lines.iter())
                 .filter(|line| line.contains("errors [") && !line.contains("errors []"))
@@ -266,9 +254,9 @@ fn files_may_not_grow_further() {
     let directory = places::on_disk();
     let role = "writes with limited files";
     let plain = held_to_their_word("plain", role, directory.path(), Program::run);
-    for way in WAYS {
+    for way in WRITE_WAYS {
         let lines = held_to_their_word(&format!("{way:?}"), role, directory.path(), |program| {
-            program.run_with(&preload(way))
+            program.run_with(&Preload::writing(way))
         });
         for (plain, line) in plain.iter().zip(&lines) {
             assert_eq!(
@@ -290,10 +278,10 @@ fn the_disk_is_full() {
         let told = |line: &String| line.contains("errors [") && !line.contains("errors []");
         let plain = held_to_their_word("plain", role, place.path(), Program::run);
         assert!(plain.iter().any(told), "{filesystem:?}: room for all of it");
-        for way in WAYS {
+        for way in WRITE_WAYS {
             let what = format!("{filesystem:?} {way:?}");
             let lines = held_to_their_word(&what, role, place.path(), |program| {
-                program.run_with(&preload(way))
+                program.run_with(&Preload::writing(way))
             });
             assert!(
                 lines.iter().any(told),

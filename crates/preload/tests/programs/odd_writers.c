@@ -9,6 +9,7 @@
  *   daemon     the process goes on as a daemon
  *   refused    close_range is refused
  *   times      a time is set before all is written
+ *   calls      calls that show the table to others, or set its times, one after the other
  *   unseen     the table's descriptor is closed and its number is another file's, both unseen
  *   bad-buffer buffers that cannot be read, and one of which the end cannot
  *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
@@ -20,6 +21,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +31,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *path;
@@ -272,6 +277,185 @@ static void bad_buffer(void) {
     end(file);
 }
 
+/* How long the table is to whom the library does not see. */
+static void say_length(void) {
+    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY);
+    printf("%ld bytes\n", (long)syscall(SYS_lseek, file, 0, SEEK_END));
+    syscall(SYS_close, file);
+}
+
+static char *cksum[] = {"cksum", NULL, NULL};
+
+static void say_status(const char *what, pid_t child) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    say(what, status);
+}
+
+static void by_sync(int file) {
+    (void)file;
+    sync();
+    say_length();
+}
+
+static void by_system(int file) {
+    (void)file;
+    char line[4200];
+    snprintf(line, sizeof line, "cksum '%s' | cut -d ' ' -f 1,2", path);
+    fflush(stdout);
+    say("system", system(line));
+}
+
+static void by_popen(int file) {
+    (void)file;
+    char line[4200];
+    snprintf(line, sizeof line, "cksum '%s'", path);
+    FILE *said = popen(line, "r");
+    unsigned long sum = 0, bytes = 0;
+    say("popen", fscanf(said, "%lu %lu", &sum, &bytes));
+    printf("%lu %lu\n", sum, bytes);
+    say("pclose", pclose(said));
+}
+
+/* The child's standard input is the table: the offset that it shares goes with it. */
+static void by_posix_spawnp(int file) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, path, O_RDONLY, 0);
+    pid_t child = -1;
+    char *only_name[] = {"cksum", NULL};
+    fflush(stdout);
+    say("posix_spawnp", posix_spawnp(&child, "cksum", &actions, NULL, only_name, environ));
+    say_status("spawned", child);
+    posix_spawn_file_actions_destroy(&actions);
+    say("lseek", (int)lseek(file, 0, SEEK_CUR));
+}
+
+/* The child has the table from its parent, writes on, and becomes another program. */
+#define BY_EXEC(name, call)                        \
+    static void by_##name(int file) {              \
+        fflush(stdout);                            \
+        pid_t child = fork();                      \
+        if (child == 0) {                          \
+            append(file, 1000);                    \
+            dup2(open(path, O_RDONLY), 0);         \
+            call;                                  \
+            _exit(127);                            \
+        }                                          \
+        say_status(#name, child);                  \
+        written += 1000;                           \
+    }
+
+BY_EXEC(execv, execv("/usr/bin/cksum", cksum))
+BY_EXEC(execve, execve("/usr/bin/cksum", cksum, environ))
+BY_EXEC(execvp, execvp("cksum", cksum))
+BY_EXEC(execvpe, execvpe("cksum", cksum, environ))
+BY_EXEC(execl, execl("/usr/bin/cksum", "cksum", (char *)NULL))
+BY_EXEC(execle, execle("/usr/bin/cksum", "cksum", (char *)NULL, environ))
+BY_EXEC(execlp, execlp("cksum", "cksum", (char *)NULL))
+BY_EXEC(fexecve, fexecve(open("/usr/bin/cksum", O_RDONLY), cksum, environ))
+
+static void by__Fork(int file) {
+    fflush(stdout);
+    pid_t child = _Fork();
+    if (child == 0) {
+        _exit((int)(syscall(SYS_lseek, file, 0, SEEK_END) % 251));
+    }
+    say_status("_Fork", child);
+}
+
+static int print_list(int file, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    int result = vdprintf(file, format, list);
+    va_end(list);
+    return result;
+}
+
+static void by_vdprintf(int file) { say("vdprintf", print_list(file, "%d %s", 7, "bytes")); }
+
+static void say_stream(FILE *stream) {
+    char bytes[5000];
+    size_t total = 0;
+    for (size_t length; (length = fread(bytes, 1, sizeof bytes, stream)) > 0;) {
+        total += length;
+    }
+    printf("%zu bytes in the stream\n", total);
+    fclose(stream);
+}
+
+static void by_fopen64(int file) {
+    (void)file;
+    say_stream(fopen64(path, "r"));
+}
+
+static void by_freopen64(int file) {
+    (void)file;
+    say_stream(freopen64(path, "r", fopen("/dev/null", "r")));
+}
+
+/* What is written later than a time was set must not set it again. */
+static void say_whether_old(void) {
+    struct stat status;
+    say("stat", stat(path, &status));
+    printf("%s\n", status.st_mtime == 1000000000 ? "old" : "new");
+}
+
+static const struct timeval long_ago[2] = {{1000000000, 0}, {1000000000, 0}};
+
+static void by_utimes(int file) {
+    (void)file;
+    say("utimes", utimes(path, long_ago));
+}
+
+static void by_futimes(int file) { say("futimes", futimes(file, long_ago)); }
+
+static void say_read(const char *what, struct aiocb *block) {
+    const struct aiocb *const list[] = {block};
+    while (aio_error(block) == EINPROGRESS) {
+        aio_suspend(list, 1, NULL);
+    }
+    const unsigned char *bytes = (const unsigned char *)block->aio_buf;
+    say(what, (int)aio_return(block));
+    printf("%d %d\n", bytes[0], bytes[99]);
+}
+
+static void by_aio_read(int file) {
+    unsigned char bytes[100] = {0};
+    struct aiocb block = {.aio_fildes = file, .aio_buf = bytes, .aio_nbytes = 100, .aio_offset = 39900};
+    say("aio_read", aio_read(&block));
+    say_read("read", &block);
+}
+
+static void by_lio_listio(int file) {
+    unsigned char bytes[100] = {0};
+    struct aiocb block = {.aio_fildes = file, .aio_buf = bytes, .aio_nbytes = 100, .aio_offset = 39900,
+                          .aio_lio_opcode = LIO_READ};
+    struct aiocb *const list[] = {&block};
+    say("lio_listio", lio_listio(LIO_WAIT, list, 1, NULL));
+    say_read("read", &block);
+}
+
+static void (*const calls_of_a_table[])(int) = {
+    by_sync,   by_system, by_popen,  by_posix_spawnp, by_execv,    by_execve,    by_execvp,
+    by_execvpe, by_execl, by_execle, by_execlp,       by_fexecve,  by__Fork,     by_vdprintf,
+    by_fopen64, by_freopen64, by_utimes, by_futimes,  by_aio_read,  by_lio_listio,
+};
+
+static void calls(void) {
+    for (size_t number = 0; number < sizeof calls_of_a_table / sizeof *calls_of_a_table; number++) {
+        written = 0;
+        int file = begin();
+        append(file, 40000);
+        calls_of_a_table[number](file);
+        end(file);
+        say_whether_old();
+        if (unlink(path) != 0) {
+            fail("unlink");
+        }
+    }
+}
+
 static void late_sync(void) {
     int file = begin();
     append(file, 40000);
@@ -287,7 +471,7 @@ static const struct {
     {"room", room},           {"target", target},       {"stream", stream},
     {"fortified", fortified}, {"cancelled", cancelled}, {"full", full},
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
-    {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
+    {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
 };
 
 int main(int count, char **words) {

@@ -15,7 +15,9 @@ pub mod raw;
 
 use crate::support::process::Program;
 use journal::Journal;
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Names the variable that makes the executable a subject.
 const ROLE: &str = "SUBJECT_ROLE";
@@ -29,6 +31,19 @@ const KEEP: &str = "SUBJECT_KEEP";
 /// What this process is to be, if it is a subject.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
+}
+
+/// Gives the calling thread a name, as engines do.
+pub fn name_thread(name: &CStr) {
+    // SAFETY: a NUL-terminated text.
+    unsafe { calls::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Waits until whoever has started this subject has made a file of that name.
+pub fn wait_for(name: &str) {
+    while !Path::new(name).exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// The journal that this subject is to write.

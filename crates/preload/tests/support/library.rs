@@ -21,6 +21,14 @@ pub fn path() -> &'static Path {
     })
 }
 
+/// Ways to write: treatment and visibility.
+pub const WRITE_WAYS: [(&str, &str); 4] = [
+    ("direct", "process"),
+    ("direct", "everywhere"),
+    ("window", "auto"),
+    ("dontcache", "auto"),
+];
+
 /// Settings of the library for one run.
 #[derive(Clone, Debug)]
 pub struct Preload {
@@ -51,6 +59,14 @@ impl Preload {
     /// Defaults, with the log in a file.
     pub fn logging_to(path: &Path) -> Self {
         Self::talking().with("COLDSTREAM_LOG", path.to_str().expect("UTF-8 path"))
+    }
+
+    /// Not a word of log, one of [`WRITE_WAYS`], and staging buffers that are soon full.
+    pub fn writing((writes, visible): (&str, &str)) -> Self {
+        Self::quiet()
+            .with("COLDSTREAM_WRITES", writes)
+            .with("COLDSTREAM_VISIBLE", visible)
+            .with("COLDSTREAM_STAGING_BYTES", "256KiB")
     }
 
     pub fn with(mut self, variable: &'static str, value: impl ToString) -> Self {

@@ -135,6 +135,14 @@ impl Program {
         program.run()
     }
 
+    /// Runs it with the library, if `preload` says how, or as it is.
+    pub fn run_either(&self, preload: Option<&Preload>) -> Ended {
+        match preload {
+            Some(preload) => self.run_with(preload),
+            None => self.run(),
+        }
+    }
+
     /// Runs it with the library under a tracer or the like: `launcher` comes before the program,
     /// and is not itself given the library.
     pub fn run_under(&self, launcher: &[String], preload: &Preload) -> Ended {

@@ -8,7 +8,7 @@ mod process;
 
 use crate::subject::journal::Journal;
 use crate::subject::machine::{self, NO_ERRNO, set_errno};
-use crate::subject::{self, calls, execute, raw};
+use crate::subject::{self, calls, execute, name_thread, raw};
 use crate::support::files::{self, Hash, SETTLE};
 use crate::support::library::Preload;
 use crate::support::{places, skip};
@@ -79,10 +79,7 @@ fn compare(name: &str) {
         std::fs::create_dir(&work).unwrap();
         let _ = std::fs::remove_file(&journal);
         let program = subject::program(&format!("case {name}"), &work, &journal);
-        let ended = match preload {
-            Some(preload) => program.run_with(preload),
-            None => program.run(),
-        };
+        let ended = program.run_either(preload);
         (Journal::read(&journal), ended)
     };
     let (expected, plain) = run(None);
@@ -156,12 +153,6 @@ fn scan(descriptor: i32, offset: i64, chunk: usize, count: usize) -> String {
         .collect();
     let first = reads.first().cloned().unwrap_or_default();
     format!("{first} … {}", Hash::of(reads.join(" ").as_bytes()))
-}
-
-/// Calls the thread what its reads are to be.
-fn name_thread(name: &CStr) {
-    // SAFETY: the name is NUL-terminated.
-    unsafe { calls::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
 /// Makes the calling thread a background reader.
