@@ -275,6 +275,8 @@ before_jump! {
     futimes: First,
     utimensat: EverythingOnce,
     utimes: EverythingOnce,
+    lutimes: EverythingOnce,
+    futimesat: EverythingOnce,
     utime: EverythingOnce,
     aio_read: Block,
     aio_read64: Block,

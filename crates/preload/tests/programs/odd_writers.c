@@ -408,6 +408,16 @@ static void by_utimes(int file) {
     say("utimes", utimes(path, long_ago));
 }
 
+static void by_lutimes(int file) {
+    (void)file;
+    say("lutimes", lutimes(path, long_ago));
+}
+
+static void by_futimesat(int file) {
+    (void)file;
+    say("futimesat", futimesat(AT_FDCWD, path, long_ago));
+}
+
 static void by_futimes(int file) { say("futimes", futimes(file, long_ago)); }
 
 static void say_read(const char *what, struct aiocb *block) {
@@ -439,7 +449,8 @@ static void by_lio_listio(int file) {
 static void (*const calls_of_a_table[])(int) = {
     by_sync,   by_system, by_popen,  by_posix_spawnp, by_execv,    by_execve,    by_execvp,
     by_execvpe, by_execl, by_execle, by_execlp,       by_fexecve,  by__Fork,     by_vdprintf,
-    by_fopen64, by_freopen64, by_utimes, by_futimes,  by_aio_read,  by_lio_listio,
+    by_fopen64, by_freopen64, by_utimes, by_futimes,  by_lutimes,  by_futimesat,
+    by_aio_read, by_lio_listio,
 };
 
 static void calls(void) {

@@ -178,6 +178,8 @@ calls! { INTERPOSED:
     fn futimes(fd: c_int, times: *const c_void) -> c_int;
     fn utimensat(at: c_int, path: *const c_char, times: *const c_void, flags: c_int) -> c_int;
     fn utimes(path: *const c_char, times: *const c_void) -> c_int;
+    fn lutimes(path: *const c_char, times: *const c_void) -> c_int;
+    fn futimesat(at: c_int, path: *const c_char, times: *const c_void) -> c_int;
     fn utime(path: *const c_char, times: *const c_void) -> c_int;
     fn _exit(status: c_int) -> ();
     fn _Exit(status: c_int) -> ();
