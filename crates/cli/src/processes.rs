@@ -181,11 +181,24 @@ pub fn with_pages() -> anyhow::Result<Vec<u32>> {
     Ok(pids)
 }
 
+/// What a page begins with, for tests.
+#[cfg(test)]
+pub fn header(pid: u32, start_time_ticks: u64) -> coldstream_control::Header {
+    coldstream_control::Header {
+        pid,
+        start_time_ticks,
+        profile: coldstream_policy::Profile::Auto,
+        configured: coldstream_policy::ConfiguredTreatment::Auto,
+        in_force: None,
+        window_bytes: 1 << 20,
+        windows_in_flight: 1,
+        memory_bytes: 64 << 20,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldstream_control::Header;
-    use coldstream_policy::{ConfiguredTreatment, Profile};
 
     fn c_string(path: &Path) -> CString {
         CString::new(path.as_os_str().as_bytes()).unwrap()
@@ -194,16 +207,9 @@ mod tests {
     fn page_of(path: &Path, pid: u32, start_time_ticks: u64) {
         let directory = path.parent().unwrap();
         let page = SharedPage::create(&c_string(directory), &c_string(path)).unwrap();
-        PageView::new(page.words()).unwrap().initialise(&Header {
-            pid,
-            start_time_ticks,
-            profile: Profile::Auto,
-            configured: ConfiguredTreatment::Auto,
-            in_force: None,
-            window_bytes: 1 << 20,
-            windows_in_flight: 1,
-            memory_bytes: 64 << 20,
-        });
+        PageView::new(page.words())
+            .unwrap()
+            .initialise(&header(pid, start_time_ticks));
     }
 
     #[test]

@@ -2,9 +2,12 @@
 //! interposed one are called in turn, in short blocks, within one process, so that whatever
 //! else the machine does hits both. Prints the median of the paired differences and the quartiles.
 
+#[path = "support/library.rs"]
+mod library;
+
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -19,7 +22,7 @@ type Open = unsafe extern "C" fn(*const libc::c_char, i32, libc::mode_t) -> i32;
 type Close = unsafe extern "C" fn(i32) -> i32;
 
 fn main() {
-    let library = library_path();
+    let library = library::path();
     if std::env::var_os("LD_PRELOAD").is_none() {
         let error = Command::new(std::env::current_exe().expect("own path"))
             .env("LD_PRELOAD", &library)
@@ -163,16 +166,4 @@ fn open(path: &Path) -> i32 {
 
 fn c_string(path: &Path) -> CString {
     CString::new(path.to_str().expect("UTF-8")).expect("no NUL")
-}
-
-/// Beside this executable's folder: `target/release/libcoldstream.so`.
-fn library_path() -> PathBuf {
-    let executable = std::env::current_exe().expect("own path");
-    let library = executable
-        .ancestors()
-        .nth(2)
-        .expect("target directory")
-        .join("libcoldstream.so");
-    assert!(library.exists(), "{} is not built", library.display());
-    library
 }

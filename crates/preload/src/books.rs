@@ -193,12 +193,10 @@ impl Books {
         self.scanner.pool().give_free_to_system();
     }
 
-    /// The content of the file behind a descriptor changed, or is about to.
+    /// The content of a table's file changed, or may have.
     #[inline]
-    pub(crate) fn note_change(&self, descriptor: i32) {
-        if let Some(table) = self.table(descriptor)
-            && let Some(inode) = self.inodes.get(table.slot)
-        {
+    pub(crate) fn note_change(&self, table: Table) {
+        if let Some(inode) = self.inodes.get(table.slot) {
             inode.note_change();
         }
     }

@@ -139,24 +139,15 @@ fn counts_bytes(counter: Counter) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldstream_control::{Header, PAGE_WORDS, PageView};
-    use coldstream_policy::{ConfiguredTreatment, Profile};
+    use crate::processes::header;
+    use coldstream_control::{PAGE_WORDS, PageView};
     use std::sync::atomic::AtomicU64;
 
     #[test]
     fn the_longest_device_reads_are_those_behind_the_last_bound() {
         let words: Vec<AtomicU64> = (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
         let page = PageView::new(&words).unwrap();
-        page.initialise(&Header {
-            pid: 1,
-            start_time_ticks: 1,
-            profile: Profile::Auto,
-            configured: ConfiguredTreatment::Auto,
-            in_force: None,
-            window_bytes: 1 << 20,
-            windows_in_flight: 1,
-            memory_bytes: 64 << 20,
-        });
+        page.initialise(&header(1, 1));
         let [.., last_bound, longer] = Counter::DEVICE_READS;
         page.add(last_bound, 1);
         let bound_ns = page.snapshot().unwrap().device_reads_below_ns(1000);

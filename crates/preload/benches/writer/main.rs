@@ -14,6 +14,8 @@
 
 #[path = "../../../io/benches/support/device_limit.rs"]
 mod device_limit;
+#[path = "../support/library.rs"]
+mod library;
 mod one_run;
 mod system;
 mod system_calls;
@@ -51,7 +53,7 @@ fn main() {
     let directory = std::env::var_os("COLDSTREAM_BENCH_DIR")
         .map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from);
     let bench = Bench {
-        library: library_path(),
+        library: library::path(),
         directory: tempfile::tempdir_in(directory).expect("scratch directory"),
         bytes: number("COLDSTREAM_BENCH_MIB", 1024) * MIB,
         rounds: number("COLDSTREAM_BENCH_ROUNDS", 5) as usize,
@@ -78,18 +80,6 @@ fn main() {
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
-}
-
-/// Beside this executable's folder: `target/release/libcoldstream.so`.
-fn library_path() -> PathBuf {
-    let executable = std::env::current_exe().expect("own path");
-    let library = executable
-        .ancestors()
-        .nth(2)
-        .expect("target directory")
-        .join("libcoldstream.so");
-    assert!(library.exists(), "{} is not built", library.display());
-    library
 }
 
 /// What a run says on its standard output.

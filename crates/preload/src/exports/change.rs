@@ -1,8 +1,9 @@
 //! Changing a file's content or size: the windows of its inode are dropped with the next read,
 //! and a table that is staged hears of it before.
 
-use super::{hidden, staged};
+use super::{hidden, not_open, staged};
 use crate::books;
+use crate::descriptors::Entry;
 use crate::errno;
 use crate::next::interpose;
 use crate::staging::write;
@@ -14,18 +15,23 @@ use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
 /// window that was read before it then differs from what is.
 #[inline]
 fn changed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
-    hidden(descriptor, || {
-        let result = next();
-        if let Some(books) = books::get() {
-            books.note_change(descriptor);
+    let Some(books) = books::get() else {
+        return next();
+    };
+    match books.entry(descriptor) {
+        None => next(),
+        Some(Entry::Private(_)) => not_open(),
+        Some(Entry::Table(table)) => {
+            let result = next();
+            books.note_change(table);
+            result
         }
-        result
-    })
+    }
 }
 
 /// A change that the staging writer does not know.
 #[inline]
-fn disturbed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
+pub(super) fn disturbed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     let before = staged::give_up(descriptor, Counter::DemotedCall);
     staged::unless_failed(before, || changed(descriptor, next))
 }

@@ -26,10 +26,16 @@ use libc::c_int;
 #[inline]
 fn hidden<T: From<i8>>(descriptor: c_int, call: impl FnOnce() -> T) -> T {
     if books::get().is_some_and(|books| books.is_private(descriptor)) {
-        errno::set(libc::EBADF);
-        return T::from(-1);
+        return not_open();
     }
     call()
+}
+
+/// What a call on a number comes to that is not open.
+#[cold]
+fn not_open<T: From<i8>>() -> T {
+    errno::set(libc::EBADF);
+    T::from(-1)
 }
 
 /// Makes a call that opens a descriptor; once more if it failed for want of one that

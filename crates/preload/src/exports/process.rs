@@ -7,6 +7,7 @@
 
 use super::staged::{self, Failed};
 use crate::books::{self, Books};
+use crate::errno;
 use crate::next::Next;
 use coldstream_control::Counter;
 use libc::c_int;
@@ -43,7 +44,7 @@ const FICLONERANGE: usize = 0x4020_940D;
 const FIDEDUPERANGE: usize = 0xC018_9436;
 
 extern "C" fn missing() -> isize {
-    crate::errno::set(libc::ENOSYS);
+    errno::set(libc::ENOSYS);
     -1
 }
 
@@ -60,34 +61,37 @@ extern "C" fn no_stream() -> *const c_void {
 /// Brings to the kernel what the call would miss; returns where to jump to.
 extern "C" fn before(
     next: &'static Next,
-    scope: usize,
+    scope: Scope,
     first: usize,
     third: usize,
     second: usize,
 ) -> *const c_void {
-    if scope == Scope::End as usize {
-        if let Some(books) = books::get() {
-            books.close_staging();
+    let named = [first, second, third];
+    let before = match (scope, staged::any()) {
+        (Scope::End, _) => {
+            if let Some(books) = books::get() {
+                books.close_staging();
+            }
+            Ok(())
         }
-    } else if let Some(books) = staged::any() {
-        if scope == Scope::Everything as usize {
+        (_, None) => Ok(()),
+        (Scope::Everything, Some(books)) => {
             // Of whom it would be told is gone, or is not concerned.
             let _ = books.settle_all(Some(Counter::DemotedProcess));
-        } else if scope == Scope::EverythingOnce as usize {
-            let _ = books.settle_all(None);
-        } else {
-            let errno = crate::errno::get();
-            // SAFETY: the application's arguments, which the next definition takes for the same.
-            let given_up = unsafe { give_up_named(books, scope, [first, second, third]) };
-            if given_up.is_err() {
-                return if scope == Scope::FirstOfStream as usize {
-                    no_stream as *const c_void
-                } else {
-                    failed as *const c_void
-                };
-            }
-            crate::errno::set(errno);
+            Ok(())
         }
+        (Scope::EverythingOnce, Some(books)) => {
+            let _ = books.settle_all(None);
+            Ok(())
+        }
+        // SAFETY: the application's arguments, which the next definition takes for the same.
+        (_, Some(books)) => unsafe { give_up_named(books, scope, named) },
+    };
+    if before.is_err() {
+        return match scope {
+            Scope::FirstOfStream => no_stream as *const c_void,
+            _ => failed as *const c_void,
+        };
     }
     let address = next.address();
     if address.is_null() {
@@ -97,39 +101,40 @@ extern "C" fn before(
     }
 }
 
-/// Gives up the tables that a call's arguments name.
+/// Gives up the tables that a call's arguments name. Leaves errno alone unless that fails.
 ///
 /// # Safety
 /// The arguments must be what [`Scope`] says.
 unsafe fn give_up_named(
     books: &Books,
-    scope: usize,
+    scope: Scope,
     [first, second, third]: [usize; 3],
 ) -> Result<(), Failed> {
+    let errno = errno::get();
     let give_up = |descriptor| staged::give_up(descriptor, Counter::DemotedCall);
     // SAFETY: passed on.
     let named_by = |block| unsafe { descriptor_of_block(block as *const c_int) };
-    if scope == Scope::Block as usize {
-        return give_up(named_by(first));
-    }
-    if scope == Scope::SecondBlock as usize {
-        return staged::before_unfollowed_sync(named_by(second));
-    }
-    if scope == Scope::Blocks as usize {
-        let list = second as *const *const c_int;
-        // SAFETY: the list has that many pointers, each null or to a block.
-        let mut named = (0..third as c_int as isize)
-            .map(|number| unsafe { descriptor_of_block(*list.offset(number)) });
-        return named.try_for_each(give_up);
-    }
-    give_up(first as c_int)?;
-    match second {
-        FICLONE if scope == Scope::Ioctl as usize => give_up(third as c_int),
-        FICLONERANGE | FIDEDUPERANGE if scope == Scope::Ioctl as usize => {
-            staged::told(books.settle_all(Some(Counter::DemotedCall)))
+    match scope {
+        Scope::Block => give_up(named_by(first))?,
+        Scope::SecondBlock => staged::before_unfollowed_sync(named_by(second))?,
+        Scope::Blocks => {
+            let list = second as *const *const c_int;
+            // SAFETY: the list has that many pointers, each null or to a block.
+            let mut named = (0..third as c_int as isize)
+                .map(|number| unsafe { descriptor_of_block(*list.offset(number)) });
+            named.try_for_each(give_up)?;
         }
-        _ => Ok(()),
+        _ => give_up(first as c_int)?,
     }
+    match (scope, second) {
+        (Scope::Ioctl, FICLONE) => give_up(third as c_int)?,
+        (Scope::Ioctl, FICLONERANGE | FIDEDUPERANGE) => {
+            staged::told(books.settle_all(Some(Counter::DemotedCall)))?;
+        }
+        _ => {}
+    }
+    errno::set(errno);
+    Ok(())
 }
 
 /// The descriptor that a `struct aiocb` names by its first member (`/usr/include/aio.h`); -1 of none.

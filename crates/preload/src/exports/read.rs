@@ -1,6 +1,6 @@
 //! Reading: where background threads part from the foreground.
 
-use super::hidden;
+use super::change::disturbed;
 use super::staged::{self, Failed};
 use crate::background;
 use crate::books::{self, Books};
@@ -231,7 +231,7 @@ fn sent(
 ) -> ssize_t {
     match readable_table(from) {
         Some((books, table)) if books.follow_sending(table, from, position, length_bytes) => {
-            moved_by(to, || {
+            disturbed(to, || {
                 let result = next();
                 let _errno = ErrnoGuard::new();
                 books.count(Counter::SentBytes, u64::try_from(result).unwrap_or(0));
@@ -248,23 +248,7 @@ fn moved(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
     if let Some((books, table)) = readable_table(from) {
         books.moves_in_sequence(table, from);
     }
-    moved_by(to, || read_otherwise(from, next))
-}
-
-/// Moves bytes to a descriptor.
-#[inline]
-fn moved_by(to: c_int, work: impl FnOnce() -> ssize_t) -> ssize_t {
-    let before = staged::give_up(to, Counter::DemotedCall);
-    let work = || hidden(to, work);
-    staged::unless_failed(before, || {
-        let result = work();
-        if result > 0
-            && let Some(books) = books::get()
-        {
-            books.note_change(to);
-        }
-        result
-    })
+    disturbed(to, || read_otherwise(from, next))
 }
 
 interpose! {
