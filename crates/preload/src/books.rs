@@ -7,7 +7,7 @@
 pub(crate) mod entries;
 mod private;
 
-use crate::descriptors::{Descriptors, Entry, Table};
+use crate::descriptors::{Descriptors, Entry, Known, Table};
 use crate::eviction::Eviction;
 use crate::filesystems::Filesystems;
 use crate::heat::HeatMap;
@@ -90,6 +90,13 @@ pub(crate) fn get() -> Option<&'static Books> {
     // SAFETY: null, or a zeroed mapping of this type that lives as long as the process;
     // all-zero memory is a valid, empty set of books.
     unsafe { books.as_ref() }
+}
+
+/// What is known of a descriptor, and the books that say so: three loads, two if nothing is.
+#[inline]
+pub(crate) fn known(descriptor: i32) -> Option<(&'static Books, Known)> {
+    let books = get()?;
+    Some((books, books.descriptors.known(descriptor)?))
 }
 
 impl Books {

@@ -5,6 +5,7 @@
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_io::sync::{AtomicPtr, AtomicU64, Ordering};
 use coldstream_policy::FileKind;
+use std::num::NonZeroU64;
 
 /// Entries of a leaf: one page of memory; few in a model.
 const LEAF_ENTRIES: usize = if cfg!(loom) { 2 } else { 512 };
@@ -45,6 +46,37 @@ const WATCHED: u64 = 1 << 43;
 const ADVICE_SHIFT: u32 = 44;
 const ADVICE: u64 = 3;
 
+/// An [`Entry`] in one word, which a look-up has in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known(NonZeroU64);
+
+impl Known {
+    /// `None` of 0: nothing known.
+    #[inline]
+    fn of(word: u64) -> Option<Self> {
+        NonZeroU64::new(word).map(Self)
+    }
+
+    /// What is known.
+    #[inline]
+    pub(crate) fn entry(self) -> Entry {
+        let word = self.0.get();
+        // One was added, so that no entry is 0.
+        let slot = (word as u32).wrapping_sub(1);
+        if word & PRIVATE != 0 {
+            return Entry::Private(slot);
+        }
+        Entry::Table(Table {
+            slot,
+            kind: FileKind::from_u8((word >> 32) as u8),
+            writable: word & WRITABLE != 0,
+            servable: word & SERVABLE != 0,
+            watched: word & WATCHED != 0,
+            advice: (word >> ADVICE_SHIFT & ADVICE) as u8,
+        })
+    }
+}
+
 impl Entry {
     /// Never 0: that is "nothing known".
     fn pack(self) -> u64 {
@@ -59,22 +91,6 @@ impl Entry {
                     | (u64::from(table.advice) & ADVICE) << ADVICE_SHIFT
             }
         }
-    }
-
-    fn unpack(word: u64) -> Option<Self> {
-        let slot = (word as u32).checked_sub(1)?;
-        Some(if word & PRIVATE != 0 {
-            Entry::Private(slot)
-        } else {
-            Entry::Table(Table {
-                slot,
-                kind: FileKind::from_u8((word >> 32) as u8),
-                writable: word & WRITABLE != 0,
-                servable: word & SERVABLE != 0,
-                watched: word & WATCHED != 0,
-                advice: (word >> ADVICE_SHIFT & ADVICE) as u8,
-            })
-        })
     }
 }
 
@@ -102,10 +118,13 @@ impl Descriptors {
     /// What is known of a descriptor.
     #[inline]
     pub(crate) fn get(&self, descriptor: i32) -> Option<Entry> {
-        match self.word(descriptor)?.load(Ordering::Acquire) {
-            0 => None,
-            word => Entry::unpack(word),
-        }
+        self.known(descriptor).map(Known::entry)
+    }
+
+    /// As [`Descriptors::get`], in one word.
+    #[inline]
+    pub(crate) fn known(&self, descriptor: i32) -> Option<Known> {
+        Known::of(self.word(descriptor)?.load(Ordering::Acquire))
     }
 
     /// Takes the entry out.
@@ -114,7 +133,7 @@ impl Descriptors {
         if word.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        Entry::unpack(word.swap(0, Ordering::AcqRel))
+        Known::of(word.swap(0, Ordering::AcqRel)).map(Known::entry)
     }
 
     /// Enters a descriptor and returns what was there. `Err` if there is no room for it.
@@ -132,7 +151,7 @@ impl Descriptors {
             );
         }
         let word = self.word(descriptor).ok_or(())?;
-        Ok(Entry::unpack(word.swap(entry.pack(), Ordering::AcqRel)))
+        Ok(Known::of(word.swap(entry.pack(), Ordering::AcqRel)).map(Known::entry))
     }
 
     /// Calls `visit` for each descriptor from `first` to `last` that something is known of.

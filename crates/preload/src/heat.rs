@@ -1,7 +1,6 @@
 //! The heat of this process's tables: a sketch in memory of its own, and its clock.
 
 use crate::books::Books;
-use crate::descriptors::Table;
 use crate::inodes::Inode;
 use crate::thread;
 use coldstream_control::Counter;
@@ -96,39 +95,30 @@ impl HeatMap {
 }
 
 impl Books {
-    /// The foreground makes a call on a table: what it reads is hot, as far as the call tells.
-    /// Whether the call is to be timed.
+    /// The foreground makes a call on the table in this slot: what it reads is hot, as far as the
+    /// call tells.
     #[inline]
-    pub(crate) fn note_foreground_use(&self, table: Table, operation: Operation) -> bool {
+    pub(crate) fn note_foreground_use(&self, slot: u32, operation: Operation) {
+        let Some(inode) = self.inodes.get(slot) else {
+            return;
+        };
         match operation {
-            Operation::ReadAt { start, end } => {
-                self.note_foreground_read(table, start, end - start)
-            }
-            Operation::Read => {
-                if let Some(inode) = self.inodes.get(table.slot) {
-                    inode.note_read_unseen();
-                }
-                false
-            }
-            _ => false,
+            Operation::ReadAt { start, end } => self.note_heat(inode, start, end - start),
+            Operation::Read => inode.note_read_unseen(),
+            _ => {}
         }
     }
 
-    /// The foreground reads a table; whether the read is to be timed.
     #[inline]
-    fn note_foreground_read(&self, table: Table, offset: u64, length_bytes: u64) -> bool {
-        let is_timed = thread::count_foreground_read() && self.is_timed();
-        if let Some(inode) = self.inodes.get(table.slot)
-            && self.heat.note_read(inode, offset, length_bytes)
-        {
+    fn note_heat(&self, inode: &Inode, offset: u64, length_bytes: u64) {
+        if self.heat.note_read(inode, offset, length_bytes) {
             self.count(Counter::HandoverPlacesHit, 1);
         }
-        is_timed
     }
 
-    /// The turn of a read that may be timed.
+    /// The turn of a read that may be timed; whether it is.
     #[cold]
-    fn is_timed(&self) -> bool {
+    pub(crate) fn is_timed(&self) -> bool {
         if let Some(reads) = thread::take_foreground_reads() {
             self.heat.note_reads(reads);
         }

@@ -75,7 +75,8 @@ macro_rules! interpose {
         #[doc(hidden)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-            let $next = || {
+            // By value: what is not called on to from here needs no place in memory.
+            let $next = move || {
                 let address = symbols::$name.address();
                 if address.is_null() {
                     $crate::errno::set(libc::ENOSYS);

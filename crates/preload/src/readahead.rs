@@ -20,6 +20,7 @@ use coldstream_control::{Counter, Mechanism};
 use coldstream_io::sys::{file, memory};
 use coldstream_io::warm;
 use coldstream_policy::{Config, Readahead, mapped_file};
+use std::ops::Range;
 
 /// Room for a line of `/proc/self/maps`, whose path has 4095 bytes at most.
 const LINE_BYTES_MAX: usize = 6 << 10;
@@ -50,20 +51,22 @@ impl Books {
         inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
     }
 
-    /// A table is read plainly: reads ahead if that is part of a scan.
-    #[inline]
-    pub(crate) fn note_plain_read(
-        &self,
-        table: Table,
-        descriptor: i32,
-        offset: u64,
-        length_bytes: u64,
-    ) {
-        if table.servable
-            && let Some(range) = thread::note_sequence(descriptor, offset, length_bytes)
-            && self.controls_readahead()
-        {
-            read_ahead(self, descriptor, range.start, range.end - range.start);
+    /// A table is read plainly by a background thread: reads ahead if that is part of a scan.
+    pub(crate) fn note_plain_read(&self, descriptor: i32, offset: u64, length_bytes: u64) {
+        if let Some(range) = thread::note_sequence(descriptor, offset, length_bytes) {
+            self.read_ahead(descriptor, range);
+        }
+    }
+
+    /// The calling thread scans a table: asks for what it will read next.
+    #[cold]
+    pub(crate) fn read_ahead(&self, descriptor: i32, range: Range<u64>) {
+        let is_servable = self.table(descriptor).is_some_and(|table| table.servable);
+        if is_servable && self.controls_readahead() {
+            let _errno = ErrnoGuard::new();
+            let length_bytes = range.end - range.start;
+            warm::read_ahead(descriptor, range.start, length_bytes);
+            self.count(Counter::ScanBytesAhead, length_bytes);
         }
     }
 
@@ -146,11 +149,4 @@ fn switch_mappings(config: &Config, is_on: bool) {
             let _ = memory::hint(mapped.address, mapped.length_bytes, advice);
         }
     });
-}
-
-#[cold]
-fn read_ahead(books: &Books, descriptor: i32, offset: u64, length_bytes: u64) {
-    let _errno = ErrnoGuard::new();
-    warm::read_ahead(descriptor, offset, length_bytes);
-    books.count(Counter::ScanBytesAhead, length_bytes);
 }

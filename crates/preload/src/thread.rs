@@ -5,6 +5,7 @@ use crate::books::{self, Books};
 use crate::errno::ErrnoGuard;
 use crate::priority::Place;
 use crate::settings;
+use coldstream_io::append::Operation;
 use coldstream_io::sys::process;
 use coldstream_policy::scan::Sequence;
 use coldstream_policy::{FileKind, Role};
@@ -69,19 +70,92 @@ thread_local! {
     };
 }
 
+impl State {
+    #[inline]
+    fn role(&self) -> Role {
+        if self.epoch.get() != NAMES_EPOCH.load(Ordering::Relaxed) {
+            look_up(self);
+        }
+        Role::from_u8(self.role.get())
+    }
+
+    #[inline]
+    fn is_background_reader(&self) -> bool {
+        self.role().is_background_reader() || self.written_table.get() >= 0
+    }
+
+    /// Counts a foreground read of a table; whether it may be timed.
+    #[inline]
+    fn count_foreground_read(&self) -> bool {
+        let left = self.reads_left.get().wrapping_sub(1);
+        self.reads_left.set(left);
+        left == 0
+    }
+
+    /// A read of a table: what of it should be read ahead.
+    fn note_sequence(&self, descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
+        let mut cells = self.sequences.iter();
+        let cell = match cells.find(|cell| cell.get().0 == descriptor) {
+            Some(cell) => cell,
+            None => {
+                let next = self.next_sequence.get();
+                self.next_sequence.set((next + 1) % SEQUENCES);
+                let cell = self.sequences.get(next)?;
+                cell.set((descriptor, Sequence::NEW));
+                cell
+            }
+        };
+        let (_, mut sequence) = cell.get();
+        let ahead = sequence.note(offset, length_bytes);
+        cell.set((descriptor, sequence));
+        ahead
+    }
+}
+
 /// Whether reads of tables by the calling thread are background reads.
 #[inline]
 pub(crate) fn is_background_reader() -> bool {
-    STATE.with(|state| role().is_background_reader() || state.written_table.get() >= 0)
+    STATE.with(State::is_background_reader)
 }
 
 /// What the calling thread is.
 pub(crate) fn role() -> Role {
+    STATE.with(State::role)
+}
+
+/// Who makes a call that reads a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    Background,
+    Foreground,
+    /// It is the turn of [`take_foreground_reads`], and the read may be timed.
+    ForegroundInTurn,
+}
+
+/// The calling thread reads a table. `scans` is told what of it should be read ahead; of a background
+/// read nothing is noted.
+// One visit for all that a thread knows of itself: finding it takes longer than what is done there.
+#[inline]
+pub(crate) fn note_read(
+    descriptor: i32,
+    operation: Operation,
+    scans: impl FnOnce(Range<u64>),
+) -> Caller {
     STATE.with(|state| {
-        if state.epoch.get() != NAMES_EPOCH.load(Ordering::Relaxed) {
-            look_up(state);
+        if state.is_background_reader() {
+            return Caller::Background;
         }
-        Role::from_u8(state.role.get())
+        let Operation::ReadAt { start, end } = operation else {
+            return Caller::Foreground;
+        };
+        if let Some(ahead) = state.note_sequence(descriptor, start, end - start) {
+            scans(ahead);
+        }
+        if state.count_foreground_read() {
+            Caller::ForegroundInTurn
+        } else {
+            Caller::Foreground
+        }
     })
 }
 
@@ -183,17 +257,6 @@ const TIMED_EVERY: u32 = 16;
 /// nothing.
 const TIMED_AFTER: u32 = 4;
 
-/// The calling thread reads a table in the foreground; whether it is the turn of
-/// [`take_foreground_reads`], and the read may be timed.
-#[inline]
-pub(crate) fn count_foreground_read() -> bool {
-    STATE.with(|state| {
-        let left = state.reads_left.get().wrapping_sub(1);
-        state.reads_left.set(left);
-        left == 0
-    })
-}
-
 /// A number of foreground reads that is to be told of.
 pub(crate) fn take_foreground_reads() -> Option<u64> {
     STATE.with(|state| {
@@ -229,36 +292,16 @@ pub(crate) fn note_read_for_writing(bytes: u64) {
 /// Whether the calling thread writes what it reads, and so does not flush: it has read tables since
 /// it opened the one that it writes.
 pub(crate) fn writes_what_it_read() -> bool {
-    STATE.with(|state| match role() {
+    STATE.with(|state| match state.role() {
         Role::Compaction => state.read_for_writing.get() > 0,
         Role::Streaming => true,
         Role::Foreground | Role::Flush | Role::Validation => false,
     })
 }
 
-/// The calling thread reads a table: what of it should be read ahead.
-#[inline]
+/// The calling thread reads a table in the background, plainly: what of it should be read ahead.
 pub(crate) fn note_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
-    STATE.with(|state| {
-        let known = state
-            .sequences
-            .iter()
-            .find(|cell| cell.get().0 == descriptor);
-        let cell = match known {
-            Some(cell) => cell,
-            None => {
-                let next = state.next_sequence.get();
-                state.next_sequence.set((next + 1) % SEQUENCES);
-                let cell = state.sequences.get(next)?;
-                cell.set((descriptor, Sequence::NEW));
-                cell
-            }
-        };
-        let (_, mut sequence) = cell.get();
-        let ahead = sequence.note(offset, length_bytes);
-        cell.set((descriptor, sequence));
-        ahead
-    })
+    STATE.with(|state| state.note_sequence(descriptor, offset, length_bytes))
 }
 
 /// A number that the calling thread has alone among those that live, and never changes.
@@ -316,7 +359,7 @@ mod tests {
         let mut timed = Vec::new();
         let mut told = 0;
         for number in 1..=reads {
-            if count_foreground_read() {
+            if STATE.with(State::count_foreground_read) {
                 told += take_foreground_reads().unwrap_or(0);
                 timed.push(number);
                 if is_of_device(number) {

@@ -4,72 +4,104 @@ use super::change::disturbed;
 use super::staged::{self, Failed};
 use crate::background;
 use crate::books::{self, Books};
-use crate::descriptors::{Entry, Table};
+use crate::descriptors::{Entry, Known, Table};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
-use crate::thread;
+use crate::thread::{self, Caller};
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::process;
 use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
 
-/// Whose read this is.
+/// Whose read of a known descriptor this is.
 enum Reader {
-    /// Not of a table, or of the foreground: goes on as it is.
-    Other,
-    /// Of a descriptor that the application does not have, or of a table of which not everything can
+    /// The foreground's: goes on as it is.
+    Foreground,
+    /// The foreground's, to be timed.
+    Timed,
+    /// A background thread's.
+    Background(Table),
+    /// The descriptor is one that the application does not have, or not everything of its table can
     /// be brought to the kernel: fails, and errno says why.
     Nobody,
-    /// The foreground's, of a table, to be timed.
-    Timed(&'static Books),
-    /// A background thread's read of a table.
-    Background(&'static Books, Table),
 }
 
-/// Two loads for a descriptor that is not a table's. Before a staged table is read, what
-/// `operation` would miss goes to the kernel.
+/// Before a staged table is read, what `operation` would miss goes to the kernel.
 #[inline]
-fn reader(descriptor: c_int, operation: Operation) -> Reader {
-    let Some(books) = books::get() else {
-        return Reader::Other;
+fn reader(books: &'static Books, known: Known, descriptor: c_int, operation: Operation) -> Reader {
+    let Entry::Table(table) = known.entry() else {
+        errno::set(libc::EBADF);
+        return Reader::Nobody;
     };
-    match books.entry(descriptor) {
-        None => Reader::Other,
-        // What is being written is the kernel's to read, once it has everything.
-        Some(Entry::Table(table)) if books.is_staged(table) => {
-            let before = books.before(table, descriptor, operation, Counter::DemotedPosition);
-            if staged::told(before).is_err() {
-                return Reader::Nobody;
-            }
-            if !thread::is_background_reader() {
-                books.note_foreground_use(table, operation);
-            }
-            Reader::Other
-        }
-        Some(Entry::Table(table)) if thread::is_background_reader() => {
-            Reader::Background(books, table)
-        }
-        Some(Entry::Table(table)) => {
-            let is_timed = books.note_foreground_use(table, operation);
-            if let Operation::ReadAt { start, end } = operation {
-                books.note_plain_read(table, descriptor, start, end - start);
-            }
-            if is_timed {
-                Reader::Timed(books)
-            } else {
-                Reader::Other
-            }
-        }
-        Some(Entry::Private(_)) => {
-            errno::set(libc::EBADF);
-            Reader::Nobody
-        }
+    if books.is_staged(table) {
+        return reader_of_staged(books, known, descriptor, operation);
     }
+    let scans = |ahead| books.read_ahead(descriptor, ahead);
+    let caller = thread::note_read(descriptor, operation, scans);
+    if caller == Caller::Background {
+        return Reader::Background(table);
+    }
+    books.note_foreground_use(table.slot, operation);
+    if caller == Caller::ForegroundInTurn && books.is_timed() {
+        Reader::Timed
+    } else {
+        Reader::Foreground
+    }
+}
+
+/// As [`reader`], of a read at a place: all that a read of the foreground waits for.
+#[inline(never)]
+fn reader_at(
+    books: &'static Books,
+    known: Known,
+    descriptor: c_int,
+    start: u64,
+    length_bytes: usize,
+) -> Reader {
+    let end = start.saturating_add(length_bytes as u64);
+    reader(books, known, descriptor, Operation::ReadAt { start, end })
+}
+
+/// As [`reader`], of all other calls.
+#[inline(never)]
+fn reader_otherwise(
+    books: &'static Books,
+    known: Known,
+    descriptor: c_int,
+    operation: Operation,
+) -> Reader {
+    reader(books, known, descriptor, operation)
+}
+
+/// What is being written is the kernel's to read, once it has everything.
+// Takes the entry as it is found, so that nobody else needs all of it.
+#[cold]
+fn reader_of_staged(
+    books: &'static Books,
+    known: Known,
+    descriptor: c_int,
+    operation: Operation,
+) -> Reader {
+    let Entry::Table(table) = known.entry() else {
+        return Reader::Foreground;
+    };
+    let before = books.before(table, descriptor, operation, Counter::DemotedPosition);
+    if staged::told(before).is_err() {
+        return Reader::Nobody;
+    }
+    let caller = thread::note_read(descriptor, operation, |_| ());
+    if caller != Caller::Background {
+        books.note_foreground_use(table.slot, operation);
+    }
+    if caller == Caller::ForegroundInTurn {
+        books.is_timed();
+    }
+    Reader::Foreground
 }
 
 /// # Safety
 /// The arguments are the application's.
-#[inline]
+#[inline(always)]
 unsafe fn read_at(
     descriptor: c_int,
     buffer: *mut c_void,
@@ -77,17 +109,16 @@ unsafe fn read_at(
     offset: off64_t,
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    let start = offset.max(0) as u64;
-    let range = Operation::ReadAt {
-        start,
-        end: start.saturating_add(length_bytes as u64),
+    let Some((books, known)) = books::known(descriptor) else {
+        return next();
     };
-    match reader(descriptor, range) {
-        Reader::Other => next(),
-        Reader::Timed(books) => timed(books, next),
+    let start = offset.max(0) as u64;
+    match reader_at(books, known, descriptor, start, length_bytes) {
+        Reader::Foreground => next(),
+        Reader::Timed => timed(books, next),
         Reader::Nobody => -1,
         // SAFETY: passed on.
-        Reader::Background(books, table) => unsafe {
+        Reader::Background(table) => unsafe {
             background::read(
                 books,
                 table,
@@ -113,12 +144,15 @@ fn timed(books: &Books, next: impl FnOnce() -> ssize_t) -> ssize_t {
 }
 
 /// A read that is never served (it moves a position, or scatters): counted.
-#[inline]
+#[inline(always)]
 fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    match reader(descriptor, Operation::Read) {
-        Reader::Other | Reader::Timed(_) => next(),
+    let Some((books, known)) = books::known(descriptor) else {
+        return next();
+    };
+    match reader_otherwise(books, known, descriptor, Operation::Read) {
+        Reader::Foreground | Reader::Timed => next(),
         Reader::Nobody => -1,
-        Reader::Background(books, _) => {
+        Reader::Background(_) => {
             let result = next();
             let _errno = ErrnoGuard::new();
             books.count(Counter::FallbackCall, 1);
@@ -130,9 +164,12 @@ fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t 
 
 /// Advice that a range will be needed, from a background thread whose reads are served.
 fn advice_is_done_with(descriptor: c_int) -> bool {
-    match reader(descriptor, Operation::Preallocate) {
-        Reader::Background(books, table) => background::swallow_advice(books, table, descriptor),
-        Reader::Other | Reader::Timed(_) | Reader::Nobody => false,
+    let Some((books, known)) = books::known(descriptor) else {
+        return false;
+    };
+    match reader_otherwise(books, known, descriptor, Operation::Preallocate) {
+        Reader::Background(table) => background::swallow_advice(books, table, descriptor),
+        Reader::Foreground | Reader::Timed | Reader::Nobody => false,
     }
 }
 
