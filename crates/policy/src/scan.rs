@@ -5,8 +5,12 @@ use std::ops::Range;
 /// A scan is taken for one after so many bytes in sequence: a few blocks more than what a single
 /// row of several blocks takes.
 const SCAN_BYTES_MIN: u64 = 32 << 10;
-/// What is read ahead of a scan: twice what the kernel does by default (`VM_READAHEAD_PAGES`),
-/// since half of it is asked for at a time.
+/// And after so many reads, however long they are: a row at the end of one of Cassandra's chunks (of 16 KiB
+/// by default) goes on in the next.
+const SCAN_READS_MIN: u32 = 4;
+/// What is read ahead of a scan at most: twice what the kernel does by default (`VM_READAHEAD_PAGES`),
+/// since half of it is asked for at a time. Before that as much as the scan has read already: what ends
+/// there wastes no more than it used.
 pub const AHEAD_BYTES: u64 = 256 << 10;
 /// The next read of a scan may begin so far behind the end of the one before, or before it:
 /// checksums that are not read, reads that are rounded to pages.
@@ -17,8 +21,9 @@ const GAP_BYTES: u64 = 4096;
 pub struct Sequence {
     /// Where the last read ended.
     end: u64,
-    /// Bytes read in sequence.
+    /// Bytes read in sequence, and by how many reads.
     bytes: u64,
+    reads: u32,
     /// Everything before this has been asked for.
     asked_until: u64,
 }
@@ -28,6 +33,7 @@ impl Sequence {
     pub const NEW: Self = Self {
         end: 0,
         bytes: 0,
+        reads: 0,
         asked_until: 0,
     };
 
@@ -39,18 +45,24 @@ impl Sequence {
             *self = Self {
                 end,
                 bytes: length_bytes,
+                reads: 1,
                 asked_until: 0,
             };
             return None;
         }
         self.bytes = self.bytes.saturating_add(length_bytes);
+        self.reads = self.reads.saturating_add(1);
         self.end = end;
-        if self.bytes < SCAN_BYTES_MIN || end.saturating_add(AHEAD_BYTES / 2) < self.asked_until {
+        let ahead_bytes = self.bytes.min(AHEAD_BYTES);
+        if self.bytes < SCAN_BYTES_MIN
+            || self.reads < SCAN_READS_MIN
+            || end.saturating_add(ahead_bytes / 2) < self.asked_until
+        {
             return None;
         }
         let start = self.asked_until.max(end);
-        self.asked_until = end.saturating_add(AHEAD_BYTES);
-        Some(start..self.asked_until)
+        self.asked_until = end.saturating_add(ahead_bytes);
+        (start < self.asked_until).then_some(start..self.asked_until)
     }
 }
 
@@ -66,10 +78,12 @@ mod tests {
         for number in 0..200 {
             asked.extend(sequence.note(number * 4100, 4096));
         }
-        assert_eq!(asked.first(), Some(&(32_796..32_796 + AHEAD_BYTES)));
+        assert_eq!(asked.first(), Some(&(32_796..32_796 + (32 << 10))));
+        let longest = asked.iter().map(|range| range.end - range.start).max();
+        assert!(longest >= Some(AHEAD_BYTES / 2), "{asked:?}");
         assert!(asked.windows(2).all(|pair| pair[0].end == pair[1].start));
         assert!(asked.last().unwrap().end >= 200 * 4100);
-        assert!(asked.len() < 10, "in large pieces: {asked:?}");
+        assert!(asked.len() < 14, "in large pieces: {asked:?}");
     }
 
     #[test]
@@ -79,6 +93,21 @@ mod tests {
             for block in 0..7 {
                 let offset = (row * 7919 % 50) * 1_000_000 + block * 4096;
                 assert_eq!(sequence.note(offset, 4096), None);
+            }
+        }
+    }
+
+    /// Cassandra's chunks of 16 and 64 KiB: each of these rows begins in one and ends in the next.
+    #[test]
+    fn a_row_that_goes_on_in_the_next_chunk_is_no_scan() {
+        for chunk_bytes in [16 << 10, 64 << 10] {
+            let mut sequence = Sequence::default();
+            for row in 0..50 {
+                let offset = (row * 7919 % 50) * 1_000_000;
+                for chunk in 0..3 {
+                    let offset = offset + chunk * chunk_bytes;
+                    assert_eq!(sequence.note(offset, chunk_bytes), None);
+                }
             }
         }
     }
@@ -93,6 +122,7 @@ mod tests {
                 if let Some(range) = sequence.note(offset, length) {
                     prop_assert!(range.start >= offset + length && range.start < range.end);
                     prop_assert!(range.end - (offset + length) <= AHEAD_BYTES);
+                    prop_assert!(range.end - (offset + length) <= sequence.bytes);
                 }
             }
         }
