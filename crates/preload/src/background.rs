@@ -61,7 +61,7 @@ pub(crate) unsafe fn read(
         }
     };
     served.unwrap_or_else(|| {
-        books.note_plain_read(descriptor, offset.max(0) as u64, length_bytes as u64);
+        books.note_plain_read(table, descriptor, offset.max(0) as u64, length_bytes as u64);
         let result = plain();
         count_plain(books, result);
         books.note_paced(Moved::Read, u64::try_from(result).unwrap_or(0));

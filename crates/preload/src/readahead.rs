@@ -52,17 +52,22 @@ impl Books {
     }
 
     /// A table is read plainly by a background thread: reads ahead if that is part of a scan.
-    pub(crate) fn note_plain_read(&self, descriptor: i32, offset: u64, length_bytes: u64) {
+    pub(crate) fn note_plain_read(
+        &self,
+        table: Table,
+        descriptor: i32,
+        offset: u64,
+        length_bytes: u64,
+    ) {
         if let Some(range) = thread::note_sequence(descriptor, offset, length_bytes) {
-            self.read_ahead(descriptor, range);
+            self.read_ahead(table, descriptor, range);
         }
     }
 
     /// The calling thread scans a table: asks for what it will read next.
     #[cold]
-    pub(crate) fn read_ahead(&self, descriptor: i32, range: Range<u64>) {
-        let is_servable = self.table(descriptor).is_some_and(|table| table.servable);
-        if is_servable && self.controls_readahead() {
+    pub(crate) fn read_ahead(&self, table: Table, descriptor: i32, range: Range<u64>) {
+        if table.servable && self.controls_readahead() {
             let _errno = ErrnoGuard::new();
             let length_bytes = range.end - range.start;
             warm::read_ahead(descriptor, range.start, length_bytes);

@@ -1,7 +1,8 @@
 //! Raw system calls, one file a topic as the man pages have them.
 //!
 //! They never pass through libc, but for the clock and the page's size: a preload library calls them
-//! while the application's own libc call is on the stack, and libc's symbols may be interposed by anyone, itself included.
+//! while the application's own libc call is on the stack, and libc's symbols may be interposed by
+//! anyone, itself included.
 //! Errors are returned, never stored in `errno`.
 
 pub mod aio;

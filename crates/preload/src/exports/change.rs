@@ -15,13 +15,12 @@ use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
 /// window that was read before it then differs from what is.
 #[inline]
 fn changed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
-    let Some(books) = books::get() else {
+    let Some((books, known)) = books::known(descriptor) else {
         return next();
     };
-    match books.entry(descriptor) {
-        None => next(),
-        Some(Entry::Private(_)) => not_open(),
-        Some(Entry::Table(table)) => {
+    match known.entry() {
+        Entry::Private(_) => not_open(),
+        Entry::Table(table) => {
             let result = next();
             books.note_change(table);
             result

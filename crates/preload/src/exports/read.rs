@@ -27,16 +27,17 @@ enum Reader {
 }
 
 /// Before a staged table is read, what `operation` would miss goes to the kernel.
-#[inline]
+// Out of the way of calls on other descriptors, which are inlined.
+#[inline(never)]
 fn reader(books: &'static Books, known: Known, descriptor: c_int, operation: Operation) -> Reader {
     let Entry::Table(table) = known.entry() else {
         errno::set(libc::EBADF);
         return Reader::Nobody;
     };
     if books.is_staged(table) {
-        return reader_of_staged(books, known, descriptor, operation);
+        return reader_of_staged(books, table, descriptor, operation);
     }
-    let scans = |ahead| books.read_ahead(descriptor, ahead);
+    let scans = |ahead| books.read_ahead(table, descriptor, ahead);
     let caller = thread::note_read(descriptor, operation, scans);
     if caller == Caller::Background {
         return Reader::Background(table);
@@ -49,42 +50,14 @@ fn reader(books: &'static Books, known: Known, descriptor: c_int, operation: Ope
     }
 }
 
-/// As [`reader`], of a read at a place: all that a read of the foreground waits for.
-#[inline(never)]
-fn reader_at(
-    books: &'static Books,
-    known: Known,
-    descriptor: c_int,
-    start: u64,
-    length_bytes: usize,
-) -> Reader {
-    let end = start.saturating_add(length_bytes as u64);
-    reader(books, known, descriptor, Operation::ReadAt { start, end })
-}
-
-/// As [`reader`], of all other calls.
-#[inline(never)]
-fn reader_otherwise(
-    books: &'static Books,
-    known: Known,
-    descriptor: c_int,
-    operation: Operation,
-) -> Reader {
-    reader(books, known, descriptor, operation)
-}
-
 /// What is being written is the kernel's to read, once it has everything.
-// Takes the entry as it is found, so that nobody else needs all of it.
 #[cold]
 fn reader_of_staged(
     books: &'static Books,
-    known: Known,
+    table: Table,
     descriptor: c_int,
     operation: Operation,
 ) -> Reader {
-    let Entry::Table(table) = known.entry() else {
-        return Reader::Foreground;
-    };
     let before = books.before(table, descriptor, operation, Counter::DemotedPosition);
     if staged::told(before).is_err() {
         return Reader::Nobody;
@@ -113,7 +86,11 @@ unsafe fn read_at(
         return next();
     };
     let start = offset.max(0) as u64;
-    match reader_at(books, known, descriptor, start, length_bytes) {
+    let range = Operation::ReadAt {
+        start,
+        end: start.saturating_add(length_bytes as u64),
+    };
+    match reader(books, known, descriptor, range) {
         Reader::Foreground => next(),
         Reader::Timed => timed(books, next),
         Reader::Nobody => -1,
@@ -149,7 +126,7 @@ fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t 
     let Some((books, known)) = books::known(descriptor) else {
         return next();
     };
-    match reader_otherwise(books, known, descriptor, Operation::Read) {
+    match reader(books, known, descriptor, Operation::Read) {
         Reader::Foreground | Reader::Timed => next(),
         Reader::Nobody => -1,
         Reader::Background(_) => {
@@ -167,7 +144,7 @@ fn advice_is_done_with(descriptor: c_int) -> bool {
     let Some((books, known)) = books::known(descriptor) else {
         return false;
     };
-    match reader_otherwise(books, known, descriptor, Operation::Preallocate) {
+    match reader(books, known, descriptor, Operation::Preallocate) {
         Reader::Background(table) => background::swallow_advice(books, table, descriptor),
         Reader::Foreground | Reader::Timed | Reader::Nobody => false,
     }
