@@ -31,6 +31,9 @@ pub(crate) unsafe fn read(
     offset: i64,
     plain: impl FnOnce() -> isize,
 ) -> isize {
+    if books.are_seen_by_a_child() {
+        return plain();
+    }
     books.pace_read(descriptor, offset);
     let served = if !books.switches.is_on(Mechanism::Reads) {
         books.count(Counter::FallbackSwitchedOff, 1);

@@ -35,6 +35,9 @@ pub(crate) struct Books {
     descriptors: Descriptors,
     opening: FutexLock<()>,
     state: AtomicU32,
+    /// The process that made the books; 0 in a forked child, which has found them empty.
+    maker: AtomicI32,
+    /// The process whose tables are in them; 0 before the first.
     process_id: AtomicI32,
     lowest_descriptor: AtomicI32,
     /// Descriptors of our own, now and at most.
@@ -71,16 +74,31 @@ static WRITES_SAID: AtomicBool = AtomicBool::new(false);
 
 static BOOKS: AtomicPtr<Books> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The process that made them.
-static MAKER: AtomicI32 = AtomicI32::new(0);
+/// A child that shares this memory was made once, and may be there.
+static MEMORY_WAS_SHARED: AtomicBool = AtomicBool::new(false);
 
 /// Makes the books. `Err` on a kernel without `MADV_WIPEONFORK` (before 4.14): nothing is
 /// tracked then.
 pub(crate) fn create() -> Result<(), coldstream_io::Errno> {
     let memory = map_for_life(size_of::<Books>(), OnFork::Wipe)?;
-    MAKER.store(process::process_id(), Ordering::Relaxed);
     BOOKS.store(memory.cast(), Ordering::Release);
+    if let Some(books) = get() {
+        books.maker.store(process::process_id(), Ordering::Relaxed);
+    }
     Ok(())
+}
+
+/// A call is about to be made whose child may share this memory (`vfork`, `clone`), until it executes
+/// something or ends.
+pub(crate) fn note_sharing() {
+    MEMORY_WAS_SHARED.store(true, Ordering::Relaxed);
+    if let Some(books) = get() {
+        // A forked child's, which are nobody's before its first table: not that child's either.
+        let (nobody, own) = (0, process::process_id());
+        let _ = books
+            .maker
+            .compare_exchange(nobody, own, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
 /// The books; `None` before the constructor, or if Coldstream is off.
@@ -120,14 +138,20 @@ impl Books {
         self.process_id.load(Ordering::Relaxed) == process::process_id()
     }
 
-    /// Whether they are this process's also before its first table. A forked child's, which are empty,
-    /// are not before that.
+    /// Whether they are this process's also before its first table.
     pub(crate) fn are_ours_or_empty(&self) -> bool {
         let owner = match self.process_id.load(Ordering::Relaxed) {
-            0 => MAKER.load(Ordering::Relaxed),
+            0 => self.maker.load(Ordering::Relaxed),
             owner => owner,
         };
-        owner == process::process_id()
+        owner == 0 || owner == process::process_id()
+    }
+
+    /// Whether the caller is a child that shares the memory of the process whose books these are: its
+    /// descriptors have the same numbers, and are others. One load where there never was such a child.
+    #[inline]
+    pub(crate) fn are_seen_by_a_child(&self) -> bool {
+        MEMORY_WAS_SHARED.load(Ordering::Relaxed) && !self.are_ours()
     }
 
     /// Opens the books with the first table of this process; whether they are open.

@@ -154,6 +154,18 @@ impl Descriptors {
         Ok(Known::of(word.swap(entry.pack(), Ordering::AcqRel)).map(Known::entry))
     }
 
+    /// Enters something else of a descriptor, unless it is not `before` that is known of it any more.
+    pub(crate) fn replace(&self, descriptor: i32, before: Entry, entry: Entry) {
+        if let Some(word) = self.word(descriptor) {
+            let _ = word.compare_exchange(
+                before.pack(),
+                entry.pack(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+        }
+    }
+
     /// Calls `visit` for each descriptor from `first` to `last` that something is known of.
     pub(crate) fn each_in(&self, first: u32, last: u32, mut visit: impl FnMut(i32, Entry)) {
         let first = first as usize;
@@ -232,6 +244,21 @@ mod model {
                 .filter_map(|thread| thread.join().unwrap())
                 .count();
             assert_eq!(taken, 1);
+            assert_eq!(descriptors.get(0), None);
+        });
+    }
+
+    /// A number that is taken out while what is known of it is replaced does not come back.
+    #[test]
+    fn loom_what_is_taken_is_not_replaced() {
+        loom::model(|| {
+            let descriptors = empty();
+            descriptors.put(0, Entry::Private(1)).unwrap();
+            let other = Arc::clone(&descriptors);
+            let thread = thread::spawn(move || other.take(0));
+            descriptors.replace(0, Entry::Private(1), Entry::Private(2));
+            let taken = thread.join().unwrap();
+            assert!(matches!(taken, Some(Entry::Private(1 | 2))), "{taken:?}");
             assert_eq!(descriptors.get(0), None);
         });
     }

@@ -26,7 +26,7 @@ pub(crate) fn get() -> Option<&'static Settings> {
 /// Reads the configuration. Off, or wrong, means that nothing is ever tracked; what is wrong is
 /// returned for the log.
 pub(crate) fn load() -> Result<(), String> {
-    let text = match variable("COLDSTREAM_CONFIG") {
+    let text = match variable("COLDSTREAM_CONFIG").filter(|path| !path.is_empty()) {
         Some(path) => {
             Some(read_file(&path).map_err(|why| format!("COLDSTREAM_CONFIG = {path}: {why}"))?)
         }

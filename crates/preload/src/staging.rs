@@ -14,6 +14,7 @@ pub(crate) mod write;
 use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno;
+use crate::inodes::Inode;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_handover::cassandra::ChunkLog;
@@ -199,7 +200,7 @@ impl Books {
     #[inline]
     pub(crate) fn staged_table(&self, descriptor: i32) -> Option<Table> {
         self.table(descriptor)
-            .filter(|table| self.is_staged(*table))
+            .filter(|table| self.is_staged(*table) && !self.are_seen_by_a_child())
     }
 
     /// Before the application does something with a staged table.
@@ -218,8 +219,7 @@ impl Books {
     ) -> Result<Before, Errno> {
         let _errno = errno::ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
-            // A signal handler in the middle of our own work: nothing can be brought up to date.
-            return Ok(Before::Plain);
+            return self.before_in_handler(table);
         };
         let Some(mut stage) = self.stage(table.slot) else {
             return Ok(Before::Plain);
@@ -250,6 +250,24 @@ impl Books {
             Verdict::Settle => self.settle_stage(&mut stage).map(|()| Before::Plain),
             Verdict::Demote => self.demote(&mut stage, reason).map(|()| Before::Plain),
         }
+    }
+
+    /// [`Self::before`] in a signal handler that interrupted our own work: everything goes to the kernel,
+    /// and later writes follow it, unless it is this very table's lock that was found held.
+    fn before_in_handler(&self, table: Table) -> Result<Before, Errno> {
+        let number = self.inodes.get(table.slot).and_then(Inode::stage);
+        let Some(place) = number.and_then(|number| self.staging.stages.get(number)) else {
+            return Ok(Before::Plain);
+        };
+        if !self.are_ours() {
+            return Ok(Before::Plain);
+        }
+        // As if the signal had come a moment earlier.
+        let mut stage = place.try_lock().ok_or(Errno(libc::EINTR))?;
+        if stage.owner == table.slot + 1 {
+            self.write_plainly(&mut stage)?;
+        }
+        Ok(Before::Plain)
     }
 
     /// After `fsync` and its like were told of everything: the error of a delayed write, for the
@@ -293,12 +311,13 @@ impl Books {
             .filter(|_| ours)
             .unwrap_or_else(|| stage.staging.position());
         let size = size.unwrap_or_else(|| stage.staging.end());
-        if size < stage.staging.end() && matches!(stage.mode, Mode::DontCache | Mode::Window) {
-            // What was to be written back and dropped is not there any more.
-            let _ = self.demote(&mut stage, Counter::DemotedCall);
-            return;
-        }
+        let is_shorter = size < stage.staging.end();
         stage.staging.moved(size, position);
+        if is_shorter {
+            // What was to be written back and dropped is not there any more, and a mapping that was made
+            // before may go beyond what is: bytes that come to be there must be seen in it.
+            let _ = self.demote(&mut stage, Counter::DemotedCall);
+        }
     }
 
     /// The application is about to close a descriptor: if it is the one that a staged table is

@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 /// Starts above the zero of a thread that has never looked.
 static NAMES_EPOCH: AtomicU32 = AtomicU32::new(1);
 
+/// Instead of the place of a thread whose priority is being changed, by itself.
+const PLACE_IN_USE: Place = Place::MAX;
+
 struct State {
     /// Epoch of the names at which `role` was looked up; 0 is never.
     epoch: Cell<u32>,
@@ -172,6 +175,11 @@ fn look_up(state: &State) {
     };
     state.role.set(role as u8);
     let place = state.place.get();
+    if place == PLACE_IN_USE {
+        // Nobody is told now: the next read does it.
+        state.epoch.set(0);
+        return;
+    }
     if (role != Role::Foreground || place != 0)
         && let Some(books) = books::get()
     {
@@ -184,11 +192,11 @@ fn look_up(state: &State) {
 #[inline]
 pub(crate) fn with_former_priority<T>(work: impl FnOnce() -> T) -> T {
     STATE.with(|state| match (state.place.get(), books::get()) {
-        (0, _) | (_, None) => work(),
+        (0 | PLACE_IN_USE, _) | (_, None) => work(),
         (place, Some(books)) => {
             // Whatever makes a thread within `work`, an allocator's hook for instance, finds the
-            // former priority, and must not lock what is locked.
-            state.place.set(0);
+            // former priority, and must not lock what is locked; nor must a read of a table.
+            state.place.set(PLACE_IN_USE);
             let result = books.with_former_priority(place, work);
             state.place.set(place);
             result

@@ -313,3 +313,15 @@ fn a_wrong_configuration_leaves_the_program_alone() {
         "{said}"
     );
 }
+
+/// As a service manager's `Environment=COLDSTREAM_CONFIG=` sets it.
+#[test]
+fn an_empty_variable_is_none() {
+    let bench = Bench::new();
+    let preload = Preload::talking()
+        .with("COLDSTREAM_CONFIG", "")
+        .with("COLDSTREAM_READS", "");
+    let with = bench.program("scan").run_with(&preload).well();
+    let said = String::from_utf8_lossy(&with.stderr).into_owned();
+    assert!(said.contains("background reads of"), "{said}");
+}

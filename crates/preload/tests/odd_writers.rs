@@ -101,6 +101,21 @@ fn buffers_that_cannot_be_read_fail_as_the_kernel_says() {
     same("bad-buffer");
 }
 
+#[test]
+fn a_mapping_sees_what_comes_after_the_table_was_made_shorter() {
+    same("shrunk");
+}
+
+#[test]
+fn a_child_that_shares_the_memory_writes_to_its_own_descriptors() {
+    same("shared");
+}
+
+#[test]
+fn what_a_signal_handler_syncs_is_there() {
+    same("signalled");
+}
+
 /// Without the library the write itself would have failed; with it, whatever would see the difference.
 #[test]
 fn nothing_is_done_to_what_cannot_be_written_yet() {

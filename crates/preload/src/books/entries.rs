@@ -52,7 +52,7 @@ impl Books {
         let Some(_inside) = Inside::enter() else {
             return;
         };
-        if !self.ensure_open(settings) || !self.are_ours() {
+        if !self.are_ours_or_empty() || !self.ensure_open(settings) {
             return;
         }
         let Ok(stamp) = file::stamp(descriptor) else {
@@ -143,10 +143,11 @@ impl Books {
     /// The application has said how it will read a table.
     pub(crate) fn remember_advice(&self, descriptor: i32, table: Table) {
         // Unless it is another one's by now.
-        if let Some(Entry::Table(present)) = self.descriptors.get(descriptor)
-            && present.slot == table.slot
+        if let Some(present @ Entry::Table(of)) = self.descriptors.get(descriptor)
+            && of.slot == table.slot
         {
-            let _ = self.descriptors.put(descriptor, Entry::Table(table));
+            let entry = Entry::Table(table);
+            self.descriptors.replace(descriptor, present, entry);
         }
     }
 

@@ -36,6 +36,8 @@ enum Scope {
     SecondBlock = 7,
     /// The second argument has as many pointers to such blocks as the third says.
     Blocks = 8,
+    /// [`Scope::Everything`], and the child may share this process's memory.
+    Sharing = 9,
 }
 
 /// Requests of `ioctl` that read other files than the first argument's (`include/uapi/linux/fs.h`).
@@ -71,6 +73,13 @@ extern "C" fn before(
         (Scope::End, _) => {
             if let Some(books) = books::get() {
                 books.close_staging();
+            }
+            Ok(())
+        }
+        (Scope::Sharing, books) => {
+            books::note_sharing();
+            if let Some(books) = books {
+                let _ = books.settle_all(Some(Counter::DemotedProcess));
             }
             Ok(())
         }
@@ -245,7 +254,7 @@ macro_rules! before_jump {
 before_jump! {
     fork: Everything,
     _Fork: Everything,
-    vfork: Everything,
+    vfork: Sharing,
     posix_spawn: Everything,
     posix_spawnp: Everything,
     system: Everything,
@@ -262,7 +271,7 @@ before_jump! {
     // These fork, and the first ends the parent, by libc's internals.
     daemon: Everything,
     forkpty: Everything,
-    clone: Everything,
+    clone: Sharing,
     abort: End,
     _exit: End,
     _Exit: End,
@@ -275,6 +284,18 @@ before_jump! {
     __dprintf_chk: First,
     __vdprintf_chk: First,
     ioctl: Ioctl,
+    // These look at sizes, and open a file, by libc's internals.
+    ftw: Everything,
+    ftw64: Everything,
+    nftw: Everything,
+    nftw64: Everything,
+    fts_open: EverythingOnce,
+    fts64_open: EverythingOnce,
+    fts_children: EverythingOnce,
+    fts64_children: EverythingOnce,
+    fts_read: EverythingOnce,
+    fts64_read: EverythingOnce,
+    open_by_handle_at: Everything,
     // What is written later would have a later time than the one that is set.
     futimens: First,
     futimes: First,

@@ -34,7 +34,7 @@ fn reader(books: &'static Books, known: Known, descriptor: c_int, operation: Ope
         errno::set(libc::EBADF);
         return Reader::Nobody;
     };
-    if books.is_staged(table) {
+    if books.is_staged(table) && !books.are_seen_by_a_child() {
         return reader_of_staged(books, table, descriptor, operation);
     }
     let scans = |ahead| books.read_ahead(table, descriptor, ahead);
@@ -140,14 +140,10 @@ fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t 
 }
 
 /// Advice that a range will be needed, from a background thread whose reads are served.
-fn advice_is_done_with(descriptor: c_int) -> bool {
-    let Some((books, known)) = books::known(descriptor) else {
-        return false;
-    };
-    match reader(books, known, descriptor, Operation::Preallocate) {
-        Reader::Background(table) => background::swallow_advice(books, table, descriptor),
-        Reader::Foreground | Reader::Timed | Reader::Nobody => false,
-    }
+fn advice_is_done_with(books: &Books, table: Table, descriptor: c_int) -> bool {
+    !books.is_staged(table)
+        && thread::is_background_reader()
+        && background::swallow_advice(books, table, descriptor)
 }
 
 fn advise(
@@ -157,20 +153,24 @@ fn advise(
     advice: c_int,
     next: impl FnOnce() -> c_int,
 ) -> c_int {
+    let Some((books, known)) = books::known(descriptor) else {
+        return next();
+    };
+    let Entry::Table(table) = known.entry() else {
+        return libc::EBADF;
+    };
     let wanted = advice == libc::POSIX_FADV_WILLNEED && offset >= 0 && length_bytes >= 0;
-    if wanted && advice_is_done_with(descriptor) {
+    if wanted && advice_is_done_with(books, table, descriptor) {
         return 0;
     }
+    let how = [
+        libc::POSIX_FADV_NORMAL,
+        libc::POSIX_FADV_SEQUENTIAL,
+        libc::POSIX_FADV_RANDOM,
+    ];
     let of_all = offset == 0 && length_bytes == 0;
-    if of_all && let Some((books, table)) = readable_table(descriptor) {
-        let how = [
-            libc::POSIX_FADV_NORMAL,
-            libc::POSIX_FADV_SEQUENTIAL,
-            libc::POSIX_FADV_RANDOM,
-        ];
-        if how.contains(&advice) && books.advised(table, descriptor, advice) {
-            return 0;
-        }
+    if of_all && how.contains(&advice) && books.advised(table, descriptor, advice) {
+        return 0;
     }
     next()
 }
@@ -293,10 +293,18 @@ interpose! {
         read_otherwise(descriptor, next)
     }
     fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
-        if offset >= 0 && advice_is_done_with(descriptor) {
-            return 0;
+        match books::known(descriptor).map(|(books, known)| (books, known.entry())) {
+            Some((_, Entry::Private(_))) => {
+                errno::set(libc::EBADF);
+                -1
+            }
+            Some((books, Entry::Table(table)))
+                if offset >= 0 && advice_is_done_with(books, table, descriptor) =>
+            {
+                0
+            }
+            _ => next(),
         }
-        next()
     }
     fn posix_fadvise | posix_fadvise64(descriptor: c_int, offset: off64_t, length: off64_t, advice: c_int) -> c_int |next| {
         advise(descriptor, offset, length, advice, next)

@@ -172,7 +172,7 @@ impl Table<'_> {
             if random.once_in(60) {
                 self.sync();
             }
-            if random.once_in(400) {
+            if random.once_in(4000) {
                 let length = random.below(self.end);
                 self.truncate(length);
             }

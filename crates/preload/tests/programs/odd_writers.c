@@ -12,6 +12,9 @@
  *   calls      calls that show the table to others, or set its times, one after the other
  *   unseen     the table's descriptor is closed and its number is another file's, both unseen
  *   bad-buffer buffers that cannot be read, and one of which the end cannot
+ *   shrunk     the table is made shorter while it is mapped, and grows again
+ *   shared     a child that shares the memory, but not the descriptors, writes to one of its own
+ *   signalled  a signal handler syncs the table in the middle of other reads
  *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
  *
  * Prints what each call came to, and length and checksum of the table in the end.
@@ -19,7 +22,10 @@
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
+#include <ftw.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -446,11 +452,56 @@ static void by_lio_listio(int file) {
     say_read("read", &block);
 }
 
+static int print_size(const char *name, const struct stat *status, int type, struct FTW *place) {
+    (void)place;
+    if (type == FTW_F && strcmp(name, path) == 0) {
+        printf("%ld bytes\n", (long)status->st_size);
+    }
+    return 0;
+}
+
+static void by_nftw(int file) {
+    (void)file;
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%s", path);
+    *strrchr(directory, '/') = 0;
+    say("nftw", nftw(directory, print_size, 4, FTW_PHYS));
+}
+
+static void by_fts_read(int file) {
+    (void)file;
+    char name[4096];
+    snprintf(name, sizeof name, "%s", path);
+    char *const names[] = {name, NULL};
+    FTS *walk = fts_open(names, FTS_PHYSICAL, NULL);
+    FTSENT *entry = fts_read(walk);
+    printf("%ld bytes\n", entry == NULL ? -1 : (long)entry->fts_statp->st_size);
+    fts_close(walk);
+}
+
+/* Only root may; the others are refused with the library as without it. */
+static void by_open_by_handle_at(int file) {
+    (void)file;
+    union {
+        struct file_handle handle;
+        char room[sizeof(struct file_handle) + 128];
+    } named = {.handle = {.handle_bytes = 128}};
+    int mount;
+    say("name_to_handle_at", name_to_handle_at(AT_FDCWD, path, &named.handle, &mount, 0));
+    int reader = open_by_handle_at(AT_FDCWD, &named.handle, O_RDONLY);
+    say("open_by_handle_at", reader < 0 ? -1 : 0);
+    char bytes[100];
+    say("pread", (int)pread(reader, bytes, sizeof bytes, 39950));
+    append(file, 1000);
+    say("pread", (int)pread(reader, bytes, sizeof bytes, 40950));
+    close(reader);
+}
+
 static void (*const calls_of_a_table[])(int) = {
     by_sync,   by_system, by_popen,  by_posix_spawnp, by_execv,    by_execve,    by_execvp,
     by_execvpe, by_execl, by_execle, by_execlp,       by_fexecve,  by__Fork,     by_vdprintf,
     by_fopen64, by_freopen64, by_utimes, by_futimes,  by_lutimes,  by_futimesat,
-    by_aio_read, by_lio_listio,
+    by_aio_read, by_lio_listio, by_nftw, by_fts_read, by_open_by_handle_at,
 };
 
 static void calls(void) {
@@ -465,6 +516,109 @@ static void calls(void) {
             fail("unlink");
         }
     }
+}
+
+static void shrunk(void) {
+    int file = begin();
+    append(file, 8192);
+    int reader = open(path, O_RDONLY);
+    const volatile unsigned char *bytes = mmap(NULL, 8192, PROT_READ, MAP_SHARED, reader, 0);
+    if (bytes == MAP_FAILED) {
+        fail("mmap");
+    }
+    say("ftruncate", ftruncate(file, 5000));
+    say("lseek", (int)lseek(file, 0, SEEK_END));
+    written = 5000;
+    append(file, 100);
+    printf("%d %d\n", bytes[5000], bytes[5099]);
+    end(file);
+}
+
+static volatile int child_is_there, table_is_there, has_its_number;
+
+static void *begin_meanwhile(void *table) {
+    prctl(PR_SET_NAME, "rocksdb:low1");
+    while (!child_is_there) {
+        sched_yield();
+    }
+    int file = *(int *)table = begin();
+    append(file, 40000);
+    table_is_there = 1;
+    return NULL;
+}
+
+/* The number is free in the child, whose descriptors are a copy of what the parent's were. */
+static void shared(void) {
+    pthread_t thread;
+    static int table;
+    pthread_create(&thread, NULL, begin_meanwhile, &table);
+    pid_t child = vfork();
+    if (child == 0) {
+        child_is_there = 1;
+        while (!table_is_there) {
+            sched_yield();
+        }
+        int own = open("/dev/null", O_WRONLY);
+        has_its_number = own == table;
+        _exit(write(own, "XXXX", 4) == 4 && fsync(own) != 0 ? 0 : 1);
+    }
+    say_status("vfork", child);
+    pthread_join(thread, NULL);
+    printf("%s number\n", has_its_number ? "the table's" : "another");
+    append(table, 300000);
+    end(table);
+}
+
+static int signalled_table;
+static volatile sig_atomic_t signals, missing;
+
+/* Asked as by nobody whom the library sees. */
+static void sync_in_handler(int number) {
+    (void)number;
+    int error = errno;
+    signals++;
+    if (fsync(signalled_table) == 0) {
+        int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY);
+        missing += syscall(SYS_lseek, file, 0, SEEK_END) < (long)written;
+        syscall(SYS_close, file);
+    }
+    errno = error;
+}
+
+static void signalled(void) {
+    char other_path[4096];
+    static char block[4096];
+    snprintf(other_path, sizeof other_path, "%.*s000002.sst", (int)(strrchr(path, '/') + 1 - path), path);
+    int other = open(other_path, O_RDWR | O_CREAT | O_EXCL, 0644);
+    for (int number = 0; number < 1024; number++) {
+        if (write(other, block, sizeof block) != sizeof block) {
+            fail("write");
+        }
+    }
+    close(other);
+    other = open(other_path, O_RDONLY);
+    struct sigaction action = {.sa_handler = sync_in_handler, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+    struct itimerval once = {{0, 0}, {0, 0}};
+    for (int round = 0; round < 200; round++) {
+        /* What was found staged once is written plainly from then on: another table each time. */
+        written = 0;
+        signalled_table = begin();
+        append(signalled_table, 40000);
+        int before = signals;
+        once.it_value.tv_usec = 200 + round;
+        setitimer(ITIMER_REAL, &once, NULL);
+        for (long number = round * 1000; signals == before; number++) {
+            if (pread(other, block, sizeof block, number % 1024 * 4096) != sizeof block) {
+                fail("pread");
+            }
+        }
+        if (close(signalled_table) != 0 || unlink(path) != 0) {
+            fail("close");
+        }
+    }
+    printf("%s\n", missing == 0 ? "what was synced is there" : "not all that was synced is there");
+    unlink(other_path);
 }
 
 static void late_sync(void) {
@@ -483,6 +637,7 @@ static const struct {
     {"fortified", fortified}, {"cancelled", cancelled}, {"full", full},
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
     {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
+    {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled},
 };
 
 int main(int count, char **words) {

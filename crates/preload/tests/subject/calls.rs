@@ -145,6 +145,17 @@ calls! { INTERPOSED:
     fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char; ...argument: c_int) -> c_int;
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn ftw(path: *const c_char, visit: *const c_void, descriptors: c_int) -> c_int;
+    fn ftw64(path: *const c_char, visit: *const c_void, descriptors: c_int) -> c_int;
+    fn nftw(path: *const c_char, visit: *const c_void, descriptors: c_int, flags: c_int) -> c_int;
+    fn nftw64(path: *const c_char, visit: *const c_void, descriptors: c_int, flags: c_int) -> c_int;
+    fn fts_open(paths: *const *mut c_char, options: c_int, compare: *const c_void) -> *mut c_void;
+    fn fts64_open(paths: *const *mut c_char, options: c_int, compare: *const c_void) -> *mut c_void;
+    fn fts_children(walk: *mut c_void, options: c_int) -> *mut c_void;
+    fn fts64_children(walk: *mut c_void, options: c_int) -> *mut c_void;
+    fn fts_read(walk: *mut c_void) -> *mut c_void;
+    fn fts64_read(walk: *mut c_void) -> *mut c_void;
+    fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
     fn ioctl(fd: c_int, request: u64; ...argument: *mut c_void) -> c_int;
     fn aio_read(block: *mut c_void) -> c_int;
     fn aio_read64(block: *mut c_void) -> c_int;
