@@ -30,8 +30,20 @@ pub fn started(pid: u32) -> Option<u64> {
 pub fn user(pid: u32) -> Option<u32> {
     // The owner of the directory would be root for a process that is not dumpable.
     let status = fs::read_to_string(proc_path(pid, "status")).ok()?;
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    ids.split_whitespace().nth(1)?.parse().ok()
+    numbers(&status, "Uid:").nth(1)
+}
+
+/// Its id in a container (a pid namespace below the caller's), if it is in one.
+pub fn id_in_container(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(proc_path(pid, "status")).ok()?;
+    numbers(&status, "NSpid:").skip(1).last()
+}
+
+/// The numbers of a line of `/proc/PID/status`.
+fn numbers<'a>(status: &'a str, name: &str) -> impl Iterator<Item = u32> + use<'a> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let words = line.unwrap_or_default().split_whitespace();
+    words.filter_map(|word| word.parse().ok())
 }
 
 /// The command line, or the short name in brackets where there is none.
@@ -58,6 +70,14 @@ pub fn foreign(pid: u32, owner: u32) -> anyhow::Error {
             "process {pid} belongs to user {owner}: only that user can look into it; use \
              `sudo -u '#{owner}' coldstream …`"
         ),
+    )
+}
+
+/// What to do about a process whose page is in a container.
+pub fn in_container(pid: u32, inside: u32, owner: u32) -> String {
+    format!(
+        "process {pid} is in a container, and so is its status page: run `coldstream ctl status \
+         {inside}` inside it, as user {owner}"
     )
 }
 
@@ -100,6 +120,15 @@ fn absent(pid: u32) -> anyhow::Error {
     let Some(owner) = user(pid) else {
         return no_such_process(pid);
     };
+    if let Some(inside) = id_in_container(pid) {
+        let is_own = owner == rustix::process::geteuid().as_raw();
+        let code = if is_own {
+            Exit::NotFound
+        } else {
+            Exit::Permission
+        };
+        return failure(code, in_container(pid, inside, owner));
+    }
     if owner != rustix::process::geteuid().as_raw() {
         return foreign(pid, owner);
     }
@@ -237,5 +266,15 @@ mod tests {
         assert_eq!(user(pid), Some(rustix::process::geteuid().as_raw()));
         assert!(!command_line(pid).is_empty());
         assert_eq!(started(u32::MAX), None);
+        assert_eq!(id_in_container(pid), None);
+    }
+
+    #[test]
+    fn lines_of_numbers() {
+        let status = "Name:\tjava\nUid:\t0\t999\t0\t0\nNSpid:\t4711\t18\t1\n";
+        assert_eq!(numbers(status, "Uid:").nth(1), Some(999));
+        assert_eq!(numbers(status, "NSpid:").skip(1).last(), Some(1));
+        assert_eq!(numbers("NSpid:\t4711\n", "NSpid:").skip(1).last(), None);
+        assert_eq!(numbers(status, "Gid:").next(), None);
     }
 }

@@ -341,3 +341,87 @@ fn every_command_explains_itself() {
         assert!(stdout.contains("Examples:"), "{stdout}");
     }
 }
+
+/// A program that waits under a limit of open files, started as no `coldstream run` would.
+fn waiting(scene: &Scene, variables: &[(&str, &str)]) -> Child {
+    let mut program = Command::new("sh")
+        .args(["-c", "ulimit -n 512; echo ready; read line"])
+        .env("LD_PRELOAD", scene.path("libcoldstream.so"))
+        .envs(variables.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut said = BufReader::new(program.stdout.take().unwrap());
+    said.read_line(&mut ready).unwrap();
+    program
+}
+
+#[test]
+fn doctor_says_why_the_library_does_nothing() {
+    let scene = Scene::new();
+    let wrong = scene.file("wrong.toml", "reads = \"fast\"\n", 0o644);
+    for (name, value, words) in [
+        (
+            "COLDSTREAM_WRITE",
+            "buffered",
+            "not a variable of Coldstream",
+        ),
+        ("COLDSTREAM_WRITES", "fast", "refuses its settings"),
+        (
+            "COLDSTREAM_CONFIG",
+            wrong.to_str().unwrap(),
+            "refuses its settings",
+        ),
+        ("COLDSTREAM", "off", "COLDSTREAM=off in its environment"),
+    ] {
+        let mut program = waiting(&scene, &[(name, value)]);
+        let json = doctor_json(&scene, program.id().to_string().as_ref());
+        program.kill().unwrap();
+        program.wait().unwrap();
+        let process = &json["processes"][0];
+        assert_eq!(process["descriptor_limit"], 512);
+        let advice = process["advice"].to_string();
+        for words in [words, "may open 512 files only"] {
+            assert!(advice.contains(words), "{name}: {words} is not in {advice}");
+        }
+    }
+}
+
+#[test]
+fn a_process_in_a_container_is_asked_there() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root makes a namespace of process ids");
+    }
+    let scene = Scene::new();
+    // It stays the parent of what is the first process there.
+    let mut container = Command::new("unshare")
+        .args(["--pid", "--fork", "sh", "-c", "echo ready; read line"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut said = BufReader::new(container.stdout.take().unwrap());
+    said.read_line(&mut ready).unwrap();
+    if ready.is_empty() {
+        container.wait().unwrap();
+        return skip("no namespaces of process ids here");
+    }
+    let parent = container.id().to_string();
+    let (_, found, _) = outcome(Command::new("pgrep").args(["-P", &parent]));
+    let inside = found.trim();
+    let words = [
+        "is in a container",
+        "`coldstream ctl status 1`",
+        "as user 0",
+    ];
+    assert_error(
+        scene.coldstream().args(["ctl", "status", inside]),
+        7,
+        &words,
+    );
+    drop(container.stdin.take());
+    container.wait().unwrap();
+}

@@ -76,15 +76,20 @@ impl Machine {
                  raise it with `sysctl fs.aio-max-nr=1048576`"
             ));
         }
-        if self.descriptor_limit <= 1024 {
-            advice.push(format!(
-                "a process may open {} files only: each table in use takes up to two more under \
-                 Coldstream; raise it with `ulimit -n`",
-                self.descriptor_limit
-            ));
-        }
+        let who = "a program that is started from this shell";
+        advice.extend(descriptor_advice(self.descriptor_limit, who, "`ulimit -n`"));
         advice
     }
+}
+
+/// A limit of open files that is too low for Coldstream, whom it is set for, and how it is raised.
+pub fn descriptor_advice(limit: u64, who: &str, how: &str) -> Option<String> {
+    (limit <= 1024).then(|| {
+        format!(
+            "{who} may open {limit} files only: each table in use takes up to two more under \
+             Coldstream; raise it with {how}"
+        )
+    })
 }
 
 fn multi_generational_lru() -> Option<bool> {

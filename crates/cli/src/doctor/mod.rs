@@ -6,6 +6,7 @@
 
 mod cassandra;
 mod cgroup;
+mod environment;
 mod machine;
 mod mounts;
 mod paths;

@@ -12,10 +12,11 @@ use serde::Serialize;
 
 use super::cassandra;
 use super::cgroup::{self, MemoryLimit};
-use super::{mounts, paths};
+use super::environment::{Environment, Settings};
+use super::{machine, mounts, paths};
 use crate::exit::{self, Exit, failure};
 use crate::library;
-use crate::processes::{self, Status};
+use crate::processes::{self, Status, proc_path};
 
 /// The report about a process.
 #[derive(Serialize)]
@@ -31,6 +32,16 @@ pub struct Process {
     pub library_is_replaced: bool,
     /// Whether its environment asked for the library.
     pub library_asked_for: bool,
+    /// Variables of its environment that look like Coldstream's, and are not.
+    pub unknown_variables: Vec<String>,
+    /// Whether Coldstream is switched off in its environment.
+    pub switched_off: bool,
+    /// Why the library refuses its settings, and does nothing.
+    pub settings_refused: Option<String>,
+    /// Its id in the container that it is in.
+    pub id_in_container: Option<u32>,
+    /// Open files that it may have (soft limit).
+    pub descriptor_limit: Option<u64>,
     /// What it says about itself.
     pub status: Option<Snapshot>,
     /// Why there is no status, where that needs a word.
@@ -61,8 +72,7 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
     if processes::started(pid).is_none() {
         return Err(processes::no_such_process(pid));
     }
-    let maps =
-        fs::read(processes::proc_path(pid, "maps")).map_err(|error| unreadable(pid, &error))?;
+    let maps = fs::read(proc_path(pid, "maps")).map_err(|error| unreadable(pid, &error))?;
     let mapped = mapped_files(&maps);
     let (open_tables, io_uring) = open_files(pid).map_err(|error| unreadable(pid, &error))?;
     let (status, status_missing) = match processes::status(pid) {
@@ -74,13 +84,28 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         }
         Status::Unreadable(reason) => (None, Some(reason)),
     };
+    let environment = Environment::of_process(pid);
+    let library = named(&mapped, |name| name == library::FILE_NAME.as_bytes());
+    // What has a status page has accepted them, whatever has become of its file since.
+    let settings = match (&library, &status) {
+        (Some(_), None) => environment.settings(pid),
+        _ => Settings::Accepted,
+    };
     let mut process = Process {
         pid,
         command: processes::command_line(pid),
-        library: named(&mapped, |name| name == library::FILE_NAME.as_bytes()),
+        library,
         library_is_replaced: is_replaced(&maps, library::FILE_NAME),
         allocator: named(&mapped, |name| name.starts_with(b"libjemalloc.so")),
-        library_asked_for: library_asked_for(pid),
+        library_asked_for: environment.asks_for_library(),
+        unknown_variables: environment.unknown_variables(),
+        switched_off: settings == Settings::Off,
+        settings_refused: match settings {
+            Settings::Refused(why) => Some(why),
+            Settings::Accepted | Settings::Off => None,
+        },
+        id_in_container: processes::id_in_container(pid),
+        descriptor_limit: descriptor_limit(pid),
         status,
         status_missing,
         open_tables,
@@ -107,7 +132,17 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
 fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
     match processes::user(pid) {
         None => processes::no_such_process(pid),
-        Some(owner) if exit::of_io(error) == Exit::Permission => processes::foreign(pid, owner),
+        Some(owner) if exit::of_io(error) == Exit::Permission => {
+            if owner == rustix::process::geteuid().as_raw() {
+                let message = format!(
+                    "process {pid} does not let its own user look into it (it has changed its user, \
+                     or its program may not be read): run `coldstream doctor {pid}` as root; \
+                     `coldstream ctl status {pid}` can be asked by its user"
+                );
+                return failure(Exit::Permission, message);
+            }
+            processes::foreign(pid, owner)
+        }
         Some(_) => failure(
             exit::of_io(error),
             format!("cannot examine process {pid}: {error}"),
@@ -153,7 +188,7 @@ fn is_table(path: &Path) -> bool {
 fn open_files(pid: u32) -> std::io::Result<(BTreeSet<PathBuf>, bool)> {
     let mut tables = BTreeSet::new();
     let mut io_uring = false;
-    for entry in fs::read_dir(processes::proc_path(pid, "fd"))?.flatten() {
+    for entry in fs::read_dir(proc_path(pid, "fd"))?.flatten() {
         // A descriptor that was closed meanwhile is no error.
         let Ok(target) = fs::read_link(entry.path()) else {
             continue;
@@ -166,17 +201,20 @@ fn open_files(pid: u32) -> std::io::Result<(BTreeSet<PathBuf>, bool)> {
     Ok((tables, io_uring))
 }
 
-fn library_asked_for(pid: u32) -> bool {
-    let environment = fs::read(processes::proc_path(pid, "environ")).unwrap_or_default();
-    environment
-        .split(|&byte| byte == 0)
-        .filter(|variable| variable.starts_with(b"LD_PRELOAD="))
-        .any(|variable| String::from_utf8_lossy(variable).contains(library::FILE_NAME))
+fn descriptor_limit(pid: u32) -> Option<u64> {
+    soft_limit_of_files(&fs::read_to_string(proc_path(pid, "limits")).ok()?)
+}
+
+/// The soft limit of open files in `/proc/PID/limits`; none where there is none.
+fn soft_limit_of_files(limits: &str) -> Option<u64> {
+    let mut lines = limits.lines();
+    let row = lines.find_map(|line| line.strip_prefix("Max open files"))?;
+    row.split_whitespace().next()?.parse().ok()
 }
 
 fn background_threads(pid: u32) -> BTreeMap<&'static str, usize> {
     let mut threads = BTreeMap::new();
-    let tasks = fs::read_dir(processes::proc_path(pid, "task"));
+    let tasks = fs::read_dir(proc_path(pid, "task"));
     for task in tasks.into_iter().flatten().flatten() {
         let name = fs::read(task.path().join("comm")).unwrap_or_default();
         let name = name.strip_suffix(b"\n").unwrap_or(&name);
@@ -242,14 +280,47 @@ fn advice(process: &Process) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if process.library.is_some() && process.status.is_none() && !process.open_tables.is_empty() {
-        advice.push(
-            "tables are open but there is no status page of this user: run this as the program's \
-             own user, and see its log for COLDSTREAM=off or a refused configuration"
-                .to_owned(),
-        );
+    if let Some(limit) = process.descriptor_limit {
+        let how = "`ulimit -n` before it is started (systemd: `LimitNOFILE=`)";
+        advice.extend(machine::descriptor_advice(limit, "the process", how));
     }
+    advice.extend(process.unknown_variables.iter().map(|name| {
+        format!("its environment has {name}, which is not a variable of Coldstream: ignored")
+    }));
+    advice.extend(why_nothing_is_done(process));
     advice
+}
+
+/// Why the library, which is loaded, does nothing, or nobody can tell what it does.
+fn why_nothing_is_done(process: &Process) -> Option<String> {
+    if process.library.is_none() || process.status.is_some() {
+        return None;
+    }
+    if let Some(why) = &process.settings_refused {
+        return Some(format!(
+            "the library refuses its settings, and does nothing: {why}; correct them and restart it"
+        ));
+    }
+    if process.switched_off {
+        return Some("COLDSTREAM=off in its environment: the library does nothing".to_owned());
+    }
+    if process.open_tables.is_empty() || process.status_missing.is_some() {
+        return None;
+    }
+    let owner = processes::user(process.pid)?;
+    if let Some(inside) = process.id_in_container {
+        return Some(processes::in_container(process.pid, inside, owner));
+    }
+    if owner != rustix::process::geteuid().as_raw() {
+        return Some(format!(
+            "its status page is its own user's: run this as user {owner}"
+        ));
+    }
+    Some(
+        "tables are open but there is no status page: it could not be made in /dev/shm, or was \
+         removed (`RemoveIPC` of logind.conf removes those of a user who logs out)"
+            .to_owned(),
+    )
 }
 
 #[cfg(test)]
@@ -279,6 +350,15 @@ mod tests {
         let found = named(&files, |name| name == b"libcoldstream.so");
         assert_eq!(found, Some("/opt/libcoldstream.so".into()));
         assert!(is_replaced(maps, "libcoldstream.so"));
+    }
+
+    #[test]
+    fn limits_of_open_files() {
+        let limits = "Limit       Soft Limit  Hard Limit  Units\n\
+            Max open files            1024                 524288               files     \n";
+        assert_eq!(soft_limit_of_files(limits), Some(1024));
+        let limits = "Max open files            unlimited            unlimited            files\n";
+        assert_eq!(soft_limit_of_files(limits), None);
     }
 
     #[test]

@@ -200,6 +200,8 @@ fn process(process: &Process, colours: Colours) -> Vec<String> {
     lines.push(row("mapped tables", process.mapped_tables.len()));
     lines.extend(tables(process.mapped_tables.iter()));
     lines.push(row("memory limit", limit(process.memory_limit.as_ref())));
+    let files = process.descriptor_limit.map(|limit| limit.to_string());
+    lines.push(row("open files", files.as_deref().unwrap_or("unlimited")));
     if let Some(node) = &process.cassandra {
         lines.push(row("configuration", node.configuration.display()));
         lines.extend(cassandra(node, colours));

@@ -15,6 +15,8 @@ use std::process::Command;
 use coldstream_io::signals;
 use coldstream_policy::{Config, LogTarget, Profile, display_bytes};
 
+pub use settings::is_unknown_variable;
+
 use crate::exit::{Exit, failure};
 use crate::{library, output};
 

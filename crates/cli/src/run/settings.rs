@@ -229,11 +229,16 @@ fn from_environment(name: &str) -> Option<String> {
 fn warn_of_unknown_variables() {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        let known = VARIABLES.contains(&&*name) || name == library::VARIABLE;
-        if name.starts_with("COLDSTREAM_") && !known {
+        if is_unknown_variable(&name) {
             output::say(&format!("{name} is not a variable of Coldstream: ignored"));
         }
     }
+}
+
+/// Whether a variable looks like one of Coldstream's, and is none.
+pub fn is_unknown_variable(name: &str) -> bool {
+    let is_known = VARIABLES.contains(&name) || name == library::VARIABLE;
+    name.starts_with("COLDSTREAM_") && !is_known
 }
 
 fn read_file(path: &Path) -> anyhow::Result<String> {

@@ -1,0 +1,183 @@
+//! The environment that a process was started with, and what the library made of it.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use coldstream_policy::Config;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use crate::processes::proc_path;
+use crate::{library, run};
+
+/// A configuration file of so much is refused by the library (`preload/src/settings.rs`).
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// What the library reads of an environment.
+#[derive(Default)]
+pub struct Environment {
+    variables: Vec<(String, String)>,
+}
+
+/// What the library made of its settings.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Settings {
+    /// They are in force.
+    Accepted,
+    /// They say that it is off.
+    Off,
+    /// It is off, since it does not understand them, and why.
+    Refused(String),
+}
+
+impl Environment {
+    /// That of a process; empty where it may not be read.
+    pub fn of_process(pid: u32) -> Self {
+        Self::parse(&fs::read(proc_path(pid, "environ")).unwrap_or_default())
+    }
+
+    fn parse(environ: &[u8]) -> Self {
+        let variables = environ.split(|&byte| byte == 0).filter_map(|variable| {
+            let text = String::from_utf8_lossy(variable);
+            let (name, value) = text.split_once('=')?;
+            Some((name.to_owned(), value.to_owned()))
+        });
+        Self {
+            variables: variables.collect(),
+        }
+    }
+
+    /// As `getenv` has it: the first of a name.
+    fn value(&self, wanted: &str) -> Option<String> {
+        let mut variables = self.variables.iter();
+        let (_, value) = variables.find(|(name, _)| name == wanted)?;
+        Some(value.clone())
+    }
+
+    /// Whether it asks the loader for the library.
+    pub fn asks_for_library(&self) -> bool {
+        let preload = self.value("LD_PRELOAD");
+        preload.is_some_and(|preload| preload.contains(library::FILE_NAME))
+    }
+
+    /// Names that look like Coldstream's, and are not.
+    pub fn unknown_variables(&self) -> Vec<String> {
+        let names = self.variables.iter().map(|(name, _)| name);
+        names
+            .filter(|name| run::is_unknown_variable(name))
+            .cloned()
+            .collect()
+    }
+
+    /// What the library made of it, as far as that can be told from here: a configuration file that
+    /// this user may not read, or whose name is no full path, is passed over.
+    pub fn settings(&self, pid: u32) -> Settings {
+        self.settings_with(|path| read_in_its_root(pid, path))
+    }
+
+    fn settings_with(&self, read: impl Fn(&Path) -> io::Result<String>) -> Settings {
+        let file = self.value("COLDSTREAM_CONFIG").map(PathBuf::from);
+        let file = file.filter(|path| path.is_absolute());
+        let text = match file.as_deref().map(|path| (path, read(path))) {
+            Some((path, Err(error))) if is_refused(&error) => {
+                return Settings::Refused(format!(
+                    "COLDSTREAM_CONFIG = {}: {error}",
+                    path.display()
+                ));
+            }
+            Some((_, text)) => text.ok(),
+            None => None,
+        };
+        match Config::from_sources(text.as_deref(), |name| self.value(name)) {
+            Ok(config) if config.enabled => Settings::Accepted,
+            Ok(_) => Settings::Off,
+            Err(error) => Settings::Refused(error.to_string()),
+        }
+    }
+}
+
+/// Whether the library, too, takes a file that is read with this error for none that it understands.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidData
+    )
+}
+
+/// The file of that full path as a process sees it, which may be in a container.
+fn read_in_its_root(pid: u32, path: &Path) -> io::Result<String> {
+    let root = fs::File::open(proc_path(pid, "root"))?;
+    // A pipe without a writer shall not keep us waiting.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+    let mut text = String::new();
+    fs::File::from(file)
+        .take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 == FILE_BYTES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "larger than 64 KiB",
+        ));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[&str]) -> Environment {
+        Environment::parse(variables.join("\0").as_bytes())
+    }
+
+    fn settings(variables: &[&str]) -> Settings {
+        environment(variables).settings_with(|path| match path.to_str() {
+            Some("/etc/wrong.toml") => Ok("reads = \"fast\"\n".to_owned()),
+            Some("/etc/secret.toml") => Err(io::ErrorKind::PermissionDenied.into()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        })
+    }
+
+    #[test]
+    fn the_library_is_asked_for_by_the_first_variable() {
+        let preload = "LD_PRELOAD=/opt/libcoldstream.so:/a.so";
+        assert!(environment(&["A=1", preload, ""]).asks_for_library());
+        assert!(!environment(&["LD_PRELOAD=/a.so", preload]).asks_for_library());
+        assert!(!environment(&[]).asks_for_library());
+    }
+
+    #[test]
+    fn misspelt_names_are_told() {
+        let variables = [
+            "COLDSTREAM_WRITE=buffered",
+            "COLDSTREAM_WRITES=direct",
+            "X=1",
+        ];
+        assert_eq!(
+            environment(&variables).unknown_variables(),
+            ["COLDSTREAM_WRITE"]
+        );
+    }
+
+    #[test]
+    fn settings_are_accepted_off_or_refused() {
+        assert_eq!(settings(&["COLDSTREAM_WRITES=direct"]), Settings::Accepted);
+        assert_eq!(settings(&["COLDSTREAM=off"]), Settings::Off);
+        assert_eq!(settings(&["COLDSTREAM_CONFIG="]), Settings::Accepted);
+        for path in ["/etc/secret.toml", "here.toml"] {
+            let variable = format!("COLDSTREAM_CONFIG={path}");
+            assert_eq!(settings(&[&variable]), Settings::Accepted, "{path}");
+        }
+        for (variable, words) in [
+            ("COLDSTREAM_WRITES=fast", "COLDSTREAM_WRITES"),
+            ("COLDSTREAM_CONFIG=/etc/wrong.toml", "reads"),
+            ("COLDSTREAM_CONFIG=/etc/gone.toml", "/etc/gone.toml"),
+        ] {
+            let Settings::Refused(why) = settings(&[variable]) else {
+                panic!("{variable} is not refused");
+            };
+            assert!(why.contains(words), "{why}");
+        }
+    }
+}
