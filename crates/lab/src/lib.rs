@@ -21,6 +21,7 @@ mod phase;
 mod preloaded;
 mod processes;
 mod progress;
+mod reclaimers;
 mod report;
 pub mod rocksdb;
 mod run_report;

@@ -1,5 +1,6 @@
 //! What the machine is: everything that bears on the figures and differs between machines.
 
+use crate::reclaimers;
 use coldstream_io::probe::filesystem_name;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -67,7 +68,7 @@ impl Machine {
             multi_generational_lru: read("/sys/kernel/mm/lru_gen/enabled")
                 .unwrap_or_else(|| "not built in".into()),
             kept_awake: false,
-            reclaimers: reclaimers(),
+            reclaimers: reclaimers::find(Path::new("/sys")),
         }
     }
 
@@ -112,20 +113,4 @@ fn filesystem(path: &Path) -> String {
         return "unknown".into();
     };
     filesystem_name(status.f_type).map_or_else(|| format!("{:#x}", status.f_type), str::to_owned)
-}
-
-/// Things that take pages away without being asked by the kernel's own watermarks.
-fn reclaimers() -> Vec<String> {
-    let mut found = Vec::new();
-    if read("/sys/module/damon_reclaim/parameters/enabled").is_some_and(|text| text == "Y") {
-        found.push("DAMON reclaim".into());
-    }
-    if fs::read_dir("/sys/bus/virtio/drivers/virtio_balloon").is_ok_and(|entries| {
-        entries
-            .flatten()
-            .any(|entry| entry.file_name().to_string_lossy().starts_with("virtio"))
-    }) {
-        found.push("virtio balloon: the host may reclaim memory".into());
-    }
-    found
 }
