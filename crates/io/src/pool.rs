@@ -11,8 +11,13 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// The smallest window, and the unit of accounting.
 pub const BLOCK_BYTES: usize = 64 * 1024;
+/// A huge page of x86-64, and of aarch64 with pages of 4 KiB.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// The largest cap.
 pub const CAP_BYTES_MAX: usize = 1 << 30;
+/// So much is kept that nobody has: 8 MiB. To give each window back for itself, and to take it from the
+/// system again with the next table, costs a fault for each page and stops the other processors for a moment.
+const SPARE_BLOCKS_MAX: usize = (8 << 20) / BLOCK_BYTES;
 const WORDS: usize = CAP_BYTES_MAX / BLOCK_BYTES / 64;
 
 /// Window memory with a cap. Zeroed memory is a valid pool with a cap of nothing.
@@ -22,6 +27,8 @@ pub struct WindowPool {
     blocks: AtomicUsize,
     used_blocks: AtomicUsize,
     peak_blocks: AtomicUsize,
+    /// Given back, and neither taken again nor given to the system since; changed under the lock.
+    spare_blocks: AtomicUsize,
     taken: FutexLock<[u64; WORDS]>,
 }
 
@@ -49,10 +56,14 @@ impl WindowPool {
     /// pool is shared.
     pub fn reserve(&self, cap_bytes: usize) -> Result<(), Errno> {
         let blocks = cap_bytes.min(CAP_BYTES_MAX) / BLOCK_BYTES;
-        // One block more, so that the first can start at a multiple of its size: memory is then
-        // as aligned as any direct I/O that `Alignment` admits.
-        let base = map_for_life((blocks + 1) * BLOCK_BYTES, OnFork::Leave)?;
-        let aligned = base.wrapping_add(base.align_offset(BLOCK_BYTES));
+        // More than that, so that the first can start at a multiple of a huge page: memory is then
+        // as aligned as any direct I/O that `Alignment` admits, and a window is one piece of memory
+        // to the device, not 256 of them.
+        let base = map_for_life(blocks * BLOCK_BYTES + HUGE_PAGE_BYTES, OnFork::Leave)?;
+        let aligned = base.wrapping_add(base.align_offset(HUGE_PAGE_BYTES));
+        let length_bytes = blocks * BLOCK_BYTES;
+        // SAFETY: changes no byte; a refusal costs nothing.
+        let _ = unsafe { memory::advise(aligned, length_bytes, memory::ADVICE_HUGE_PAGES) };
         self.base.store(aligned, Ordering::Relaxed);
         self.blocks.store(blocks, Ordering::Release);
         Ok(())
@@ -84,6 +95,9 @@ impl WindowPool {
                 let used = self.used_blocks.load(Ordering::Relaxed) + wanted;
                 self.used_blocks.store(used, Ordering::Relaxed);
                 self.peak_blocks.fetch_max(used, Ordering::Relaxed);
+                let spare = self.spare_blocks.load(Ordering::Relaxed);
+                self.spare_blocks
+                    .store(spare.saturating_sub(wanted), Ordering::Relaxed);
                 return Some(WindowMemory {
                     first_block: first as u32,
                     blocks: wanted as u32,
@@ -93,20 +107,11 @@ impl WindowPool {
         None
     }
 
-    /// Returns memory to the pool; with `to_system` its pages go back to the system too.
-    pub fn give_back(&self, window: WindowMemory, to_system: bool) {
+    /// Returns memory to the pool, which keeps a little for whoever needs some next, as long as anybody
+    /// has any.
+    pub fn give_back(&self, window: WindowMemory) {
         if window.is_empty() {
             return;
-        }
-        if to_system {
-            // SAFETY: the window is ours alone, and its content is not needed any more.
-            let _ = unsafe {
-                memory::advise(
-                    self.address(&window),
-                    window.bytes(),
-                    memory::ADVICE_DONT_NEED,
-                )
-            };
         }
         let mut taken = self.taken.lock();
         mark(
@@ -115,16 +120,26 @@ impl WindowPool {
             window.blocks as usize,
             false,
         );
-        self.used_blocks
-            .fetch_sub(window.blocks as usize, Ordering::Relaxed);
+        let used = self.used_blocks.load(Ordering::Relaxed) - window.blocks as usize;
+        self.used_blocks.store(used, Ordering::Relaxed);
+        let spare = self.spare_blocks.load(Ordering::Relaxed) + window.blocks as usize;
+        self.spare_blocks.store(spare, Ordering::Relaxed);
+        if used == 0 || spare > SPARE_BLOCKS_MAX {
+            self.empty(&taken);
+        }
     }
 
-    /// Gives the pages of everything that nobody has to the system. They are not given back one by
-    /// one by those who will soon need them again.
+    /// Gives the pages of everything that nobody has to the system.
     pub fn give_free_to_system(&self) {
-        let blocks = self.blocks.load(Ordering::Acquire);
         // Held meanwhile, so that nobody takes what is being emptied.
         let taken = self.taken.lock();
+        self.empty(&taken);
+    }
+
+    /// `taken` is locked meanwhile.
+    fn empty(&self, taken: &[u64; WORDS]) {
+        self.spare_blocks.store(0, Ordering::Relaxed);
+        let blocks = self.blocks.load(Ordering::Acquire);
         let is_free = |block: usize| {
             block < blocks
                 && taken
@@ -215,14 +230,46 @@ pub(crate) mod tests {
             unsafe { pool.address(window).add(place).read() }
         };
         let places = [WindowMemory { ..first }, WindowMemory { ..last }];
-        pool.give_back(first, false);
-        pool.give_back(last, false);
+        pool.give_back(first);
+        pool.give_back(last);
         assert!(places.iter().all(|window| byte(window, 0) == 7));
         pool.give_free_to_system();
         for window in &places {
             assert_eq!((byte(window, 0), byte(window, window.bytes() - 1)), (0, 0));
         }
         assert_eq!((byte(&kept, 0), byte(&kept, kept.bytes() - 1)), (7, 7));
+    }
+
+    #[test]
+    fn a_little_is_kept_as_long_as_anybody_has_any() {
+        let pool = pool(16 << 20);
+        let first_byte = |window: &WindowMemory| {
+            // SAFETY: nobody writes there meanwhile.
+            unsafe { pool.address(window).read() }
+        };
+        let take = |bytes| {
+            let window = pool.take(bytes).unwrap();
+            // SAFETY: the window is this test's.
+            unsafe { pool.address(&window).write_bytes(7, window.bytes()) };
+            window
+        };
+        let kept = take(BLOCK_BYTES);
+        let [little, more] = [SPARE_BLOCKS_MAX, 1].map(|blocks| take(blocks * BLOCK_BYTES));
+        let places = [
+            WindowMemory { ..little },
+            WindowMemory { ..more },
+            WindowMemory { ..kept },
+        ];
+        let bytes = || places.each_ref().map(first_byte);
+        pool.give_back(little);
+        assert_eq!(bytes(), [7, 7, 7]);
+        pool.give_back(more);
+        assert_eq!(bytes(), [0, 0, 7], "more than is kept");
+        let again = take(SPARE_BLOCKS_MAX * BLOCK_BYTES);
+        pool.give_back(again);
+        assert_eq!(bytes(), [7, 0, 7]);
+        pool.give_back(kept);
+        assert_eq!(bytes(), [0, 0, 0], "nobody has any");
     }
 
     proptest! {
@@ -247,14 +294,14 @@ pub(crate) mod tests {
                     }
                 } else if !held.is_empty() {
                     let window = held.swap_remove(size % held.len());
-                    pool.give_back(window, size % 2 == 0);
+                    pool.give_back(window);
                 }
                 let used: usize = held.iter().map(WindowMemory::bytes).sum();
                 prop_assert_eq!(pool.used_bytes(), used);
                 prop_assert!(pool.peak_bytes() <= pool.cap_bytes());
             }
             for window in held.drain(..) {
-                pool.give_back(window, false);
+                pool.give_back(window);
             }
             prop_assert!(pool.take(40 * BLOCK_BYTES).is_some());
         }

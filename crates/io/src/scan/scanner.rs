@@ -347,7 +347,7 @@ impl Scanner {
         let number = free.or_else(|| {
             (0..STREAMS_MAX).find(|&number| {
                 self.take_idle(number, now).is_some_and(|mut stream| {
-                    stream.release(&self.pool, host, true);
+                    stream.release(&self.pool, host);
                     self.show(number, &stream);
                     self.shown[number].owner.store(key, Ordering::Relaxed);
                     true
@@ -381,7 +381,7 @@ impl Scanner {
             }
             if let Some(mut stream) = self.take_idle(number, now) {
                 released |= stream.is_active();
-                stream.release(&self.pool, host, true);
+                stream.release(&self.pool, host);
                 self.show(number, &stream);
             }
         }
@@ -405,7 +405,7 @@ impl Scanner {
             };
             let mut stream = self.streams[number].lock();
             if self.shown[number].owner.load(Ordering::Relaxed) == key {
-                stream.release(&self.pool, host, true);
+                stream.release(&self.pool, host);
                 self.show(number, &stream);
                 self.shown[number].owner.store(0, Ordering::Release);
             }

@@ -113,10 +113,10 @@ impl Stream {
         // SAFETY: passed on.
         let result = unsafe { self.read_windows(around, destination, offset) };
         if result.is_err() {
-            self.release(around.pool, around.host, false);
+            self.release(around.pool, around.host);
         } else if self.consumed_to >= around.stamp.size_bytes {
             // At the end of the file there is nothing left to serve.
-            self.release(around.pool, around.host, true);
+            self.release(around.pool, around.host);
         }
         result
     }
@@ -130,14 +130,14 @@ impl Stream {
         offset: u64,
     ) -> Result<usize, Reason> {
         if self.stamp != around.stamp {
-            self.release(around.pool, around.host, false);
+            self.release(around.pool, around.host);
             self.stamp = around.stamp;
             // There may be contexts again: others take them and give them back.
             self.context_refused = false;
         }
         let now = relation(self.sequence.cover_start, self.sequence.cover_end, offset);
         if now != Relation::Continues {
-            self.release(around.pool, around.host, false);
+            self.release(around.pool, around.host);
             self.sequence.restart(offset, around.alignment(), now);
         }
         self.sequence.note_read();
@@ -434,7 +434,7 @@ impl Stream {
     }
 
     /// Waits for what is in flight and gives all windows back; their content is forgotten.
-    pub(super) fn release<H: Host>(&mut self, pool: &WindowPool, host: &H, to_system: bool) {
+    pub(super) fn release<H: Host>(&mut self, pool: &WindowPool, host: &H) {
         while self.in_flight > 0 {
             if self.take_completions(1).is_err() {
                 // Destroying the context waits for the device: afterwards nothing is in flight.
@@ -454,7 +454,7 @@ impl Stream {
         }
         for window in &mut self.windows {
             window.state = State::Empty;
-            pool.give_back(std::mem::take(&mut window.memory), to_system);
+            pool.give_back(std::mem::take(&mut window.memory));
         }
         self.first = 0;
         self.count = 0;
@@ -473,7 +473,7 @@ fn take_memory<H: Host>(
     if memory.bytes() >= length_bytes && memory.bytes() <= around.window_bytes {
         return Ok(length_bytes);
     }
-    around.pool.give_back(std::mem::take(memory), false);
+    around.pool.give_back(std::mem::take(memory));
     let mut bytes = length_bytes;
     loop {
         if let Some(taken) = around.pool.take(bytes) {

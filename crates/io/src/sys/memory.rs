@@ -12,6 +12,9 @@ pub const ADVICE_DONT_DUMP: i32 = libc::MADV_DONTDUMP;
 /// `MADV_DONTNEED`: gives the memory of an anonymous range back; it reads as zeros then.
 pub const ADVICE_DONT_NEED: i32 = libc::MADV_DONTNEED;
 
+/// `MADV_HUGEPAGE`: huge pages, where the system lets whoever asks have some.
+pub const ADVICE_HUGE_PAGES: i32 = libc::MADV_HUGEPAGE;
+
 /// `MADV_NORMAL`: the kernel reads ahead of faults, and around them.
 pub const ADVICE_NORMAL: i32 = libc::MADV_NORMAL;
 /// `MADV_RANDOM`: it reads what is touched and nothing else.

@@ -150,7 +150,7 @@ impl Books {
         match PrivateDescriptor::open(descriptor, flags, stamp, slot, self) {
             Ok(direct) if direct.number().is_some() => Some((memory, direct)),
             _ => {
-                self.scanner.pool().give_back(memory, false);
+                self.scanner.pool().give_back(memory);
                 None
             }
         }

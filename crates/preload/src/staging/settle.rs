@@ -91,7 +91,7 @@ impl Books {
         stage.direct.close(&stamp, self);
         debug_assert_eq!(stage.flight, Flight::default(), "settled before");
         for buffer in std::mem::take(&mut stage.buffers) {
-            self.scanner.pool().give_back(buffer, false);
+            self.scanner.pool().give_back(buffer);
         }
         stage.owner = 0;
         stage.mode = Mode::None;

@@ -65,7 +65,7 @@ pub fn launcher(
     words
 }
 
-pub const WHEN: [&str; 4] = ["when=1", "when=3", "when=2+3", "when=1+1"];
+pub const WHEN: [&str; 4] = ["when=1", "when=3", "when=2+4", "when=1+1"];
 
 /// How the library asks whether a buffer can be written, and whether it can be read: glibc's own calls
 /// of that name have other arguments.
