@@ -27,9 +27,31 @@ pub struct WindowPool {
     blocks: AtomicUsize,
     used_blocks: AtomicUsize,
     peak_blocks: AtomicUsize,
-    /// Given back, and neither taken again nor given to the system since; changed under the lock.
-    spare_blocks: AtomicUsize,
-    taken: FutexLock<[u64; WORDS]>,
+    map: FutexLock<Map>,
+}
+
+/// A bit for each block.
+#[repr(C)]
+struct Map {
+    taken: [u64; WORDS],
+    /// Taken since it was last given to the system: may have pages.
+    touched: [u64; WORDS],
+}
+
+impl Map {
+    fn is_free(&self, block: usize) -> bool {
+        self.taken
+            .get(block / 64)
+            .is_some_and(|word| word >> (block % 64) & 1 == 0)
+    }
+
+    /// Blocks that may have pages, and that nobody has.
+    fn spare_blocks(&self) -> usize {
+        let words = self.touched.iter().zip(&self.taken);
+        words
+            .map(|(touched, taken)| (touched & !taken).count_ones() as usize)
+            .sum()
+    }
 }
 
 /// A contiguous range of blocks; belongs to whoever holds it until [`WindowPool::give_back`].
@@ -73,11 +95,11 @@ impl WindowPool {
     pub fn take(&self, bytes: usize) -> Option<WindowMemory> {
         let wanted = bytes.div_ceil(BLOCK_BYTES).max(1);
         let blocks = self.blocks.load(Ordering::Acquire);
-        let mut taken = self.taken.lock();
+        let mut map = self.map.lock();
         let mut run = 0;
         let mut block = 0;
         while block < blocks {
-            let word = taken.get(block / 64).copied().unwrap_or(u64::MAX);
+            let word = map.taken.get(block / 64).copied().unwrap_or(u64::MAX);
             if word == u64::MAX {
                 run = 0;
                 block = (block / 64 + 1) * 64;
@@ -91,13 +113,11 @@ impl WindowPool {
             block += 1;
             if run == wanted {
                 let first = block - wanted;
-                mark(&mut taken, first, wanted, true);
+                mark(&mut map.taken, first, wanted, true);
+                mark(&mut map.touched, first, wanted, true);
                 let used = self.used_blocks.load(Ordering::Relaxed) + wanted;
                 self.used_blocks.store(used, Ordering::Relaxed);
                 self.peak_blocks.fetch_max(used, Ordering::Relaxed);
-                let spare = self.spare_blocks.load(Ordering::Relaxed);
-                self.spare_blocks
-                    .store(spare.saturating_sub(wanted), Ordering::Relaxed);
                 return Some(WindowMemory {
                     first_block: first as u32,
                     blocks: wanted as u32,
@@ -113,39 +133,31 @@ impl WindowPool {
         if window.is_empty() {
             return;
         }
-        let mut taken = self.taken.lock();
+        let mut map = self.map.lock();
         mark(
-            &mut taken,
+            &mut map.taken,
             window.first_block as usize,
             window.blocks as usize,
             false,
         );
         let used = self.used_blocks.load(Ordering::Relaxed) - window.blocks as usize;
         self.used_blocks.store(used, Ordering::Relaxed);
-        let spare = self.spare_blocks.load(Ordering::Relaxed) + window.blocks as usize;
-        self.spare_blocks.store(spare, Ordering::Relaxed);
-        if used == 0 || spare > SPARE_BLOCKS_MAX {
-            self.empty(&taken);
+        if used == 0 || map.spare_blocks() > SPARE_BLOCKS_MAX {
+            self.empty(&mut map);
         }
     }
 
     /// Gives the pages of everything that nobody has to the system.
     pub fn give_free_to_system(&self) {
         // Held meanwhile, so that nobody takes what is being emptied.
-        let taken = self.taken.lock();
-        self.empty(&taken);
+        self.empty(&mut self.map.lock());
     }
 
-    /// `taken` is locked meanwhile.
-    fn empty(&self, taken: &[u64; WORDS]) {
-        self.spare_blocks.store(0, Ordering::Relaxed);
+    /// The map stays locked meanwhile.
+    fn empty(&self, map: &mut Map) {
         let blocks = self.blocks.load(Ordering::Acquire);
-        let is_free = |block: usize| {
-            block < blocks
-                && taken
-                    .get(block / 64)
-                    .is_some_and(|word| word >> (block % 64) & 1 == 0)
-        };
+        map.touched = map.taken;
+        let is_free = |block: usize| block < blocks && map.is_free(block);
         let mut first = 0;
         while first < blocks {
             let mut end = first;
@@ -270,6 +282,36 @@ pub(crate) mod tests {
         assert_eq!(bytes(), [7, 0, 7]);
         pool.give_back(kept);
         assert_eq!(bytes(), [0, 0, 0], "nobody has any");
+    }
+
+    /// Small ones leave holes that large ones do not fit, which take other memory.
+    #[test]
+    fn what_is_kept_in_holes_counts() {
+        let pool = pool(64 << 20);
+        let fill = |window: &WindowMemory| {
+            // SAFETY: the window is this test's.
+            unsafe { pool.address(window).write_bytes(7, window.bytes()) };
+        };
+        let small: Vec<_> = (0..2 * SPARE_BLOCKS_MAX)
+            .map(|_| pool.take(BLOCK_BYTES).unwrap())
+            .collect();
+        small.iter().for_each(fill);
+        let mut kept = Vec::new();
+        for (number, window) in small.into_iter().enumerate() {
+            if number % 2 == 0 {
+                kept.push(window);
+            } else {
+                pool.give_back(window);
+            }
+        }
+        let large: Vec<_> = (0..8).map(|_| pool.take(1 << 20).unwrap()).collect();
+        large.iter().for_each(fill);
+        for window in large {
+            pool.give_back(window);
+        }
+        let spare = pool.map.lock().spare_blocks();
+        assert!(spare <= SPARE_BLOCKS_MAX, "{spare}");
+        assert_eq!(pool.used_bytes(), kept.len() * BLOCK_BYTES);
     }
 
     proptest! {

@@ -39,8 +39,8 @@ pub fn read_ahead(descriptor: i32, offset: u64, length_bytes: u64) {
 pub struct Warmed {
     /// Pages that were not in the page cache, and are now.
     pub pages: u64,
-    /// There was no time for the rest.
-    pub was_cut_short: bool,
+    /// There was no time for what begins here.
+    pub cut_short_at: Option<u64>,
 }
 
 /// Brings `ranges` of the file into the page cache: page-aligned, none longer than
@@ -68,7 +68,7 @@ pub fn warm(
     let mut all = Vec::new();
     for range in ranges {
         if is_time_up() {
-            warmed.was_cut_short = true;
+            warmed.cut_short_at = Some(range.start);
             break;
         }
         let length = range.end - range.start;
@@ -146,7 +146,7 @@ mod tests {
             .clone()
             .map(|pages| pages.start * PAGE..pages.end * PAGE);
         let warmed = warm(descriptor, bytes.clone(), 4, i128::MAX);
-        assert_eq!((warmed.pages, warmed.was_cut_short), (22, false));
+        assert_eq!((warmed.pages, warmed.cut_short_at), (22, None));
         assert_eq!(
             resident(descriptor, 600),
             ranges.into_iter().flatten().collect::<Vec<_>>()
@@ -164,7 +164,7 @@ mod tests {
             return skip("the page cache cannot be emptied here");
         };
         let warmed = warm(file.as_file().as_raw_fd(), std::iter::once(0..PAGE), 4, 0);
-        assert_eq!((warmed.pages, warmed.was_cut_short), (0, true));
+        assert_eq!((warmed.pages, warmed.cut_short_at), (0, Some(0)));
         assert!(resident(file.as_file().as_raw_fd(), 8).is_empty());
     }
 }

@@ -36,7 +36,7 @@ const HEAT_MAX: u8 = 0xFE;
 /// A page that was warmed and not read since.
 const WARMED: u8 = 1;
 
-/// Counts reads into epochs. All-zero memory is a valid one, before its first epoch.
+/// Counts reads, of a page each, into epochs. All-zero memory is a valid one, before its first epoch.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Epochs {
@@ -120,15 +120,27 @@ impl<'m> Heat<'m> {
     /// a table that ends somewhere in a page does not make the next block, which begins there, hot.
     #[inline]
     pub fn touch(&self, file: u64, offset: u64, length_bytes: u64, now: u16) -> Touched {
+        self.touch_by(TOUCH, file, offset, length_bytes, now)
+    }
+
+    /// As [`Self::touch`], of a read within a scan: what is passed once is not hot by that, as little as
+    /// the page cache takes it for in use; what is passed twice is.
+    #[inline]
+    pub fn pass(&self, file: u64, offset: u64, length_bytes: u64, now: u16) -> Touched {
+        self.touch_by(TOUCH / 2, file, offset, length_bytes, now)
+    }
+
+    #[inline]
+    fn touch_by(&self, heat: u8, file: u64, offset: u64, length_bytes: u64, now: u16) -> Touched {
         let first = offset / PAGE_BYTES;
         let end = offset.saturating_add(length_bytes.min(READ_BYTES_MAX));
         let behind = (end / PAGE_BYTES).max(first + 1);
         if behind == first + 1 {
-            return self.touch_page(file, first, now);
+            return self.touch_page(heat, file, first, now);
         }
         let mut touched = Touched::Plain;
         for page in first..behind {
-            if self.touch_page(file, page, now) == Touched::FirstSinceWarmed {
+            if self.touch_page(heat, file, page, now) == Touched::FirstSinceWarmed {
                 touched = Touched::FirstSinceWarmed;
             }
         }
@@ -136,7 +148,7 @@ impl<'m> Heat<'m> {
     }
 
     #[inline]
-    fn touch_page(&self, file: u64, page: u64, now: u16) -> Touched {
+    fn touch_page(&self, by: u8, file: u64, page: u64, now: u16) -> Touched {
         let (tag, place) = self.locate(file, page / GROUP_PAGES);
         let group = match self.find(tag, place) {
             Some(group) => group,
@@ -148,7 +160,7 @@ impl<'m> Heat<'m> {
         };
         let before = word.load(Ordering::Relaxed);
         let byte = (before >> shift) as u8;
-        let heat = (byte & HEAT_MAX).saturating_add(TOUCH) & HEAT_MAX;
+        let heat = (byte & HEAT_MAX).saturating_add(by) & HEAT_MAX;
         let after = with_byte(before, shift, heat);
         // The line of a range that is read all the time stays shared by the processors.
         if after != before {
@@ -357,6 +369,16 @@ mod tests {
         (0..groups * GROUP_WORDS)
             .map(|_| AtomicU64::new(0))
             .collect()
+    }
+
+    #[test]
+    fn what_is_passed_twice_is_as_hot_as_what_is_touched_once() {
+        let memory = memory(64);
+        let heat = Heat::new(&memory).unwrap();
+        heat.pass(1, 0, 2 * PAGE_BYTES, 0);
+        assert!(heat.of(1, PAGE_BYTES, 0) < TOUCH && !heat.any(1, 1 << 20, TOUCH, 0));
+        heat.pass(1, 0, 2 * PAGE_BYTES, 0);
+        assert_eq!(heat.of(1, PAGE_BYTES, 0), TOUCH);
     }
 
     #[test]

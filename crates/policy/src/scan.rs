@@ -37,6 +37,12 @@ impl Sequence {
         asked_until: 0,
     };
 
+    /// Whether the last read was a scan's, and not one of its first.
+    #[inline]
+    pub fn is_scan(&self) -> bool {
+        self.bytes >= SCAN_BYTES_MIN && self.reads >= SCAN_READS_MIN
+    }
+
     /// A read of `length_bytes` at `offset`: the bytes of the file that should be read ahead now.
     #[inline]
     pub fn note(&mut self, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
@@ -54,10 +60,7 @@ impl Sequence {
         self.reads = self.reads.saturating_add(1);
         self.end = end;
         let ahead_bytes = self.bytes.min(AHEAD_BYTES);
-        if self.bytes < SCAN_BYTES_MIN
-            || self.reads < SCAN_READS_MIN
-            || end.saturating_add(ahead_bytes / 2) < self.asked_until
-        {
+        if !self.is_scan() || end.saturating_add(ahead_bytes / 2) < self.asked_until {
             return None;
         }
         let start = self.asked_until.max(end);

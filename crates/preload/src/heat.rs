@@ -75,20 +75,26 @@ impl HeatMap {
 
     /// Whether it is the first read of a place that was warmed.
     #[inline]
-    fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64) -> bool {
+    fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) -> bool {
         let Some(Present { heat, epoch }) = self.present() else {
             return false;
         };
         inode.note_read();
-        heat.touch(inode.key(), offset, length_bytes, epoch) == Touched::FirstSinceWarmed
+        let key = inode.key();
+        let touched = if in_scan {
+            heat.pass(key, offset, length_bytes, epoch)
+        } else {
+            heat.touch(key, offset, length_bytes, epoch)
+        };
+        touched == Touched::FirstSinceWarmed
     }
 
     #[cold]
-    fn note_reads(&self, reads: u64) {
+    fn note_pages(&self, pages: u64) {
         if self.words.load(Ordering::Relaxed).is_null() {
             return;
         }
-        self.epochs.note_reads(reads);
+        self.epochs.note_reads(pages);
         let epoch = self.epochs.now(self.reads_in_epoch.load(Ordering::Relaxed));
         self.epoch.store(epoch, Ordering::Relaxed);
     }
@@ -96,22 +102,22 @@ impl HeatMap {
 
 impl Books {
     /// The foreground makes a call on the table in this slot: what it reads is hot, as far as the
-    /// call tells.
+    /// call tells, unless it is only passed by a scan.
     #[inline]
-    pub(crate) fn note_foreground_use(&self, slot: u32, operation: Operation) {
+    pub(crate) fn note_foreground_use(&self, slot: u32, operation: Operation, in_scan: bool) {
         let Some(inode) = self.inodes.get(slot) else {
             return;
         };
         match operation {
-            Operation::ReadAt { start, end } => self.note_heat(inode, start, end - start),
+            Operation::ReadAt { start, end } => self.note_heat(inode, start, end - start, in_scan),
             Operation::Read => inode.note_read_unseen(),
             _ => {}
         }
     }
 
     #[inline]
-    fn note_heat(&self, inode: &Inode, offset: u64, length_bytes: u64) {
-        if self.heat.note_read(inode, offset, length_bytes) {
+    fn note_heat(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) {
+        if self.heat.note_read(inode, offset, length_bytes, in_scan) {
             self.count(Counter::HandoverPlacesHit, 1);
         }
     }
@@ -119,8 +125,8 @@ impl Books {
     /// The turn of a read that may be timed; whether it is.
     #[cold]
     pub(crate) fn is_timed(&self) -> bool {
-        if let Some(reads) = thread::take_foreground_reads() {
-            self.heat.note_reads(reads);
+        if let Some(pages) = thread::take_foreground_pages() {
+            self.heat.note_pages(pages);
         }
         self.paces()
     }

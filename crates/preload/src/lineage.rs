@@ -15,8 +15,9 @@ use std::ffi::CString;
 const THREADS_MAX: usize = 64;
 /// Inputs of one thread.
 const INPUTS_MAX: usize = 256;
-/// Outputs of one thread.
-const OUTPUTS_MAX: usize = 16;
+/// Outputs of one thread: where tables are not opened early, a leveled compaction publishes all that it
+/// has written at its end.
+const OUTPUTS_MAX: usize = 1024;
 /// Longest path of a table.
 const PATH_BYTES: usize = 4096;
 

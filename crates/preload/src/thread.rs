@@ -5,6 +5,7 @@ use crate::books::{self, Books};
 use crate::errno::ErrnoGuard;
 use crate::priority::Place;
 use crate::settings;
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::process;
 use coldstream_policy::scan::Sequence;
@@ -32,8 +33,8 @@ struct State {
     cached_bytes: Cell<u64>,
     /// Descriptor of the table that makes this thread a writer of tables; -1 is none.
     written_table: Cell<i32>,
-    /// Foreground reads of tables that have not been told of yet.
-    foreground_reads: Cell<u32>,
+    /// Pages that foreground reads of tables have read, and nobody has been told of yet.
+    foreground_pages: Cell<u32>,
     /// Foreground reads from one that may be timed to the next, and how many of them are left.
     reads_between: Cell<u32>,
     reads_left: Cell<u32>,
@@ -61,7 +62,7 @@ thread_local! {
             served_bytes: Cell::new(0),
             cached_bytes: Cell::new(0),
             written_table: Cell::new(-1),
-            foreground_reads: Cell::new(0),
+            foreground_pages: Cell::new(0),
             reads_between: Cell::new(TIMED_EVERY),
             reads_left: Cell::new(TIMED_EVERY),
             reads_to_time: Cell::new(0),
@@ -87,23 +88,33 @@ impl State {
         self.role().is_background_reader() || self.written_table.get() >= 0
     }
 
-    /// Counts a foreground read of a table; whether it may be timed.
+    /// Counts a foreground read of a table, of so many bytes; whether it may be timed.
     #[inline]
-    fn count_foreground_read(&self) -> bool {
+    fn count_foreground_read(&self, length_bytes: u64) -> bool {
+        let pages = (length_bytes / PAGE_BYTES).clamp(1, READ_PAGES_MAX) as u32;
+        let pages_before = self.foreground_pages.get();
+        self.foreground_pages.set(pages_before.wrapping_add(pages));
         let left = self.reads_left.get().wrapping_sub(1);
         self.reads_left.set(left);
         left == 0
     }
 
-    /// A read of a table: what of it should be read ahead.
-    fn note_sequence(&self, descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
+    /// A read of a table: what of it should be read ahead, and whether it is a scan's.
+    fn note_sequence(
+        &self,
+        descriptor: i32,
+        offset: u64,
+        length_bytes: u64,
+    ) -> (Option<Range<u64>>, bool) {
         let mut cells = self.sequences.iter();
         let cell = match cells.find(|cell| cell.get().0 == descriptor) {
             Some(cell) => cell,
             None => {
                 let next = self.next_sequence.get();
                 self.next_sequence.set((next + 1) % SEQUENCES);
-                let cell = self.sequences.get(next)?;
+                let Some(cell) = self.sequences.get(next) else {
+                    return (None, false);
+                };
                 cell.set((descriptor, Sequence::NEW));
                 cell
             }
@@ -111,7 +122,7 @@ impl State {
         let (_, mut sequence) = cell.get();
         let ahead = sequence.note(offset, length_bytes);
         cell.set((descriptor, sequence));
-        ahead
+        (ahead, sequence.is_scan())
     }
 }
 
@@ -130,9 +141,12 @@ pub(crate) fn role() -> Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     Background,
-    Foreground,
-    /// It is the turn of [`take_foreground_reads`], and the read may be timed.
-    ForegroundInTurn,
+    Foreground {
+        /// The read belongs to a scan.
+        in_scan: bool,
+        /// It is the turn of [`take_foreground_pages`], and the read may be timed.
+        in_turn: bool,
+    },
 }
 
 /// The calling thread reads a table. `scans` is told what of it should be read ahead; of a background
@@ -149,15 +163,18 @@ pub(crate) fn note_read(
             return Caller::Background;
         }
         let Operation::ReadAt { start, end } = operation else {
-            return Caller::Foreground;
+            return Caller::Foreground {
+                in_scan: false,
+                in_turn: false,
+            };
         };
-        if let Some(ahead) = state.note_sequence(descriptor, start, end - start) {
+        let (ahead, in_scan) = state.note_sequence(descriptor, start, end - start);
+        if let Some(ahead) = ahead {
             scans(ahead);
         }
-        if state.count_foreground_read() {
-            Caller::ForegroundInTurn
-        } else {
-            Caller::Foreground
+        Caller::Foreground {
+            in_scan,
+            in_turn: state.count_foreground_read(end - start),
         }
     })
 }
@@ -255,8 +272,10 @@ pub(crate) fn reads_what_is_cached() -> bool {
     STATE.with(|state| state.cached_bytes.get() * 2 > state.served_bytes.get())
 }
 
-/// Foreground reads are told of in lots of so many: others read the count.
-const READS_IN_A_LOT: u32 = 256;
+/// Pages that foreground reads have read are told of in lots of so many: others read the count.
+const PAGES_IN_A_LOT: u32 = 256;
+/// One read counts as so many at most, which is what [`coldstream_policy::heat`] counts of it.
+const READ_PAGES_MAX: u64 = 4096;
 
 /// One in so many foreground reads may be timed: a clock costs as much as all else that is done
 /// for a read.
@@ -265,15 +284,15 @@ const TIMED_EVERY: u32 = 16;
 /// nothing.
 const TIMED_AFTER: u32 = 4;
 
-/// A number of foreground reads that is to be told of.
-pub(crate) fn take_foreground_reads() -> Option<u64> {
+/// A number of pages that is to be told of: what foreground reads have read.
+pub(crate) fn take_foreground_pages() -> Option<u64> {
     STATE.with(|state| {
-        let reads = state.foreground_reads.get() + state.reads_between.get();
-        let is_a_lot = reads >= READS_IN_A_LOT;
-        state.foreground_reads.set(if is_a_lot { 0 } else { reads });
+        let pages = state.foreground_pages.get();
+        let is_a_lot = pages >= PAGES_IN_A_LOT;
+        state.foreground_pages.set(if is_a_lot { 0 } else { pages });
         let to_time = state.reads_to_time.get().saturating_sub(1);
         time_next(state, to_time);
-        is_a_lot.then_some(u64::from(reads))
+        is_a_lot.then_some(u64::from(pages))
     })
 }
 
@@ -309,7 +328,8 @@ pub(crate) fn writes_what_it_read() -> bool {
 
 /// The calling thread reads a table in the background, plainly: what of it should be read ahead.
 pub(crate) fn note_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
-    STATE.with(|state| state.note_sequence(descriptor, offset, length_bytes))
+    let (ahead, _) = STATE.with(|state| state.note_sequence(descriptor, offset, length_bytes));
+    ahead
 }
 
 /// A number that the calling thread has alone among those that live, and never changes.
@@ -367,8 +387,8 @@ mod tests {
         let mut timed = Vec::new();
         let mut told = 0;
         for number in 1..=reads {
-            if STATE.with(State::count_foreground_read) {
-                told += take_foreground_reads().unwrap_or(0);
+            if STATE.with(|state| state.count_foreground_read(4000)) {
+                told += take_foreground_pages().unwrap_or(0);
                 timed.push(number);
                 if is_of_device(number) {
                     time_next_reads();

@@ -22,6 +22,8 @@ struct Case {
     /// Of every `stride` keys the first `hot` are.
     stride: u64,
     hot: u64,
+    /// All keys are read once before, in order.
+    scanned: bool,
     /// Options of the tables, and of the database.
     table_options: &'static str,
     options: &'static str,
@@ -68,7 +70,7 @@ impl Case {
 
     fn compact(&self, program: &Path, directory: &Path, preload: &Preload) {
         Program::new(program)
-            .argument("compact")
+            .argument(if self.scanned { "scan" } else { "compact" })
             .argument(directory)
             .arguments([
                 &self.keys.to_string() as &str,
@@ -188,6 +190,7 @@ fn scattered_keys_of_two_interleaved_runs() {
         overwrite: false,
         stride: 20,
         hot: 1,
+        scanned: false,
         table_options: "block_size=4096",
         options: "",
     });
@@ -203,6 +206,7 @@ fn keys_that_were_overwritten() {
         overwrite: true,
         stride: 100,
         hot: 1,
+        scanned: false,
         table_options: "block_size=4096;index_type=kTwoLevelIndexSearch;metadata_block_size=1024",
         options: "compression=kLZ4Compression;",
     });
@@ -217,6 +221,7 @@ fn neighbouring_keys_of_many_runs_behind_filters() {
         overwrite: false,
         stride: 20_000,
         hot: 2_000,
+        scanned: false,
         table_options: "block_size=16384;filter_policy=bloomfilter:10:false",
         options: "",
     });
@@ -231,7 +236,24 @@ fn subcompactions_in_several_threads() {
         overwrite: true,
         stride: 50,
         hot: 2,
+        scanned: false,
         table_options: "block_size=4096;data_block_index_type=kDataBlockBinaryAndHash",
         options: "max_subcompactions=3;max_background_jobs=4;",
+    });
+}
+
+/// A backup, or whoever else reads everything once, leaves nothing hot.
+#[test]
+fn what_a_scan_has_passed_is_not_warmed() {
+    assert_handed_over(&Case {
+        keys: 20_000,
+        runs: 2,
+        value_bytes: 4000,
+        overwrite: false,
+        stride: 20,
+        hot: 1,
+        scanned: true,
+        table_options: "block_size=4096",
+        options: "",
     });
 }

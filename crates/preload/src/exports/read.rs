@@ -39,11 +39,11 @@ fn reader(books: &'static Books, known: Known, descriptor: c_int, operation: Ope
     }
     let scans = |ahead| books.read_ahead(table, descriptor, ahead);
     let caller = thread::note_read(descriptor, operation, scans);
-    if caller == Caller::Background {
+    let Caller::Foreground { in_scan, in_turn } = caller else {
         return Reader::Background(table);
-    }
-    books.note_foreground_use(table.slot, operation);
-    if caller == Caller::ForegroundInTurn && books.is_timed() {
+    };
+    books.note_foreground_use(table.slot, operation, in_scan);
+    if in_turn && books.is_timed() {
         Reader::Timed
     } else {
         Reader::Foreground
@@ -62,12 +62,13 @@ fn reader_of_staged(
     if staged::told(before).is_err() {
         return Reader::Nobody;
     }
-    let caller = thread::note_read(descriptor, operation, |_| ());
-    if caller != Caller::Background {
-        books.note_foreground_use(table.slot, operation);
-    }
-    if caller == Caller::ForegroundInTurn {
-        books.is_timed();
+    if let Caller::Foreground { in_scan, in_turn } =
+        thread::note_read(descriptor, operation, |_| ())
+    {
+        books.note_foreground_use(table.slot, operation, in_scan);
+        if in_turn {
+            books.is_timed();
+        }
     }
     Reader::Foreground
 }

@@ -351,11 +351,13 @@ impl<'b> Handover<'b> {
         );
         books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
         let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
+        let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
+        let is_warm = |page: &&Page| page.number < warmed_to;
         // A window behind the writer would drop what is hot at the end of a part.
-        if let Some(last) = plan.pages.last() {
+        if let Some(last) = plan.pages.iter().rfind(is_warm) {
             books.keep_cached(self.slot, (last.number + 1) * PAGE_BYTES);
         }
-        let is_cut_short = is_search_cut_short || warmed.was_cut_short;
+        let is_cut_short = is_search_cut_short || warmed.cut_short_at.is_some();
         books.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
         let mut places = 0;
@@ -363,7 +365,7 @@ impl<'b> Handover<'b> {
             let planned = plan
                 .pages
                 .binary_search_by_key(&page.number, |it| it.number);
-            let was_warmed = planned.is_ok();
+            let was_warmed = planned.is_ok() && is_warm(&&page);
             places += u64::from(was_warmed);
             let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
             heat.put(self.key(), offset, warmth, was_warmed, epoch);

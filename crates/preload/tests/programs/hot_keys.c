@@ -4,6 +4,8 @@
  *     writes RUNS sorted runs: key i in run i % RUNS, or every key in every run.
  *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS
  *     reads the hot keys (RUN_LENGTH of every STRIDE) TIMES times, compacts everything, ends.
+ *   hot_keys scan ...
+ *     the same, after a scan of all keys
  */
 #include <rocksdb/c.h>
 #include <stdio.h>
@@ -67,6 +69,20 @@ int main(int count, char **arguments) {
     } else {
         long stride = atol(arguments[4]), run_length = atol(arguments[5]);
         rocksdb_readoptions_t *read = rocksdb_readoptions_create();
+        if (strcmp(arguments[1], "scan") == 0) {
+            rocksdb_iterator_t *iterator = rocksdb_create_iterator(database, read);
+            long found = 0;
+            for (rocksdb_iter_seek_to_first(iterator); rocksdb_iter_valid(iterator); found++) {
+                rocksdb_iter_next(iterator);
+            }
+            rocksdb_iter_get_error(iterator, &error);
+            check(error);
+            rocksdb_iter_destroy(iterator);
+            if (found != keys) {
+                fprintf(stderr, "%ld keys, not %ld\n", found, keys);
+                return 1;
+            }
+        }
         for (long times = atol(arguments[6]); times > 0; times--) {
             for (long number = 0; number < keys; number++) {
                 if (number % stride < run_length) {
