@@ -177,6 +177,11 @@ impl Measurement {
             .min_by_key(|sample| sample.at_ns.abs_diff(at_ns))
     }
 
+    /// Whether Coldstream's library was seen in a process by any sample.
+    pub fn saw_library(&self) -> bool {
+        self.samples.iter().any(|sample| sample.library.pages > 0)
+    }
+
     /// Mean and peak of dirty memory in the samples of a time, MiB.
     fn dirty_mib(&self, begin_ns: u64, end_ns: u64) -> (f64, f64) {
         let (mut samples, mut sum_mib, mut peak_mib) = (0.0, 0.0, 0.0_f64);

@@ -76,19 +76,21 @@ impl std::fmt::Display for Preloaded {
     }
 }
 
-/// What the library of a run, if there was one, has written into Coldstream's log.
+/// What the library of a run, if there was one, has written into Coldstream's log. One that reads and writes
+/// nothing in the background, of a database that maps its tables for instance, writes nothing.
 ///
 /// # Errors
-/// It is Coldstream, and has written nothing: it was not there, and what was measured is the
-/// database as it is.
-pub fn library_log(preloaded: Option<&Preloaded>, log: &Path) -> Result<Vec<String>> {
+/// It is Coldstream, and has neither written anything nor been `seen`: it was not there, and what was
+/// measured is the database as it is.
+pub fn library_log(preloaded: Option<&Preloaded>, log: &Path, seen: bool) -> Result<Vec<String>> {
     let text = fs::read_to_string(log).unwrap_or_default();
     if let Some(mode @ Preloaded::Coldstream(_)) = preloaded
         && text.is_empty()
+        && !seen
     {
         bail!(
-            "mode {mode}: the library has not written a line of log: the loader did not load it, or \
-             it is switched off (COLDSTREAM=off in the environment)"
+            "mode {mode}: the library has no status page and has not written a line of log: the \
+             loader did not load it, or it is switched off (COLDSTREAM=off in the environment)"
         );
     }
     Ok(text.lines().map(str::to_owned).collect())

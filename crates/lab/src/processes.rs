@@ -24,6 +24,8 @@ pub struct ProcessSample {
 /// What the library has counted up to one moment; all 0 without it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LibrarySample {
+    /// Processes that have a status page.
+    pub pages: u64,
     /// What it holds itself: windows, and what it takes of the process's heap; bytes.
     pub memory_bytes: u64,
     /// What pacing holds background I/O to, bytes a second; 0 is nothing.
@@ -45,6 +47,7 @@ pub struct LibrarySample {
 impl LibrarySample {
     fn add(&mut self, snapshot: &Snapshot) {
         let get = |counter| snapshot.get(counter);
+        self.pages += 1;
         self.memory_bytes += get(Counter::WindowMemoryBytes) + get(Counter::HeapBytes);
         self.pacing_bytes_per_second += get(Counter::PacingBytesPerSecond);
         self.pacing_ns += get(Counter::PacingNanoseconds);

@@ -1,8 +1,12 @@
 //! How much memory the process may have, and whether it is short.
 
+use crate::report::Text;
 use coldstream_io::sys::{file, process};
-use coldstream_policy::memory::{limit_files, parse_full_pressure, parse_limit, usage_file};
+use coldstream_policy::memory::{
+    Version, limit_files, parse_full_pressure, parse_limit, path_of_controller, usage_file,
+};
 use std::ffi::{CStr, CString};
+use std::io::Write;
 
 /// Page cache has room if one part in so many of the memory is used for nothing.
 const ROOM_SHARE: u64 = 8;
@@ -44,10 +48,29 @@ fn read_number(path: String) -> Option<u64> {
     parse_limit(read(&CString::new(path).ok()?, &mut text)?)
 }
 
-/// In percent: see [`parse_full_pressure`]. `None` without `CONFIG_PSI`.
+/// Of the machine's tasks or of the process's own cgroup's, whose is more, in percent: see
+/// [`parse_full_pressure`]. On a machine of many, all of a container's tasks may stand still and the
+/// machine's go on. `None` without `CONFIG_PSI`. Does not allocate.
 pub(crate) fn pressure() -> Option<f32> {
-    let mut text = [0; 256];
-    parse_full_pressure(read(c"/proc/pressure/memory", &mut text)?)
+    let machine = pressure_in(c"/proc/pressure/memory");
+    let own = own_pressure();
+    machine
+        .zip(own)
+        .map_or(machine.or(own), |(machine, own)| Some(machine.max(own)))
+}
+
+/// Where the process's cgroup is one of version 2.
+fn own_pressure() -> Option<f32> {
+    let mut text = [0; 4096];
+    let membership = read(c"/proc/self/cgroup", &mut text)?;
+    let cgroup = path_of_controller(membership, "")?.trim_end_matches('/');
+    let mut path = Text::<4096>::new();
+    let _ = write!(path, "{}{cgroup}/memory.pressure", Version::V2.top());
+    pressure_in(path.as_c_str()?)
+}
+
+fn pressure_in(path: &CStr) -> Option<f32> {
+    parse_full_pressure(read(path, &mut [0; 256])?)
 }
 
 /// As much of a file's beginning as fits.
@@ -108,6 +131,7 @@ mod tests {
     fn there_is_some_memory_and_no_more_than_the_machine_has() {
         let limit = limit_bytes();
         assert!(limit > 1 << 20 && Some(limit) <= process::machine_memory_bytes());
+        assert!(pressure().is_none_or(|percent| (0.0..=100.0).contains(&percent)));
     }
 
     #[test]

@@ -247,7 +247,8 @@ fn one_run(
     drop(load);
     measurement.pauses(Pauses::new(node.pauses()?));
     node.stop()?;
-    measurement.report(library_log(mode.preloaded(), log.path())?)
+    let seen = measurement.saw_library();
+    measurement.report(library_log(mode.preloaded(), log.path(), seen)?)
 }
 
 /// A run whose node has started.

@@ -174,7 +174,8 @@ impl Lab<'_> {
         if self.engine.is_empty() {
             self.engine = engine_version(database.path());
         }
-        measurement.report(library_log(mode.preloaded(), log.path())?)
+        let seen = measurement.saw_library();
+        measurement.report(library_log(mode.preloaded(), log.path(), seen)?)
     }
 }
 
