@@ -87,13 +87,18 @@ impl PrivateDescriptor {
             return;
         };
         self.0 = 0;
-        let ours = file::is_still(descriptor, stamp)
-            && file::status_flags(descriptor).is_ok_and(|flags| flags & MARK != 0);
+        let ours = file::is_still(descriptor, stamp) && is_marked(descriptor);
         host.closing(descriptor);
         if ours {
             let _ = file::close(descriptor);
         }
     }
+}
+
+/// Whether the number of a private descriptor still is one: somebody may have put another descriptor there
+/// unseen.
+pub fn is_marked(descriptor: i32) -> bool {
+    file::status_flags(descriptor).is_ok_and(|flags| flags & MARK != 0)
 }
 
 fn reason_of(errno: Errno) -> Reason {

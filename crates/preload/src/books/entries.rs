@@ -197,7 +197,9 @@ impl Books {
             return Visible::Yes;
         }
         match entry {
-            Entry::Private(_) => Visible::No,
+            Entry::Private(_) if self.is_private_still(descriptor) => Visible::No,
+            // It goes with whoever believes to have it.
+            Entry::Private(_) => Visible::Yes,
             Entry::Table(table) => {
                 let _errno = errno::ErrnoGuard::new();
                 self.end_sending(table, descriptor);

@@ -2,8 +2,10 @@
 
 use super::Books;
 use crate::descriptors::Entry;
+use crate::errno::ErrnoGuard;
 use crate::thread::Inside;
 use coldstream_control::Counter;
+use coldstream_io::private::is_marked;
 use coldstream_io::scan::{Event, Host, Method};
 use coldstream_io::sys::process;
 use std::sync::atomic::Ordering;
@@ -82,6 +84,14 @@ impl Books {
     #[inline]
     pub(crate) fn is_private(&self, descriptor: i32) -> bool {
         matches!(self.descriptors.get(descriptor), Some(Entry::Private(_)))
+            && self.is_private_still(descriptor)
+    }
+
+    /// Whether what is entered as Coldstream's own has not become the application's unseen.
+    #[cold]
+    pub(crate) fn is_private_still(&self, descriptor: i32) -> bool {
+        let _errno = ErrnoGuard::new();
+        is_marked(descriptor)
     }
 }
 

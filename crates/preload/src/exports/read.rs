@@ -31,6 +31,9 @@ enum Reader {
 #[inline(never)]
 fn reader(books: &'static Books, known: Known, descriptor: c_int, operation: Operation) -> Reader {
     let Entry::Table(table) = known.entry() else {
+        if !books.is_private_still(descriptor) {
+            return Reader::Foreground;
+        }
         errno::set(libc::EBADF);
         return Reader::Nobody;
     };
@@ -158,7 +161,11 @@ fn advise(
         return next();
     };
     let Entry::Table(table) = known.entry() else {
-        return libc::EBADF;
+        return if books.is_private_still(descriptor) {
+            libc::EBADF
+        } else {
+            next()
+        };
     };
     let wanted = advice == libc::POSIX_FADV_WILLNEED && offset >= 0 && length_bytes >= 0;
     if wanted && advice_is_done_with(books, table, descriptor) {
@@ -295,7 +302,7 @@ interpose! {
     }
     fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
         match books::known(descriptor).map(|(books, known)| (books, known.entry())) {
-            Some((_, Entry::Private(_))) => {
+            Some((books, Entry::Private(_))) if books.is_private_still(descriptor) => {
                 errno::set(libc::EBADF);
                 -1
             }
