@@ -33,6 +33,11 @@ pub fn user(pid: u32) -> Option<u32> {
     numbers(&status, "Uid:").nth(1)
 }
 
+/// Whether that is the caller's user.
+pub fn is_own_user(user: u32) -> bool {
+    user == rustix::process::geteuid().as_raw()
+}
+
 /// Its id in a container (a pid namespace below the caller's), if it is in one.
 pub fn id_in_container(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(proc_path(pid, "status")).ok()?;
@@ -121,15 +126,14 @@ fn absent(pid: u32) -> anyhow::Error {
         return no_such_process(pid);
     };
     if let Some(inside) = id_in_container(pid) {
-        let is_own = owner == rustix::process::geteuid().as_raw();
-        let code = if is_own {
+        let code = if is_own_user(owner) {
             Exit::NotFound
         } else {
             Exit::Permission
         };
         return failure(code, in_container(pid, inside, owner));
     }
-    if owner != rustix::process::geteuid().as_raw() {
+    if !is_own_user(owner) {
         return foreign(pid, owner);
     }
     failure(

@@ -235,6 +235,14 @@ fn doctor_of_a_process() {
     }
 }
 
+/// What a program says when it is ready; nothing if it has ended.
+fn first_line(program: &mut Child) -> String {
+    let mut line = String::new();
+    let mut said = BufReader::new(program.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    line
+}
+
 /// An installation like that of the tarball: `conf`, `lib` and a directory of data.
 fn installation(scene: &Scene, version: &str, settings: &str) -> std::path::PathBuf {
     for directory in ["conf", "lib", "data"] {
@@ -309,9 +317,7 @@ fn doctor_of_a_cassandra_process() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut ready = String::new();
-    let mut said = BufReader::new(node.stdout.take().unwrap());
-    said.read_line(&mut ready).unwrap();
+    first_line(&mut node);
     let json = doctor_json(&scene, node.id().to_string().as_ref());
     node.kill().unwrap();
     node.wait().unwrap();
@@ -352,9 +358,7 @@ fn waiting(scene: &Scene, variables: &[(&str, &str)]) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut ready = String::new();
-    let mut said = BufReader::new(program.stdout.take().unwrap());
-    said.read_line(&mut ready).unwrap();
+    first_line(&mut program);
     program
 }
 
@@ -402,9 +406,7 @@ fn a_process_in_a_container_is_asked_there() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut ready = String::new();
-    let mut said = BufReader::new(container.stdout.take().unwrap());
-    said.read_line(&mut ready).unwrap();
+    let ready = first_line(&mut container);
     if ready.is_empty() {
         container.wait().unwrap();
         return skip("no namespaces of process ids here");

@@ -1,5 +1,6 @@
 //! What takes pages away without being asked by the kernel's own watermarks.
 
+use crate::machine::read;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,11 +63,6 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 fn name_begins(path: &Path, beginning: &str) -> bool {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().starts_with(beginning)
-}
-
-fn read(path: impl AsRef<Path>) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned())
 }
 
 fn number(path: impl AsRef<Path>) -> Option<u64> {

@@ -181,19 +181,21 @@ fn assert_handed_over(case: &Case) {
     assert!(with.wasted_pages <= 2 * with.hot_pages, "{with:?}");
 }
 
+const SCATTERED: Case = Case {
+    keys: 20_000,
+    runs: 2,
+    value_bytes: 4000,
+    overwrite: false,
+    stride: 20,
+    hot: 1,
+    scanned: false,
+    table_options: "block_size=4096",
+    options: "",
+};
+
 #[test]
 fn scattered_keys_of_two_interleaved_runs() {
-    assert_handed_over(&Case {
-        keys: 20_000,
-        runs: 2,
-        value_bytes: 4000,
-        overwrite: false,
-        stride: 20,
-        hot: 1,
-        scanned: false,
-        table_options: "block_size=4096",
-        options: "",
-    });
+    assert_handed_over(&SCATTERED);
 }
 
 /// Only the newest version of a key is read, and only its place in the output is warmed.
@@ -246,14 +248,7 @@ fn subcompactions_in_several_threads() {
 #[test]
 fn what_a_scan_has_passed_is_not_warmed() {
     assert_handed_over(&Case {
-        keys: 20_000,
-        runs: 2,
-        value_bytes: 4000,
-        overwrite: false,
-        stride: 20,
-        hot: 1,
         scanned: true,
-        table_options: "block_size=4096",
-        options: "",
+        ..SCATTERED
     });
 }

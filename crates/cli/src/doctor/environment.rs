@@ -14,7 +14,6 @@ use crate::{library, run};
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// What the library reads of an environment.
-#[derive(Default)]
 pub struct Environment {
     variables: Vec<(String, String)>,
 }

@@ -133,7 +133,7 @@ fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
     match processes::user(pid) {
         None => processes::no_such_process(pid),
         Some(owner) if exit::of_io(error) == Exit::Permission => {
-            if owner == rustix::process::geteuid().as_raw() {
+            if processes::is_own_user(owner) {
                 let message = format!(
                     "process {pid} does not let its own user look into it (it has changed its user, \
                      or its program may not be read): run `coldstream doctor {pid}` as root; \
@@ -311,7 +311,7 @@ fn why_nothing_is_done(process: &Process) -> Option<String> {
     if let Some(inside) = process.id_in_container {
         return Some(processes::in_container(process.pid, inside, owner));
     }
-    if owner != rustix::process::geteuid().as_raw() {
+    if !processes::is_own_user(owner) {
         return Some(format!(
             "its status page is its own user's: run this as user {owner}"
         ));

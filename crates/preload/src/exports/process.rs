@@ -69,6 +69,9 @@ extern "C" fn before(
     second: usize,
 ) -> *const c_void {
     let named = [first, second, third];
+    if scope == Scope::Sharing {
+        books::note_sharing();
+    }
     let before = match (scope, staged::any()) {
         (Scope::End, _) => {
             if let Some(books) = books::get() {
@@ -76,15 +79,8 @@ extern "C" fn before(
             }
             Ok(())
         }
-        (Scope::Sharing, books) => {
-            books::note_sharing();
-            if let Some(books) = books {
-                let _ = books.settle_all(Some(Counter::DemotedProcess));
-            }
-            Ok(())
-        }
         (_, None) => Ok(()),
-        (Scope::Everything, Some(books)) => {
+        (Scope::Everything | Scope::Sharing, Some(books)) => {
             // Of whom it would be told is gone, or is not concerned.
             let _ = books.settle_all(Some(Counter::DemotedProcess));
             Ok(())

@@ -1,6 +1,7 @@
 //! Reading: where background threads part from the foreground.
 
 use super::change::disturbed;
+use super::hidden;
 use super::staged::{self, Failed};
 use crate::background;
 use crate::books::{self, Books};
@@ -157,15 +158,14 @@ fn advise(
     advice: c_int,
     next: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some((books, known)) = books::known(descriptor) else {
+    let Some(books) = books::get() else {
         return next();
     };
-    let Entry::Table(table) = known.entry() else {
-        return if books.is_private_still(descriptor) {
-            libc::EBADF
-        } else {
-            next()
-        };
+    if books.is_private(descriptor) {
+        return libc::EBADF;
+    }
+    let Some(table) = books.table(descriptor) else {
+        return next();
     };
     let wanted = advice == libc::POSIX_FADV_WILLNEED && offset >= 0 && length_bytes >= 0;
     if wanted && advice_is_done_with(books, table, descriptor) {
@@ -301,18 +301,14 @@ interpose! {
         read_otherwise(descriptor, next)
     }
     fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
-        match books::known(descriptor).map(|(books, known)| (books, known.entry())) {
-            Some((books, Entry::Private(_))) if books.is_private_still(descriptor) => {
-                errno::set(libc::EBADF);
-                -1
-            }
-            Some((books, Entry::Table(table)))
+        hidden(descriptor, || match readable_table(descriptor) {
+            Some((books, table))
                 if offset >= 0 && advice_is_done_with(books, table, descriptor) =>
             {
                 0
             }
             _ => next(),
-        }
+        })
     }
     fn posix_fadvise | posix_fadvise64(descriptor: c_int, offset: off64_t, length: off64_t, advice: c_int) -> c_int |next| {
         advise(descriptor, offset, length, advice, next)
