@@ -147,15 +147,15 @@ mod tests {
             .map(|pages| pages.start * PAGE..pages.end * PAGE);
         let warmed = warm(descriptor, bytes.clone(), 4, i128::MAX);
         assert_eq!((warmed.pages, warmed.cut_short_at), (22, None));
-        assert_eq!(
+        let (there, asked) = (
             resident(descriptor, 600),
-            ranges.into_iter().flatten().collect::<Vec<_>>()
+            ranges.into_iter().flatten().collect::<Vec<_>>(),
         );
-        assert_eq!(
-            warm(descriptor, bytes, 4, i128::MAX).pages,
-            0,
-            "they are there"
-        );
+        // Some may be reclaimed in any moment.
+        assert!(there.iter().all(|page| asked.contains(page)), "{there:?}");
+        assert!(there.len() > asked.len() / 2, "{there:?}");
+        let again = warm(descriptor, bytes, 4, i128::MAX).pages;
+        assert!(again < asked.len() as u64 / 2, "{again} were not there");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::mapping::{OnFork, map_for_life};
 use crate::pool::WindowPool;
 use crate::private::PrivateDescriptor;
 use crate::sys::file::{self, FileStamp};
-use crate::sys::{Errno, process};
+use crate::sys::{Errno, memory, process};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Files that can be in the books at once. Address space only, until a file is read.
@@ -178,6 +178,10 @@ impl Scanner {
         let length_bytes = (length_bytes as u64).min(left) as usize;
         if length_bytes == 0 {
             return nothing();
+        }
+        // Before a window is read for it in vain.
+        if check_writable && length_bytes < memory::WRITABLE_BYTES_MIN {
+            return Outcome::PassThrough(Reason::BadBuffer);
         }
         let destination = Destination {
             memory: destination,

@@ -128,6 +128,9 @@ pub unsafe fn residency(
     .map(|_| ())
 }
 
+/// Of a shorter buffer nobody can be asked whether it can be written.
+pub const WRITABLE_BYTES_MIN: usize = 8;
+
 /// Whether every page of `memory` can be written, asked of the kernel: a copy into a bad buffer
 /// must end in `EFAULT` as a system call would give it, never in a fault of the process.
 ///
@@ -136,13 +139,13 @@ pub unsafe fn residency(
 /// (135 ns against 1,200 ns for `process_vm_readv`, measured on 6.18). The bytes of the buffer
 /// are clobbered, so that the caller must write all of it afterwards.
 ///
-/// Buffers under eight bytes are reported as not writable.
+/// Buffers under [`WRITABLE_BYTES_MIN`] are reported as not writable.
 ///
 /// # Safety
 /// Nobody may rely on what is there: any pointer that an application has given for bytes to be put
 /// behind, good or bad.
 pub unsafe fn writable(memory: *mut u8, length_bytes: usize) -> bool {
-    const MASK_BYTES: usize = 8;
+    const MASK_BYTES: usize = WRITABLE_BYTES_MIN;
     const PAGE_BYTES: usize = 4096;
     // A null pointer would mean that nothing is to be written.
     if length_bytes < MASK_BYTES || memory.is_null() {
