@@ -258,6 +258,9 @@ counters! {
     /// Of the page cache, bytes that were read for that and let go again; what the socket still held
     /// stayed.
     SentBytesDropped = "sent_bytes_dropped",
+    /// Ranges of 224 KiB whose heat of the present epoch was lost to make room for that of others: more
+    /// tables are read than `handover.heat_bytes` has room for.
+    HeatDisplaced = "heat_displaced",
 }
 
 impl Counter {
@@ -473,6 +476,7 @@ mod tests {
                 "heap_peak_bytes",
                 "sent_bytes",
                 "sent_bytes_dropped",
+                "heat_displaced",
             ]
         );
         for (place, counter) in Counter::ALL.into_iter().enumerate() {

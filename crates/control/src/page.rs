@@ -313,7 +313,7 @@ mod tests {
         page.initialise(&header());
         page.set_in_force(Treatment::DontCache);
         page.set(Counter::TrackedFilesOpened, 77);
-        page.set(Counter::SentBytesDropped, 88);
+        page.set(Counter::HeatDisplaced, 88);
         let word = |place: usize| memory[place].load(Ordering::Relaxed);
         assert_eq!(PAGE_BYTES, 4096);
         assert_eq!(word(0), 0x6d72_7473_646c_6f63);

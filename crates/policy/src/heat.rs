@@ -9,8 +9,8 @@
 //! counts, and one that counts while its group is given to other pages may count for those: heat is
 //! an estimate, and nothing else is ever derived from it.
 //!
-//! Time is measured in reads, not in seconds ([`Epochs`]): an epoch has as many reads as there are
-//! pages in memory, and with each one heat halves. So a page stays hot about as long as the page
+//! Time is measured in pages that are read, not in seconds ([`Epochs`]): an epoch has as many as there
+//! are in memory, and with each one heat halves. So a page stays hot about as long as the page
 //! cache's own lists would keep it.
 
 use std::ops::Range;
@@ -36,27 +36,27 @@ const HEAT_MAX: u8 = 0xFE;
 /// A page that was warmed and not read since.
 const WARMED: u8 = 1;
 
-/// Counts reads, of a page each, into epochs. All-zero memory is a valid one, before its first epoch.
+/// Counts pages that were read into epochs. All-zero memory is a valid one, before its first epoch.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Epochs {
-    reads: AtomicU64,
+    pages: AtomicU64,
 }
 
 impl Epochs {
-    /// So many reads were made. Meant to be called once for many reads.
-    pub fn note_reads(&self, reads: u64) {
-        self.reads.fetch_add(reads, Ordering::Relaxed);
+    /// So many pages were read. Meant to be called once for many reads.
+    pub fn note_pages(&self, pages: u64) {
+        self.pages.fetch_add(pages, Ordering::Relaxed);
     }
 
-    /// How many were made.
-    pub fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
+    /// How many were read.
+    pub fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
     }
 
-    /// The present epoch, if each has `reads` reads.
-    pub fn now(&self, reads: u64) -> u16 {
-        (self.reads.load(Ordering::Relaxed) / reads.max(1)) as u16
+    /// The present epoch, if each has `pages` pages.
+    pub fn now(&self, pages: u64) -> u16 {
+        (self.pages.load(Ordering::Relaxed) / pages.max(1)) as u16
     }
 }
 
@@ -67,6 +67,8 @@ pub enum Touched {
     Plain,
     /// It is the first read since the page was warmed.
     FirstSinceWarmed,
+    /// Heat of this epoch made room for it: the sketch is too small for all that is read.
+    Displaced,
 }
 
 /// The sketch, over memory that the caller has; all zeros is an empty one. May be used by any
@@ -140,8 +142,9 @@ impl<'m> Heat<'m> {
         }
         let mut touched = Touched::Plain;
         for page in first..behind {
-            if self.touch_page(heat, file, page, now) == Touched::FirstSinceWarmed {
-                touched = Touched::FirstSinceWarmed;
+            match self.touch_page(heat, file, page, now) {
+                Touched::Plain => {}
+                told => touched = told,
             }
         }
         touched
@@ -150,8 +153,8 @@ impl<'m> Heat<'m> {
     #[inline]
     fn touch_page(&self, by: u8, file: u64, page: u64, now: u16) -> Touched {
         let (tag, place) = self.locate(file, page / GROUP_PAGES);
-        let group = match self.find(tag, place) {
-            Some(group) => group,
+        let (group, displaces) = match self.find(tag, place) {
+            Some(group) => (group, false),
             None => self.claim(tag, place, now),
         };
         self.refresh(group, tag, now);
@@ -166,10 +169,12 @@ impl<'m> Heat<'m> {
         if after != before {
             word.store(after, Ordering::Relaxed);
         }
-        if byte & WARMED == 0 {
-            Touched::Plain
-        } else {
+        if byte & WARMED != 0 {
             Touched::FirstSinceWarmed
+        } else if displaces {
+            Touched::Displaced
+        } else {
+            Touched::Plain
         }
     }
 
@@ -226,7 +231,7 @@ impl<'m> Heat<'m> {
         let (tag, place) = self.locate(file, page / GROUP_PAGES);
         let group = match self.find(tag, place) {
             Some(group) => group,
-            None => self.claim(tag, place, now),
+            None => self.claim(tag, place, now).0,
         };
         self.refresh(group, tag, now);
         if let Some((word, shift)) = self.byte(group, page) {
@@ -299,22 +304,24 @@ impl<'m> Heat<'m> {
         Some((word, (inside % 8) as u32 * 8))
     }
 
-    /// Gives the place that has rested longest to a group that has none.
+    /// Gives the place that has rested longest to a group that has none; also whether that was used in
+    /// this epoch.
     #[cold]
-    fn claim(&self, tag: u64, place: usize, now: u16) -> usize {
+    fn claim(&self, tag: u64, place: usize, now: u16) -> (usize, bool) {
         let rested = |group: &usize| {
             let head = self.head(*group);
             // An empty one before all others.
             (head.tag() == 0, head.age(now))
         };
         let group = (place..place + PROBES).max_by_key(rested).unwrap_or(place);
+        let displaced = rested(&group) == (false, 0);
         if let Some(head) = self.head_word(group) {
             for word in self.bytes(group) {
                 word.store(0, Ordering::Relaxed);
             }
             head.store(Head::new(tag, now).0, Ordering::Relaxed);
         }
-        group
+        (group, displaced)
     }
 
     /// Lets a group's heat fade to the present epoch.
@@ -458,6 +465,20 @@ mod tests {
             heat.touch(2, 0, 1, 1);
         }
         assert!(heat.of(2, 0, 1) >= TOUCH);
+    }
+
+    #[test]
+    fn heat_that_makes_room_is_told_of_unless_it_is_old() {
+        let memory = memory(PROBES);
+        let heat = Heat::new(&memory).unwrap();
+        let touch = |file, now| heat.touch(file, 0, 1, now);
+        for file in 0..PROBES as u64 {
+            assert_eq!(touch(file, 1), Touched::Plain);
+        }
+        assert_eq!(touch(9, 1), Touched::Displaced);
+        assert_eq!(touch(9, 1), Touched::Plain);
+        assert_eq!(touch(10, 2), Touched::Plain, "the others have rested");
+        assert_eq!(heat.touch(11, 0, 3 * PAGE_BYTES, 2), Touched::Plain);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) struct HeatMap {
     words: AtomicPtr<AtomicU64>,
     word_count: AtomicUsize,
     epoch: AtomicU16,
-    reads_in_epoch: AtomicU64,
+    pages_in_epoch: AtomicU64,
     epochs: Epochs,
 }
 
@@ -35,11 +35,11 @@ pub(crate) struct Present {
 impl HeatMap {
     /// Takes memory, which is used only as far as tables are read, and no more than a small part of
     /// what there is: reads far apart use a page each of the sketch, however little of it is
-    /// needed. Begins to count. An epoch has so many reads as there are pages in `memory_bytes`.
+    /// needed. Begins to count. An epoch has so many pages as there are in `memory_bytes`.
     pub(crate) fn open(&self, heat_bytes: usize, memory_bytes: u64) {
         let share = usize::try_from(memory_bytes / MEMORY_SHARE).unwrap_or(usize::MAX);
         let heat_bytes = heat_bytes.min(share).max(HEAT_BYTES_MIN);
-        self.reads_in_epoch
+        self.pages_in_epoch
             .store((memory_bytes / 4096).max(1), Ordering::Relaxed);
         let Ok(words) = map_for_life(heat_bytes, OnFork::Wipe) else {
             return;
@@ -70,23 +70,21 @@ impl HeatMap {
     /// 224 KiB that memory could hold, so that one in a thousand of those that are read evenly has
     /// none. In a process that has just been started nothing has.
     pub(crate) fn is_known(&self) -> bool {
-        self.epochs.reads() >= self.reads_in_epoch.load(Ordering::Relaxed) / 8
+        self.epochs.pages() >= self.pages_in_epoch.load(Ordering::Relaxed) / 8
     }
 
-    /// Whether it is the first read of a place that was warmed.
     #[inline]
-    fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) -> bool {
+    fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) -> Touched {
         let Some(Present { heat, epoch }) = self.present() else {
-            return false;
+            return Touched::Plain;
         };
         inode.note_read();
         let key = inode.key();
-        let touched = if in_scan {
+        if in_scan {
             heat.pass(key, offset, length_bytes, epoch)
         } else {
             heat.touch(key, offset, length_bytes, epoch)
-        };
-        touched == Touched::FirstSinceWarmed
+        }
     }
 
     #[cold]
@@ -94,8 +92,8 @@ impl HeatMap {
         if self.words.load(Ordering::Relaxed).is_null() {
             return;
         }
-        self.epochs.note_reads(pages);
-        let epoch = self.epochs.now(self.reads_in_epoch.load(Ordering::Relaxed));
+        self.epochs.note_pages(pages);
+        let epoch = self.epochs.now(self.pages_in_epoch.load(Ordering::Relaxed));
         self.epoch.store(epoch, Ordering::Relaxed);
     }
 }
@@ -117,8 +115,10 @@ impl Books {
 
     #[inline]
     fn note_heat(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) {
-        if self.heat.note_read(inode, offset, length_bytes, in_scan) {
-            self.count(Counter::HandoverPlacesHit, 1);
+        match self.heat.note_read(inode, offset, length_bytes, in_scan) {
+            Touched::Plain => {}
+            Touched::FirstSinceWarmed => self.count(Counter::HandoverPlacesHit, 1),
+            Touched::Displaced => self.count(Counter::HeatDisplaced, 1),
         }
     }
 
