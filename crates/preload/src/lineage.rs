@@ -7,7 +7,7 @@
 use coldstream_io::lock::FutexLock;
 use coldstream_io::probe;
 use coldstream_io::sys::file::FileStamp;
-use coldstream_sstable::cassandra::Place;
+use coldstream_sstable::cassandra::{Key, Place};
 use std::cell::Cell;
 use std::ffi::CString;
 
@@ -18,6 +18,8 @@ const INPUTS_MAX: usize = 256;
 /// Outputs of one thread: where tables are not opened early, a leveled compaction publishes all that it
 /// has written at its end.
 const OUTPUTS_MAX: usize = 1024;
+/// Tables of RocksDB that one thread writes side by side; it is two.
+const BEGUN_MAX: usize = 8;
 /// Longest path of a table.
 const PATH_BYTES: usize = 4096;
 
@@ -53,6 +55,10 @@ pub(crate) struct Work {
     used: u64,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
+    /// Tables of RocksDB that are being written.
+    pub(crate) begun: Vec<FileStamp>,
+    /// The last key of the table of Cassandra that something was handed over to last.
+    pub(crate) passed: Option<Key>,
 }
 
 #[derive(Default)]
@@ -79,6 +85,8 @@ impl Threads {
                     used: 0,
                     inputs: Vec::new(),
                     outputs: Vec::new(),
+                    begun: Vec::new(),
+                    passed: None,
                 });
                 self.works.len() - 1
             }
@@ -164,6 +172,17 @@ impl Lineage {
                 end: 0,
                 is_declined: false,
             });
+        });
+    }
+
+    /// Thread `thread` has made a new table of RocksDB.
+    pub(crate) fn note_begun(&self, thread: i32, stamp: &FileStamp) {
+        self.with_work(thread, |work| {
+            work.begun.retain(|table| !table.same_inode(stamp));
+            if work.begun.len() >= BEGUN_MAX {
+                work.begun.remove(0);
+            }
+            work.begun.push(*stamp);
         });
     }
 

@@ -31,6 +31,8 @@ pub struct Carried {
     pub place: Place,
     /// Position of the uncompressed data at which the next part begins.
     pub position: u64,
+    /// Key of the last partition that was looked at, by the table's index.
+    pub last: Option<Key>,
 }
 
 impl Carried {
@@ -104,6 +106,7 @@ impl Growing<'_> {
             && written.saturating_sub(last) > INDEX_LAG_BYTES
             && (last as f64) < written as f64 * AGREEMENT_MIN;
         let agrees = last <= written + lead && !lags;
+        carried.last = start.map(|_| current);
         let before = (carried.position / self.chunk_length()).checked_sub(1);
         let is_as_expected = match before.filter(|_| agrees && !carried.pieces.is_empty()) {
             Some(chunk) => self.may_be_chunk(data, chunk)?,
@@ -130,7 +133,7 @@ pub fn carry_finished<R: ReadAt>(
     };
     let mut chunks = table.chunks();
     let mut partitions = table.partitions_from(from)?;
-    let mut seen = 0_u32;
+    let (mut last, mut seen) = (Key::default(), 0_u32);
     while let Some(partition) = partitions.next_partition()? {
         seen = seen.wrapping_add(1);
         if seen.is_multiple_of(PARTITIONS_A_LOOK) && is_over() {
@@ -145,7 +148,9 @@ pub fn carry_finished<R: ReadAt>(
             }
         }
         carried.position = partition.uncompressed.end;
+        partition.key.clone_into(&mut last);
     }
+    carried.last = (seen > 0).then_some(last);
     Ok(carried)
 }
 

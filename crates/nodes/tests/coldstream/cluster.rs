@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::files::{self, KEYSPACE};
+use crate::handover;
 use crate::program::{self, Counters};
 use crate::rows::Shape;
 use crate::scene::{self, Scene, nodetool};
@@ -35,6 +36,15 @@ struct Cluster {
 }
 
 impl Cluster {
+    fn new(scene: Scene, settings: Settings) -> Self {
+        Self {
+            scene,
+            settings,
+            nodes: Vec::new(),
+            rounds: 0,
+        }
+    }
+
     fn start(&mut self, number: u8) {
         let mut launch = match number {
             SUBJECT | JOINING => program::launch(),
@@ -163,12 +173,7 @@ fn repair_and_stream(scene: Scene, whole_tables: bool) {
         format!("stream_entire_sstables: {whole_tables}"),
         "hinted_handoff_enabled: false".into(),
     ]);
-    let mut cluster = Cluster {
-        scene,
-        settings,
-        nodes: Vec::new(),
-        rounds: 0,
-    };
+    let mut cluster = Cluster::new(scene, settings);
     for number in [SUBJECT, 2, 3] {
         cluster.start(number);
     }
@@ -215,5 +220,73 @@ fn repair_and_stream(scene: Scene, whole_tables: bool) {
     for number in [SUBJECT, JOINING] {
         let process_id = cluster.node(number).process_id();
         Counters::of(process_id).assert_at_work(&format!("node {number}"));
+    }
+}
+
+/// An incremental repair of half of the ring writes what it has repaired and what it has not side by side:
+/// both are made of the same tables, and in both the hot partitions are warm.
+#[test]
+fn hot_partitions_are_warm_on_both_sides_of_a_repair() {
+    const TABLE: &str = "split";
+    // What is repaired lies between two neighbouring tokens.
+    const TOKENS: [(u8, &str); 2] = [
+        (
+            SUBJECT,
+            "-9000000000000000000,-8900000000000000000,-8800000000000000000,0",
+        ),
+        (
+            2,
+            "-8700000000000000000,-8600000000000000000,-8500000000000000000,9000000000000000000",
+        ),
+    ];
+    const REPAIR: [&str; 5] = ["repair", "-st", "0", "-et", "9000000000000000000"];
+    if !scene::long() {
+        skip("a cluster takes minutes; COLDSTREAM_LONG=1");
+        return;
+    }
+    for version in scene::versions() {
+        let Some(scene) = Scene::of(version) else {
+            return;
+        };
+        let mut cluster = Cluster::new(scene, scene::settings());
+        for (number, tokens) in TOKENS {
+            cluster.settings = scene::settings();
+            let tokens = format!("initial_token: '{tokens}'");
+            cluster.settings.more.push(tokens);
+            cluster.start(number);
+        }
+        let client = cluster.client(Consistency::All);
+        client.create_keyspace(2);
+        let compaction = "{'class': 'SizeTieredCompactionStrategy', 'enabled': false}";
+        client.create_table(TABLE, &format!("compaction = {compaction} AND {OPTIONS}"));
+        for half in 0..2 {
+            handover::write(&client, TABLE, half);
+            cluster.flush();
+        }
+        let inputs = files::data(cluster.node(SUBJECT), Some(TABLE));
+        files::make_cold(&inputs);
+        for _ in 0..3 {
+            handover::read_hot(&client, TABLE);
+        }
+        cluster.tool(SUBJECT, &[&REPAIR[..], &[KEYSPACE, TABLE]].concat());
+
+        let mut outputs = files::data(cluster.node(SUBJECT), Some(TABLE));
+        outputs.retain(|output| !inputs.contains(output));
+        let warm: Vec<_> = outputs.iter().map(|it| handover::warm(it)).collect();
+        let who = format!("{version} {warm:?}");
+        Counters::of(cluster.node(SUBJECT).process_id()).report(&who);
+        let hot = |side: &handover::Warm| side.hot_partitions;
+        assert_eq!(
+            warm.iter().map(hot).sum::<usize>(),
+            handover::hot_partitions()
+        );
+        assert!(
+            warm.len() == 2 && warm.iter().all(|side| hot(side) > 0),
+            "not split: {warm:?}"
+        );
+        for side in &warm {
+            side.assert_exact();
+        }
+        scene::assert_log_clean(&cluster.node(SUBJECT).log());
     }
 }

@@ -5,8 +5,9 @@ use super::{Handover, Refused, SHARE_MIN};
 use crate::lineage::{self, Input, Output, Work};
 use coldstream_handover::cassandra::{self, Carried, Growing};
 use coldstream_handover::{Limits, Piece, Plan};
+use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{
-    Component, Components, Compression, Descriptor, Format, Table,
+    Component, Components, Compression, Descriptor, Format, Key, Place, Table,
 };
 use std::ffi::{CStr, CString};
 use std::ops::Range;
@@ -111,10 +112,21 @@ impl<'b> Handover<'b> {
             if tables.is_empty() {
                 return Ok(());
             }
+            let is_behind = match finished {
+                Some(table) if before.place == Place::default() => {
+                    is_behind(table, work.passed.as_ref())?
+                }
+                _ => true,
+            };
             let mut inputs = Vec::new();
             for (number, table, heat) in &tables {
                 if let Some(input) = work.inputs.get(*number) {
-                    inputs.push(cassandra::Input::new(table, input.place, heat)?);
+                    let place = if is_behind {
+                        input.place
+                    } else {
+                        Place::default()
+                    };
+                    inputs.push(cassandra::Input::new(table, place, heat)?);
                 }
             }
             let carried = match finished {
@@ -152,6 +164,9 @@ impl<'b> Handover<'b> {
         };
         if let Some(output) = work.outputs.get_mut(output_number) {
             output.place = carried.place;
+        }
+        if carried.last.is_some() {
+            work.passed = carried.last;
         }
         self.finish(&self.output()?, &carried.pieces, end);
         for (number, place) in places {
@@ -276,6 +291,17 @@ impl<'b> Handover<'b> {
         };
         self.warm(table, &Plan::choose(pieces, limits), self.search_end_ns());
     }
+}
+
+/// Whether a table begins behind the one that was handed over to before: with incremental repair one
+/// thread writes several side by side.
+fn is_behind<R: ReadAt>(table: &Table<R>, passed: Option<&Key>) -> Result<bool, Refused> {
+    let Some(passed) = passed else {
+        return Ok(true);
+    };
+    let mut partitions = table.partitions()?;
+    let first = partitions.peek()?;
+    Ok(first.is_none_or(|first| first.key.compare(passed).is_gt()))
 }
 
 /// An input's format. None if it is of another table than `files`: of what this thread verified, or compacted

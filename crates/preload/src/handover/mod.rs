@@ -114,9 +114,14 @@ impl Books {
 
     /// A background thread has opened a new table for writing.
     pub(crate) fn note_new_table(&self, kind: FileKind, descriptor: i32, stamp: &FileStamp) {
-        if kind == FileKind::CassandraData && self.hands_over() {
-            self.lineage
-                .note_output(process::thread_id(), descriptor, stamp);
+        if !self.hands_over() {
+            return;
+        }
+        let thread = process::thread_id();
+        match kind {
+            FileKind::CassandraData => self.lineage.note_output(thread, descriptor, stamp),
+            FileKind::RocksDbTable => self.lineage.note_begun(thread, stamp),
+            _ => {}
         }
     }
 

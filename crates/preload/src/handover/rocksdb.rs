@@ -11,6 +11,10 @@ impl Handover<'_> {
         self.present.heat.forget(self.key(), 0..size_bytes);
         work.inputs
             .retain(|input| !input.stamp.same_inode(&self.stamp));
+        work.begun.retain(|table| !table.same_inode(&self.stamp));
+        // What is written beside it has keys from before its end, too: young data and old are parted so
+        // (`preclude_last_level_data_seconds`).
+        let is_alone = work.begun.is_empty();
         if !work.inputs.iter().any(|input| self.is_hot(input)) {
             return Ok(());
         }
@@ -22,7 +26,7 @@ impl Handover<'_> {
                 return true;
             }
             match self.take_over(&mut output, input) {
-                Ok(may_be_needed) => may_be_needed,
+                Ok(may_be_needed) => may_be_needed || !is_alone,
                 Err(refused) => !self.note_refused(&refused),
             }
         });

@@ -2,6 +2,8 @@
  *
  *   hot_keys load DIRECTORY KEYS RUNS VALUE_BYTES OVERWRITE OPTIONS
  *     writes RUNS sorted runs: key i in run i % RUNS, or every key in every run.
+ *   hot_keys age ...
+ *     the same, with AGE_SECONDS after each run
  *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS
  *     reads the hot keys (RUN_LENGTH of every STRIDE) TIMES times, compacts everything, ends.
  *   hot_keys scan ...
@@ -11,6 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { AGE_SECONDS = 8 };
 
 static void check(char *error) {
     if (error != NULL) {
@@ -42,7 +47,8 @@ int main(int count, char **arguments) {
     char key[32];
     long keys = atol(arguments[3]);
     rocksdb_t *database = open_database(arguments[2], arguments[7]);
-    if (strcmp(arguments[1], "load") == 0) {
+    int ages = strcmp(arguments[1], "age") == 0;
+    if (ages || strcmp(arguments[1], "load") == 0) {
         long runs = atol(arguments[4]);
         size_t value_bytes = (size_t)atol(arguments[5]);
         int overwrite = atoi(arguments[6]);
@@ -65,6 +71,10 @@ int main(int count, char **arguments) {
             }
             rocksdb_flush(database, flush, &error);
             check(error);
+            if (ages) {
+                /* RocksDB notes once a second what has been written by then. */
+                sleep(AGE_SECONDS);
+            }
         }
     } else {
         long stride = atol(arguments[4]), run_length = atol(arguments[5]);

@@ -13,11 +13,26 @@ use super::token::hash;
 /// partition of the same table has, and 8 bits of the key's hash. A prefix that
 /// [matches](Self::matches) a key which is not of the same table may therefore belong to another
 /// partition that is close to it; 255 of 256 such mistakes are excluded by the hash.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Key {
     bytes: Vec<u8>,
     complete: bool,
     filter_hash: Option<u8>,
+}
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        let mut key = Self::default();
+        key.clone_from(self);
+        key
+    }
+
+    /// Keeps the memory: who goes through a table remembers the last key at each step.
+    fn clone_from(&mut self, other: &Self) {
+        self.bytes.clone_from(&other.bytes);
+        self.complete = other.complete;
+        self.filter_hash = other.filter_hash;
+    }
 }
 
 impl Key {
