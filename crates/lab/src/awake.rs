@@ -112,12 +112,16 @@ mod tests {
             let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
             if read("comm") == "lab-awake\n" {
                 let stat = read("stat");
-                let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
                 let status = read("status");
                 let allowed = status
                     .lines()
                     .find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
-                found.push((fields[41 - 3].into(), allowed.unwrap().into()));
+                // Neither says anything of one that ends in this moment.
+                let (Some((_, fields)), Some(allowed)) = (stat.rsplit_once(") "), allowed) else {
+                    continue;
+                };
+                let policy = fields.split(' ').nth(41 - 3).unwrap();
+                found.push((policy.into(), allowed.into()));
             }
         }
         found.sort();

@@ -30,7 +30,7 @@ const HOT_BYTES: u64 = 24 << 20;
 const SMALL_BYTES: u64 = 8 << 20;
 const COLD_BYTES: u64 = 192 << 20;
 /// With all else more than the margin leaves, and less than the limit.
-const DIRTY_BYTES: u64 = 52 << 20;
+const DIRTY_BYTES: u64 = 56 << 20;
 const PAGE_BYTES: u64 = 4096;
 
 const HOT: &str = "000001.sst";
@@ -461,8 +461,15 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
 
     // And on again.
     assert_eq!(scene.asker.off(&[]), Outcome::Done);
-    scene.stream();
-    assert!(scene.asker.get(Counter::EvictionBytes) > dropped + COLD_BYTES / 2);
+    let is_dropped =
+        |scene: &Scene| scene.asker.get(Counter::EvictionBytes) > dropped + COLD_BYTES / 2;
+    for _ in 0..5 {
+        scene.stream();
+        if is_dropped(&scene) {
+            break;
+        }
+    }
+    assert!(is_dropped(&scene));
     scene.end();
 }
 

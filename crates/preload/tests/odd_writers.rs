@@ -242,7 +242,7 @@ fn a_signal_handler_that_makes_children_waits_for_no_lock_of_its_own_thread() {
         let ended = Program::new(&program)
             .argument(directory.path())
             .argument(signals)
-            .limit(std::time::Duration::from_secs(60))
+            .limit(std::time::Duration::from_secs(300))
             .run_with(&staged().with("COLDSTREAM_WRITES", writes))
             .well();
         assert_eq!(ended.text(), format!("{signals} handled\n"));

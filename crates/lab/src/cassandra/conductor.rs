@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// The first pass may take so many times as long as it would at its rate.
 const FIRST_PASS_TIMES_MAX: u64 = 10;
+/// And so long in any case: a node that has just been started is slow.
+const FIRST_PASS_SECONDS_MIN: u64 = 60;
 
 /// Leads a run through its phases.
 pub struct Conductor<'a> {
@@ -77,7 +79,7 @@ impl Conductor<'_> {
     }
 
     fn wait_for_first_pass(&self) -> Result<()> {
-        let seconds = FIRST_PASS_TIMES_MAX * self.first_pass_seconds;
+        let seconds = (FIRST_PASS_TIMES_MAX * self.first_pass_seconds).max(FIRST_PASS_SECONDS_MIN);
         let is_done = || self.baton.is_first_pass_over();
         self.wait_until(seconds, is_done);
         if !is_done() && !self.baton.is_over() {

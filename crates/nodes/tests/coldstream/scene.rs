@@ -107,8 +107,13 @@ pub fn settings() -> Settings {
     Settings {
         heap_mib: 512,
         compaction_mib_per_second: 0,
-        // Tables of a few megabytes are read while they are being written, too.
-        more: vec!["sstable_preemptive_open_interval: 2MiB".into()],
+        more: vec![
+            // Tables of a few megabytes are read while they are being written, too.
+            "sstable_preemptive_open_interval: 2MiB".into(),
+            // A busy machine is slow, and no error.
+            "read_request_timeout: 60000ms".into(),
+            "write_request_timeout: 60000ms".into(),
+        ],
         ..Settings::default()
     }
 }

@@ -106,6 +106,9 @@ fn flush() {
 /// One scene at a time: another's I/O would be taken for the idle level.
 static ALONE: Mutex<()> = Mutex::new(());
 
+const SCENES: u32 = 3;
+const WAITS_WITHIN: Duration = Duration::from_secs(20);
+
 struct Scene {
     directory: TempDir,
     running: Running,
@@ -143,11 +146,22 @@ impl Scene {
         self.directory.path().join("work").join(name)
     }
 
-    /// Waits until a compaction has had to.
-    fn wait_until_it_waits(&mut self) {
-        let page = self.asker.page();
-        let waits = || page.get(Counter::PacingWaits) >= 3;
-        self.running.wait_until(waits);
+    /// One in which a compaction has had to wait. What the device took at rest is learned in a moment, in
+    /// which another's work may have made it slow: then nothing holds a compaction back.
+    fn that_waits(floor: u32) -> Self {
+        for _ in 0..SCENES {
+            let scene = Self::start(floor);
+            let begun = Instant::now();
+            while begun.elapsed() < WAITS_WITHIN {
+                if scene.asker.get(Counter::PacingWaits) >= 3 {
+                    return scene;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            eprintln!("nothing waits: {}", scene.asker.snapshot());
+            scene.end();
+        }
+        panic!("nothing waits in {SCENES} scenes");
     }
 
     /// Waits until so many compactions are done.
@@ -179,8 +193,7 @@ impl Scene {
 #[test]
 fn compactions_are_held_back_to_the_floor_and_no_further() {
     const FLOOR: u64 = 4;
-    let mut scene = Scene::start(FLOOR as u32);
-    scene.wait_until_it_waits();
+    let mut scene = Scene::that_waits(FLOOR as u32);
     let before = scene.rounds();
     let begun = Instant::now();
     scene.wait_for_round(before + 1);
@@ -208,9 +221,8 @@ fn compactions_are_held_back_to_the_floor_and_no_further() {
 
 #[test]
 fn off_lets_go_at_once_for_as_long_as_it_is() {
-    let mut scene = Scene::start(1);
+    let mut scene = Scene::that_waits(1);
     let waits = |scene: &Scene| scene.asker.get(Counter::PacingWaits);
-    scene.wait_until_it_waits();
     assert_eq!(scene.asker.off(&[Mechanism::Pacing]), Outcome::Done);
     let before = scene.rounds();
     let moved = scene.asker.get(Counter::PacingBytes);
@@ -227,8 +239,7 @@ fn off_lets_go_at_once_for_as_long_as_it_is() {
 
 #[test]
 fn switching_what_waits_holds_nobody_up() {
-    let mut scene = Scene::start(1);
-    scene.asker.wait_for("CompactionExecu", |_, _| true);
+    let mut scene = Scene::that_waits(1);
     for cycle in 0..60 {
         let chosen = match cycle % 3 {
             0 => &[Mechanism::Pacing][..],
@@ -245,5 +256,6 @@ fn switching_what_waits_holds_nobody_up() {
     assert_eq!(scene.asker.get(Counter::FallbackPanic), 0);
     // The last one is not waited for at the floor.
     assert_eq!(scene.asker.off(&[Mechanism::Pacing]), Outcome::Done);
+    scene.wait_for_round(0);
     assert!(scene.end() > 0);
 }

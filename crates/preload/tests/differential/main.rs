@@ -3,7 +3,7 @@
 //!
 //! `COLDSTREAM_SEED=n` repeats a program, `COLDSTREAM_OPERATIONS=n` and `COLDSTREAM_PROGRAMS=n`
 //! set how long programs are and how many, `COLDSTREAM_SETTING=name` picks one of the settings
-//! of `random_programs.rs`, `COLDSTREAM_LONG=1` runs many long programs.
+//! of `random_programs.rs`, `COLDSTREAM_LONG=1` runs many long programs, others each time.
 
 #[path = "../subject/mod.rs"]
 mod subject;

@@ -6,7 +6,7 @@ use crate::subject::generate::APPENDS;
 use crate::support::exit_log::ExitLog;
 use crate::support::library::Preload;
 use crate::support::places::{self, Filesystem};
-use crate::support::{long, number_from_environment};
+use crate::support::{long, number_from_environment, seed};
 
 /// A way to run the library, and whether the short form gives it every program.
 struct Setting {
@@ -132,26 +132,22 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
     let count =
         number_from_environment("COLDSTREAM_OPERATIONS").unwrap_or(if long() { 2000 } else { 260 })
             as usize;
-    let fixed = number_from_environment("COLDSTREAM_SEED");
+    let is_repeated = number_from_environment("COLDSTREAM_SEED").is_some();
     let programs = match (
         number_from_environment("COLDSTREAM_PROGRAMS"),
-        fixed,
+        is_repeated,
         long(),
     ) {
         (Some(number), ..) => number,
-        (None, Some(_), _) => 1,
-        (None, None, true) => 40,
-        (None, None, false) => 4,
+        (None, true, _) => 1,
+        (None, false, true) => 40,
+        (None, false, false) => 4,
     };
     let only = std::env::var("COLDSTREAM_SETTING").ok();
-    let first = std::time::SystemTime::UNIX_EPOCH
-        .elapsed()
-        .unwrap()
-        .as_nanos() as u64
-        % 1_000_000;
+    let first = seed();
     let mut sums: Vec<ExitLog> = settings.iter().map(|_| ExitLog::default()).collect();
     for number in 0..programs {
-        let seed = (fixed.unwrap_or(first) + number) | kind;
+        let seed = (first + number) | kind;
         println!("{filesystem:?}: seed {seed}, {count} operations");
         let script = Script {
             seed,
@@ -177,9 +173,7 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
         for (place, setting) in settings.iter().enumerate() {
             let due = match &only {
                 Some(name) => setting.name == name,
-                None => {
-                    setting.always || long() || fixed.is_some() || place as u64 % 3 == number % 3
-                }
+                None => setting.always || long() || is_repeated || place as u64 % 3 == number % 3,
             };
             if due {
                 let log = bench.check(&script, &plain, &setting.preload);
@@ -209,12 +203,12 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
             sum.staged_writes
         );
     }
-    if kind == APPENDS && fixed.is_none() && only.is_none() && filesystem == Filesystem::Ext4 {
+    if kind == APPENDS && !is_repeated && only.is_none() && filesystem == Filesystem::Ext4 {
         assert!(sums[0].staged_writes > 100 && sums[0].written_direct_bytes > 0);
         assert!(sums[0].overlapped_bytes > 0);
     }
     if kind == 0
-        && fixed.is_none()
+        && !is_repeated
         && only.is_none()
         && matches!(filesystem, Filesystem::Ext4 | Filesystem::Xfs)
     {

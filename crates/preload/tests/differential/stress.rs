@@ -9,7 +9,7 @@ use crate::support::exit_log::ExitLog;
 use crate::support::library::Preload;
 use crate::support::places::{self, Filesystem};
 use crate::support::random::Random;
-use crate::support::{files, long, number_from_environment};
+use crate::support::{files, long, seed};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -297,8 +297,7 @@ fn stress(filesystem: Filesystem, preload: Preload) {
     };
     let records = places::on_disk();
     let (journal, log) = (records.path().join("journal"), records.path().join("log"));
-    let seed = number_from_environment("COLDSTREAM_SEED")
-        .unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000);
+    let seed = seed();
     let seconds = if long() { 120 } else { 6 };
     println!("{filesystem:?}: seed {seed}");
     let work = place.path().join("work");

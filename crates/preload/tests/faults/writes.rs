@@ -149,7 +149,7 @@ fn limit_file_size() {
 /// late.
 fn fill_disk() {
     let file = raw::open(c"ballast", libc::O_WRONLY | libc::O_CREAT);
-    let mut taken = 0;
+    let (mut taken, mut is_full) = (0, false);
     'filling: for _ in 0..100 {
         let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
         // SAFETY: one structure is written, then read; no other memory is passed.
@@ -159,8 +159,15 @@ fn fill_disk() {
             let status = status.assume_init();
             let free = status.f_bfree * status.f_frsize;
             if taken > 0 && free <= LEFT_ON_DISK_BYTES {
-                break;
+                if is_full {
+                    break;
+                }
+                // XFS gives back what was deleted a little later.
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                is_full = true;
+                continue;
             }
+            is_full = false;
             let mut more = free.saturating_sub(LEFT_ON_DISK_BYTES).max(4096);
             // Not all that is free can be had, in one piece or at all.
             while libc::fallocate(file, 0, taken as i64, more as i64) != 0 {

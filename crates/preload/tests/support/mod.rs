@@ -24,6 +24,15 @@ pub fn long() -> bool {
     std::env::var_os("COLDSTREAM_LONG").is_some_and(|value| value != "0")
 }
 
+/// The seed of what is random: `COLDSTREAM_SEED`, or in the short form the same each time, and in the long
+/// one another each time.
+pub fn seed() -> u64 {
+    number_from_environment("COLDSTREAM_SEED").unwrap_or_else(|| match long() {
+        true => std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000,
+        false => 1,
+    })
+}
+
 /// A number from the environment, to repeat or to lengthen a run.
 pub fn number_from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
