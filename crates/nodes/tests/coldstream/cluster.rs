@@ -31,6 +31,8 @@ const JOINING: u8 = 4;
 struct Cluster {
     scene: Scene,
     settings: Settings,
+    /// Of `coldstream run`.
+    options: &'static [&'static str],
     nodes: Vec<(u8, Node)>,
     rounds: i32,
 }
@@ -40,6 +42,7 @@ impl Cluster {
         Self {
             scene,
             settings,
+            options: &[],
             nodes: Vec::new(),
             rounds: 0,
         }
@@ -47,7 +50,7 @@ impl Cluster {
 
     fn start(&mut self, number: u8) {
         let mut launch = match number {
-            SUBJECT | JOINING => program::launch(),
+            SUBJECT | JOINING => program::launch_with(self.options),
             _ => Launch::default(),
         };
         let mut settings = self.settings.clone();
@@ -249,6 +252,8 @@ fn hot_partitions_are_warm_on_both_sides_of_a_repair() {
             return;
         };
         let mut cluster = Cluster::new(scene, scene::settings());
+        // What its thread has read before, when the node started, was cached.
+        cluster.options = &["--writes", "direct"];
         for (number, tokens) in TOKENS {
             cluster.settings = scene::settings();
             let tokens = format!("initial_token: '{tokens}'");

@@ -21,9 +21,14 @@ fn command() -> &'static Path {
 
 /// A node under Coldstream as its users start one.
 pub fn launch() -> Launch {
-    let words = ["run", "--profile", "cassandra", "--"];
+    launch_with(&[])
+}
+
+/// The same with options of `coldstream run`.
+pub fn launch_with(options: &[&str]) -> Launch {
+    let words = [&["run", "--profile", "cassandra"], options, &["--"]].concat();
     let mut prefix = vec![command().as_os_str().to_owned()];
-    prefix.extend(words.map(Into::into));
+    prefix.extend(words.into_iter().map(Into::into));
     Launch {
         prefix,
         ..Launch::default()
