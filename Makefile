@@ -39,7 +39,7 @@ lint: ## Check formatting, and clippy without a warning
 
 # The tests load the release library and start the release driver: build first.
 test: build lint ## Run everything: lint, unit, property and integration tests, models, sanitizers
-	PROPTEST_RNG_SEED=1 cargo test --workspace --release
+	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) cargo test --workspace --release
 	@$(MAKE) --no-print-directory loom miri sanitize
 
 loom: ## Check the lock-free tables and the futex lock in every interleaving

@@ -198,6 +198,25 @@ fn what_cannot_be_measured_or_reported_is_said_before_anything_is() {
 }
 
 #[test]
+fn what_cassandra_needs_and_is_not_there_is_said() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let ended = Command::new(env!("CARGO_BIN_EXE_coldstream"))
+        .args(["lab", "cassandra", "--runs", "1", "--modes", "5.0/stock"])
+        .args(["--work-dir", "work"])
+        .current_dir(directory.path())
+        .env("PATH", directory.path())
+        .env("XDG_CACHE_HOME", directory.path())
+        .env_remove("JAVA_HOME")
+        .stdin(Stdio::null())
+        .output()
+        .expect("start");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{said}");
+    let is_said = said.contains("mvn was not found") || said.contains("no JDK 17 was found");
+    assert!(is_said && said.contains("apt-get install"), "{said}");
+}
+
+#[test]
 fn no_other_library_is_measured_than_the_one_that_was_named() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let missing = directory.path().join("missing.so");

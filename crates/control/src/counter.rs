@@ -258,8 +258,8 @@ counters! {
     /// Of the page cache, bytes that were read for that and let go again; what the socket still held
     /// stayed.
     SentBytesDropped = "sent_bytes_dropped",
-    /// Ranges of 224 KiB whose heat of the present epoch was lost to make room for that of others: more
-    /// tables are read than `handover.heat_bytes` has room for.
+    /// About how many hot ranges of 224 KiB made room for others. A few do so by chance; many where more is
+    /// read of tables than `handover.heat_bytes` has room for.
     HeatDisplaced = "heat_displaced",
 }
 

@@ -135,27 +135,31 @@ mod tests {
         let _ = writeln!(std::io::stderr(), "skipped: {why}");
     }
 
+    /// Whether these pages, and no others, are there when they have been warmed, and not warmed once more.
+    fn warms_exactly(ranges: &[Range<u64>], file: &tempfile::NamedTempFile) -> bool {
+        let descriptor = file.as_file().as_raw_fd();
+        let bytes = || {
+            let ranges = ranges.iter();
+            ranges.map(|pages| pages.start * PAGE..pages.end * PAGE)
+        };
+        let asked: Vec<u64> = ranges.iter().cloned().flatten().collect();
+        let warmed = warm(descriptor, bytes(), 4, i128::MAX);
+        assert_eq!(
+            (warmed.pages, warmed.cut_short_at),
+            (asked.len() as u64, None)
+        );
+        resident(descriptor, 600) == asked && warm(descriptor, bytes(), 4, i128::MAX).pages == 0
+    }
+
     #[test]
     fn exactly_the_pages_that_were_asked_for() {
-        let Some(file) = cold_file(600) else {
-            return skip("the page cache cannot be emptied here");
-        };
-        let descriptor = file.as_file().as_raw_fd();
         let ranges = [3..4_u64, 10..26, 40..41, 41..43, 500..501, 599..600];
-        let bytes = ranges
-            .clone()
-            .map(|pages| pages.start * PAGE..pages.end * PAGE);
-        let warmed = warm(descriptor, bytes.clone(), 4, i128::MAX);
-        assert_eq!((warmed.pages, warmed.cut_short_at), (22, None));
-        let (there, asked) = (
-            resident(descriptor, 600),
-            ranges.into_iter().flatten().collect::<Vec<_>>(),
-        );
-        // Some may be reclaimed in any moment.
-        assert!(there.iter().all(|page| asked.contains(page)), "{there:?}");
-        assert!(there.len() > asked.len() / 2, "{there:?}");
-        let again = warm(descriptor, bytes, 4, i128::MAX).pages;
-        assert!(again < asked.len() as u64 / 2, "{again} were not there");
+        // A machine that reclaims pages by itself may take some meanwhile, but not each time.
+        let mut tries = (0..3).map_while(|_| cold_file(600)).peekable();
+        if tries.peek().is_none() {
+            return skip("the page cache cannot be emptied here");
+        }
+        assert!(tries.any(|file| warms_exactly(&ranges, &file)));
     }
 
     #[test]

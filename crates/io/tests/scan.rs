@@ -277,8 +277,8 @@ fn what_is_resident_is_served_from_the_page_cache() {
     assert_eq!(scanner.pool().peak_bytes(), 0);
 }
 
-#[test]
-fn window_treatment_drops_only_what_it_brought_in() {
+/// The pages that are there behind a scan with windows, and those that were before it.
+fn pages_behind_windows() -> (Vec<u64>, Vec<u64>) {
     let directory = scratch();
     let bytes = content(3, 4 << 20);
     let file = cold_file(directory.path(), "1.sst", &bytes);
@@ -298,23 +298,21 @@ fn window_treatment_drops_only_what_it_brought_in() {
         offset += count as u64;
     }
     let mut resident = Vec::new();
-    residency::each_page(
-        file.as_raw_fd(),
-        0,
-        bytes.len() as u64,
-        |at, is_resident| {
-            if is_resident {
-                resident.push(at / 4096);
-            }
-        },
-    )
+    let length_bytes = bytes.len() as u64;
+    residency::each_page(file.as_raw_fd(), 0, length_bytes, |at, is_resident| {
+        if is_resident {
+            resident.push(at / 4096);
+        }
+    })
     .unwrap();
-    // Some may have been reclaimed meanwhile.
-    assert!(
-        resident.iter().all(|page| hot.contains(page)),
-        "{resident:?}"
-    );
-    assert!(resident.len() > hot.len() / 2, "{resident:?}");
+    (resident, hot.to_vec())
+}
+
+#[test]
+fn window_treatment_drops_only_what_it_brought_in() {
+    // A machine that reclaims pages by itself may take some before anybody looks, but not each time.
+    let mut tries = (0..3).map(|_| pages_behind_windows());
+    assert!(tries.any(|(resident, hot)| resident == hot));
 }
 
 #[test]

@@ -38,6 +38,12 @@ pub struct LibrarySample {
     pub evicting_ns: u64,
     /// Pages that were warmed.
     pub warmed_pages: u64,
+    /// Bytes that were read to find out which.
+    pub index_bytes: u64,
+    /// Places that were warmed, and those of them that the foreground has read since.
+    pub places_warmed: u64,
+    /// See above.
+    pub places_hit: u64,
     /// How long handovers have held their threads up, ns.
     pub handover_ns: u64,
     /// Handovers by how long each took: [`Counter::HANDOVER_DELAYS`].
@@ -54,6 +60,9 @@ impl LibrarySample {
         self.evicted_bytes += get(Counter::EvictionBytes);
         self.evicting_ns += get(Counter::EvictionNanoseconds);
         self.warmed_pages += get(Counter::HandoverPagesWarmed);
+        self.index_bytes += get(Counter::HandoverIndexBytes);
+        self.places_warmed += get(Counter::HandoverPlacesWarmed);
+        self.places_hit += get(Counter::HandoverPlacesHit);
         self.handover_ns += get(Counter::HandoverNanoseconds);
         for (handovers, counter) in self.handovers.iter_mut().zip(Counter::HANDOVER_DELAYS) {
             *handovers += get(counter);
@@ -84,6 +93,10 @@ pub struct ProcessRates {
     pub evicting_percent: f64,
     /// Pages warmed a second.
     pub warmed_pages_per_second: f64,
+    /// MiB a second that were read to find out which.
+    pub handover_index_mib_per_second: f64,
+    /// Of all places that were ever warmed, those that the foreground had read by the end, %.
+    pub handover_hit_percent: f64,
     /// Handovers.
     pub handovers: f64,
     /// How long one held its thread up, ms: the mean.
@@ -129,6 +142,11 @@ impl ProcessRates {
                 / seconds,
             warmed_pages_per_second: delta(library_before.warmed_pages, library.warmed_pages)
                 / seconds,
+            handover_index_mib_per_second: delta(library_before.index_bytes, library.index_bytes)
+                / f64::from(1 << 20)
+                / seconds,
+            handover_hit_percent: 100.0 * library.places_hit as f64
+                / f64::max(library.places_warmed as f64, 1.0),
             handovers: count as f64,
             handover_mean_ms: handover_ms / f64::max(count as f64, 1.0),
             handover_p50_ms: at_most_ms(&handovers, 500),
@@ -249,6 +267,9 @@ mod tests {
             memory_bytes: 3 << 20,
             pacing_ns: 5_000_000,
             evicted_bytes: 8 << 20,
+            index_bytes: 4 << 20,
+            places_warmed: 50,
+            places_hit: 40,
             handover_ns: 13_000_000,
             handovers: [5, 2, 1, 0, 0, 0, 0],
             ..LibrarySample::default()
@@ -263,6 +284,8 @@ mod tests {
         assert_eq!((rates.threads, rates.descriptors), (9.0, 30.0));
         assert_eq!((rates.library_mib, rates.pacing_ms_per_second), (3.0, 2.0));
         assert_eq!(rates.evicted_mib_per_second, 4.0);
+        assert_eq!(rates.handover_index_mib_per_second, 2.0);
+        assert_eq!(rates.handover_hit_percent, 80.0);
         assert_eq!((rates.handovers, rates.handover_mean_ms), (2.0, 3.0));
         assert_eq!((rates.handover_p50_ms, rates.handover_p99_ms), (4.0, 4.0));
     }

@@ -84,7 +84,7 @@ const PERCENTILES: [(&str, &str, OfPercentiles); 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const RATES: [(&str, Better, OfRates); 31] = [
+const RATES: [(&str, Better, OfRates); 33] = [
     ("refaults/s", Better::Less, |r| r.refaults_per_second),
     ("memory stall µs/s", Better::Less, |r| {
         r.memory_stall_us_per_second
@@ -149,6 +149,12 @@ const RATES: [(&str, Better, OfRates); 31] = [
     }),
     ("handover, pages warmed/s", Better::Neither, |r| {
         r.processes.warmed_pages_per_second
+    }),
+    ("handover, indexes read MiB/s", Better::Neither, |r| {
+        r.processes.handover_index_mib_per_second
+    }),
+    ("handover, warm places read since %", Better::More, |r| {
+        r.processes.handover_hit_percent
     }),
     ("handovers", Better::Neither, |r| r.processes.handovers),
     ("handover delay ms, mean", Better::Neither, |r| {

@@ -60,15 +60,16 @@ impl Epochs {
     }
 }
 
-/// What is to be known of a page that was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is to be known of a page that was read; of several pages, the last of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Touched {
     /// Nothing.
     Plain,
+    /// Hot pages of this epoch made room for it. A few always do, by chance; many where the sketch is too
+    /// small for all that is read.
+    Displaced,
     /// It is the first read since the page was warmed.
     FirstSinceWarmed,
-    /// Heat of this epoch made room for it: the sketch is too small for all that is read.
-    Displaced,
 }
 
 /// The sketch, over memory that the caller has; all zeros is an empty one. May be used by any
@@ -142,10 +143,7 @@ impl<'m> Heat<'m> {
         }
         let mut touched = Touched::Plain;
         for page in first..behind {
-            match self.touch_page(heat, file, page, now) {
-                Touched::Plain => {}
-                told => touched = told,
-            }
+            touched = touched.max(self.touch_page(heat, file, page, now));
         }
         touched
     }
@@ -199,12 +197,8 @@ impl<'m> Heat<'m> {
             let (tag, place) = self.locate(file, number);
             self.find(tag, place).is_some_and(|group| {
                 let age = self.head(group).age(now);
-                self.bytes(group).any(|word| {
-                    let word = faded(word.load(Ordering::Relaxed), age);
-                    word.to_ne_bytes()
-                        .iter()
-                        .any(|byte| byte & HEAT_MAX >= least)
-                })
+                self.bytes(group)
+                    .any(|word| has_heat(faded(word.load(Ordering::Relaxed), age), least))
             })
         })
     }
@@ -304,8 +298,8 @@ impl<'m> Heat<'m> {
         Some((word, (inside % 8) as u32 * 8))
     }
 
-    /// Gives the place that has rested longest to a group that has none; also whether that was used in
-    /// this epoch.
+    /// Gives the place that has rested longest to a group that has none; also whether that was hot in this
+    /// epoch.
     #[cold]
     fn claim(&self, tag: u64, place: usize, now: u16) -> (usize, bool) {
         let rested = |group: &usize| {
@@ -314,7 +308,8 @@ impl<'m> Heat<'m> {
             (head.tag() == 0, head.age(now))
         };
         let group = (place..place + PROBES).max_by_key(rested).unwrap_or(place);
-        let displaced = rested(&group) == (false, 0);
+        let is_hot = |word: &AtomicU64| has_heat(word.load(Ordering::Relaxed), TOUCH);
+        let displaced = rested(&group) == (false, 0) && self.bytes(group).any(is_hot);
         if let Some(head) = self.head_word(group) {
             for word in self.bytes(group) {
                 word.store(0, Ordering::Relaxed);
@@ -360,6 +355,12 @@ fn faded(word: u64, epochs: u16) -> u64 {
         word = word >> 1 & HALVED | word & MARKS;
     }
     word
+}
+
+/// Whether any of eight pages is at least so hot.
+fn has_heat(word: u64, least: u8) -> bool {
+    let bytes = word.to_ne_bytes();
+    bytes.iter().any(|byte| byte & HEAT_MAX >= least)
 }
 
 fn with_byte(word: u64, shift: u32, byte: u8) -> u64 {
@@ -478,7 +479,13 @@ mod tests {
         assert_eq!(touch(9, 1), Touched::Displaced);
         assert_eq!(touch(9, 1), Touched::Plain);
         assert_eq!(touch(10, 2), Touched::Plain, "the others have rested");
-        assert_eq!(heat.touch(11, 0, 3 * PAGE_BYTES, 2), Touched::Plain);
+        for file in 11..10 + PROBES as u64 {
+            heat.touch(file, 0, 1, 2);
+        }
+        let last = GROUP_BYTES - PAGE_BYTES;
+        heat.put(10, last, TOUCH, true, 2);
+        let both = heat.touch(10, last, 2 * PAGE_BYTES, 2);
+        assert_eq!(both, Touched::FirstSinceWarmed);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! A compaction reads its inputs and writes its outputs in one thread; with subcompactions each
 //! thread does so for its part of the keys. A table that a thread has read stays an input of
-//! whatever it writes until its last key has been passed, or it is gone.
+//! whatever it writes until its last key has been passed, unless something is written beside that, or it
+//! is gone.
 
 use coldstream_io::lock::FutexLock;
 use coldstream_io::probe;
-use coldstream_io::sys::file::FileStamp;
+use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_sstable::cassandra::{Key, Place};
 use std::cell::Cell;
 use std::ffi::CString;
@@ -49,14 +50,28 @@ pub(crate) struct Output {
     pub(crate) is_declined: bool,
 }
 
+/// A table of RocksDB that was begun.
+#[derive(Clone, Copy)]
+struct Begun {
+    stamp: FileStamp,
+    /// The one by which it is written; the number may be another file's by now.
+    descriptor: i32,
+}
+
+impl Begun {
+    fn is_open(&self) -> bool {
+        file::stamp(self.descriptor).is_ok_and(|stamp| stamp.same_inode(&self.stamp))
+    }
+}
+
 /// What a thread reads and writes.
 pub(crate) struct Work {
     thread: i32,
     used: u64,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
-    /// Tables of RocksDB that are being written.
-    pub(crate) begun: Vec<FileStamp>,
+    /// Tables of RocksDB that are being written, and some that no longer are.
+    begun: Vec<Begun>,
     /// The last key of the table of Cassandra that something was handed over to last.
     pub(crate) passed: Option<Key>,
 }
@@ -71,6 +86,16 @@ struct Threads {
 #[repr(C)]
 pub(crate) struct Lineage {
     threads: FutexLock<Option<Box<Threads>>>,
+}
+
+impl Work {
+    /// Whether the thread writes a table of RocksDB beside this one, which is about to be closed.
+    pub(crate) fn writes_beside(&mut self, closing: &FileStamp) -> bool {
+        // Closed in ways that nobody told of, too.
+        self.begun
+            .retain(|table| !table.stamp.same_inode(closing) && table.is_open());
+        !self.begun.is_empty()
+    }
 }
 
 impl Threads {
@@ -175,14 +200,16 @@ impl Lineage {
         });
     }
 
-    /// Thread `thread` has made a new table of RocksDB.
-    pub(crate) fn note_begun(&self, thread: i32, stamp: &FileStamp) {
+    /// Thread `thread` has made a new table of RocksDB, and writes it by `descriptor`.
+    pub(crate) fn note_begun(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
         self.with_work(thread, |work| {
-            work.begun.retain(|table| !table.same_inode(stamp));
             if work.begun.len() >= BEGUN_MAX {
                 work.begun.remove(0);
             }
-            work.begun.push(*stamp);
+            work.begun.push(Begun {
+                stamp: *stamp,
+                descriptor,
+            });
         });
     }
 
@@ -278,6 +305,22 @@ mod tests {
         let work = lineage.take(1).unwrap();
         assert_eq!(work.inputs.len(), 1);
         assert_eq!(work.inputs[0].lowest_offset, 500);
+    }
+
+    #[test]
+    fn what_is_written_beside_is_what_is_open_still() {
+        let (lineage, (first, stamp), (second, other)) = (lineage(), a_file(), a_file());
+        lineage.note_begun(1, first.as_file().as_raw_fd(), &stamp);
+        lineage.note_begun(1, second.as_file().as_raw_fd(), &other);
+        let mut work = lineage.take(1).unwrap();
+        assert!(work.writes_beside(&stamp));
+        lineage.give_back(work);
+        // While nothing is handed over nobody asks.
+        drop(second);
+        lineage.note_begun(1, first.as_file().as_raw_fd(), &stamp);
+        let mut work = lineage.take(1).unwrap();
+        assert!(!work.writes_beside(&stamp));
+        assert!(work.begun.is_empty());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use support::library::Preload;
 use support::process::Program;
 use support::{residency, tools};
 
+/// Times that a case is tried at most.
 const TRIES: u32 = 3;
 
 /// A data set, and which of its keys are hot.
@@ -203,6 +204,7 @@ fn assert_handed_over(case: &Case) {
         if tries == TRIES || (both[1].is_warm() && both[1].tables_overlap == case.aged) {
             break both;
         }
+        println!("once more: {:?}", both[1]);
     };
     assert!(without.hot_blocks > 100, "{without:?}");
     assert!(

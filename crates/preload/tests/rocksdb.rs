@@ -310,7 +310,7 @@ fn a_paced_database_has_the_same_content() {
 fn a_database_survives_kills() {
     let directory = support::places::on_disk();
     let rounds = if support::long() { 20 } else { 3 };
-    let mut random = support::random::Random::new(u64::from(std::process::id()));
+    let mut random = support::random::Random::new(support::seed());
     for (writes, visible) in [("direct", "process"), ("auto", "auto"), ("window", "auto")] {
         let database = directory.path().join(writes);
         let preload = Preload::quiet()

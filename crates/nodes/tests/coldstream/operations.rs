@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const LZ4_4: &str = "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 4}";
-const LZ4_16: &str = "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}";
-const NONE: &str = "{'enabled': false}";
+pub const LZ4_4: &str = "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 4}";
+pub const LZ4_16: &str = "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}";
+pub const NONE: &str = "{'enabled': false}";
 
 const COMPRESSIONS: [(&str, &str); 3] = [("lz4_4", LZ4_4), ("lz4_16", LZ4_16), ("none", NONE)];
 const STRATEGIES: [(&str, &str); 4] = [

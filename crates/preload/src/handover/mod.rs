@@ -120,7 +120,7 @@ impl Books {
         let thread = process::thread_id();
         match kind {
             FileKind::CassandraData => self.lineage.note_output(thread, descriptor, stamp),
-            FileKind::RocksDbTable => self.lineage.note_begun(thread, stamp),
+            FileKind::RocksDbTable => self.lineage.note_begun(thread, descriptor, stamp),
             _ => {}
         }
     }

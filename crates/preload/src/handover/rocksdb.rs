@@ -5,16 +5,25 @@ use crate::lineage::{Input, Work};
 use coldstream_handover::rocksdb::Output;
 use coldstream_sstable::rocksdb::Table;
 
+/// What an output has of a table that was read.
+enum Taken {
+    /// It was opened, not compacted.
+    NoInput,
+    /// It has keys behind the output's last.
+    Partly,
+    /// It ends within the output.
+    Wholly,
+}
+
 impl Handover<'_> {
     pub(super) fn to_blocks(&self, work: &mut Work) -> Result<(), Refused> {
         let size_bytes = self.stamp.size_bytes;
         self.present.heat.forget(self.key(), 0..size_bytes);
         work.inputs
             .retain(|input| !input.stamp.same_inode(&self.stamp));
-        work.begun.retain(|table| !table.same_inode(&self.stamp));
         // What is written beside it has keys from before its end, too: young data and old are parted so
         // (`preclude_last_level_data_seconds`).
-        let is_alone = work.begun.is_empty();
+        let is_alone = !work.writes_beside(&self.stamp);
         if !work.inputs.iter().any(|input| self.is_hot(input)) {
             return Ok(());
         }
@@ -26,7 +35,9 @@ impl Handover<'_> {
                 return true;
             }
             match self.take_over(&mut output, input) {
-                Ok(may_be_needed) => may_be_needed || !is_alone,
+                Ok(Taken::Partly) => true,
+                Ok(Taken::Wholly) => !is_alone,
+                Ok(Taken::NoInput) => false,
                 Err(refused) => !self.note_refused(&refused),
             }
         });
@@ -34,19 +45,22 @@ impl Handover<'_> {
         Ok(())
     }
 
-    /// Takes over an input's heat; whether a later output may need it too.
-    fn take_over(&self, output: &mut Output, input: &Input) -> Result<bool, Refused> {
+    /// Takes over an input's heat.
+    fn take_over(&self, output: &mut Output, input: &Input) -> Result<Taken, Refused> {
         let file = self.open_input(input)?;
         let table = Table::open(&file)?;
         if let Some(data_bytes) = table.properties().data_bytes {
             if input.lowest_offset >= data_bytes {
-                // It was opened, not compacted.
-                return Ok(false);
+                return Ok(Taken::NoInput);
             }
             file.read_only_cached_below(data_bytes);
         }
         let is_finished =
             output.take_over(&table, &self.heat_of(input), &|| self.is_search_over())?;
-        Ok(!is_finished)
+        Ok(if is_finished {
+            Taken::Wholly
+        } else {
+            Taken::Partly
+        })
     }
 }

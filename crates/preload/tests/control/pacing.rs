@@ -106,6 +106,7 @@ fn flush() {
 /// One scene at a time: another's I/O would be taken for the idle level.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Scenes that are started at most, until something waits in one of them within so long.
 const SCENES: u32 = 3;
 const WAITS_WITHIN: Duration = Duration::from_secs(20);
 

@@ -2,9 +2,9 @@
 
 use crate::checker::{Checked, Crash, Stage};
 use crate::support::library::{Preload, WRITE_WAYS};
-use crate::support::long;
 use crate::support::places::{self, Filesystem};
 use crate::support::random::Random;
+use crate::support::{long, seed};
 use std::time::Duration;
 
 fn killed_on(filesystem: Filesystem, rounds: u64) {
@@ -12,7 +12,7 @@ fn killed_on(filesystem: Filesystem, rounds: u64) {
         return;
     };
     let stage = Stage::new();
-    let mut random = Random::new(std::process::id().into());
+    let mut random = Random::new(seed());
     let mut checked = Checked::default();
     for round in 0..rounds {
         let way = WRITE_WAYS[(round % WRITE_WAYS.len() as u64) as usize];

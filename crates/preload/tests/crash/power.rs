@@ -8,7 +8,7 @@ use crate::checker::{Checked, Crash, Stage};
 use crate::support::library::{Preload, WRITE_WAYS};
 use crate::support::places::{self, Filesystem};
 use crate::support::random::Random;
-use crate::support::{long, skip};
+use crate::support::{long, seed, skip};
 use std::time::Duration;
 
 const OUTER_BYTES: u64 = 6 << 30;
@@ -23,7 +23,7 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
         return;
     };
     let stage = Stage::new();
-    let mut random = Random::new(std::process::id().into());
+    let mut random = Random::new(seed());
     // Plain writes beside the others: what they show is the filesystem's.
     let ways = [("buffered", "auto")].into_iter().chain(WRITE_WAYS);
     for way in ways {
