@@ -30,8 +30,20 @@ fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
     Some(command)
 }
 
+/// Whether any of a few runs is as it should be: a machine that reclaims pages by itself may take some
+/// meanwhile, but not each time. So where none can be made.
+fn any_of_three<T>(run: fn() -> Option<T>, is_as_meant: impl Fn(&T) -> bool) -> bool {
+    (0..3).any(|_| run().is_none_or(|found| is_as_meant(&found)))
+}
+
 #[test]
 fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
+    // Half of the hot keys are not read in a second: what is idle must not be their first reads.
+    assert!(any_of_three(tiny_run, |idle| *idle < 0.3));
+}
+
+/// What the foreground reads from the device in the idle phase, MiB/s.
+fn tiny_run() -> Option<f64> {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let words = [
         "--runs",
@@ -45,9 +57,7 @@ fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
         "--html",
         "report.html",
     ];
-    let Some(mut command) = lab(directory.path(), &words) else {
-        return;
-    };
+    let mut command = lab(directory.path(), &words)?;
     let ended = command.output().expect("start");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
@@ -59,9 +69,7 @@ fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
         "{run}"
     );
     assert!(run["phases"][1]["service_us"]["p99"].as_f64() > Some(0.0));
-    // Half of the hot keys are not read in a second: what is idle must not be their first reads.
     let idle = &run["phases"][0]["rates"]["foreground_read_mib_per_second"];
-    assert!(idle.as_f64() < Some(1.0), "{idle}");
     let page = std::fs::read_to_string(directory.path().join("report.html")).expect("report");
     assert!(page.contains("<svg") && page.ends_with("</html>\n"));
     assert!(
@@ -69,10 +77,20 @@ fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
         "self-contained"
     );
     assert!(!directory.path().join("work").exists());
+    Some(idle.as_f64().expect("a number"))
 }
 
 #[test]
 fn a_warm_start_has_the_database_in_the_cgroups_page_cache() {
+    // Two sorted runs of 3,000 keys of 4 KiB; a few pages may rest long enough to be trimmed.
+    let database_mib = 0.95 * 2.0 * 3000.0 * 4096.0 / f64::from(1 << 20);
+    assert!(any_of_three(cached_after_a_warm_start, |cached_mib| {
+        cached_mib.iter().all(|mib| *mib > database_mib)
+    }));
+}
+
+/// What is in the page cache in the idle phase of two modes, MiB.
+fn cached_after_a_warm_start() -> Option<[f64; 2]> {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let words = [
         "--runs",
@@ -83,9 +101,7 @@ fn a_warm_start_has_the_database_in_the_cgroups_page_cache() {
         "small,in-memory",
         "--json",
     ];
-    let Some(mut command) = lab(directory.path(), &words) else {
-        return;
-    };
+    let mut command = lab(directory.path(), &words)?;
     let ended = command.output().expect("start");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
@@ -93,15 +109,13 @@ fn a_warm_start_has_the_database_in_the_cgroups_page_cache() {
     assert_eq!(report["cases"][0]["parameters"]["start"], "cold");
     assert_eq!(report["cases"][1]["parameters"]["start"], "warm");
     let warm = &report["cases"][1]["runs"];
-    // Two sorted runs of 3,000 keys of 4 KiB, some of which may rest long enough to be trimmed; cold, with
-    // its hot keys read, it would be a third.
-    let database_mib = 0.6 * 2.0 * 3000.0 * 4096.0 / f64::from(1 << 20);
-    for mode in 0..2 {
-        let cached_mib = &warm[mode][0]["phases"][0]["rates"]["page_cache_mib"];
-        assert!(cached_mib.as_f64() > Some(database_mib), "{cached_mib}");
-    }
+    let cached_mib = [0, 1].map(|mode: usize| {
+        let cached = &warm[mode][0]["phases"][0]["rates"]["page_cache_mib"];
+        cached.as_f64().expect("a number")
+    });
     let cpu_seconds = &warm[1][0]["compaction_cpu_seconds"];
     assert!(cpu_seconds.as_f64() > Some(0.0), "{cpu_seconds}");
+    Some(cached_mib)
 }
 
 #[test]
@@ -161,7 +175,7 @@ fn cassandra_compacts_around_the_page_cache_while_every_read_is_answered() {
     // The whole table is 47 MiB. What 500 hot keys and the device's readahead bring in is there
     // before the compaction; of its output they bring in a part again.
     let (stock, coldstream) = (cached_mib(0), cached_mib(1));
-    assert!(stock.1 > 30.0, "{stock:?}");
+    assert!(stock.1 > 40.0, "{stock:?}");
     assert!(coldstream.0 < 8.0 && coldstream.1 < 24.0, "{coldstream:?}");
     let page = std::fs::read_to_string(directory.path().join("report.html")).expect("report");
     assert!(page.contains("inputs hold, MiB"));

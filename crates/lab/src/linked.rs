@@ -109,8 +109,8 @@ mod tests {
         residency.resident_pages
     }
 
-    #[test]
-    fn what_the_database_deletes_leaves_the_page_cache() {
+    /// Pages that are left of a table of 256 which was not deleted.
+    fn pages_of_what_is_kept() -> u64 {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let data_set = directory.path().join("data set");
         fs::create_dir_all(data_set.join("inner")).unwrap();
@@ -129,11 +129,17 @@ mod tests {
         fs::remove_file(path.join("inner/deleted.sst")).unwrap();
         copy.drop_deleted();
         assert_eq!(resident_pages(&table("deleted.sst")), 0);
-        // Some may have been reclaimed meanwhile.
-        assert!(resident_pages(&table("kept.sst")) > 128);
+        let kept = resident_pages(&table("kept.sst"));
         copy.cool_down().unwrap();
         assert_eq!(resident_pages(&table("kept.sst")), 0);
         drop(copy);
         assert!(!path.exists() && table("kept.sst").exists());
+        kept
+    }
+
+    #[test]
+    fn what_the_database_deletes_leaves_the_page_cache() {
+        // A machine that reclaims pages by itself may take some meanwhile, but not each time.
+        assert!((0..3).any(|_| pages_of_what_is_kept() == 256));
     }
 }

@@ -73,6 +73,7 @@ impl HeatMap {
         self.epochs.pages() >= self.pages_in_epoch.load(Ordering::Relaxed) / 8
     }
 
+    /// Counts a read; what is to be known of the pages.
     #[inline]
     fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) -> Touched {
         let Some(Present { heat, epoch }) = self.present() else {

@@ -58,12 +58,6 @@ struct Begun {
     descriptor: i32,
 }
 
-impl Begun {
-    fn is_open(&self) -> bool {
-        file::stamp(self.descriptor).is_ok_and(|stamp| stamp.same_inode(&self.stamp))
-    }
-}
-
 /// What a thread reads and writes.
 pub(crate) struct Work {
     thread: i32,
@@ -92,8 +86,9 @@ impl Work {
     /// Whether the thread writes a table of RocksDB beside this one, which is about to be closed.
     pub(crate) fn writes_beside(&mut self, closing: &FileStamp) -> bool {
         // Closed in ways that nobody told of, too.
-        self.begun
-            .retain(|table| !table.stamp.same_inode(closing) && table.is_open());
+        self.begun.retain(|table| {
+            !table.stamp.same_inode(closing) && file::is_still(table.descriptor, &table.stamp)
+        });
         !self.begun.is_empty()
     }
 }

@@ -84,8 +84,8 @@ const TAIL_PAGES: usize = (512 << 10) / 4096 + 1;
 #[derive(Debug, Default)]
 struct Pages {
     pages: usize,
-    /// Those that opening the tables may read.
-    in_tails: usize,
+    /// Resident pages that opening the tables may have read.
+    resident_in_tails: usize,
     /// Resident pages that only the compaction itself can have brought in.
     resident_elsewhere: usize,
 }
@@ -96,10 +96,10 @@ impl Pages {
         for path in paths {
             let resident = residency::resident_pages(&File::open(path).expect("open"));
             let tail = resident.len().saturating_sub(TAIL_PAGES);
+            let count = |pages: &[bool]| pages.iter().filter(|page| **page).count();
             pages.pages += resident.len();
-            let elsewhere = resident.iter().take(tail);
-            pages.resident_elsewhere += elsewhere.filter(|page| **page).count();
-            pages.in_tails += resident.len() - tail;
+            pages.resident_elsewhere += count(&resident[..tail]);
+            pages.resident_in_tails += count(&resident[tail..]);
         }
         pages
     }
@@ -213,10 +213,10 @@ fn no_page_of_an_input_or_output_enters_the_page_cache() {
         outputs.resident_elsewhere <= outputs.pages / 100,
         "{outputs:?}"
     );
-    // What it read directly are the inputs, but for tails that were in the page cache by then.
+    // What it read directly are the inputs, but for the tails that were resident already.
     let log = ExitLog::read(&log);
     let (least, most) = (
-        (with.pages - with.in_tails) as u64 * 4096 * 9 / 10,
+        (with.pages - with.resident_in_tails) as u64 * 4096 * 9 / 10,
         with.pages as u64 * 4096,
     );
     assert!(

@@ -93,8 +93,8 @@ impl Tables {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_slice_has_its_turn() {
+    /// What is seen, in two looks, of a file of five slices that is all in the page cache.
+    fn seen_of_a_large_file() -> [u64; 2] {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = directory.path().join("nb-1-big-Data.db");
         let file = File::create(&path).unwrap();
@@ -103,9 +103,14 @@ mod tests {
         let mut tables = Tables::watch(directory.path().to_path_buf());
         assert_eq!(tables.cached_bytes(), (0, 0));
         drop(fs::read(&path).unwrap());
-        let seen: Vec<u64> = (0..2).map(|_| tables.cached_bytes().0).collect();
+        let seen = [0, 1].map(|_| tables.cached_bytes().0);
         assert!(seen[0] < seen[1], "{seen:?}");
-        // A machine that reclaims pages by itself may take some meanwhile.
-        assert!(seen[1] > 4 * SLICE_BYTES, "{seen:?}");
+        seen
+    }
+
+    #[test]
+    fn every_slice_has_its_turn() {
+        // A machine that reclaims pages by itself may take some meanwhile, but not each time.
+        assert!((0..5).any(|_| seen_of_a_large_file()[1] == 5 * SLICE_BYTES));
     }
 }

@@ -185,10 +185,9 @@ impl Books {
         let index = lineage::path_of(descriptor)?;
         outputs.into_iter().find_map(|output| {
             let table = self.table(output.descriptor)?;
-            let stamp = file::stamp(output.descriptor).ok()?;
             let data = lineage::path_of(output.descriptor)?;
-            let is_its_index =
-                stamp.same_inode(&output.stamp) && cassandra::is_index_of(&index, &data);
+            let is_its_index = file::is_still(output.descriptor, &output.stamp)
+                && cassandra::is_index_of(&index, &data);
             is_its_index.then_some((table, output))
         })
     }
