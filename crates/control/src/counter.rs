@@ -152,7 +152,7 @@ counters! {
     HandoverFailed = "handover_failed",
     /// Handovers that warmed nothing because memory was short.
     HandoverShortOfMemory = "handover_short_of_memory",
-    /// Handovers that ran out of time.
+    /// Handovers that ran out of time, or were switched off.
     HandoverCutShort = "handover_cut_short",
     /// Bytes of indexes, of hot blocks, and of unfinished tables that were read to find places.
     HandoverIndexBytes = "handover_index_bytes",

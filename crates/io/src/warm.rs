@@ -14,7 +14,7 @@
 //! the first reader came.
 
 use crate::residency;
-use crate::sys::{file, process};
+use crate::sys::file;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -39,13 +39,13 @@ pub fn read_ahead(descriptor: i32, offset: u64, length_bytes: u64) {
 pub struct Warmed {
     /// Pages that were not in the page cache, and are now.
     pub pages: u64,
-    /// There was no time for what begins here.
+    /// It was over before what begins here.
     pub cut_short_at: Option<u64>,
 }
 
 /// Brings `ranges` of the file into the page cache: page-aligned, none longer than
-/// [`RANGE_BYTES_MAX`], in ascending order. Starts nothing any more at `deadline_ns` of the
-/// monotonic clock, and returns when everything that was started is there.
+/// [`RANGE_BYTES_MAX`], in ascending order. Starts nothing any more once `is_over` says so, and returns
+/// when everything that was started is there.
 ///
 /// `descriptor` must be nobody else's: `FADV_RANDOM` is set on it. Errors of the device are left
 /// for whoever reads the pages in earnest.
@@ -53,7 +53,7 @@ pub fn warm(
     descriptor: i32,
     ranges: impl IntoIterator<Item = Range<u64>>,
     in_flight: usize,
-    deadline_ns: i128,
+    is_over: impl Fn() -> bool,
 ) -> Warmed {
     let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
     let mut buffer = vec![0_u8; RANGE_BYTES_MAX];
@@ -63,11 +63,10 @@ pub fn warm(
         let _ = unsafe { file::pread(descriptor, buffer.as_mut_ptr(), length, range.start) };
     };
     let mut warmed = Warmed::default();
-    let is_time_up = || process::clock_ns(libc::CLOCK_MONOTONIC) >= deadline_ns;
     let mut started = VecDeque::new();
     let mut all = Vec::new();
     for range in ranges {
-        if is_time_up() {
+        if is_over() {
             warmed.cut_short_at = Some(range.start);
             break;
         }
@@ -91,7 +90,7 @@ pub fn warm(
     }
     started.into_iter().for_each(&mut wait);
     for range in all {
-        if is_time_up() {
+        if is_over() {
             break;
         }
         wait(range);
@@ -143,12 +142,12 @@ mod tests {
             ranges.map(|pages| pages.start * PAGE..pages.end * PAGE)
         };
         let asked: Vec<u64> = ranges.iter().cloned().flatten().collect();
-        let warmed = warm(descriptor, bytes(), 4, i128::MAX);
+        let warmed = warm(descriptor, bytes(), 4, || false);
         assert_eq!(
             (warmed.pages, warmed.cut_short_at),
             (asked.len() as u64, None)
         );
-        resident(descriptor, 600) == asked && warm(descriptor, bytes(), 4, i128::MAX).pages == 0
+        resident(descriptor, 600) == asked && warm(descriptor, bytes(), 4, || false).pages == 0
     }
 
     #[test]
@@ -163,11 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_started_when_time_is_up() {
+    fn nothing_is_started_when_it_is_over() {
         let Some(file) = cold_file(8) else {
             return skip("the page cache cannot be emptied here");
         };
-        let warmed = warm(file.as_file().as_raw_fd(), std::iter::once(0..PAGE), 4, 0);
+        let warmed = warm(
+            file.as_file().as_raw_fd(),
+            std::iter::once(0..PAGE),
+            4,
+            || true,
+        );
         assert_eq!((warmed.pages, warmed.cut_short_at), (0, Some(0)));
         assert!(resident(file.as_file().as_raw_fd(), 8).is_empty());
     }

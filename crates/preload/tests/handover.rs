@@ -1,8 +1,13 @@
 //! The handover, with real RocksDB: the blocks of keys that were hot before a compaction are in the
 //! page cache after it, before anybody has read them, and hardly any others.
 
+#[path = "control/asker.rs"]
+#[allow(dead_code, reason = "the suite that it belongs to uses the rest")]
+mod asker;
 mod support;
 
+use asker::Asker;
+use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_sstable::rocksdb::Table;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -75,7 +80,8 @@ impl Case {
         make_cold(&tables(directory));
     }
 
-    fn compact(&self, program: &Path, directory: &Path, preload: &Preload) {
+    /// Reads what is hot, and compacts.
+    fn compaction(&self, program: &Path, directory: &Path) -> Program {
         Program::new(program)
             .argument(if self.scanned { "scan" } else { "compact" })
             .argument(directory)
@@ -86,8 +92,6 @@ impl Case {
                 "3",
                 &self.options(),
             ])
-            .run_with(preload)
-            .well();
     }
 
     fn is_hot(&self, key: &[u8]) -> bool {
@@ -177,7 +181,9 @@ fn without_and_with(case: &Case) -> Option<[Found; 2]> {
             .with("COLDSTREAM_HANDOVER", handover)
             .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000)
             .with("COLDSTREAM_WRITES", "direct");
-        case.compact(&program, &database, &preload);
+        case.compaction(&program, &database)
+            .run_with(&preload)
+            .well();
         let found = case.find(&database);
         println!("{handover}: {found:?}");
         println!("{}", std::fs::read_to_string(&log).unwrap_or_default());
@@ -302,4 +308,52 @@ fn what_a_scan_has_passed_is_not_warmed() {
         scanned: true,
         ..SCATTERED
     });
+}
+
+/// How many calls that warm a range a tracer has seen.
+fn ranges_warmed(trace: &Path) -> usize {
+    let traced = std::fs::read_to_string(trace).unwrap_or_default();
+    traced.matches("POSIX_FADV_WILLNEED").count()
+}
+
+#[test]
+fn switched_off_it_ends_where_it_is() {
+    let directory = support::places::on_disk();
+    let (Some(strace), Some(program)) = (tools::tracer(), program(directory.path())) else {
+        return;
+    };
+    let (database, trace) = (
+        directory.path().join("database"),
+        directory.path().join("trace"),
+    );
+    SCATTERED.load(&program, &database);
+    // A table has some two hundred ranges. The program is the child, and the tracer a grandchild.
+    let launcher = [
+        strace.as_str(),
+        "-D",
+        "-f",
+        "-qq",
+        "--seccomp-bpf",
+        "-o",
+        trace.to_str().unwrap(),
+        "-e",
+        "trace=fadvise64",
+        "-e",
+        "inject=fadvise64:delay_enter=100000",
+    ];
+    let preload = Preload::quiet()
+        .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000)
+        .with("COLDSTREAM_WRITES", "direct");
+    let mut running = SCATTERED
+        .compaction(&program, &database)
+        .start_under(&launcher.map(str::to_owned), &preload);
+    running.wait_until(|| ranges_warmed(&trace) >= 10);
+    let mut asker = Asker::of(running.process_id());
+    assert_eq!(asker.off(&[Mechanism::Handover]), Outcome::Done);
+    let before = ranges_warmed(&trace);
+    running.end().well();
+    let after = ranges_warmed(&trace) - before;
+    println!("{before} ranges before, {after} after");
+    assert!(after <= 4, "{before} before it was off, {after} after");
+    assert_eq!(asker.get(Counter::HandoverCutShort), 1);
 }

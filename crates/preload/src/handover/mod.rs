@@ -34,6 +34,7 @@ use coldstream_sstable::Error;
 use files::TableFile;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 /// A page of an input is hot if it has been read once, lately, at least.
 const HEAT_MIN: u8 = TOUCH;
@@ -42,7 +43,7 @@ const HEAT_MIN: u8 = TOUCH;
 const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
 /// Of the memory that the process may have, one part in so many at most is warmed at once.
 const MEMORY_SHARE: u64 = 8;
-/// Who looks for the places of hot pages looks at the clock after so many.
+/// Who looks for the places of hot pages looks whether it is over after so many.
 const HOT_PLACES_A_LOOK: u32 = 64;
 /// Nothing is warmed while all tasks stand still for want of memory for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
@@ -84,6 +85,7 @@ struct Handover<'b> {
     settings: &'b Settings,
     present: Present,
     started_ns: i128,
+    end: End<'b>,
     /// How many pages may still be warmed, once that was asked.
     pages_left: Cell<Option<usize>>,
     /// Slot and file of the output.
@@ -216,6 +218,10 @@ impl Books {
             settings,
             present,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
+            end: End {
+                books: self,
+                switched_off: Rc::default(),
+            },
             pages_left: Cell::new(None),
             slot: table.slot,
             descriptor,
@@ -238,6 +244,24 @@ impl Books {
             Err(_) => background::note_panic(self),
         }
         self.note_memory();
+    }
+}
+
+/// When a handover is over.
+#[derive(Clone)]
+struct End<'b> {
+    books: &'b Books,
+    /// It was seen to be: switched on again, what was left out does not come back.
+    switched_off: Rc<Cell<bool>>,
+}
+
+impl End<'_> {
+    /// Whether it has had its time, or was switched off meanwhile.
+    fn is_reached(&self, end_ns: i128) -> bool {
+        if !self.books.hands_over_now() {
+            self.switched_off.set(true);
+        }
+        self.switched_off.get() || process::clock_ns(libc::CLOCK_MONOTONIC) >= end_ns
     }
 }
 
@@ -270,12 +294,12 @@ impl<'b> Handover<'b> {
         }
     }
 
-    /// The heat at an offset of an input; 0 unless it is hot, and of everything once half of the time
-    /// has been spent on looking for places.
-    fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<> {
+    /// The heat at an offset of an input; 0 unless it is hot, and of everything once the search is
+    /// over.
+    fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<'b> {
         let Present { heat, epoch } = self.present;
         let key = inodes::key_of(&input.stamp);
-        let deadline_ns = self.search_end_ns();
+        let (end, end_ns) = (self.end.clone(), self.search_end_ns());
         let asked = Cell::new(0_u32);
         let is_over = Cell::new(false);
         move |offset| {
@@ -285,7 +309,7 @@ impl<'b> Handover<'b> {
             }
             asked.set(asked.get().wrapping_add(1));
             if asked.get().is_multiple_of(HOT_PLACES_A_LOOK) {
-                is_over.set(process::clock_ns(libc::CLOCK_MONOTONIC) >= deadline_ns);
+                is_over.set(end.is_reached(end_ns));
             }
             if is_over.get() { 0 } else { heat }
         }
@@ -321,7 +345,7 @@ impl<'b> Handover<'b> {
 
     /// Whether places are to be looked for no longer.
     fn is_search_over(&self) -> bool {
-        process::clock_ns(libc::CLOCK_MONOTONIC) >= self.search_end_ns()
+        self.end.is_reached(self.search_end_ns())
     }
 
     /// Counts why there is no handover, or none of an input; whether the input is to be forgotten.
@@ -379,10 +403,11 @@ impl<'b> Handover<'b> {
     }
 
     /// Brings pages of the output into the page cache.
-    fn warm(&self, output: &TableFile<'_>, plan: &Plan, deadline_ns: i128) -> Warmed {
+    fn warm(&self, output: &TableFile<'_>, plan: &Plan, end_ns: i128) -> Warmed {
+        let is_over = || self.end.is_reached(end_ns);
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;
-        let warmed = warm::warm(output.number(), ranges, in_flight, deadline_ns);
+        let warmed = warm::warm(output.number(), ranges, in_flight, is_over);
         self.books.count(Counter::HandoverPagesWarmed, warmed.pages);
         let pages = usize::try_from(warmed.pages).unwrap_or(usize::MAX);
         let left = self.pages_left().saturating_sub(pages);

@@ -2,22 +2,9 @@
 
 use crate::check;
 use crate::support::library::Preload;
-use crate::support::process::Program;
-use crate::support::{long, places, skip, tools};
+use crate::support::tools::tracer;
+use crate::support::{long, places};
 use std::path::Path;
-
-/// A tracer that can trace here, if there is one.
-pub fn tracer() -> Option<String> {
-    let strace = tools::find("strace")?;
-    let tried = Program::new(&strace)
-        .arguments(["-f", "-qq", "-o", "/dev/null", "/bin/true"])
-        .run();
-    if !tried.status.success() {
-        skip(format!("strace may not trace here: {tried:?}"));
-        return None;
-    }
-    Some(strace.to_str()?.to_owned())
-}
 
 /// How many calls of this form a tracer has marked so.
 pub fn faults(trace: &Path, form: &str, mark: &str) -> usize {

@@ -8,7 +8,8 @@ use crate::support::library::{Preload, WRITE_WAYS};
 use crate::support::long;
 use crate::support::places::{self, Filesystem};
 use crate::support::process::{Ended, Program};
-use crate::traced::{BUFFER_IS_READABLE, WHEN, faults, launcher, tracer};
+use crate::support::tools::tracer;
+use crate::traced::{BUFFER_IS_READABLE, WHEN, faults, launcher};
 use crate::writes;
 use std::path::Path;
 

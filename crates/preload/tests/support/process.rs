@@ -146,6 +146,11 @@ impl Program {
     /// Runs it with the library under a tracer or the like: `launcher` comes before the program,
     /// and is not itself given the library.
     pub fn run_under(&self, launcher: &[String], preload: &Preload) -> Ended {
+        self.start_under(launcher, preload).end()
+    }
+
+    /// Starts it so, and goes on.
+    pub fn start_under(&self, launcher: &[String], preload: &Preload) -> Running {
         let mut inner = self.clone();
         preload.apply(&mut inner);
         let mut words: Vec<OsString> = launcher.iter().map(OsString::from).collect();
@@ -154,7 +159,7 @@ impl Program {
             words.push(format!("{name}={value}").into());
         }
         words.extend(inner.words);
-        self.run_with_words(&words, &[])
+        self.start(&words, &[])
     }
 
     /// Starts it with the library, and goes on.

@@ -63,3 +63,16 @@ pub fn root() -> bool {
     // SAFETY: takes no argument and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
+
+/// A tracer that can trace here, if there is one.
+pub fn tracer() -> Option<String> {
+    let strace = find("strace")?;
+    let tried = Program::new(&strace)
+        .arguments(["-f", "-qq", "-o", "/dev/null", "/bin/true"])
+        .run();
+    if !tried.status.success() {
+        super::skip(format!("strace may not trace here: {tried:?}"));
+        return None;
+    }
+    Some(strace.to_str()?.to_owned())
+}
