@@ -7,7 +7,7 @@ mod asker;
 mod subject;
 mod support;
 
-use asker::{Asker, descriptors, tasks};
+use asker::{Asker, descriptors, resident_kib, tasks};
 use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_io::sys::file::cache_statistics;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use subject::{name_thread, wait_for};
 use support::library::Preload;
 use support::process::Running;
 use support::random::Random;
-use support::{files, places, residency, skip};
+use support::{files, long, places, residency, skip};
 use tempfile::TempDir;
 
 const LIMIT_BYTES: u64 = 96 << 20;
@@ -526,6 +526,58 @@ fn dirty_pages_stay_and_stay_dirty() {
     if scene.is_undisturbed() {
         scene.assert_there(HOT);
     }
+    scene.end();
+}
+
+#[test]
+fn switching_for_ever_while_pages_are_dropped() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let process = scene.running.process_id();
+    let mut random = Random::new(support::seed());
+    let open_before = descriptors(process);
+    let cycles = if long() { 1000 } else { 200 };
+    let mut early = (0, 0);
+    let mut begun = 0;
+    let mut cycle = 0;
+    // On a slow disk a reader takes its time.
+    while cycle < cycles || begun < 4 {
+        // One reader of the cold table after the other, which checks what it reads.
+        if begun == 0 || scene.path(&format!("done {}", begun - 1)).exists() {
+            scene.tell(&format!("read {begun}"));
+            begun += 1;
+        }
+        assert_eq!(scene.asker.off(&[Mechanism::Eviction]), Outcome::Done);
+        let dropped = scene.asker.get(Counter::EvictionBytes);
+        std::thread::sleep(Duration::from_millis(random.below(10)));
+        assert_eq!(scene.asker.get(Counter::EvictionBytes), dropped);
+        assert_eq!(scene.asker.off(&[]), Outcome::Done);
+        std::thread::sleep(Duration::from_millis(random.below(60)));
+        if cycle == cycles / 4 {
+            early = (tasks(process).len(), resident_kib(process));
+        }
+        cycle += 1;
+    }
+    scene.wait_for_file(&format!("done {}", begun - 1));
+    let dropped = scene.asker.get(Counter::EvictionBytes);
+    println!(
+        "{cycle} times, {} MiB dropped meanwhile; the longest switch took {:?}",
+        dropped >> 20,
+        scene.asker.longest
+    );
+    assert!(dropped > COLD_BYTES - LIMIT_BYTES, "{dropped}");
+    assert_eq!(scene.asker.get(Counter::EvictionRefused), 0);
+    let late = (tasks(process).len(), resident_kib(process));
+    assert!(
+        late.0 <= early.0 && late.1 <= early.1 + (8 << 10),
+        "threads and resident KiB {early:?}, then {late:?}"
+    );
+    // The tables that were read stay open.
+    let expected = open_before + begun;
+    scene
+        .running
+        .wait_until(|| descriptors(process) <= expected);
     scene.end();
 }
 

@@ -250,7 +250,6 @@ impl Evictor<'_> {
     fn drop(&mut self, present: &Present, clock: u32, wanted_bytes: u64) -> Dropped {
         let (result, bytes) = self.dropper.drop(present, clock, wanted_bytes);
         self.dropped_bytes = bytes;
-        self.page.add(Counter::EvictionBytes, bytes);
         self.rest_milliseconds = match result {
             Dropped::All if bytes == 0 => {
                 (self.rest_milliseconds * 2).clamp(REST_MILLISECONDS_MIN, SLEEP_MILLISECONDS_MAX)

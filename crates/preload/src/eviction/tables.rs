@@ -214,10 +214,15 @@ impl<'a> Dropper<'a> {
         if !self.is_on() || !inode.is(&opened.stamp) || !is_only_read(inode) {
             return 0;
         }
+        let whole = self.drop_if_clean(opened, inode, &run);
+        let dropped_bytes = whole.unwrap_or_else(|| self.drop_clean_parts(opened, inode, run));
+        self.page.add(Counter::EvictionBytes, dropped_bytes);
+        dropped_bytes
+    }
+
+    /// Drops a run range by range, but for those with pages that are not on the device yet.
+    fn drop_clean_parts(&mut self, opened: &Opened, inode: &Inode, run: Range<u64>) -> u64 {
         let mut dropped_bytes = 0;
-        if let Some(bytes) = self.drop_if_clean(opened, inode, &run) {
-            return bytes;
-        }
         let mut start = run.start;
         while start < run.end {
             let end = ((start / GROUP_BYTES + 1) * GROUP_BYTES).min(run.end);

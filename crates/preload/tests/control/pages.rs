@@ -24,7 +24,8 @@ fn load(directory: &TempDir) -> Running {
     let preload = Preload::quiet()
         .with("COLDSTREAM_WRITES", "direct")
         .with("COLDSTREAM_STAGING_BYTES", "256KiB")
-        .with("COLDSTREAM_PACING", "on");
+        .with("COLDSTREAM_PACING", "on")
+        .with("COLDSTREAM_EVICTION", "on");
     subject::program("tables", &work, &directory.path().join("journal")).start_with(&preload)
 }
 
@@ -52,6 +53,7 @@ fn switching_for_ever_costs_nothing_but_time() {
             Mechanism::Priority,
             Mechanism::Readahead,
             Mechanism::Pacing,
+            Mechanism::Eviction,
         ]
         .into_iter()
         .filter(|_| cycle % 2 == 0 || random.below(2) == 0)
@@ -81,10 +83,12 @@ fn switching_for_ever_costs_nothing_but_time() {
         Counter::FallbackSwitchedOff,
         Counter::DemotedSwitchedOff,
         Counter::StagedWrites,
+        Counter::EvictionWakeups,
     ] {
         assert!(snapshot.get(counter) > 0, "{counter:?} in {snapshot}");
     }
     assert_eq!(snapshot.get(Counter::FallbackPanic), 0);
+    assert_eq!(snapshot.get(Counter::EvictionRefused), 0);
     let late = measured();
     assert!(
         late.0 <= early.0 + 2 && late.1 <= early.1 + 12,
