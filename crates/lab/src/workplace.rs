@@ -47,6 +47,8 @@ pub struct Workplace {
     pub progress: Progress,
     /// What could not be done or measured here.
     pub limitations: Vec<String>,
+    /// What the device may do in every run.
+    pub device_rate: DeviceRate,
     /// What ended a case before its last turn.
     ended_by: Option<anyhow::Error>,
 }
@@ -63,6 +65,13 @@ pub struct PlaceArgs {
     /// Set the device's readahead for the time of the measurement
     #[arg(long, value_name = "KIB")]
     pub read_ahead_kb: Option<u64>,
+    /// Hold the device to this rate in MiB/s, reads and writes each, as a cloud volume is (cgroup
+    /// version 1, root; the writeback of buffered writes is not held); 0 is as fast as it is
+    #[arg(long, default_value_t = 0, value_name = "MIB")]
+    pub device_mib_per_second: u64,
+    /// Hold the device to so many requests a second, reads and writes each; needs the same
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub device_requests_per_second: u64,
     /// Keep the processors from going to sleep: on a virtual machine whose host takes long to wake one
     #[arg(long)]
     pub keep_awake: bool,
@@ -72,6 +81,16 @@ pub struct PlaceArgs {
     /// Where the report goes
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+impl PlaceArgs {
+    /// What the device may do.
+    fn device_rate(&self) -> DeviceRate {
+        DeviceRate {
+            bytes_per_second: self.device_mib_per_second << 20,
+            requests_per_second: self.device_requests_per_second,
+        }
+    }
 }
 
 impl Workplace {
@@ -92,6 +111,7 @@ impl Workplace {
             progress: Progress::new(),
             limitations: Vec::new(),
             ended_by: None,
+            device_rate: arguments.device_rate(),
             directory,
         };
         if arguments.keep_awake {
@@ -150,12 +170,12 @@ impl Workplace {
     }
 
     /// A throttle of the device for a run; none, and a limitation, where none can be made.
-    pub fn throttle(&mut self, rate: DeviceRate) -> Option<Throttle> {
-        if rate.is_unlimited() {
+    pub fn throttle(&mut self) -> Option<Throttle> {
+        if self.device_rate.is_unlimited() {
             return None;
         }
         let made = match &self.machine.device {
-            Some(device) => Throttle::create(&device.disk_number, rate),
+            Some(device) => Throttle::create(&device.disk_number, self.device_rate),
             None => Err("the work directory is on no block device".into()),
         };
         made.map_err(|why| self.limit(format!("the device is not held to a rate: {why}")))
@@ -302,6 +322,8 @@ mod tests {
             coldstream_library: None,
             work_dir: directory.path().to_path_buf(),
             read_ahead_kb: None,
+            device_mib_per_second: 0,
+            device_requests_per_second: 0,
             keep_awake: false,
             keep: false,
             output: OutputArgs::default(),

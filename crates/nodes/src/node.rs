@@ -30,8 +30,8 @@ const SAFEPOINT_LOG: &str = "safepoints.log";
 pub struct Launch {
     /// What comes before `java` on its command line: `coldstream run …  --`, `env LD_PRELOAD=…`.
     pub prefix: Vec<OsString>,
-    /// The `cgroup.procs` that it enters first.
-    pub cgroup_processes: Option<PathBuf>,
+    /// Each `cgroup.procs` that it enters first; paths without spaces.
+    pub cgroup_processes: Vec<PathBuf>,
     /// Further arguments of the virtual machine; they win over what is passed anyway.
     pub java_arguments: Vec<String>,
 }
@@ -74,14 +74,17 @@ impl Node {
         fs::write(&logging, logback(&log)).map_err(file(&logging))?;
         let jmx_port = free_port().map_err(file(&directory))?;
 
-        // A shell enters the cgroup and becomes the node: nothing of it is charged elsewhere.
+        // A shell enters the cgroups and becomes the node: nothing of it is charged elsewhere.
+        let cgroups: Vec<String> = (launch.cgroup_processes.iter())
+            .map(|file| file.display().to_string())
+            .collect();
         let output_path = directory.join("console.log");
         let output = fs::File::create(&output_path).map_err(file(&output_path))?;
         let errors = output.try_clone().map_err(file(&output_path))?;
         let child = Command::new("/bin/sh")
             .arg("-c")
-            .arg("if [ -n \"$0\" ]; then echo $$ > \"$0\" || exit 3; fi; exec \"$@\"")
-            .arg(launch.cgroup_processes.clone().unwrap_or_default())
+            .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
+            .arg(cgroups.join(" "))
             .args(&launch.prefix)
             .arg(distribution.java_command())
             .args(distribution.java_arguments())

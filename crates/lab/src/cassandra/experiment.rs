@@ -20,6 +20,7 @@ use crate::phase::Event;
 use crate::preloaded::{Libraries, library_log};
 use crate::report::{CaseDescription, Report};
 use crate::run_report::RunReport;
+use crate::throttle::Throttle;
 use crate::workplace::Workplace;
 use anyhow::{Result, bail};
 use coldstream_nodes::{Distribution as Release, Launch, Node, Settings, Version};
@@ -131,6 +132,7 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
             "first_reads_per_second": arguments.first_reads_per_second,
             "compaction_seconds": arguments.compaction_seconds,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
+            "device_rate": place.device_rate,
         }),
         modes: arguments.modes.iter().map(Mode::to_string).collect(),
         runs: arguments.runs,
@@ -213,9 +215,13 @@ fn one_run(
         _ => None,
     };
     let cgroup = place.cgroup(sizes.memory_bytes);
+    let throttle = place.throttle();
     let log = place.log_file()?;
+    let memory = cgroup.iter().map(Cgroup::processes_file);
     let launch = Launch {
-        cgroup_processes: cgroup.as_ref().map(|cgroup| cgroup.processes_file()),
+        cgroup_processes: memory
+            .chain(throttle.iter().map(Throttle::processes_file))
+            .collect(),
         java_arguments: arguments.java_argument.clone(),
         prefix: prefix(libraries, mode, log.path())?,
     };

@@ -2,7 +2,6 @@
 
 use super::mode::Mode;
 use crate::preloaded::{Preloaded, preloaded_help};
-use crate::throttle::DeviceRate;
 use crate::workplace::PlaceArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -122,13 +121,6 @@ pub struct RocksDbArgs {
     /// Rate limit of the compaction's writes in MiB/s; 0 is none
     #[arg(long, default_value_t = 30, value_name = "MIB")]
     pub compaction_mib_per_second: u64,
-    /// Hold the device to this rate in MiB/s, reads and writes each, as a cloud volume is (cgroup
-    /// version 1, root; the writeback of buffered writes is not held); 0 is as fast as it is
-    #[arg(long, default_value_t = 0, value_name = "MIB")]
-    pub device_mib_per_second: u64,
-    /// Hold the device to so many requests a second, reads and writes each; needs the same
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub device_requests_per_second: u64,
     /// Update uniformly chosen keys at this rate in MiB/s, so that compaction never ends, in
     /// place of one manual compaction of everything
     #[arg(long, default_value_t = 0, value_name = "MIB")]
@@ -212,14 +204,6 @@ impl RocksDbArgs {
             warm_up_seconds: self.warm_up_seconds.unwrap_or(warm_up),
             idle_seconds: self.idle_seconds.unwrap_or(idle),
             after_seconds: self.after_seconds.unwrap_or(after),
-        }
-    }
-
-    /// What the device may do.
-    pub fn device_rate(&self) -> DeviceRate {
-        DeviceRate {
-            bytes_per_second: self.device_mib_per_second << 20,
-            requests_per_second: self.device_requests_per_second,
         }
     }
 

@@ -106,7 +106,7 @@ fn measure(arguments: &RocksDbArgs) -> Result<()> {
             "load_steps": arguments.load_steps,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
             "update_mib_per_second": arguments.update_mib_per_second,
-            "device_rate": arguments.device_rate(),
+            "device_rate": place.device_rate,
             "value_bytes": arguments.value_bytes,
             "hot_layout": arguments.hot_layout,
         }),
@@ -144,7 +144,7 @@ impl Lab<'_> {
     ) -> Result<RunReport> {
         let mut database = self.dataset.copy(place.directory())?;
         let cgroup = place.cgroup(condition.limit_bytes);
-        let throttle = place.throttle(self.arguments.device_rate());
+        let throttle = place.throttle();
         let log = place.log_file()?;
         let setup = Setup {
             mode,
