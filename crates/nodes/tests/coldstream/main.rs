@@ -1,5 +1,5 @@
 //! Real Cassandra nodes under `coldstream run`: every row that was written is read back with its
-//! value, whatever was compacted, rewritten, streamed or killed meanwhile.
+//! value, whatever was compacted, rewritten, streamed, killed or switched meanwhile.
 //!
 //! Short: 5.0.9. `COLDSTREAM_LONG=1`: all versions, formats, layouts, kills and clusters (about an hour).
 
@@ -16,3 +16,5 @@ mod rows;
 mod scene;
 #[path = "../../../preload/tests/support/skip.rs"]
 mod skip;
+mod switches;
+mod writers;

@@ -54,6 +54,27 @@ pub fn assert_doctor_is_content(process_id: u32, version: Version) {
     assert_eq!(report["paths"][0]["write_treatment"], "direct");
 }
 
+/// What `coldstream ctl` ends with if a process has not answered within five seconds.
+const NO_ANSWER: i32 = 9;
+/// So often a busy machine may keep it from answering.
+const SWITCH_TRIES: u32 = 12;
+
+/// Switches everything of a process `on` or `off`.
+pub fn switch(process_id: u32, way: &str) {
+    for left in (0..SWITCH_TRIES).rev() {
+        let output = Command::new(command())
+            .args(["ctl", way, &process_id.to_string()])
+            .output()
+            .expect("coldstream ctl");
+        if output.status.success() {
+            return;
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_late = output.status.code() == Some(NO_ANSWER);
+        assert!(is_late && left > 0, "coldstream ctl {way}: {said}");
+    }
+}
+
 /// The counters of a process.
 #[derive(Debug)]
 pub struct Counters(BTreeMap<String, u64>);

@@ -1,0 +1,88 @@
+//! One node whose mechanisms are switched off and on while somebody writes and its tables are compacted.
+
+use crate::client::Client;
+use crate::files::{self, KEYSPACE};
+use crate::program::{self, Counters};
+use crate::scene::{self, Scene, nodetool};
+use crate::writers::{self, Ledger, TABLES};
+use coldstream_nodes::Settings;
+use rustix::process::{Pid, Signal, kill_process};
+use scylla::statement::Consistency;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// A compaction of some 20 MiB takes about a second: nearly always one is under way.
+const COMPACTION_MIB_PER_SECOND: u64 = 24;
+
+#[test]
+fn rows_survive_switches_under_load() {
+    let switches = if scene::long() { 1000 } else { 100 };
+    for version in scene::versions() {
+        let Some(scene) = Scene::of(version) else {
+            return;
+        };
+        switch_again_and_again(&scene, switches);
+    }
+}
+
+/// Ends everything when dropped; after a panic the node too, which may answer nobody any more.
+struct Over<'a>(&'a AtomicBool, u32);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+        if let (true, Some(process)) = (thread::panicking(), Pid::from_raw(self.1.cast_signed())) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    }
+}
+
+fn switch_again_and_again(scene: &Scene, switches: u64) {
+    let settings = Settings {
+        compaction_mib_per_second: COMPACTION_MIB_PER_SECOND,
+        ..scene::settings()
+    };
+    let everything = ["--pacing", "on", "--eviction", "on"];
+    let mut node = scene.start(1, &settings, &program::launch_with(&everything));
+    let client = Client::connect(&node.cql(), Consistency::One);
+    client.create_keyspace(1);
+    for (table, options) in TABLES {
+        client.create_table(table, options);
+    }
+    let (ledger, is_over) = (Arc::new(Ledger::new()), Arc::new(AtomicBool::new(false)));
+    let writers = writers::write(&client, &ledger, &is_over, usize::MAX);
+    let process_id = node.process_id();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _over = Over(&is_over, process_id);
+            for number in 0..switches {
+                program::switch(process_id, "off");
+                thread::sleep(Duration::from_millis(number * 7 % 50));
+                program::switch(process_id, "on");
+                thread::sleep(Duration::from_millis(number * 31 % 150));
+            }
+        });
+        writers::compact(&mut node, &is_over);
+    });
+    writers::joined(&client, writers);
+    files::make_cold(&files::data(&node, None));
+    writers::check(&client, &ledger);
+    nodetool(
+        &mut node,
+        &["verify", "--force", "--extended-verify", KEYSPACE],
+    );
+    scene::assert_log_clean(&node.log());
+    let counters = Counters::of(process_id);
+    counters.assert_at_work(&format!(
+        "{}, switched off and on {switches} times, {} writes acknowledged and all there",
+        scene.version(),
+        ledger.writes(),
+    ));
+    assert!(counters.get("switch_requests") >= 2 * switches);
+    assert!(counters.get("fallback_switched_off") > 0);
+    // Among some ten tables of the short form there may be none that is written at such a moment.
+    assert!(!scene::long() || counters.get("demoted_switched_off") > 0);
+    node.stop().unwrap_or_else(|error| panic!("{error}"));
+}
