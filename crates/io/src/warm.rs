@@ -162,6 +162,23 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_read_once_more_when_it_is_over() {
+        let Some(file) = cold_file(8) else {
+            return skip("the page cache cannot be emptied here");
+        };
+        let asked = std::cell::Cell::new(0);
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 2
+        };
+        let ranges = [0..PAGE, 4 * PAGE..5 * PAGE];
+        let warmed = warm(file.as_file().as_raw_fd(), ranges, 4, is_over);
+        assert_eq!(warmed.cut_short_at, None);
+        // For each range, and for the first to be read once more.
+        assert_eq!(asked.get(), 3);
+    }
+
+    #[test]
     fn nothing_is_started_when_it_is_over() {
         let Some(file) = cold_file(8) else {
             return skip("the page cache cannot be emptied here");

@@ -81,7 +81,7 @@ impl Node {
         let output_path = directory.join("console.log");
         let output = fs::File::create(&output_path).map_err(file(&output_path))?;
         let errors = output.try_clone().map_err(file(&output_path))?;
-        let child = Command::new("/bin/sh")
+        let mut child = Command::new("/bin/sh")
             .arg("-c")
             .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
             .arg(cgroups.join(" "))
@@ -107,7 +107,14 @@ impl Node {
             .spawn()
             .map_err(file(&directory))?;
         // Its virtual machine starts while the node's does.
-        let nodetool = Nodetool::start(distribution, &directory, jmx_port)?;
+        let nodetool = match Nodetool::start(distribution, &directory, jmx_port) {
+            Ok(nodetool) => nodetool,
+            Err(error) => {
+                // Nobody else would end it.
+                let _ = child.kill().and_then(|()| child.wait());
+                return Err(error);
+            }
+        };
         let mut node = Self {
             child,
             address: address.into(),

@@ -343,7 +343,9 @@ fn switched_off_it_ends_where_it_is() {
     ];
     let preload = Preload::quiet()
         .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000)
-        .with("COLDSTREAM_WRITES", "direct");
+        .with("COLDSTREAM_WRITES", "direct")
+        // Nobody but the handover asks for ranges.
+        .with("COLDSTREAM_READAHEAD", "kernel");
     let mut running = SCATTERED
         .compaction(&program, &database)
         .start_under(&launcher.map(str::to_owned), &preload);

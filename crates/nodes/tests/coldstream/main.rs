@@ -16,5 +16,6 @@ mod rows;
 mod scene;
 #[path = "../../../preload/tests/support/skip.rs"]
 mod skip;
+mod steady;
 mod switches;
 mod writers;

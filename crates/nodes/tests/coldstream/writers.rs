@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use tokio::task::JoinSet;
 
 /// Rows, spread over the tables; each is written again and again, in versions from 0 on.
-const KEYS: i64 = 2400;
+pub const KEYS: i64 = 2400;
 const WRITERS: i64 = 12;
 
 pub const TABLES: [(&str, &str); 2] = [
@@ -21,7 +21,8 @@ pub const TABLES: [(&str, &str); 2] = [
     ("written_none", "compression = {'enabled': false}"),
 ];
 
-fn table_of(p: i64) -> usize {
+/// Which of [`TABLES`] has this partition.
+pub fn table_of(p: i64) -> usize {
     usize::try_from(p).expect("from 0 on") % TABLES.len()
 }
 
@@ -93,19 +94,19 @@ pub fn write(
 }
 
 /// Whether a busy machine, not the node, is to blame: nothing was answered in time.
-fn is_late(error: &ExecutionError) -> bool {
+pub fn is_late(error: &ExecutionError) -> bool {
     use ExecutionError::{LastAttemptError, RequestTimeout};
     matches!(
         error,
         RequestTimeout(_)
             | LastAttemptError(RequestAttemptError::DbError(
-                DbError::WriteTimeout { .. },
+                DbError::WriteTimeout { .. } | DbError::ReadTimeout { .. },
                 _
             ))
     )
 }
 
-/// Waits for all writers.
+/// Waits for all of them.
 pub fn joined(client: &Client, mut tasks: JoinSet<()>) {
     client.runtime().block_on(async {
         while let Some(done) = tasks.join_next().await {
@@ -120,7 +121,7 @@ pub fn joined(client: &Client, mut tasks: JoinSet<()>) {
 pub fn check(client: &Client, ledger: &Ledger) {
     let reads = TABLES.map(|(table, _)| {
         client.prepare(&format!(
-            "SELECT round, value FROM {KEYSPACE}.{table} WHERE p = ?"
+            "SELECT round, value FROM {KEYSPACE}.{table} WHERE p = ? AND c = 0"
         ))
     });
     let session = client.session();

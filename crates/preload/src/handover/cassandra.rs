@@ -189,8 +189,9 @@ impl<'b> Handover<'b> {
             && formats().any(|(input, _)| self.is_hot(input))
     }
 
-    /// The inputs that are hot, or all of them where they are `searched`: each with its number among the
-    /// thread's inputs, and its heat. Those that can never be read are inputs no more.
+    /// The inputs that are hot, or all of them where they are `searched`, as long as the search is not over:
+    /// each with its number among the thread's inputs, and its heat. Those that can never be read are inputs
+    /// no more.
     fn open_inputs(
         &self,
         work: &mut Work,
@@ -200,8 +201,9 @@ impl<'b> Handover<'b> {
         let mut tables = Vec::new();
         let mut number = 0;
         work.inputs.retain(|input| {
-            let is_wanted =
-                format_if_of_table(input, files).is_some() && (searched || self.is_hot(input));
+            let is_wanted = format_if_of_table(input, files).is_some()
+                && (searched || self.is_hot(input))
+                && !self.is_search_over();
             if is_wanted {
                 match self.input(input) {
                     Ok(table) => tables.push((number, table, self.heat_of(input))),

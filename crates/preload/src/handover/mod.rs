@@ -251,7 +251,7 @@ impl Books {
 #[derive(Clone)]
 struct End<'b> {
     books: &'b Books,
-    /// It was seen to be: switched on again, what was left out does not come back.
+    /// It was seen to be: switched on again, this handover stays over.
     switched_off: Rc<Cell<bool>>,
 }
 
