@@ -107,6 +107,9 @@ pub enum Status {
 /// # Errors
 /// Why there is nothing to be had: one line, with a code of its own.
 pub fn running(pid: u32) -> anyhow::Result<Box<Snapshot>> {
+    if let Some(reason) = somebody_elses_directory() {
+        return Err(failure(Exit::Permission, reason));
+    }
     match status(pid) {
         Status::Running(snapshot) => Ok(snapshot),
         Status::Removed { pid: left_by } => Err(failure(
@@ -147,7 +150,25 @@ fn absent(pid: u32) -> anyhow::Error {
 
 /// Reads the status page of `pid`, a process of this user.
 pub fn status(pid: u32) -> Status {
-    status_at(&page_of(pid), pid)
+    match somebody_elses_directory() {
+        Some(reason) => Status::Unreadable(reason),
+        None => status_at(&page_of(pid), pid),
+    }
+}
+
+/// Why nothing in the directory of this user's status pages is to be believed; `None` where it is the user's, or
+/// not there. The library makes no page in another's.
+fn somebody_elses_directory() -> Option<String> {
+    let user = rustix::process::geteuid().as_raw();
+    let directory = coldstream_control::directory_path(user);
+    let owner = fs::symlink_metadata(&directory).ok()?.uid();
+    (owner != user).then(|| {
+        format!(
+            "{} belongs to user {owner}, not to you: somebody else made it; remove it as root, and \
+             start the processes again",
+            directory.display()
+        )
+    })
 }
 
 /// Where the status page of `pid`, a process of this user, is.
@@ -186,6 +207,9 @@ fn is_not_found(errno: Errno) -> bool {
 
 /// Processes of this user that have a status page, by process id.
 pub fn with_pages() -> anyhow::Result<Vec<u32>> {
+    if let Some(reason) = somebody_elses_directory() {
+        return Err(failure(Exit::Permission, reason));
+    }
     let user = rustix::process::geteuid().as_raw();
     let directory = coldstream_control::directory_path(user);
     let unlisted = |error: io::Error| {
@@ -197,14 +221,6 @@ pub fn with_pages() -> anyhow::Result<Vec<u32>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(unlisted(error)),
     };
-    let owner = fs::metadata(&directory).map_err(unlisted)?.uid();
-    if owner != user {
-        let message = format!(
-            "{} belongs to user {owner}, not to you: somebody else made it; remove it as root",
-            directory.display()
-        );
-        return Err(failure(Exit::Permission, message));
-    }
     let namespace = PidNamespace::own();
     let mut pids: Vec<u32> = entries
         .flatten()

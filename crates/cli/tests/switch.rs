@@ -332,3 +332,46 @@ fn everybody_switches_their_own() {
     );
     let _ = fs::remove_dir(coldstream_control::directory_path(USER));
 }
+
+/// Another user was there first: nothing that lies there is believed, or waited for.
+#[test]
+fn a_directory_of_somebody_elses_is_refused() {
+    const VICTIM: u32 = 64_902;
+    if !is_root() {
+        skip("needs root, to become two users");
+        return;
+    }
+    let Some(database) = Database::new() else {
+        return;
+    };
+    set_mode(&database.scene.path("."), 0o777);
+    let coldstream = database.scene.copy_of_coldstream();
+    let directory = coldstream_control::directory_path(VICTIM);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir(&directory).unwrap();
+    set_mode(&directory, 0o777);
+    let running = database.start(Some(VICTIM));
+    let pid = running.pid();
+    assert!(fs::read_dir(&directory).unwrap().next().is_none());
+    let pipe = directory.join(&pid);
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    for words in [
+        &["ctl", "status", &pid][..],
+        &["ctl", "off", &pid],
+        &["ctl", "on", &pid],
+        &["ctl", "off"],
+        &["ctl", "list"],
+    ] {
+        let mut command = Command::new(&coldstream);
+        command.uid(VICTIM).args(words);
+        assert_error(&mut command, 5, &["belongs to user 0, not to you"]);
+    }
+    drop(running);
+    fs::remove_dir_all(&directory).unwrap();
+}

@@ -101,7 +101,9 @@ impl SharedPage {
     }
 
     fn open_as(file_path: &CStr, access: i32, sharing: i32) -> Result<Self, SharedPageError> {
-        let descriptor = call("open", file::open(file_path, access | libc::O_NOFOLLOW, 0))?;
+        // Whatever lies there, a named pipe for instance, is not waited for.
+        let how = access | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let descriptor = call("open", file::open(file_path, how, 0))?;
         let mapped = require_private(descriptor)
             .and_then(|()| {
                 let stamp = call("fstat", file::stamp(descriptor))?;

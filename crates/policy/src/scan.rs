@@ -1,5 +1,6 @@
 //! Telling a range scan from reads at random places.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 /// A scan is taken for one after so many bytes in sequence: a few blocks more than what a single
@@ -69,10 +70,110 @@ impl Sequence {
     }
 }
 
+/// A range scan merges the tables of a whole level, and reads a little of each in turn. The tables of a set of
+/// places are told by the lowest bits of their descriptors' numbers, so that a look-up stays short.
+const SETS: usize = 8;
+const WAYS: usize = 4;
+
+/// How one thread has lately read: its last tables, 32 of them, or less where more than four of their
+/// descriptors have the same remainder by eight.
+#[derive(Debug)]
+pub struct Sequences {
+    sets: [Set; SETS],
+}
+
+#[derive(Debug)]
+struct Set {
+    ways: [Cell<(i32, Sequence)>; WAYS],
+    /// Which of them is the next to be another descriptor's.
+    next: Cell<usize>,
+}
+
+impl Sequences {
+    /// Of a thread that has read nothing.
+    pub const fn none() -> Self {
+        Self {
+            sets: [const {
+                Set {
+                    ways: [const { Cell::new((-1, Sequence::NEW)) }; WAYS],
+                    next: Cell::new(0),
+                }
+            }; SETS],
+        }
+    }
+
+    /// The thread reads `length_bytes` at `offset` of a descriptor: what of it should be read ahead now, and
+    /// whether the read is a scan's.
+    #[inline]
+    pub fn note(
+        &self,
+        descriptor: i32,
+        offset: u64,
+        length_bytes: u64,
+    ) -> (Option<Range<u64>>, bool) {
+        let number = descriptor.cast_unsigned() as usize % SETS;
+        let Some(way) = self.sets.get(number).and_then(|set| set.way(descriptor)) else {
+            return (None, false);
+        };
+        let (_, mut sequence) = way.get();
+        let ahead = sequence.note(offset, length_bytes);
+        way.set((descriptor, sequence));
+        (ahead, sequence.is_scan())
+    }
+}
+
+impl Set {
+    #[inline]
+    fn way(&self, descriptor: i32) -> Option<&Cell<(i32, Sequence)>> {
+        let found = self.ways.iter().find(|way| way.get().0 == descriptor);
+        found.or_else(|| {
+            let next = self.next.get();
+            self.next.set((next + 1) % WAYS);
+            let way = self.ways.get(next)?;
+            way.set((descriptor, Sequence::NEW));
+            Some(way)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The tables of a scan that merges them, and the bytes that are read ahead of each.
+    fn merged(descriptors: impl Iterator<Item = i32> + Clone) -> Vec<u64> {
+        let sequences = Sequences::none();
+        let mut ahead_bytes = vec![0; descriptors.clone().count()];
+        for number in 0..200 {
+            for (descriptor, bytes) in descriptors.clone().zip(&mut ahead_bytes) {
+                let (ahead, _) = sequences.note(descriptor, number * 4096, 4096);
+                *bytes += ahead.map_or(0, |range| range.end - range.start);
+            }
+        }
+        ahead_bytes
+    }
+
+    #[test]
+    fn every_table_of_a_merging_scan_is_read_ahead_of() {
+        let alone = merged(7..8);
+        assert!(alone[0] > 190 * 4096, "{alone:?}");
+        assert_eq!(merged(100..132), vec![alone[0]; 32]);
+        // All of one set.
+        assert_eq!(
+            merged((0..4).map(|number| 3 + 8 * number)),
+            vec![alone[0]; 4]
+        );
+        assert_eq!(merged((0..5).map(|number| 3 + 8 * number)), [0; 5]);
+    }
+
+    #[test]
+    fn no_descriptor_is_out_of_bounds() {
+        let sequences = Sequences::none();
+        for descriptor in [i32::MIN, -1, 0, i32::MAX] {
+            assert_eq!(sequences.note(descriptor, 0, 4096), (None, false));
+        }
+    }
 
     #[test]
     fn a_scan_is_read_ahead_of_and_nothing_twice() {

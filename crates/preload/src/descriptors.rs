@@ -37,6 +37,8 @@ pub(crate) struct Table {
     /// How the application advised last that it would read: `POSIX_FADV_NORMAL`, `_RANDOM` or
     /// `_SEQUENTIAL`.
     pub(crate) advice: u8,
+    /// It is read or sent by its position, in sequence: readahead is the kernel's.
+    pub(crate) in_sequence: bool,
 }
 
 const PRIVATE: u64 = 1 << 40;
@@ -45,6 +47,7 @@ const SERVABLE: u64 = 1 << 42;
 const WATCHED: u64 = 1 << 43;
 const ADVICE_SHIFT: u32 = 44;
 const ADVICE: u64 = 3;
+const IN_SEQUENCE: u64 = 1 << 46;
 
 /// An [`Entry`] in one word, which a look-up has in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,7 @@ impl Known {
             servable: word & SERVABLE != 0,
             watched: word & WATCHED != 0,
             advice: (word >> ADVICE_SHIFT & ADVICE) as u8,
+            in_sequence: word & IN_SEQUENCE != 0,
         })
     }
 }
@@ -89,6 +93,7 @@ impl Entry {
                     | if table.servable { SERVABLE } else { 0 }
                     | if table.watched { WATCHED } else { 0 }
                     | (u64::from(table.advice) & ADVICE) << ADVICE_SHIFT
+                    | if table.in_sequence { IN_SEQUENCE } else { 0 }
             }
         }
     }
@@ -298,6 +303,7 @@ mod tests {
             servable: slot.is_multiple_of(3),
             watched: slot.is_multiple_of(5),
             advice: (slot % 3) as u8,
+            in_sequence: slot.is_multiple_of(7),
         })
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct Pacing {
     background_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
     flushed_bytes: AtomicU64,
+    /// By the clock of [`monotonic_ns`](process::monotonic_ns).
+    busy_until_ns: AtomicU64,
     pacer: FutexLock<Pacer>,
 }
 
@@ -175,6 +177,18 @@ impl Books {
         }
     }
 
+    /// The calling thread has just ended what moves no bytes and may take long, a sync or a handover: meanwhile it did
+    /// not rest.
+    pub(crate) fn note_busy(&self) {
+        // RocksDB may flush in the same threads, and of that no bytes are counted either.
+        if self.paces() && thread::role() == Role::Compaction && thread::writes_what_it_read() {
+            let now_ns = process::monotonic_ns();
+            self.pacing
+                .busy_until_ns
+                .fetch_max(now_ns, Ordering::Relaxed);
+        }
+    }
+
     /// Lets everything go, since pacing is switched off. Needs no thread-local storage: the keeper
     /// calls it.
     pub(crate) fn release_brake(&self) {
@@ -256,6 +270,7 @@ impl Books {
             background_bytes: pacing.background_bytes.swap(0, Ordering::Relaxed),
             compacted_bytes: pacing.compacted_bytes.swap(0, Ordering::Relaxed),
             flushed_bytes: pacing.flushed_bytes.swap(0, Ordering::Relaxed),
+            busy_until_ns: pacing.busy_until_ns.load(Ordering::Relaxed),
         };
         let pace = pacer.tick(now_ns, &observed, pacing.floor.load(Ordering::Relaxed));
         let figures = pacer.figures();

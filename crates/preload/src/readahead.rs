@@ -67,7 +67,7 @@ impl Books {
     /// The calling thread scans a table: asks for what it will read next.
     #[cold]
     pub(crate) fn read_ahead(&self, table: Table, descriptor: i32, range: Range<u64>) {
-        if table.servable && self.controls_readahead() {
+        if table.servable && !table.in_sequence && self.controls_readahead() {
             let _errno = ErrnoGuard::new();
             let length_bytes = range.end - range.start;
             warm::read_ahead(descriptor, range.start, length_bytes);
@@ -83,18 +83,46 @@ impl Books {
             return false;
         }
         let advice = advice as u8;
-        self.remember_advice(descriptor, Table { advice, ..table });
-        self.controls_readahead()
+        self.remember_reading(descriptor, Table { advice, ..table });
+        self.controls_readahead() && !table.in_sequence
     }
 
-    /// Bytes of a table are moved by the kernel, in sequence, which finds no thread to read ahead
-    /// for: whoever does that has a descriptor of its own. See also [`crate::sending`].
-    #[cold]
-    pub(crate) fn moves_in_sequence(&self, table: Table, descriptor: i32) {
-        if table.servable && self.controls_readahead() && self.is_still(table, descriptor) {
-            let _errno = ErrnoGuard::new();
-            let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_NORMAL);
+    /// A table is read or sent by its position, and so in sequence, with nobody for us to read ahead for: whoever
+    /// does that has a descriptor of its own, whose readahead is the kernel's from now on. See also
+    /// [`crate::sending`].
+    #[inline]
+    pub(crate) fn note_in_sequence(&self, table: Table, descriptor: i32) {
+        if table.servable && !table.in_sequence {
+            self.leave_to_the_kernel(table, descriptor);
         }
+    }
+
+    #[cold]
+    fn leave_to_the_kernel(&self, table: Table, descriptor: i32) {
+        let _errno = ErrnoGuard::new();
+        if !self.are_ours() || !self.is_still(table, descriptor) {
+            return;
+        }
+        let read = Table {
+            in_sequence: true,
+            ..table
+        };
+        self.remember_reading(descriptor, read);
+        if self.controls_readahead() {
+            let _ = file::advise(descriptor, 0, 0, i32::from(table.advice));
+        }
+    }
+
+    /// From now on a table is read ahead by ourselves again.
+    pub(crate) fn take_from_the_kernel(&self, table: Table, descriptor: i32) {
+        if table.in_sequence {
+            let read = Table {
+                in_sequence: false,
+                ..table
+            };
+            self.remember_reading(descriptor, read);
+        }
+        let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
     }
 
     /// A descriptor has been mapped.
@@ -122,16 +150,25 @@ impl Books {
         {
             switch_mappings(&settings.config, is_on);
         }
+        let own = |table: Table| i32::from(table.advice);
+        if !is_on {
+            self.advise_each(|table| Some(own(table)));
+            return;
+        }
+        self.advise_each(|_| Some(libc::POSIX_FADV_RANDOM));
+        // Afterwards: a duplicate of one that is read in sequence has an entry of its own, and one may have begun to
+        // be meanwhile.
+        self.advise_each(|table| table.in_sequence.then(|| own(table)));
+    }
+
+    /// Advises the descriptors of all tables that `advice` has one for.
+    fn advise_each(&self, advice: impl Fn(Table) -> Option<i32>) {
         self.each_descriptor(|descriptor, entry| {
             if let Entry::Table(table) = entry
                 && table.servable
+                && let Some(advice) = advice(table)
                 && self.is_still(table, descriptor)
             {
-                let advice = if is_on {
-                    libc::POSIX_FADV_RANDOM
-                } else {
-                    i32::from(table.advice)
-                };
                 let _ = file::advise(descriptor, 0, 0, advice);
             }
         });

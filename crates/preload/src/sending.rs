@@ -101,7 +101,7 @@ impl Books {
         }
         // The kernel's readahead would look as if its pages had been there; who has sent plainly
         // meanwhile got it back.
-        let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+        self.take_from_the_kernel(table, descriptor);
         let call = start..start.saturating_add(length_bytes);
         let is_kept = self.is_kept(table, &stamp, present);
         let dropped = window

@@ -8,7 +8,7 @@ use crate::settings;
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::process;
-use coldstream_policy::scan::Sequence;
+use coldstream_policy::scan::Sequences;
 use coldstream_policy::{FileKind, Role};
 use std::cell::Cell;
 use std::ops::Range;
@@ -42,14 +42,9 @@ struct State {
     reads_to_time: Cell<u32>,
     /// Bytes that were read in the background since a table was last opened for writing.
     read_for_writing: Cell<u64>,
-    /// The last tables that were read, and how.
-    sequences: [Cell<(i32, Sequence)>; SEQUENCES],
-    next_sequence: Cell<usize>,
+    sequences: Sequences,
     inside: Cell<bool>,
 }
-
-/// Tables that one thread scans at once: further ones take turns.
-const SEQUENCES: usize = 4;
 
 // Without a destructor and with a constant initialiser: neither registers with libc nor
 // allocates, and may be used at any time of a thread's life.
@@ -67,8 +62,7 @@ thread_local! {
             reads_left: Cell::new(TIMED_EVERY),
             reads_to_time: Cell::new(0),
             read_for_writing: Cell::new(0),
-            sequences: [const { Cell::new((-1, Sequence::NEW)) }; SEQUENCES],
-            next_sequence: Cell::new(0),
+            sequences: Sequences::none(),
             inside: Cell::new(false),
         }
     };
@@ -97,32 +91,6 @@ impl State {
         let left = self.reads_left.get().wrapping_sub(1);
         self.reads_left.set(left);
         left == 0
-    }
-
-    /// A read of a table: what of it should be read ahead, and whether it is a scan's.
-    fn note_sequence(
-        &self,
-        descriptor: i32,
-        offset: u64,
-        length_bytes: u64,
-    ) -> (Option<Range<u64>>, bool) {
-        let mut cells = self.sequences.iter();
-        let cell = match cells.find(|cell| cell.get().0 == descriptor) {
-            Some(cell) => cell,
-            None => {
-                let next = self.next_sequence.get();
-                self.next_sequence.set((next + 1) % SEQUENCES);
-                let Some(cell) = self.sequences.get(next) else {
-                    return (None, false);
-                };
-                cell.set((descriptor, Sequence::NEW));
-                cell
-            }
-        };
-        let (_, mut sequence) = cell.get();
-        let ahead = sequence.note(offset, length_bytes);
-        cell.set((descriptor, sequence));
-        (ahead, sequence.is_scan())
     }
 }
 
@@ -168,7 +136,7 @@ pub(crate) fn note_read(
                 in_turn: false,
             };
         };
-        let (ahead, in_scan) = state.note_sequence(descriptor, start, end - start);
+        let (ahead, in_scan) = state.sequences.note(descriptor, start, end - start);
         if let Some(ahead) = ahead {
             scans(ahead);
         }
@@ -328,7 +296,7 @@ pub(crate) fn writes_what_it_read() -> bool {
 
 /// The calling thread reads a table in the background, plainly: what of it should be read ahead.
 pub(crate) fn note_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
-    let (ahead, _) = STATE.with(|state| state.note_sequence(descriptor, offset, length_bytes));
+    let (ahead, _) = STATE.with(|state| state.sequences.note(descriptor, offset, length_bytes));
     ahead
 }
 

@@ -56,10 +56,9 @@ fn point_reads_bring_in_what_they_read() {
     let bench = Bench::new();
     let (plain, _) = bench.run(&["points", "500"], None);
     let expected: Vec<u64> = (0..500).map(|number| number * 10).collect();
-    // POSIX_FADV_NORMAL and POSIX_FADV_SEQUENTIAL.
-    for advice in [None, Some("0"), Some("2")] {
-        let words = ["points", "500"].into_iter().chain(advice);
-        let words: Vec<&str> = words.collect();
+    // POSIX_FADV_NORMAL and POSIX_FADV_SEQUENTIAL, of all and of a part, which is all to the kernel.
+    for advice in [&[][..], &["0"], &["2"], &["2", "1000000"]] {
+        let words = [&["points", "500"], advice].concat();
         let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
         assert_eq!(with, plain);
         println!("advice {advice:?}");
@@ -91,16 +90,33 @@ fn faults_bring_in_what_they_touch_where_that_is_asked_for() {
 #[test]
 fn scans_are_read_ahead_of() {
     let bench = Bench::new();
-    for (words, read, scans) in [(["scan", "600"], 600, 1), (["scans", "600"], 1200, 2)] {
+    for (words, read, scans) in [(["scan", "600"], 600, 1), (["scans", "300"], 3600, 12)] {
         let (plain, _) = bench.run(&words, None);
         let log = bench.directory.path().join("log");
         let (with, pages) = bench.run(&words, Some(&Preload::logging_to(&log)));
         assert_eq!(with, plain);
         let ahead = pages.len().saturating_sub(read);
         assert!(
-            (1..=64 * scans).contains(&ahead),
+            (scans..=64 * scans).contains(&ahead),
             "{ahead} pages: {}",
             said(&log)
         );
+    }
+}
+
+/// Whoever reads by the position reads in sequence, and as plainly as without the library.
+#[test]
+fn what_is_read_by_its_position_has_the_kernels_readahead() {
+    let bench = Bench::new();
+    for way in ["read", "stream"] {
+        let words = [way, "600"];
+        let (plain, without) = bench.run(&words, None);
+        if without.len() <= 600 {
+            support::skip("the kernel reads nothing ahead here");
+            return;
+        }
+        let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
+        assert_eq!(with, plain);
+        assert!(pages.len() > 600, "{way}: {} pages", pages.len());
     }
 }

@@ -143,7 +143,7 @@ mod tests {
             flushed_bytes,
             compacted_bytes,
             background_bytes: compacted_bytes,
-            reads: None,
+            ..Observed::default()
         }
     }
 

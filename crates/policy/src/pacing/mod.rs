@@ -71,6 +71,9 @@ pub struct Observed<'a> {
     pub compacted_bytes: u64,
     /// Bytes of memtables that were written out.
     pub flushed_bytes: u64,
+    /// When background work was last seen to end that moves no bytes and may take long (a sync, a handover), by the
+    /// clock of the ticks; 0 is never. While one goes on nothing tells it from a rest.
+    pub busy_until_ns: u64,
 }
 
 /// How fast background I/O may go.
@@ -142,6 +145,8 @@ impl Pacer {
             before => (now_ns.saturating_add(1)).saturating_sub(before),
         };
         self.ticked_ns = now_ns.saturating_add(1);
+        let busy_until_ns = observed.busy_until_ns.min(now_ns);
+        self.background_ns = self.background_ns.max(busy_until_ns);
         if observed.background_bytes > 0 && elapsed_ns < REST_NS {
             self.background_ns = now_ns;
         }

@@ -270,6 +270,7 @@ pub(super) fn run(scene: &Scene) -> Outcome {
                             background_bytes: unseen_bytes,
                             compacted_bytes: unseen_bytes,
                             flushed_bytes: unseen_flushed,
+                            busy_until_ns: 0,
                         };
                         pace = outcome.pacer.tick(now, &observed, floor);
                         assert!(pace.bytes_per_second == 0 || pace.bytes_per_second >= floor);

@@ -226,6 +226,32 @@ fn a_brake_is_not_remembered_over_a_rest() {
 }
 
 #[test]
+fn a_long_sync_is_no_rest() {
+    for is_sync in [true, false] {
+        let mut pacer = Pacer::default();
+        let mut now_ns = SECOND_NS;
+        let work = Observed {
+            background_bytes: MIB,
+            compacted_bytes: MIB,
+            ..Observed::default()
+        };
+        let flush = Observed {
+            flushed_bytes: 64 * MIB,
+            ..work
+        };
+        pacer.tick(now_ns, &flush, FLOOR);
+        now_ns += 5 * SECOND_NS;
+        let busy_until_ns = if is_sync { now_ns - TICK_NS } else { 0 };
+        let after = Observed {
+            busy_until_ns,
+            ..work
+        };
+        pacer.tick(now_ns, &after, FLOOR);
+        assert_eq!(pacer.figures().debt_bytes > 0, is_sync);
+    }
+}
+
+#[test]
 fn reads_of_before_a_rest_are_not_taken_for_reads_at_rest() {
     for ticks in 1..=6 {
         let mut steady = Steady {
@@ -320,6 +346,7 @@ proptest! {
                 background_bytes: background,
                 compacted_bytes: background / 2,
                 flushed_bytes: flushed,
+                busy_until_ns: flushed,
             };
             let pace = pacer.tick(now, &observed, floor);
             let least = floor.clamp(FLOOR_MIN, FLOOR_MAX);

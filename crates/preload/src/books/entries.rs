@@ -81,6 +81,7 @@ impl Books {
             servable: !writable && flags & libc::O_DIRECT == 0,
             watched: false,
             advice: libc::POSIX_FADV_NORMAL as u8,
+            in_sequence: false,
         };
         if writable {
             self.begin_stage(settings, table, descriptor, flags, &stamp);
@@ -140,8 +141,8 @@ impl Books {
         }
     }
 
-    /// The application has said how it will read a table.
-    pub(crate) fn remember_advice(&self, descriptor: i32, table: Table) {
+    /// It is known by now how a table is read.
+    pub(crate) fn remember_reading(&self, descriptor: i32, table: Table) {
         // Unless it is another one's by now.
         if let Some(present @ Entry::Table(of)) = self.descriptors.get(descriptor)
             && of.slot == table.slot

@@ -72,6 +72,12 @@ extern "C" fn before(
     if scope == Scope::Sharing {
         books::note_sharing();
     }
+    if scope == Scope::FirstOfStream
+        && let Some(books) = books::get()
+        && let Some(table) = books.table(first as c_int)
+    {
+        books.note_in_sequence(table, first as c_int);
+    }
     let before = match (scope, staged::any()) {
         (Scope::End, _) => {
             if let Some(books) = books::get() {

@@ -125,12 +125,25 @@ fn timed(books: &Books, next: impl FnOnce() -> ssize_t) -> ssize_t {
     result
 }
 
+/// What is known of a read of which it is not known where it reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// It begins where the last one ended.
+    InSequence,
+    Unknown,
+}
+
 /// A read that is never served (it moves a position, or scatters): counted.
 #[inline(always)]
-fn read_otherwise(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
+fn read_otherwise(descriptor: c_int, order: Order, next: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some((books, known)) = books::known(descriptor) else {
         return next();
     };
+    if order == Order::InSequence
+        && let Entry::Table(table) = known.entry()
+    {
+        books.note_in_sequence(table, descriptor);
+    }
     match reader(books, known, descriptor, Operation::Read) {
         Reader::Foreground | Reader::Timed => next(),
         Reader::Nobody => -1,
@@ -176,8 +189,8 @@ fn advise(
         libc::POSIX_FADV_SEQUENTIAL,
         libc::POSIX_FADV_RANDOM,
     ];
-    let of_all = offset == 0 && length_bytes == 0;
-    if of_all && how.contains(&advice) && books.advised(table, descriptor, advice) {
+    // Whatever range they name, the kernel takes them for the whole (`mm/fadvise.c`).
+    if length_bytes >= 0 && how.contains(&advice) && books.advised(table, descriptor, advice) {
         return 0;
     }
     next()
@@ -267,10 +280,7 @@ fn sent(
 /// Bytes moved from one descriptor to another.
 #[inline]
 fn moved(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    if let Some((books, table)) = readable_table(from) {
-        books.moves_in_sequence(table, from);
-    }
-    disturbed(to, || read_otherwise(from, next))
+    disturbed(to, || read_otherwise(from, Order::InSequence, next))
 }
 
 interpose! {
@@ -286,19 +296,19 @@ interpose! {
         unsafe { read_at(descriptor, buffer, length, offset, next) }
     }
     fn read(descriptor: c_int, buffer: *mut c_void, length: size_t) -> ssize_t |next| {
-        read_otherwise(descriptor, next)
+        read_otherwise(descriptor, Order::InSequence, next)
     }
     fn __read_chk(descriptor: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t |next| {
-        read_otherwise(descriptor, next)
+        read_otherwise(descriptor, Order::InSequence, next)
     }
     fn readv(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t |next| {
-        read_otherwise(descriptor, next)
+        read_otherwise(descriptor, Order::InSequence, next)
     }
     fn preadv | preadv64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
-        read_otherwise(descriptor, next)
+        read_otherwise(descriptor, Order::Unknown, next)
     }
     fn preadv2 | preadv64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
-        read_otherwise(descriptor, next)
+        read_otherwise(descriptor, Order::Unknown, next)
     }
     fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
         hidden(descriptor, || match readable_table(descriptor) {

@@ -2,7 +2,7 @@
 
 use crate::books::{self, Books};
 use crate::descriptors::Table;
-use crate::errno;
+use crate::errno::{self, ErrnoGuard};
 use crate::staging::Before;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
@@ -80,6 +80,17 @@ pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
 /// `fsync` and its like.
 #[inline]
 pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    let result = synced_wholly(descriptor, next);
+    if let Some(books) = books::get()
+        && books.table(descriptor).is_some()
+    {
+        let _errno = ErrnoGuard::new();
+        books.note_busy();
+    }
+    result
+}
+
+fn synced_wholly(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let Some((books, table)) = table(descriptor) else {
         return next();
     };

@@ -236,6 +236,7 @@ impl Books {
         };
         let attempt = catch_unwind(AssertUnwindSafe(|| work(&handover, &mut lineage)));
         self.lineage.give_back(lineage);
+        self.note_busy();
         match attempt {
             Ok(Ok(())) => {}
             Ok(Err(refused)) => {

@@ -1,9 +1,11 @@
-/* Reads a table as the foreground does: pattern FILE points|scan|scans|mapped COUNT [ADVICE]
+/* Reads a table as the foreground does: pattern FILE points|scan|scans|mapped|read|stream COUNT [ADVICE [LENGTH]]
  *
  * points: COUNT reads of 4 KiB at places that are 40 KiB apart, in a shuffled order, each twice;
- * scan: COUNT reads of 4 KiB one after the other; scans: two of these by turns, by two descriptors;
- * mapped: as points, by a mapping.
- * Prints a checksum of what it read. ADVICE is given for the whole file after the opening.
+ * scan: COUNT reads of 4 KiB one after the other; scans: twelve of these by turns, 500 blocks apart, each by
+ * a descriptor of its own; mapped: as points, by a mapping; read, stream: as scan, by the file's position and
+ * by a stream.
+ * Prints a checksum of what it read. ADVICE is given for the first LENGTH bytes of the file, or all of it, after the
+ * opening.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,18 +14,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum { SCANS = 12, SCAN_BLOCKS = 500 };
+
 static unsigned long sum;
 
+static void take(const unsigned char *bytes, ssize_t length) {
+    for (ssize_t at = 0; at < length; at++) {
+        sum = sum * 31 + bytes[at];
+    }
+}
+
 static void read_block(int file, off_t offset) {
-    char block[4096];
+    unsigned char block[4096];
     ssize_t length = pread(file, block, sizeof block, offset);
     if (length < 0) {
         perror("pread");
         exit(1);
     }
-    for (ssize_t at = 0; at < length; at++) {
-        sum = sum * 31 + (unsigned char)block[at];
-    }
+    take(block, length);
 }
 
 int main(int count, char **arguments) {
@@ -36,7 +44,7 @@ int main(int count, char **arguments) {
         return 1;
     }
     if (count > 4) {
-        posix_fadvise(file, 0, 0, atoi(arguments[4]));
+        posix_fadvise(file, 0, count > 5 ? atol(arguments[5]) : 0, atoi(arguments[4]));
     }
     long reads = atol(arguments[3]);
     if (strcmp(arguments[2], "points") == 0) {
@@ -57,11 +65,26 @@ int main(int count, char **arguments) {
         for (long number = 0; number < reads; number++) {
             read_block(file, number * 4096);
         }
-    } else {
-        int other = open(arguments[1], O_RDONLY | O_CLOEXEC);
+    } else if (strcmp(arguments[2], "read") == 0) {
+        unsigned char block[4096];
         for (long number = 0; number < reads; number++) {
-            read_block(file, number * 4096);
-            read_block(other, (number + 3000) * 4096);
+            take(block, read(file, block, sizeof block));
+        }
+    } else if (strcmp(arguments[2], "stream") == 0) {
+        unsigned char block[4096];
+        FILE *stream = fdopen(file, "r");
+        for (long number = 0; number < reads; number++) {
+            take(block, fread(block, 1, sizeof block, stream));
+        }
+    } else {
+        int files[SCANS];
+        for (int scan = 0; scan < SCANS; scan++) {
+            files[scan] = open(arguments[1], O_RDONLY | O_CLOEXEC);
+        }
+        for (long number = 0; number < reads; number++) {
+            for (int scan = 0; scan < SCANS; scan++) {
+                read_block(files[scan], (number + scan * SCAN_BLOCKS) * 4096);
+            }
         }
     }
     printf("%lu\n", sum);
