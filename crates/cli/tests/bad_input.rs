@@ -7,7 +7,7 @@ mod skip;
 use std::fs;
 use std::process::Command;
 
-use common::{Scene, assert_error, is_root, outcome, set_mode};
+use common::{Scene, assert_error, is_root, make_pipe, outcome, set_mode};
 use skip::skip;
 
 const PROGRAM: &str = "int main(void) { return 0; }";
@@ -390,13 +390,7 @@ fn a_process_of_somebody_else() {
 fn a_pipe_is_no_place_for_data() {
     let scene = Scene::new();
     let pipe = scene.path("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
+    make_pipe(&pipe);
     let mut command = scene.coldstream();
     assert_error(
         command.arg("doctor").arg(&pipe),

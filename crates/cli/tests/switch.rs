@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scene, assert_error, is_root, outcome, set_mode};
+use common::{Scene, assert_error, is_root, make_pipe, outcome, set_mode};
 use skip::skip;
 
 /// Opens a table, says so, and waits.
@@ -282,17 +282,23 @@ fn what_was_asked_for_and_is_still_to_come_is_not_taken_back() {
 /// A user whom nobody is, so that all of its processes are this test's.
 const USER: u32 = 64_901;
 
-#[test]
-fn everybody_switches_their_own() {
+/// What several users may start, and the command for them.
+fn of_two_users() -> Option<(Database, PathBuf)> {
     if !is_root() {
         skip("needs root, to become two users");
-        return;
+        return None;
     }
-    let Some(database) = Database::new() else {
-        return;
-    };
+    let database = Database::new()?;
     set_mode(&database.scene.path("."), 0o777);
     let coldstream = database.scene.copy_of_coldstream();
+    Some((database, coldstream))
+}
+
+#[test]
+fn everybody_switches_their_own() {
+    let Some((database, coldstream)) = of_two_users() else {
+        return;
+    };
     let as_user = |arguments: &[&str]| {
         let mut command = Command::new(&coldstream);
         command.uid(USER).args(arguments);
@@ -337,15 +343,9 @@ fn everybody_switches_their_own() {
 #[test]
 fn a_directory_of_somebody_elses_is_refused() {
     const VICTIM: u32 = 64_902;
-    if !is_root() {
-        skip("needs root, to become two users");
-        return;
-    }
-    let Some(database) = Database::new() else {
+    let Some((database, coldstream)) = of_two_users() else {
         return;
     };
-    set_mode(&database.scene.path("."), 0o777);
-    let coldstream = database.scene.copy_of_coldstream();
     let directory = coldstream_control::directory_path(VICTIM);
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory).unwrap();
@@ -354,13 +354,7 @@ fn a_directory_of_somebody_elses_is_refused() {
     let pid = running.pid();
     assert!(fs::read_dir(&directory).unwrap().next().is_none());
     let pipe = directory.join(&pid);
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
+    make_pipe(&pipe);
     for words in [
         &["ctl", "status", &pid][..],
         &["ctl", "off", &pid],

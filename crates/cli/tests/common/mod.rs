@@ -80,6 +80,12 @@ pub fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
 }
 
+/// A named pipe, which nobody writes to.
+pub fn make_pipe(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status();
+    assert!(made.expect("mkfifo").success());
+}
+
 /// Whether the tests run as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
