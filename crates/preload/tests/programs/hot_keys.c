@@ -94,7 +94,9 @@ int main(int count, char **arguments) {
             }
         }
         for (long times = atol(arguments[6]); times > 0; times--) {
-            for (long number = 0; number < keys; number++) {
+            for (long turn = 0; turn < keys; turn++) {
+                // Not in their order, which would be a scan.
+                long number = turn * 7919 % keys;
                 if (number % stride < run_length) {
                     size_t length;
                     char *value = rocksdb_get(database, read, key, key_of(number, key), &length, &error);
