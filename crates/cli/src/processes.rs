@@ -107,10 +107,8 @@ pub enum Status {
 /// # Errors
 /// Why there is nothing to be had: one line, with a code of its own.
 pub fn running(pid: u32) -> anyhow::Result<Box<Snapshot>> {
-    if let Some(reason) = somebody_elses_directory() {
-        return Err(failure(Exit::Permission, reason));
-    }
-    match status(pid) {
+    own_directory().map_err(|reason| failure(Exit::Permission, reason))?;
+    match status_at(&page_of(pid), pid) {
         Status::Running(snapshot) => Ok(snapshot),
         Status::Removed { pid: left_by } => Err(failure(
             Exit::NotFound,
@@ -150,25 +148,25 @@ fn absent(pid: u32) -> anyhow::Error {
 
 /// Reads the status page of `pid`, a process of this user.
 pub fn status(pid: u32) -> Status {
-    match somebody_elses_directory() {
-        Some(reason) => Status::Unreadable(reason),
-        None => status_at(&page_of(pid), pid),
+    match own_directory() {
+        Ok(_) => status_at(&page_of(pid), pid),
+        Err(reason) => Status::Unreadable(reason),
     }
 }
 
-/// Why nothing in the directory of this user's status pages is to be believed; `None` where it is the user's, or
-/// not there. The library makes no page in another's.
-fn somebody_elses_directory() -> Option<String> {
+/// The directory of this user's status pages, there or not; or why nothing in it is to be believed: it is another
+/// user's, in which the library makes no page.
+fn own_directory() -> Result<PathBuf, String> {
     let user = rustix::process::geteuid().as_raw();
     let directory = coldstream_control::directory_path(user);
-    let owner = fs::symlink_metadata(&directory).ok()?.uid();
-    (owner != user).then(|| {
-        format!(
+    match fs::symlink_metadata(&directory).map(|found| found.uid()) {
+        Ok(owner) if owner != user => Err(format!(
             "{} belongs to user {owner}, not to you: somebody else made it; remove it as root, and \
              start the processes again",
             directory.display()
-        )
-    })
+        )),
+        _ => Ok(directory),
+    }
 }
 
 /// Where the status page of `pid`, a process of this user, is.
@@ -207,11 +205,7 @@ fn is_not_found(errno: Errno) -> bool {
 
 /// Processes of this user that have a status page, by process id.
 pub fn with_pages() -> anyhow::Result<Vec<u32>> {
-    if let Some(reason) = somebody_elses_directory() {
-        return Err(failure(Exit::Permission, reason));
-    }
-    let user = rustix::process::geteuid().as_raw();
-    let directory = coldstream_control::directory_path(user);
+    let directory = own_directory().map_err(|reason| failure(Exit::Permission, reason))?;
     let unlisted = |error: io::Error| {
         let message = format!("cannot list {}: {error}", directory.display());
         failure(crate::exit::of_io(&error), message)
