@@ -231,7 +231,7 @@ pub fn header(pid: u32, start_time_ticks: u64) -> coldstream_control::Header {
         pid,
         start_time_ticks,
         profile: coldstream_policy::Profile::Auto,
-        configured: coldstream_policy::ConfiguredTreatment::Auto,
+        configured: coldstream_policy::IoModeSetting::Auto,
         in_force: None,
         window_bytes: 1 << 20,
         windows_in_flight: 1,

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use coldstream_control::{Counter, Header, PageView, PidNamespace, start_time_ticks};
 use coldstream_io::shared::SharedPage;
-use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
+use coldstream_policy::{IoMode, IoModeSetting, Profile};
 use common::{Scene, assert_error, outcome};
 use skip::skip;
 
@@ -42,8 +42,8 @@ impl Process {
             pid,
             start_time_ticks: start_time_ticks(&stat).unwrap() + started_later_ticks,
             profile: Profile::RocksDb,
-            configured: ConfiguredTreatment::Auto,
-            in_force: Some(Treatment::Direct),
+            configured: IoModeSetting::Auto,
+            in_force: Some(IoMode::Direct),
             window_bytes: 1 << 20,
             windows_in_flight: 1,
             memory_bytes: 64 << 20,
@@ -281,7 +281,10 @@ fn doctor_of_a_cassandra_configuration() {
     // Where its data is counts too, for reads and for writes.
     let place = &json["paths"][0];
     assert!(place["path"].as_str().unwrap().ends_with("/data"));
-    assert!(place["treatment"].is_string() && place["write_treatment"].is_string());
+    assert!(place["io_mode"].is_string() && place["write_io_mode"].is_string());
+    // The former names, for one version.
+    assert_eq!(place["treatment"], place["io_mode"]);
+    assert_eq!(place["write_treatment"], place["write_io_mode"]);
 
     let (code, stdout, _) = outcome(scene.coldstream().arg("doctor").arg(&configuration));
     assert_eq!(code, 0);
@@ -332,7 +335,7 @@ fn doctor_of_a_cassandra_process() {
     assert_eq!(cassandra["own_direct_reads"], true);
     let advice = cassandra["advice"].to_string();
     assert!(advice.contains("use one of the two"), "{advice}");
-    assert!(json["paths"][0]["write_treatment"].is_string());
+    assert!(json["paths"][0]["write_io_mode"].is_string());
 }
 
 #[test]

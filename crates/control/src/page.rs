@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
+use coldstream_policy::{IoMode, IoModeSetting, Profile};
 
 use crate::counter::Counter;
 use crate::snapshot::Snapshot;
@@ -34,7 +34,7 @@ const FIRST_COUNTER_WORD: usize = 16;
 
 /// The code of [`Header::in_force`] before the first filesystem was probed.
 const UNDECIDED: u64 = 0;
-/// The code of [`Header::configured`] for [`ConfiguredTreatment::Auto`].
+/// The code of [`Header::configured`] for [`IoModeSetting::Auto`].
 const AUTO: u64 = 0;
 
 /// The first word behind the counters; what the last words are, [`crate::switch`] says.
@@ -49,11 +49,11 @@ pub struct Header {
     pub start_time_ticks: u64,
     /// Engine whose threads and files are recognised.
     pub profile: Profile,
-    /// Treatment that was asked for.
-    pub configured: ConfiguredTreatment,
-    /// Treatment that the probe of the last filesystem allowed; none before the
+    /// IoMode that was asked for.
+    pub configured: IoModeSetting,
+    /// IoMode that the probe of the last filesystem allowed; none before the
     /// first table was opened.
-    pub in_force: Option<Treatment>,
+    pub in_force: Option<IoMode>,
     /// Size of one window.
     pub window_bytes: u64,
     /// Windows read ahead of the consumer.
@@ -125,7 +125,7 @@ impl<'a> PageView<'a> {
         self.store(START_TIME_WORD, header.start_time_ticks);
         self.store(PROFILE_WORD, u64::from(header.profile as u8));
         self.store(CONFIGURED_WORD, configured_code(header.configured));
-        let in_force = header.in_force.map_or(UNDECIDED, treatment_code);
+        let in_force = header.in_force.map_or(UNDECIDED, io_mode_code);
         self.store(IN_FORCE_WORD, in_force);
         self.store(WINDOW_BYTES_WORD, header.window_bytes);
         self.store(WINDOWS_IN_FLIGHT_WORD, header.windows_in_flight);
@@ -133,9 +133,9 @@ impl<'a> PageView<'a> {
         self.store(MAGIC_WORD, MAGIC);
     }
 
-    /// Says which treatment is in force from now on.
-    pub fn set_in_force(&self, treatment: Treatment) {
-        self.store(IN_FORCE_WORD, treatment_code(treatment));
+    /// Says which I/O mode is in force from now on.
+    pub fn set_in_force(&self, io_mode: IoMode) {
+        self.store(IN_FORCE_WORD, io_mode_code(io_mode));
     }
 
     /// Adds to a counter.
@@ -181,7 +181,7 @@ impl<'a> PageView<'a> {
         }
         let in_force = match self.load(IN_FORCE_WORD) {
             UNDECIDED => None,
-            code => Some(decoded(code, "treatment in force", Treatment::from_u8)?),
+            code => Some(decoded(code, "I/O mode in force", IoMode::from_u8)?),
         };
         let pid = self.load(PID_WORD);
         Ok(Header {
@@ -192,12 +192,10 @@ impl<'a> PageView<'a> {
                 (profile as u8 == code).then_some(profile)
             })?,
             configured: match self.load(CONFIGURED_WORD) {
-                AUTO => ConfiguredTreatment::Auto,
-                code => ConfiguredTreatment::Fixed(decoded(
-                    code,
-                    "configured treatment",
-                    Treatment::from_u8,
-                )?),
+                AUTO => IoModeSetting::Auto,
+                code => {
+                    IoModeSetting::Fixed(decoded(code, "configured I/O mode", IoMode::from_u8)?)
+                }
             },
             in_force,
             window_bytes: self.load(WINDOW_BYTES_WORD),
@@ -259,14 +257,14 @@ impl<'a> PageView<'a> {
     }
 }
 
-fn treatment_code(treatment: Treatment) -> u64 {
-    u64::from(treatment as u8)
+fn io_mode_code(io_mode: IoMode) -> u64 {
+    u64::from(io_mode as u8)
 }
 
-fn configured_code(configured: ConfiguredTreatment) -> u64 {
+fn configured_code(configured: IoModeSetting) -> u64 {
     match configured {
-        ConfiguredTreatment::Auto => AUTO,
-        ConfiguredTreatment::Fixed(treatment) => treatment_code(treatment),
+        IoModeSetting::Auto => AUTO,
+        IoModeSetting::Fixed(io_mode) => io_mode_code(io_mode),
     }
 }
 
@@ -298,7 +296,7 @@ mod tests {
             pid: 4711,
             start_time_ticks: 987_654,
             profile: Profile::Cassandra,
-            configured: ConfiguredTreatment::Fixed(Treatment::Window),
+            configured: IoModeSetting::Fixed(IoMode::Window),
             in_force: None,
             window_bytes: 1 << 20,
             windows_in_flight: 2,
@@ -311,7 +309,7 @@ mod tests {
         let memory = words(PAGE_WORDS);
         let page = PageView::new(&memory).unwrap();
         page.initialise(&header());
-        page.set_in_force(Treatment::DontCache);
+        page.set_in_force(IoMode::DontCache);
         page.set(Counter::TrackedFilesOpened, 77);
         page.set(Counter::HeatDisplaced, 88);
         let word = |place: usize| memory[place].load(Ordering::Relaxed);
@@ -348,9 +346,9 @@ mod tests {
         let page = PageView::new(&memory).unwrap();
         page.initialise(&header());
         assert_eq!(page.header(), Ok(header()));
-        page.set_in_force(Treatment::Direct);
+        page.set_in_force(IoMode::Direct);
         let in_force = page.header().unwrap().in_force;
-        assert_eq!(in_force, Some(Treatment::Direct));
+        assert_eq!(in_force, Some(IoMode::Direct));
     }
 
     #[test]
@@ -368,8 +366,8 @@ mod tests {
             (VERSION_WORD, 2, PageError::Version { found: 2 }),
             (PID_WORD, u64::MAX, field("pid", u64::MAX)),
             (PROFILE_WORD, 9, field("profile", 9)),
-            (CONFIGURED_WORD, 256, field("configured treatment", 256)),
-            (IN_FORCE_WORD, 5, field("treatment in force", 5)),
+            (CONFIGURED_WORD, 256, field("configured I/O mode", 256)),
+            (IN_FORCE_WORD, 5, field("I/O mode in force", 5)),
         ] {
             page.initialise(&header());
             memory[word].store(value, Ordering::Relaxed);

@@ -194,12 +194,15 @@ impl fmt::Display for Snapshot {
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let header = &self.header;
-        let mut page = serializer.serialize_struct("Snapshot", 13)?;
+        let mut page = serializer.serialize_struct("Snapshot", 15)?;
         page.serialize_field("pid", &header.pid)?;
         page.serialize_field("start_time_ticks", &header.start_time_ticks)?;
         page.serialize_field("profile", header.profile.name())?;
+        page.serialize_field("configured_io_mode", header.configured.name())?;
+        let in_force = header.in_force.map(|io_mode| io_mode.name());
+        page.serialize_field("io_mode_in_force", &in_force)?;
+        // The former names of these two, for one version.
         page.serialize_field("configured_treatment", header.configured.name())?;
-        let in_force = header.in_force.map(|treatment| treatment.name());
         page.serialize_field("treatment_in_force", &in_force)?;
         page.serialize_field("window_bytes", &header.window_bytes)?;
         page.serialize_field("windows_in_flight", &header.windows_in_flight)?;
@@ -263,7 +266,7 @@ impl Serialize for Counters<'_> {
 mod tests {
     use super::*;
     use crate::switch::{Mechanism, Mechanisms};
-    use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
+    use coldstream_policy::{IoMode, IoModeSetting, Profile};
 
     fn snapshot(values: &[(Counter, u64)]) -> Snapshot {
         let mut counters = [0; Counter::COUNT];
@@ -274,8 +277,8 @@ mod tests {
             pid: 7,
             start_time_ticks: 8,
             profile: Profile::RocksDb,
-            configured: ConfiguredTreatment::Auto,
-            in_force: Some(Treatment::Direct),
+            configured: IoModeSetting::Auto,
+            in_force: Some(IoMode::Direct),
             window_bytes: 1 << 20,
             windows_in_flight: 1,
             memory_bytes: 64 << 20,
@@ -361,6 +364,8 @@ mod tests {
         let json = serde_json::to_value(snapshot(&[(Counter::BytesDirect, 5)])).unwrap();
         assert_eq!(json["pid"], 7);
         assert_eq!(json["profile"], "rocksdb");
+        assert_eq!(json["configured_io_mode"], "auto");
+        assert_eq!(json["io_mode_in_force"], "direct");
         assert_eq!(json["configured_treatment"], "auto");
         assert_eq!(json["treatment_in_force"], "direct");
         assert_eq!(

@@ -309,7 +309,7 @@ fn pages_behind_windows() -> (Vec<u64>, Vec<u64>) {
 }
 
 #[test]
-fn window_treatment_drops_only_what_it_brought_in() {
+fn drop_behind_drops_only_what_it_brought_in() {
     // A machine that reclaims pages by itself may take some before anybody looks, but not each time.
     let mut tries = (0..3).map(|_| pages_behind_windows());
     assert!(tries.any(|(resident, hot)| resident == hot));

@@ -10,6 +10,7 @@ mod cgroup;
 mod error;
 mod foreground;
 mod interrupt;
+mod io_modes;
 mod kernel_setting;
 mod linked;
 mod machine;
@@ -28,7 +29,6 @@ mod run_report;
 mod sampler;
 mod summary;
 mod throttle;
-mod treatments;
 mod workplace;
 
 pub use error::LabError;

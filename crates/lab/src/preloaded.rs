@@ -1,6 +1,6 @@
 //! A preload library as a mode: Coldstream, or any other one.
 
-use crate::treatments::Treatments;
+use crate::io_modes::IoModes;
 use anyhow::{Context, Result, bail};
 use coldstream_policy::{Profile, unloadable_character};
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preloaded {
     /// Coldstream.
-    Coldstream(Treatments),
+    Coldstream(IoModes),
     /// Another library.
     Other(PathBuf),
 }
@@ -19,8 +19,8 @@ pub enum Preloaded {
 macro_rules! preloaded_help {
     () => {
         "  coldstream               libcoldstream.so as it is by default
-  coldstream:READS         this treatment of reads, writes auto
-  coldstream:READS+WRITES  these treatments; coldstream:auto+buffered takes only reads around
+  coldstream:READS         this I/O mode of reads, writes auto
+  coldstream:READS+WRITES  these I/O modes; coldstream:auto+buffered takes only reads around
                            the page cache
   coldstream:…+handover=off, coldstream:…+priority=off
                            without these mechanisms: coldstream:handover=off+priority=off
@@ -48,7 +48,7 @@ impl Preloaded {
         match text.strip_prefix("preload:") {
             Some("") => Some(Err("the path of the library is missing".to_owned())),
             Some(path) => Some(Ok(Preloaded::Other(path.into()))),
-            None => Treatments::from_name(text).map(|it| it.map(Preloaded::Coldstream)),
+            None => IoModes::from_name(text).map(|it| it.map(Preloaded::Coldstream)),
         }
     }
 
@@ -60,8 +60,8 @@ impl Preloaded {
     /// The command that the database's own command line follows: it sets the environment.
     pub fn prefix(&self, library: &Path, profile: Profile, log: &Path) -> Vec<String> {
         let mut words = vec!["env".into(), format!("LD_PRELOAD={}", library.display())];
-        if let Preloaded::Coldstream(treatments) = self {
-            words.extend(treatments.environment(profile, log));
+        if let Preloaded::Coldstream(io_modes) = self {
+            words.extend(io_modes.environment(profile, log));
         }
         words
     }
@@ -70,7 +70,7 @@ impl Preloaded {
 impl std::fmt::Display for Preloaded {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Preloaded::Coldstream(treatments) => treatments.fmt(formatter),
+            Preloaded::Coldstream(io_modes) => io_modes.fmt(formatter),
             Preloaded::Other(path) => formatter.pad(&format!("preload:{}", path.display())),
         }
     }

@@ -1,4 +1,4 @@
-//! Policy: which thread is background, which file is a table, which treatment a read gets, which
+//! Policy: which thread is background, which file is a table, which I/O mode a read gets, which
 //! priority a thread, how fast background I/O may go, and the configuration of all that. Pure
 //! logic: no system call, no file access, no environment.
 
@@ -8,6 +8,7 @@ mod bytes;
 mod config;
 pub mod eviction;
 pub mod heat;
+mod io_mode;
 mod kind;
 mod loader;
 pub mod memory;
@@ -16,13 +17,12 @@ mod priority;
 mod readahead;
 mod role;
 pub mod scan;
-mod treatment;
 
 pub use bytes::{DisplayBytes, display_bytes, parse_bytes};
 pub use config::{Config, ConfigError, LogTarget, VARIABLES};
+pub use io_mode::{IoMode, IoModeSetting, Visibility, direct_writes_corrupt};
 pub use kind::FileKind;
 pub use loader::{separates_libraries, unloadable_character};
 pub use priority::{Held, IoPriority, Priorities, Priority, PriorityMode, changed, io_rank};
 pub use readahead::{MappedFile, Readahead, mapped_file};
 pub use role::{Profile, Role};
-pub use treatment::{ConfiguredTreatment, Treatment, Visibility, direct_writes_corrupt};

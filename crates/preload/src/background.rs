@@ -201,10 +201,10 @@ pub(crate) fn eligible(
         .ok_or(Some(Counter::FallbackOpenFailed))?;
     inode.set_method(choice.encode());
     if let Some(page) = books.page() {
-        page.set_in_force(choice.treatment());
+        page.set_in_force(choice.io_mode());
     }
     if books.first_to_say_what_is_in_force() {
-        crate::report::log_in_force(settings, choice.treatment());
+        crate::report::log_in_force(settings, choice.io_mode());
     }
     Ok((stamp, choice))
 }

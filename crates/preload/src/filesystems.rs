@@ -7,7 +7,7 @@ use coldstream_io::alignment::Alignment;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::probe::{self, DirectEffect, Probe};
 use coldstream_io::scan::Method;
-use coldstream_policy::Treatment;
+use coldstream_policy::IoMode;
 
 /// Filesystems remembered; with more than this, some are probed for every table.
 const FILESYSTEMS_MAX: usize = 32;
@@ -81,13 +81,13 @@ impl Choice {
         }
     }
 
-    /// The treatment's name for figures.
-    pub(crate) fn treatment(self) -> Treatment {
+    /// The I/O mode's name for figures.
+    pub(crate) fn io_mode(self) -> IoMode {
         match self {
-            Choice::Windows(Method::Direct(_)) => Treatment::Direct,
-            Choice::Windows(Method::DontCache) => Treatment::DontCache,
-            Choice::Windows(Method::Window) => Treatment::Window,
-            Choice::Buffered(_) => Treatment::Buffered,
+            Choice::Windows(Method::Direct(_)) => IoMode::Direct,
+            Choice::Windows(Method::DontCache) => IoMode::DontCache,
+            Choice::Windows(Method::Window) => IoMode::Window,
+            Choice::Buffered(_) => IoMode::Buffered,
         }
     }
 
@@ -95,16 +95,14 @@ impl Choice {
     fn of(probe: &Probe, settings: &Settings) -> Self {
         let reads = settings.config.reads;
         match reads.choose_for_reads(probe.direct_is_usable(), probe.dont_cache, probe.trusted) {
-            Treatment::Direct => Choice::Windows(Method::Direct(probe.alignment)),
-            Treatment::DontCache => Choice::Windows(Method::DontCache),
-            Treatment::Window => Choice::Windows(Method::Window),
-            Treatment::Buffered if reads.name() == Treatment::Buffered.name() => {
-                Choice::Buffered(None)
-            }
-            Treatment::Buffered if probe.trusted && probe.direct == DirectEffect::None => {
+            IoMode::Direct => Choice::Windows(Method::Direct(probe.alignment)),
+            IoMode::DontCache => Choice::Windows(Method::DontCache),
+            IoMode::Window => Choice::Windows(Method::Window),
+            IoMode::Buffered if reads.name() == IoMode::Buffered.name() => Choice::Buffered(None),
+            IoMode::Buffered if probe.trusted && probe.direct == DirectEffect::None => {
                 Choice::Buffered(Some(Counter::FallbackNoEffect))
             }
-            Treatment::Buffered => Choice::Buffered(Some(Counter::FallbackFilesystem)),
+            IoMode::Buffered => Choice::Buffered(Some(Counter::FallbackFilesystem)),
         }
     }
 }

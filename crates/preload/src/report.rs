@@ -6,7 +6,7 @@ use coldstream_control::{Header, PageName, PageView, PidNamespace, start_time_ti
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::thread::without_broken_pipes;
 use coldstream_io::sys::{file, process};
-use coldstream_policy::{DisplayBytes, LogTarget, Treatment};
+use coldstream_policy::{DisplayBytes, IoMode, LogTarget};
 use std::ffi::CStr;
 use std::io::Write;
 
@@ -121,16 +121,16 @@ fn own_start_time() -> Option<u64> {
 }
 
 /// Says what is in force, once a process.
-pub(crate) fn log_in_force(settings: &Settings, treatment: Treatment) {
+pub(crate) fn log_in_force(settings: &Settings, io_mode: IoMode) {
     let config = &settings.config;
     let mut line = start_line();
     let _ = write!(
         line,
         "background reads of {} tables: {}",
         config.profile.name(),
-        treatment.name()
+        io_mode.name()
     );
-    if treatment != Treatment::Buffered {
+    if io_mode != IoMode::Buffered {
         let _ = write!(
             line,
             " (window {}, {} in flight, at most {})",
@@ -143,13 +143,13 @@ pub(crate) fn log_in_force(settings: &Settings, treatment: Treatment) {
 }
 
 /// Says how tables are written, once a process.
-pub(crate) fn log_writes(settings: &Settings, treatment: Treatment) {
+pub(crate) fn log_writes(settings: &Settings, io_mode: IoMode) {
     let mut line = start_line();
     let _ = write!(
         line,
         "background writes of {} tables: {}",
         settings.config.profile.name(),
-        treatment.name()
+        io_mode.name()
     );
     finish_line(settings, line);
 }

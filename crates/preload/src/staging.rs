@@ -26,7 +26,7 @@ use coldstream_io::pool::WindowMemory;
 use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::writers::{Flight, Writers};
-use coldstream_policy::Treatment;
+use coldstream_policy::IoMode;
 use settle::run_chore;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -97,13 +97,13 @@ struct Stage {
 }
 
 impl Stage {
-    /// The treatment's name for figures.
-    fn treatment(&self) -> Treatment {
+    /// The I/O mode's name for figures.
+    fn io_mode(&self) -> IoMode {
         match self.mode {
-            Mode::Staged | Mode::Through => Treatment::Direct,
-            Mode::DontCache => Treatment::DontCache,
-            Mode::Window => Treatment::Window,
-            Mode::None => Treatment::Buffered,
+            Mode::Staged | Mode::Through => IoMode::Direct,
+            Mode::DontCache => IoMode::DontCache,
+            Mode::Window => IoMode::Window,
+            Mode::None => IoMode::Buffered,
         }
     }
 }

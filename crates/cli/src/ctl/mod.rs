@@ -33,7 +33,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Settings, switches, treatment in force and counters; without a process as `list`
+    /// Settings, switches, I/O mode in force and counters; without a process as `list`
     Status {
         /// A process id
         #[arg(value_parser = process_id())]

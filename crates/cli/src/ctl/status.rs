@@ -44,12 +44,12 @@ pub fn list(json: bool) -> anyhow::Result<()> {
         if !off.is_empty() {
             writeln!(text, "    switched off: {}", off.join(", "))?;
         }
-        writeln!(text, "    {} · {snapshot}", treatment(snapshot))?;
+        writeln!(text, "    {} · {snapshot}", io_mode(snapshot))?;
     }
     output::print(&text)
 }
 
-fn treatment(snapshot: &Snapshot) -> String {
+fn io_mode(snapshot: &Snapshot) -> String {
     let configured = snapshot.header.configured.name();
     match snapshot.header.in_force {
         Some(in_force) if in_force.name() == configured => configured.to_owned(),
@@ -67,7 +67,7 @@ fn text(snapshot: &Snapshot, colours: Colours) -> String {
             processes::command_line(header.pid)
         )),
         row("profile", header.profile.name()),
-        row("background reads", &treatment(snapshot)),
+        row("background reads", &io_mode(snapshot)),
         row(
             "windows",
             &format!(

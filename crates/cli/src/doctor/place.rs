@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use coldstream_io::probe::{DirectEffect, Probe, filesystem_name, probe};
-use coldstream_policy::{ConfiguredTreatment, Profile, Treatment};
+use coldstream_policy::{IoMode, IoModeSetting, Profile};
 use serde::Serialize;
 
 use super::machine::{Machine, number};
@@ -56,10 +56,14 @@ pub struct Place {
     /// Whether `cachestat` answers (Linux 6.5 and newer).
     pub cache_statistics: bool,
     /// What `auto` does with background reads here.
+    pub io_mode: &'static str,
+    /// The former name of `io_mode`, for one version.
     pub treatment: &'static str,
     /// Why.
     pub reason: String,
     /// What `auto` does with background writes here.
+    pub write_io_mode: &'static str,
+    /// The former name of `write_io_mode`, for one version.
     pub write_treatment: &'static str,
     /// Why.
     pub write_reason: String,
@@ -82,12 +86,12 @@ pub fn examine(path: &Path, machine: &Machine) -> anyhow::Result<Place> {
         .canonicalize()
         .map_err(|error| inaccessible(path, &error))?;
     let (probed_file, probe) = probe_in(&full)?;
-    let treatment = ConfiguredTreatment::Auto.choose_for_reads(
+    let io_mode = IoModeSetting::Auto.choose_for_reads(
         probe.direct_is_usable(),
         probe.dont_cache,
         probe.trusted,
     );
-    let writes = treatment_of_writes(machine, &probe);
+    let writes = io_mode_of_writes(machine, &probe);
     let mounts = mounts::read();
     // A table below the path may lie on another filesystem than the path.
     let mount = mount_of(probed_file.as_ref().unwrap_or(&full), &mounts)
@@ -110,8 +114,10 @@ pub fn examine(path: &Path, machine: &Machine) -> anyhow::Result<Place> {
         },
         dont_cache: probe.dont_cache,
         cache_statistics: probe.cache_statistics,
-        treatment: treatment.name(),
-        reason: reason(treatment, &probe),
+        io_mode: io_mode.name(),
+        treatment: io_mode.name(),
+        reason: reason(io_mode, &probe),
+        write_io_mode: writes.name(),
         write_treatment: writes.name(),
         write_reason: reason_of_writes(writes, machine, &probe),
         advice,
@@ -251,12 +257,12 @@ fn queue_of(device: &str) -> Option<(String, PathBuf, String)> {
     Some((name, disk.join("queue"), device.to_owned()))
 }
 
-fn reason(treatment: Treatment, probe: &Probe) -> String {
-    match (treatment, probe.direct) {
-        (Treatment::Direct, DirectEffect::Proven) => {
+fn reason(io_mode: IoMode, probe: &Probe) -> String {
+    match (io_mode, probe.direct) {
+        (IoMode::Direct, DirectEffect::Proven) => {
             "a direct read left the page cache as it was".to_owned()
         }
-        (Treatment::Direct, _) => {
+        (IoMode::Direct, _) => {
             "direct reads work; that they leave the page cache alone could not be checked"
                 .to_owned()
         }
@@ -272,27 +278,25 @@ fn reason(treatment: Treatment, probe: &Probe) -> String {
             "direct reads are accepted but go through the page cache all the same".to_owned()
         }
         (_, DirectEffect::Refused(errno)) => format!("direct reads are refused: {errno}"),
-        (_, _) => "no treatment has an effect here".to_owned(),
+        (_, _) => "no I/O mode has an effect here".to_owned(),
     }
 }
 
 /// As the library chooses with `auto`.
-fn treatment_of_writes(machine: &Machine, probe: &Probe) -> Treatment {
+fn io_mode_of_writes(machine: &Machine, probe: &Probe) -> IoMode {
     if !probe.trusted {
-        return Treatment::Buffered;
+        return IoMode::Buffered;
     }
     let direct = probe.direct_is_usable() && !machine.ext4_direct_write_bug;
-    ConfiguredTreatment::Auto.choose_for_writes(direct, probe.dont_cache)
+    IoModeSetting::Auto.choose_for_writes(direct, probe.dont_cache)
 }
 
-fn reason_of_writes(treatment: Treatment, machine: &Machine, probe: &Probe) -> String {
-    match treatment {
-        Treatment::Direct => {
-            "new tables go around the page cache, unless what they are made of is \
+fn reason_of_writes(io_mode: IoMode, machine: &Machine, probe: &Probe) -> String {
+    match io_mode {
+        IoMode::Direct => "new tables go around the page cache, unless what they are made of is \
                               in it"
-                .to_owned()
-        }
-        Treatment::Buffered => reason(treatment, probe),
+            .to_owned(),
+        IoMode::Buffered => reason(io_mode, probe),
         _ if machine.ext4_direct_write_bug => {
             "this kernel corrupts direct writes (Debian #1057843): new tables are written back \
              early and dropped"

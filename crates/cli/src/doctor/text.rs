@@ -115,7 +115,7 @@ fn place(place: &Place, colours: Colours) -> Vec<String> {
         .map_or("a temporary file".to_owned(), |path| {
             path.display().to_string()
         });
-    let coloured = |treatment| match treatment {
+    let coloured = |io_mode| match io_mode {
         "buffered" => colours.yellow("buffered"),
         better => colours.green(better),
     };
@@ -154,15 +154,11 @@ fn place(place: &Place, colours: Colours) -> Vec<String> {
         ),
         row(
             "background reads",
-            format!("{}: {}", coloured(place.treatment), place.reason),
+            format!("{}: {}", coloured(place.io_mode), place.reason),
         ),
         row(
             "background writes",
-            format!(
-                "{}: {}",
-                coloured(place.write_treatment),
-                place.write_reason
-            ),
+            format!("{}: {}", coloured(place.write_io_mode), place.write_reason),
         ),
     ];
     lines.extend(advice(&place.advice, colours));

@@ -13,7 +13,7 @@ pub struct SettingsArguments {
     /// Engine whose threads and files are recognised [default: auto]
     #[arg(long, value_parser = ["auto", "rocksdb", "leveldb", "cassandra"])]
     profile: Option<String>,
-    /// Treatment of background reads [default: auto]
+    /// IoMode of background reads [default: auto]
     #[arg(long, value_parser = ["auto", "direct", "dontcache", "window", "buffered"])]
     reads: Option<String>,
     /// Size of one window, a power of two from 64KiB to 2MiB [default: 1MiB]
@@ -25,7 +25,7 @@ pub struct SettingsArguments {
     /// Cap for all windows and staging buffers of the program, 1MiB to 1GiB [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// Treatment of background writes [default: auto]
+    /// IoMode of background writes [default: auto]
     #[arg(long, value_parser = ["auto", "direct", "dontcache", "window", "buffered"])]
     writes: Option<String>,
     /// Whom written bytes must be visible to when write returns: every process (everywhere), or

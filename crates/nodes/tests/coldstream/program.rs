@@ -51,7 +51,7 @@ pub fn assert_doctor_is_content(process_id: u32, version: Version) {
     assert_eq!(process["cassandra"]["data_reads"], "pread");
     let advice = process["cassandra"]["advice"].as_array();
     assert!(advice.is_some_and(Vec::is_empty), "{process:#}");
-    assert_eq!(report["paths"][0]["write_treatment"], "direct");
+    assert_eq!(report["paths"][0]["write_io_mode"], "direct");
 }
 
 /// What `coldstream ctl` ends with if a process has not answered within five seconds.

@@ -28,7 +28,9 @@ struct FileText {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReadsText {
-    treatment: Option<String>,
+    /// `treatment` was its name; it is accepted for one version.
+    #[serde(alias = "treatment")]
+    io_mode: Option<String>,
     window_bytes: Option<Number>,
     windows_in_flight: Option<Number>,
     memory_bytes: Option<Number>,
@@ -37,7 +39,9 @@ struct ReadsText {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WritesText {
-    treatment: Option<String>,
+    /// `treatment` was its name; it is accepted for one version.
+    #[serde(alias = "treatment")]
+    io_mode: Option<String>,
     visible: Option<String>,
     flush: Option<String>,
     staging_bytes: Option<Number>,
@@ -118,7 +122,7 @@ pub(super) fn settings(text: &str) -> Result<[Named; Key::ALL.len()], ConfigErro
         ("log", Key::Log, file.log),
         ("readahead", Key::Readahead, file.readahead),
         ("pacing.floor", Key::PacingFloor, text(pacing.floor)),
-        ("reads.treatment", Key::Reads, reads.treatment),
+        ("reads.io_mode", Key::Reads, reads.io_mode),
         (
             "reads.window_bytes",
             Key::WindowBytes,
@@ -134,7 +138,7 @@ pub(super) fn settings(text: &str) -> Result<[Named; Key::ALL.len()], ConfigErro
             Key::MemoryBytes,
             text(reads.memory_bytes),
         ),
-        ("writes.treatment", Key::Writes, writes.treatment),
+        ("writes.io_mode", Key::Writes, writes.io_mode),
         ("writes.visible", Key::Visible, writes.visible),
         ("writes.flush", Key::Flush, writes.flush),
         (

@@ -7,9 +7,7 @@ mod key;
 mod tests;
 
 use crate::eviction::Margin;
-use crate::{
-    ConfiguredTreatment, Priorities, PriorityMode, Profile, Readahead, Visibility, parse_bytes,
-};
+use crate::{IoModeSetting, Priorities, PriorityMode, Profile, Readahead, Visibility, parse_bytes};
 use key::Key;
 use std::path::PathBuf;
 
@@ -45,16 +43,16 @@ pub struct Config {
     pub profile: Profile,
     /// Where to log.
     pub log: LogTarget,
-    /// Treatment of background reads.
-    pub reads: ConfiguredTreatment,
+    /// IoMode of background reads.
+    pub reads: IoModeSetting,
     /// Largest window in bytes: a power of two from 64 KiB to 2 MiB.
     pub window_bytes: usize,
     /// Windows read ahead of each consumer, from 1 to 4.
     pub windows_in_flight: usize,
     /// Cap of all windows and staging buffers of a process in bytes, from 1 MiB to 1 GiB.
     pub memory_bytes: usize,
-    /// Treatment of background writes.
-    pub writes: ConfiguredTreatment,
+    /// IoMode of background writes.
+    pub writes: IoModeSetting,
     /// Whom written bytes must be visible to when `write` returns.
     pub visible: Visibility,
     /// Whether what memtable flushes write goes around the page cache as well.
@@ -97,12 +95,12 @@ impl Default for Config {
             enabled: true,
             profile: Profile::Auto,
             log: LogTarget::Stderr,
-            reads: ConfiguredTreatment::Auto,
+            reads: IoModeSetting::Auto,
             // One large request keeps a device busy; two MiB gain nothing measurable.
             window_bytes: 1 << 20,
             windows_in_flight: 1,
             memory_bytes: 64 << 20,
-            writes: ConfiguredTreatment::Auto,
+            writes: IoModeSetting::Auto,
             visible: Visibility::Auto,
             // The newest data is what is read next.
             bypass_flush: false,
@@ -193,7 +191,7 @@ impl Config {
         let accepted = match key {
             Key::Enabled => switch(&value).map(|enabled| self.enabled = enabled),
             Key::Profile => Profile::from_name(&value).map(|profile| self.profile = profile),
-            Key::Reads => ConfiguredTreatment::from_name(&value).map(|reads| self.reads = reads),
+            Key::Reads => IoModeSetting::from_name(&value).map(|reads| self.reads = reads),
             Key::WindowBytes => parse_bytes(&value)
                 .filter(|bytes| bytes.is_power_of_two() && (1 << 16..=1 << 21).contains(bytes))
                 .map(|bytes| self.window_bytes = bytes as usize),
@@ -205,9 +203,7 @@ impl Config {
             Key::MemoryBytes => parse_bytes(&value)
                 .filter(|bytes| (1 << 20..=1 << 30).contains(bytes))
                 .map(|bytes| self.memory_bytes = bytes as usize),
-            Key::Writes => {
-                ConfiguredTreatment::from_name(&value).map(|writes| self.writes = writes)
-            }
+            Key::Writes => IoModeSetting::from_name(&value).map(|writes| self.writes = writes),
             Key::Visible => Visibility::from_name(&value).map(|visible| self.visible = visible),
             Key::Flush => match value.as_str() {
                 "cached" => Some(false),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Treatment;
+use crate::IoMode;
 use proptest::prelude::*;
 
 fn none(_: &str) -> Option<String> {
@@ -15,10 +15,20 @@ fn the_environment_wins_over_the_file_over_the_defaults() {
     .unwrap();
     assert_eq!(config.profile, Profile::RocksDb);
     assert_eq!(config.log, LogTarget::None);
-    assert_eq!(config.reads, ConfiguredTreatment::Fixed(Treatment::Direct));
+    assert_eq!(config.reads, IoModeSetting::Fixed(IoMode::Direct));
     assert_eq!(config.window_bytes, 2 << 20);
     assert_eq!(config.memory_bytes, 8 << 20);
     assert_eq!(config.windows_in_flight, 1);
+}
+
+#[test]
+fn the_former_name_of_the_io_mode_is_accepted() {
+    for key in ["treatment", "io_mode"] {
+        let text = format!("[reads]\n{key} = \"direct\"\n[writes]\n{key} = \"dontcache\"\n");
+        let config = Config::from_sources(Some(&text), none).unwrap();
+        assert_eq!(config.reads, IoModeSetting::Fixed(IoMode::Direct));
+        assert_eq!(config.writes, IoModeSetting::Fixed(IoMode::DontCache));
+    }
 }
 
 #[test]
@@ -73,7 +83,7 @@ fn a_bad_value_says_what_is_allowed() {
 proptest! {
     #[test]
     fn the_environment_carries_a_whole_configuration(
-        enabled in any::<bool>(), profile in 0_u8..4, treatment in 0_u8..5,
+        enabled in any::<bool>(), profile in 0_u8..4, io_mode in 0_u8..5,
         window in 16_u32..=21, in_flight in 1_usize..=4, memory in 1_usize << 20..=1 << 30,
         log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
         staging in 18_u32..=20, readahead in 0_usize..3, handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
@@ -90,13 +100,13 @@ proptest! {
                 1 => LogTarget::Stderr,
                 _ => LogTarget::File("/var/log/coldstream.log".into()),
             },
-            reads: Treatment::from_u8(treatment)
-                .map_or(ConfiguredTreatment::Auto, ConfiguredTreatment::Fixed),
+            reads: IoMode::from_u8(io_mode)
+                .map_or(IoModeSetting::Auto, IoModeSetting::Fixed),
             window_bytes: 1 << window,
             windows_in_flight: in_flight,
             memory_bytes: memory,
-            writes: Treatment::from_u8(writes)
-                .map_or(ConfiguredTreatment::Auto, ConfiguredTreatment::Fixed),
+            writes: IoMode::from_u8(writes)
+                .map_or(IoModeSetting::Auto, IoModeSetting::Fixed),
             visible: Visibility::ALL[visible],
             bypass_flush,
             staging_bytes: 1 << staging,

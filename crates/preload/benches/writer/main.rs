@@ -1,6 +1,6 @@
 //! What the library makes of a compaction's writes: a synthetic writer with the calls of Cassandra
 //! and one with those of RocksDB, as traced from the engines themselves, without the library and
-//! under it with each treatment, in turn. Every run is a process of its own, which this program
+//! under it with each I/O mode, in turn. Every run is a process of its own, which this program
 //! starts from itself. What was written is compared before anything is timed.
 //!
 //! Three cases: a writer that does nothing but write, of either engine; and Cassandra's, busy between

@@ -16,7 +16,7 @@ use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
-use coldstream_policy::{ConfiguredTreatment, FileKind, Treatment, direct_writes_corrupt};
+use coldstream_policy::{FileKind, IoMode, IoModeSetting, direct_writes_corrupt};
 use std::sync::atomic::{Ordering, fence};
 
 /// Flags of an opening that asks for what a staged table cannot give.
@@ -59,20 +59,20 @@ impl Books {
         if !inode.is_alone() || inode.is_locked() {
             return;
         }
-        if config.writes == ConfiguredTreatment::Auto
+        if config.writes == IoModeSetting::Auto
             && thread::reads_what_is_cached()
             && !self.is_better_handed_over()
         {
             self.count(Counter::KeptCached, 1);
             return;
         }
-        let treatment = self.treatment_of_writes(settings, descriptor, stamp.device);
-        let mut mode = match treatment {
-            Treatment::Buffered => return,
-            Treatment::DontCache => Mode::DontCache,
-            Treatment::Window => Mode::Window,
-            Treatment::Direct if config.visible.may_stage(table.kind) => Mode::Staged,
-            Treatment::Direct => Mode::Through,
+        let io_mode = self.io_mode_of_writes(settings, descriptor, stamp.device);
+        let mut mode = match io_mode {
+            IoMode::Buffered => return,
+            IoMode::DontCache => Mode::DontCache,
+            IoMode::Window => Mode::Window,
+            IoMode::Direct if config.visible.may_stage(table.kind) => Mode::Staged,
+            IoMode::Direct => Mode::Through,
         };
         let Some((number, mut stage)) = self.free_stage() else {
             self.count(Counter::FallbackWriteMemory, 1);
@@ -80,7 +80,7 @@ impl Books {
         };
         let mut memory = WindowMemory::default();
         let mut direct = PrivateDescriptor::default();
-        if treatment == Treatment::Direct {
+        if io_mode == IoMode::Direct {
             match self.direct_means(config.staging_bytes, table.slot, descriptor, stamp) {
                 Some((taken, opened)) => (memory, direct) = (taken, opened),
                 None => {
@@ -116,7 +116,7 @@ impl Books {
         self.count(Counter::StagedFiles, 1);
         self.note_memory();
         if self.first_to_say_how_is_written() {
-            report::log_writes(settings, stage.treatment());
+            report::log_writes(settings, stage.io_mode());
         }
     }
 
@@ -156,24 +156,24 @@ impl Books {
         }
     }
 
-    fn treatment_of_writes(&self, settings: &Settings, descriptor: i32, device: u64) -> Treatment {
+    fn io_mode_of_writes(&self, settings: &Settings, descriptor: i32, device: u64) -> IoMode {
         let writes = settings.config.writes;
         let trusted = file::filesystem_type(descriptor).is_ok_and(probe::is_trusted);
         if !trusted {
-            return Treatment::Buffered;
+            return IoMode::Buffered;
         }
         let alignment = alignment_of(descriptor);
         let direct = alignment.is_some() && !self.staging.refuses_direct(device);
         // What a filesystem makes of RWF_DONTCACHE the first write shows.
-        let treatment = writes.choose_for_writes(direct, true);
-        if treatment == Treatment::Direct {
+        let io_mode = writes.choose_for_writes(direct, true);
+        if io_mode == IoMode::Direct {
             let (release, version) = process::kernel();
             if direct_writes_corrupt(&release, &version) {
                 self.count(Counter::FallbackWriteKernel, 1);
                 return writes.choose_for_writes(false, true);
             }
         }
-        treatment
+        io_mode
     }
 }
 

@@ -157,7 +157,7 @@ fn follow(identity: u64, path: &CStr, progress: &Progress, late: u64, by: Calls)
         }
         checked = start + length as u64;
         // The end again, whether or not it has grown since the last look; whole pages, since a mapping
-        // of a page that is not full yet would end the table's treatment.
+        // of a page that is not full yet would end the table's I/O mode.
         if looks % 16 == 7 && size >= 4096 {
             let page = size.saturating_sub(bytes.len() as u64) & !4095;
             let whole = ((size & !4095) - page) as usize;

@@ -1,4 +1,4 @@
-//! Random programs on every filesystem, under every treatment.
+//! Random programs on every filesystem, under every I/O mode.
 
 use crate::compare::{Bench, difference};
 use crate::subject::Script;

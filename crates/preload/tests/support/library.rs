@@ -21,7 +21,7 @@ pub fn path() -> &'static Path {
     })
 }
 
-/// Ways to write: treatment and visibility.
+/// Ways to write: I/O mode and visibility.
 pub const WRITE_WAYS: [(&str, &str); 4] = [
     ("direct", "process"),
     ("direct", "everywhere"),

@@ -1,5 +1,5 @@
 //! Single cases that random programs would hit too seldom: each is a short program whose notes
-//! must be the same with and without the library, whatever the treatment.
+//! must be the same with and without the library, whatever the I/O mode.
 
 mod content;
 mod descriptors;

@@ -2,10 +2,10 @@
 
 use crate::FileKind;
 
-/// A treatment of background I/O.
+/// An I/O mode: how background reads and writes reach the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Treatment {
+pub enum IoMode {
     /// `O_DIRECT` into windows of our own.
     Direct = 1,
     /// `preadv2` with `RWF_DONTCACHE` (Linux 6.14).
@@ -16,100 +16,97 @@ pub enum Treatment {
     Buffered = 4,
 }
 
-impl Treatment {
+impl IoMode {
     /// As written in configurations.
     pub fn name(self) -> &'static str {
         match self {
-            Treatment::Direct => "direct",
-            Treatment::DontCache => "dontcache",
-            Treatment::Window => "window",
-            Treatment::Buffered => "buffered",
+            IoMode::Direct => "direct",
+            IoMode::DontCache => "dontcache",
+            IoMode::Window => "window",
+            IoMode::Buffered => "buffered",
         }
     }
 
-    /// The treatment with this number.
+    /// The I/O mode with this number.
     pub fn from_u8(number: u8) -> Option<Self> {
         match number {
-            1 => Some(Treatment::Direct),
-            2 => Some(Treatment::DontCache),
-            3 => Some(Treatment::Window),
-            4 => Some(Treatment::Buffered),
+            1 => Some(IoMode::Direct),
+            2 => Some(IoMode::DontCache),
+            3 => Some(IoMode::Window),
+            4 => Some(IoMode::Buffered),
             _ => None,
         }
     }
 }
 
-/// A treatment as configured.
+/// An I/O mode as configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ConfiguredTreatment {
+pub enum IoModeSetting {
     /// The best that the probe of each filesystem allows.
     #[default]
     Auto,
     /// This one wherever it works, else buffered.
-    Fixed(Treatment),
+    Fixed(IoMode),
 }
 
-impl ConfiguredTreatment {
+impl IoModeSetting {
     /// As written in configurations.
     pub fn name(self) -> &'static str {
         match self {
-            ConfiguredTreatment::Auto => "auto",
-            ConfiguredTreatment::Fixed(treatment) => treatment.name(),
+            IoModeSetting::Auto => "auto",
+            IoModeSetting::Fixed(io_mode) => io_mode.name(),
         }
     }
 
-    /// The treatment of that name.
+    /// The I/O mode of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         [
-            ConfiguredTreatment::Auto,
-            ConfiguredTreatment::Fixed(Treatment::Direct),
-            ConfiguredTreatment::Fixed(Treatment::DontCache),
-            ConfiguredTreatment::Fixed(Treatment::Window),
-            ConfiguredTreatment::Fixed(Treatment::Buffered),
+            IoModeSetting::Auto,
+            IoModeSetting::Fixed(IoMode::Direct),
+            IoModeSetting::Fixed(IoMode::DontCache),
+            IoModeSetting::Fixed(IoMode::Window),
+            IoModeSetting::Fixed(IoMode::Buffered),
         ]
         .into_iter()
-        .find(|treatment| treatment.name() == name)
+        .find(|io_mode| io_mode.name() == name)
     }
 
-    /// The treatment of reads on a filesystem of which this is known: `direct` works and has an effect,
+    /// The I/O mode of reads on a filesystem of which this is known: `direct` works and has an effect,
     /// `RWF_DONTCACHE` is accepted, windows can be proven current (`trusted`).
-    pub fn choose_for_reads(self, direct: bool, dont_cache: bool, trusted: bool) -> Treatment {
-        let works = |treatment| match treatment {
-            Treatment::Direct => trusted && direct,
-            Treatment::DontCache => trusted && dont_cache,
-            Treatment::Window => trusted,
-            Treatment::Buffered => true,
+    pub fn choose_for_reads(self, direct: bool, dont_cache: bool, trusted: bool) -> IoMode {
+        let works = |io_mode| match io_mode {
+            IoMode::Direct => trusted && direct,
+            IoMode::DontCache => trusted && dont_cache,
+            IoMode::Window => trusted,
+            IoMode::Buffered => true,
         };
-        self.first_that_works(
-            [Treatment::Direct, Treatment::DontCache, Treatment::Window],
-            works,
-        )
+        self.first_that_works([IoMode::Direct, IoMode::DontCache, IoMode::Window], works)
     }
 
-    /// The treatment of writes on a filesystem of which this is known: `direct` writes work,
+    /// The I/O mode of writes on a filesystem of which this is known: `direct` writes work,
     /// `RWF_DONTCACHE` is accepted. `auto` prefers the window to `RWF_DONTCACHE`, whose write side
     /// is broken in Linux 6.14 and 6.15 and has a bad tail before 7.2.
-    pub fn choose_for_writes(self, direct: bool, dont_cache: bool) -> Treatment {
-        let works = |treatment| match treatment {
-            Treatment::Direct => direct,
-            Treatment::DontCache => dont_cache,
-            Treatment::Window | Treatment::Buffered => true,
+    pub fn choose_for_writes(self, direct: bool, dont_cache: bool) -> IoMode {
+        let works = |io_mode| match io_mode {
+            IoMode::Direct => direct,
+            IoMode::DontCache => dont_cache,
+            IoMode::Window | IoMode::Buffered => true,
         };
-        self.first_that_works([Treatment::Direct, Treatment::Window], works)
+        self.first_that_works([IoMode::Direct, IoMode::Window], works)
     }
 
     fn first_that_works<const COUNT: usize>(
         self,
-        preferred: [Treatment; COUNT],
-        works: impl Fn(Treatment) -> bool,
-    ) -> Treatment {
+        preferred: [IoMode; COUNT],
+        works: impl Fn(IoMode) -> bool,
+    ) -> IoMode {
         match self {
-            ConfiguredTreatment::Auto => preferred
+            IoModeSetting::Auto => preferred
                 .into_iter()
-                .find(|treatment| works(*treatment))
-                .unwrap_or(Treatment::Buffered),
-            ConfiguredTreatment::Fixed(treatment) if works(treatment) => treatment,
-            ConfiguredTreatment::Fixed(_) => Treatment::Buffered,
+                .find(|io_mode| works(*io_mode))
+                .unwrap_or(IoMode::Buffered),
+            IoModeSetting::Fixed(io_mode) if works(io_mode) => io_mode,
+            IoModeSetting::Fixed(_) => IoMode::Buffered,
         }
     }
 }
@@ -182,13 +179,13 @@ mod tests {
 
     #[test]
     fn the_best_that_works_is_chosen() {
-        use Treatment::{Buffered, Direct, DontCache, Window};
-        let auto = ConfiguredTreatment::Auto;
+        use IoMode::{Buffered, Direct, DontCache, Window};
+        let auto = IoModeSetting::Auto;
         assert_eq!(auto.choose_for_reads(true, true, true), Direct);
         assert_eq!(auto.choose_for_reads(false, true, true), DontCache);
         assert_eq!(auto.choose_for_reads(false, false, true), Window);
         assert_eq!(auto.choose_for_reads(true, true, false), Buffered);
-        let fixed = ConfiguredTreatment::Fixed;
+        let fixed = IoModeSetting::Fixed;
         assert_eq!(fixed(Window).choose_for_reads(true, true, true), Window);
         assert_eq!(
             fixed(DontCache).choose_for_reads(true, false, true),
@@ -199,16 +196,10 @@ mod tests {
 
     #[test]
     fn writes_prefer_the_window_to_dontcache() {
-        use Treatment::{Buffered, Direct, DontCache, Window};
-        assert_eq!(
-            ConfiguredTreatment::Auto.choose_for_writes(true, true),
-            Direct
-        );
-        assert_eq!(
-            ConfiguredTreatment::Auto.choose_for_writes(false, true),
-            Window
-        );
-        let fixed = ConfiguredTreatment::Fixed;
+        use IoMode::{Buffered, Direct, DontCache, Window};
+        assert_eq!(IoModeSetting::Auto.choose_for_writes(true, true), Direct);
+        assert_eq!(IoModeSetting::Auto.choose_for_writes(false, true), Window);
+        let fixed = IoModeSetting::Fixed;
         assert_eq!(fixed(DontCache).choose_for_writes(true, true), DontCache);
         assert_eq!(fixed(Direct).choose_for_writes(false, true), Buffered);
     }
@@ -244,19 +235,16 @@ mod tests {
     #[test]
     fn names_and_numbers_round_trip() {
         for number in 1..=4 {
-            let treatment = Treatment::from_u8(number).unwrap();
-            assert_eq!(treatment as u8, number);
-            let configured = ConfiguredTreatment::Fixed(treatment);
+            let io_mode = IoMode::from_u8(number).unwrap();
+            assert_eq!(io_mode as u8, number);
+            let configured = IoModeSetting::Fixed(io_mode);
             assert_eq!(
-                ConfiguredTreatment::from_name(configured.name()),
+                IoModeSetting::from_name(configured.name()),
                 Some(configured)
             );
         }
-        assert_eq!(Treatment::from_u8(0), None);
-        assert_eq!(
-            ConfiguredTreatment::from_name("auto"),
-            Some(ConfiguredTreatment::Auto)
-        );
-        assert_eq!(ConfiguredTreatment::from_name("Direct"), None);
+        assert_eq!(IoMode::from_u8(0), None);
+        assert_eq!(IoModeSetting::from_name("auto"), Some(IoModeSetting::Auto));
+        assert_eq!(IoModeSetting::from_name("Direct"), None);
     }
 }

@@ -1,24 +1,24 @@
-//! Coldstream as a mode: which treatments it is told to use, and which of its settings are changed.
+//! Coldstream as a mode: which I/O modes it is told to use, and which of its settings are changed.
 
 use coldstream_policy::{Config, ConfigError, LogTarget, Profile, VARIABLES};
 use std::path::Path;
 
-/// The variables of the treatments, which have places of their own in a mode.
-const TREATMENTS: [&str; 2] = ["COLDSTREAM_READS", "COLDSTREAM_WRITES"];
+/// The variables of the I/O modes, which have places of their own in a mode.
+const IO_MODE_VARIABLES: [&str; 2] = ["COLDSTREAM_READS", "COLDSTREAM_WRITES"];
 /// The laboratory makes these itself.
 const NOT_OF_A_MODE: [&str; 3] = ["config", "profile", "log"];
 
 /// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES, and any
 /// setting by the name of its variable, as `handover=off` or `handover-in-flight=16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Treatments {
+pub struct IoModes {
     config: Config,
-    /// Variables of what was named beside the treatments.
+    /// Variables of what was named beside the I/O modes.
     named: Vec<&'static str>,
 }
 
-impl Treatments {
-    /// The treatments of that name, or what is wrong with them; `None` if it is no name of
+impl IoModes {
+    /// The I/O modes of that name, or what is wrong with them; `None` if it is no name of
     /// Coldstream's.
     pub fn from_name(text: &str) -> Option<Result<Self, String>> {
         match text.strip_prefix("coldstream")? {
@@ -32,7 +32,7 @@ impl Treatments {
 
     fn from_parts(parts: &[&str]) -> Result<Self, String> {
         let mut given: Vec<(&'static str, &str)> = Vec::new();
-        let mut treatments = TREATMENTS.into_iter();
+        let mut io_modes = IO_MODE_VARIABLES.into_iter();
         for part in parts {
             let (variable, value) = match part.split_once('=') {
                 Some((name, value)) => {
@@ -43,13 +43,13 @@ impl Treatments {
                     )
                 }
                 None => {
-                    let variable = treatments.next();
-                    let third = || format!("\"{part}\": only reads and writes have a treatment");
+                    let variable = io_modes.next();
+                    let third = || format!("\"{part}\": only reads and writes have an I/O mode");
                     (variable.ok_or_else(third)?, *part)
                 }
             };
             if value.is_empty() {
-                return Err("a treatment or a value is empty".to_owned());
+                return Err("an I/O mode or a value is empty".to_owned());
             }
             if given.iter().any(|(it, _)| *it == variable) {
                 return Err(format!("\"{part}\": this setting is given twice"));
@@ -62,12 +62,14 @@ impl Treatments {
         };
         let config = Config::from_sources(None, environment).map_err(|error| wrong(&error))?;
         let variables = given.into_iter().map(|(variable, _)| variable);
-        let named = variables.filter(|it| !TREATMENTS.contains(it)).collect();
+        let named = variables
+            .filter(|it| !IO_MODE_VARIABLES.contains(it))
+            .collect();
         Ok(Self { config, named })
     }
 
     /// The settings of a database under Coldstream, as variables of its environment. What the mode
-    /// does not name may be inherited, except for treatments.
+    /// does not name may be inherited, except for I/O modes.
     pub fn environment(&self, profile: Profile, log: &Path) -> Vec<String> {
         let config = Config {
             profile,
@@ -76,7 +78,7 @@ impl Treatments {
         };
         let ours = ["COLDSTREAM_PROFILE", "COLDSTREAM_LOG"];
         let is_set = |variable: &str| {
-            let mut set = TREATMENTS.iter().chain(&ours).chain(&self.named);
+            let mut set = IO_MODE_VARIABLES.iter().chain(&ours).chain(&self.named);
             set.any(|it| *it == variable)
         };
         let settings = config.to_environment().into_iter();
@@ -94,7 +96,7 @@ fn wrong(error: &ConfigError) -> String {
             key,
             value,
             allowed,
-        } if TREATMENTS.contains(key) => format!("\"{value}\": {allowed}, or SETTING=VALUE"),
+        } if IO_MODE_VARIABLES.contains(key) => format!("\"{value}\": {allowed}, or SETTING=VALUE"),
         ConfigError::Value {
             key,
             value,
@@ -115,12 +117,14 @@ fn name(variable: &str) -> Option<String> {
 
 /// The variable of the setting that is called so in a mode.
 fn variable(called: &str) -> Option<&'static str> {
-    let mut settings = VARIABLES.into_iter().filter(|it| !TREATMENTS.contains(it));
+    let mut settings = VARIABLES
+        .into_iter()
+        .filter(|it| !IO_MODE_VARIABLES.contains(it));
     let variable = settings.find(|variable| name(variable).is_some_and(|name| name == called))?;
     (!NOT_OF_A_MODE.contains(&called)).then_some(variable)
 }
 
-impl std::fmt::Display for Treatments {
+impl std::fmt::Display for IoModes {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let default = Config::default();
         let mut parts = Vec::new();
@@ -179,11 +183,11 @@ mod tests {
                 "coldstream:auto+window+handover=off+priority=off",
             ),
         ] {
-            let treatments = Treatments::from_name(name).unwrap().unwrap();
-            assert_eq!(treatments.to_string(), short);
+            let io_modes = IoModes::from_name(name).unwrap().unwrap();
+            assert_eq!(io_modes.to_string(), short);
         }
         for other in ["", "cold", "coldstreams"] {
-            assert!(Treatments::from_name(other).is_none(), "{other}");
+            assert!(IoModes::from_name(other).is_none(), "{other}");
         }
     }
 
@@ -211,17 +215,17 @@ mod tests {
             ("coldstream:reads=direct", "no setting \"reads\""),
             ("coldstream:HANDOVER=off", "no setting \"HANDOVER\""),
         ] {
-            let wrong = Treatments::from_name(text).unwrap().unwrap_err();
+            let wrong = IoModes::from_name(text).unwrap().unwrap_err();
             assert!(wrong.contains(why), "{text}: {wrong}");
         }
     }
 
     #[test]
     fn what_is_named_is_not_inherited() {
-        let treatments = Treatments::from_name("coldstream:handover=on+buffered");
-        let treatments = treatments.unwrap().unwrap();
+        let io_modes = IoModes::from_name("coldstream:handover=on+buffered");
+        let io_modes = io_modes.unwrap().unwrap();
         assert_eq!(
-            treatments.environment(Profile::RocksDb, Path::new("/a log")),
+            io_modes.environment(Profile::RocksDb, Path::new("/a log")),
             [
                 "COLDSTREAM_PROFILE=rocksdb",
                 "COLDSTREAM_READS=buffered",
