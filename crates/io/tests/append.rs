@@ -5,7 +5,7 @@
 
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
-use coldstream_io::append::{Buffers, Edge, Operation, Staging, Verdict};
+use coldstream_io::append::{Buffers, KernelIo, Operation, Staging, Verdict};
 use std::cell::Cell;
 
 /// A generator of which nothing is asked but to differ (splitmix64).
@@ -167,7 +167,7 @@ impl Kernel<'_> {
     }
 }
 
-impl Edge for Kernel<'_> {
+impl KernelIo for Kernel<'_> {
     fn write_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         assert!(self.flight.is_none(), "a second write at once");
         self.make_direct(bytes, offset)

@@ -1,7 +1,7 @@
 //! The append writer: takes the bytes that a background thread appends to a new file, and brings
 //! them to the device around the page cache, or with a bounded part of it.
 //!
-//! Pure logic apart from [`Edge`], through which every system call goes:
+//! Pure logic apart from [`KernelIo`], through which every system call goes:
 //! - [`Staging`] is the state of a file written directly: which bytes the kernel has, which are
 //!   still in memory, and where the application's file position is;
 //! - [`Buffers`] are the memory of such a file, two if they can be had: one is filled while the
@@ -30,7 +30,7 @@ pub use staging::Staging;
 use crate::sys::Errno;
 
 /// The system calls of a staged file.
-pub trait Edge {
+pub trait KernelIo {
     /// A positional write to the direct descriptor; memory, offset and length are aligned.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ pub trait Edge {
     /// Waits for the end of the write that was begun; its result.
     ///
     /// # Errors
-    /// As of [`Edge::write_direct`].
+    /// As of [`KernelIo::write_direct`].
     fn land(&mut self) -> Result<usize, Errno>;
 }
 

@@ -1,7 +1,7 @@
 //! The state of a file that is written directly.
 
 use super::pieces::{Extent, Piece, Way, pieces};
-use super::{Buffers, Edge, Operation, Verdict};
+use super::{Buffers, KernelIo, Operation, Verdict};
 use crate::alignment::Alignment;
 use crate::sys::Errno;
 
@@ -74,16 +74,16 @@ impl Staging {
     ///
     /// # Errors
     /// The error of a write, if no byte could be taken.
-    pub fn append<E: Edge, B: Buffers>(
+    pub fn append<E: KernelIo, B: Buffers>(
         &mut self,
-        edge: &mut E,
+        kernel: &mut E,
         buffers: &mut B,
         alignment: Alignment,
         source: &[u8],
     ) -> Result<usize, Errno> {
-        if self.in_flight && edge.has_landed() {
+        if self.in_flight && kernel.has_landed() {
             // The application hears of an error now, not when the next buffer is full.
-            self.land(edge, buffers, alignment)?;
+            self.land(kernel, buffers, alignment)?;
         }
         let mut taken = 0;
         while taken < source.len() {
@@ -93,7 +93,7 @@ impl Staging {
             let used = (self.end - self.base) as usize;
             let room = buffers.filling().get_mut(used..).unwrap_or_default();
             if room.is_empty() {
-                match self.make_room(edge, buffers, alignment) {
+                match self.make_room(kernel, buffers, alignment) {
                     Ok(()) => continue,
                     Err(_) if taken > 0 => break,
                     Err(errno) => return Err(errno),
@@ -116,9 +116,9 @@ impl Staging {
     ///
     /// # Errors
     /// The error of a write, if the kernel took no byte.
-    pub fn append_through<E: Edge, B: Buffers>(
+    pub fn append_through<E: KernelIo, B: Buffers>(
         &mut self,
-        edge: &mut E,
+        kernel: &mut E,
         buffers: &mut B,
         alignment: Alignment,
         source: &[u8],
@@ -130,10 +130,10 @@ impl Staging {
             let ahead = (self.end - alignment.down(self.end)) as usize;
             let room = buffers.filling().len() - ahead;
             let part = &source[taken..source.len().min(taken + room)];
-            result = match self.append(edge, buffers, alignment, part) {
+            result = match self.append(kernel, buffers, alignment, part) {
                 Ok(count) => {
                     taken += count;
-                    self.settle(edge, buffers, alignment)
+                    self.settle(kernel, buffers, alignment)
                 }
                 Err(errno) => Err(errno),
             };
@@ -151,48 +151,54 @@ impl Staging {
     ///
     /// # Errors
     /// The error of the write that failed.
-    pub fn settle<E: Edge, B: Buffers>(
+    pub fn settle<E: KernelIo, B: Buffers>(
         &mut self,
-        edge: &mut E,
+        kernel: &mut E,
         buffers: &mut B,
         alignment: Alignment,
     ) -> Result<(), Errno> {
-        self.land(edge, buffers, alignment)?;
-        self.write_filled(edge, buffers, alignment, Extent::Everything)
+        self.land(kernel, buffers, alignment)?;
+        self.write_filled(kernel, buffers, alignment, Extent::Everything)
     }
 
     /// What is staged is void: the file was truncated to nothing. Whether a write was in flight then,
     /// of which nobody knows on which side of the truncation it was made.
-    pub fn discard<E: Edge>(&mut self, edge: &mut E) -> bool {
+    pub fn discard<E: KernelIo>(&mut self, kernel: &mut E) -> bool {
         let was_in_flight = self.in_flight;
         if was_in_flight {
-            let _ = edge.land();
+            let _ = kernel.land();
         }
         *self = Self::at(0, self.position);
         was_in_flight
     }
 
     /// Empties the buffer that is full: its blocks take off, or are written.
-    fn make_room<E: Edge, B: Buffers>(
+    fn make_room<E: KernelIo, B: Buffers>(
         &mut self,
-        edge: &mut E,
+        kernel: &mut E,
         buffers: &mut B,
         alignment: Alignment,
     ) -> Result<(), Errno> {
-        self.land(edge, buffers, alignment)?;
+        self.land(kernel, buffers, alignment)?;
         let ends_with_a_block = alignment.down(self.end) == self.end;
         if ends_with_a_block && !buffers.leaving().is_empty() {
             let head_start = self.start;
             let head_end = alignment.up(head_start);
             let filled = buffers.filling();
             let head = Stretch::new(filled, self.base, head_end);
-            head.write(&mut self.start, edge, alignment, Extent::WholeBlocks, None)?;
+            head.write(
+                &mut self.start,
+                kernel,
+                alignment,
+                Extent::WholeBlocks,
+                None,
+            )?;
             if head_start < head_end && head_end < self.end {
-                edge.write_back_before(head_start, head_end);
+                kernel.write_back_before(head_start, head_end);
             }
             let blocks = filled.get((head_end - self.base) as usize..);
             if blocks
-                .is_some_and(|blocks| !blocks.is_empty() && edge.begin_direct(blocks, head_end))
+                .is_some_and(|blocks| !blocks.is_empty() && kernel.begin_direct(blocks, head_end))
             {
                 self.in_flight = true;
                 self.leaving_base = self.base;
@@ -202,35 +208,41 @@ impl Staging {
                 return Ok(());
             }
         }
-        self.write_filled(edge, buffers, alignment, Extent::WholeBlocks)
+        self.write_filled(kernel, buffers, alignment, Extent::WholeBlocks)
     }
 
     /// Waits for what is in flight. What did not arrive, then or earlier, is written now.
-    fn land<E: Edge, B: Buffers>(
+    fn land<E: KernelIo, B: Buffers>(
         &mut self,
-        edge: &mut E,
+        kernel: &mut E,
         buffers: &B,
         alignment: Alignment,
     ) -> Result<(), Errno> {
-        let begun = std::mem::take(&mut self.in_flight).then(|| edge.land());
+        let begun = std::mem::take(&mut self.in_flight).then(|| kernel.land());
         if self.start >= self.leaving_end {
             return Ok(());
         }
         // It ends with a block.
         let left = Stretch::new(buffers.leaving(), self.leaving_base, self.leaving_end);
-        left.write(&mut self.start, edge, alignment, Extent::WholeBlocks, begun)
+        left.write(
+            &mut self.start,
+            kernel,
+            alignment,
+            Extent::WholeBlocks,
+            begun,
+        )
     }
 
     /// Writes what is in the buffer that is filled, once the other one is empty.
-    fn write_filled<E: Edge, B: Buffers>(
+    fn write_filled<E: KernelIo, B: Buffers>(
         &mut self,
-        edge: &mut E,
+        kernel: &mut E,
         buffers: &mut B,
         alignment: Alignment,
         extent: Extent,
     ) -> Result<(), Errno> {
         let filled = Stretch::new(buffers.filling(), self.base, self.end);
-        let result = filled.write(&mut self.start, edge, alignment, extent, None);
+        let result = filled.write(&mut self.start, kernel, alignment, extent, None);
         self.close_up(buffers.filling(), alignment);
         result
     }
@@ -264,10 +276,10 @@ impl<'a> Stretch<'a> {
 
     /// Writes what is in it from `start` on, which moves along; of its first direct piece a write
     /// may have been `begun`, and ended so.
-    fn write<E: Edge>(
+    fn write<E: KernelIo>(
         &self,
         start: &mut u64,
-        edge: &mut E,
+        kernel: &mut E,
         alignment: Alignment,
         extent: Extent,
         mut begun: Option<Result<usize, Errno>>,
@@ -275,13 +287,13 @@ impl<'a> Stretch<'a> {
         let mut head_start = *start;
         for piece in pieces(*start, self.end, alignment, extent) {
             if piece.way == Way::Direct && head_start < piece.start {
-                edge.write_back_before(head_start, piece.start);
+                kernel.write_back_before(head_start, piece.start);
             }
             head_start = piece.end;
             let from = (piece.start - self.base) as usize;
             let to = (piece.end - self.base) as usize;
             let bytes = self.buffer.get(from..to).ok_or(Errno(libc::EIO))?;
-            let (written, outcome) = write_piece(edge, piece, bytes, alignment, begun.take());
+            let (written, outcome) = write_piece(kernel, piece, bytes, alignment, begun.take());
             *start = piece.start + written as u64;
             outcome?;
         }
@@ -291,8 +303,8 @@ impl<'a> Stretch<'a> {
 
 /// Writes all bytes of a piece; returns how many the kernel took, and why not more. A direct
 /// write that fails, or stops in the middle of a block, goes on through the page cache.
-fn write_piece<E: Edge>(
-    edge: &mut E,
+fn write_piece<E: KernelIo>(
+    kernel: &mut E,
     piece: Piece,
     bytes: &[u8],
     alignment: Alignment,
@@ -303,8 +315,8 @@ fn write_piece<E: Edge>(
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
         let at = piece.start + written as u64;
         let result = begun.take().unwrap_or_else(|| match way {
-            Way::Direct => edge.write_direct(rest, at),
-            Way::Cached => edge.write_cached(rest, at),
+            Way::Direct => kernel.write_direct(rest, at),
+            Way::Cached => kernel.write_cached(rest, at),
         });
         match (result, way) {
             (Ok(count), _) if count > 0 => {

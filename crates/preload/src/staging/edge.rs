@@ -2,7 +2,7 @@
 
 use super::settle::lost;
 use coldstream_io::Errno;
-use coldstream_io::append::{Buffers, Edge};
+use coldstream_io::append::{Buffers, KernelIo};
 use coldstream_io::pool::{WindowMemory, WindowPool};
 use coldstream_io::probe::reopen;
 use coldstream_io::sys::file::{self, FileStamp};
@@ -53,7 +53,7 @@ impl Kernel<'_> {
     }
 }
 
-impl Edge for Kernel<'_> {
+impl KernelIo for Kernel<'_> {
     fn write_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         // A number that somebody closed unseen may be another file's by now.
         let direct = self
