@@ -4,7 +4,7 @@
 //! streams' locks are only tried.
 
 use super::sequence::{Relation, fair_share, relation};
-use super::stream::{Destination, Stream, Surroundings};
+use super::stream::{Destination, ReadContext, Stream};
 use super::{Host, Method, Outcome, Reason, SETTLED_NS, WINDOWS_MAX};
 use crate::lock::{FutexGuard, FutexLock};
 use crate::mapping::{OnFork, map_for_life};
@@ -233,7 +233,7 @@ impl Scanner {
         }
         let buffered = buffered.ok_or(Reason::OpenFailed)?;
         let windows_in_flight = limited(&self.windows_in_flight, &self.windows_in_flight_limit);
-        let around = Surroundings {
+        let context = ReadContext {
             host,
             pool: &self.pool,
             method: request.method,
@@ -253,10 +253,10 @@ impl Scanner {
         };
         let cover_end = stream.sequence.cover_end;
         // SAFETY: the destination is checked, or vouched for by the caller of `read`.
-        let mut result = unsafe { stream.read(&around, destination, request.offset) };
+        let mut result = unsafe { stream.read(&context, destination, request.offset) };
         if result == Err(Reason::MemoryCap) && self.release_idle(number, host) {
             // SAFETY: as above.
-            result = unsafe { stream.read(&around, destination, request.offset) };
+            result = unsafe { stream.read(&context, destination, request.offset) };
         }
         if stream.sequence.cover_end != cover_end {
             // Once a window, not once a read: the clock is not free.

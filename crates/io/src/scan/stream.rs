@@ -51,8 +51,8 @@ pub(super) struct Destination {
     pub(super) check_writable: bool,
 }
 
-/// What a stream needs from around it for one read.
-pub(super) struct Surroundings<'a, H: Host> {
+/// What a stream needs from context it for one read.
+pub(super) struct ReadContext<'a, H: Host> {
     pub(super) host: &'a H,
     pub(super) pool: &'a WindowPool,
     pub(super) method: Method,
@@ -68,7 +68,7 @@ pub(super) struct Surroundings<'a, H: Host> {
     pub(super) windows_in_flight: usize,
 }
 
-impl<H: Host> Surroundings<'_, H> {
+impl<H: Host> ReadContext<'_, H> {
     fn alignment(&self) -> Alignment {
         match self.method {
             Method::Direct(alignment) => alignment,
@@ -89,8 +89,8 @@ pub(super) struct Stream {
     first: usize,
     count: usize,
     in_flight: usize,
-    context: aio::Context,
-    context_refused: bool,
+    aio_context: aio::Context,
+    aio_refused: bool,
 }
 
 impl Stream {
@@ -106,17 +106,17 @@ impl Stream {
     /// The destination must be writable, or be one to be checked that no Rust code relies upon.
     pub(super) unsafe fn read<H: Host>(
         &mut self,
-        around: &Surroundings<'_, H>,
+        context: &ReadContext<'_, H>,
         destination: &Destination,
         offset: u64,
     ) -> Result<usize, Reason> {
         // SAFETY: passed on.
-        let result = unsafe { self.read_windows(around, destination, offset) };
+        let result = unsafe { self.read_windows(context, destination, offset) };
         if result.is_err() {
-            self.release(around.pool, around.host);
-        } else if self.consumed_to >= around.stamp.size_bytes {
+            self.release(context.pool, context.host);
+        } else if self.consumed_to >= context.stamp.size_bytes {
             // At the end of the file there is nothing left to serve.
-            self.release(around.pool, around.host);
+            self.release(context.pool, context.host);
         }
         result
     }
@@ -125,24 +125,24 @@ impl Stream {
     /// As for [`Stream::read`].
     unsafe fn read_windows<H: Host>(
         &mut self,
-        around: &Surroundings<'_, H>,
+        context: &ReadContext<'_, H>,
         destination: &Destination,
         offset: u64,
     ) -> Result<usize, Reason> {
-        if self.stamp != around.stamp {
-            self.release(around.pool, around.host);
-            self.stamp = around.stamp;
+        if self.stamp != context.stamp {
+            self.release(context.pool, context.host);
+            self.stamp = context.stamp;
             // There may be contexts again: others take them and give them back.
-            self.context_refused = false;
+            self.aio_refused = false;
         }
         let now = relation(self.sequence.cover_start, self.sequence.cover_end, offset);
         if now != Relation::Continues {
-            self.release(around.pool, around.host);
-            self.sequence.restart(offset, around.alignment(), now);
+            self.release(context.pool, context.host);
+            self.sequence.restart(offset, context.alignment(), now);
         }
         self.sequence.note_read();
         if self.count == 0 {
-            self.ring = (1 + around.windows_in_flight).min(WINDOWS_MAX);
+            self.ring = (1 + context.windows_in_flight).min(WINDOWS_MAX);
             self.first = 0;
         }
         let end = offset + destination.length_bytes as u64;
@@ -151,12 +151,12 @@ impl Stream {
         let mut unchecked = destination.check_writable;
         while position < end {
             self.retire(position)?;
-            self.top_up(around)?;
+            self.top_up(context)?;
             let window = self.windows.get(self.first).ok_or(Reason::ReadFailed)?;
             if self.count == 0 || !(window.start..window.end()).contains(&position) {
                 return Err(Reason::ReadFailed);
             }
-            self.make_ready(around)?;
+            self.make_ready(context)?;
             if std::mem::take(&mut unchecked)
                 // SAFETY: whoever asks for bytes there counts on nothing that is there now.
                 && !unsafe { memory::writable(destination.memory, destination.length_bytes) }
@@ -168,7 +168,7 @@ impl Stream {
                 .wrapping_add((position - offset) as usize);
             // SAFETY: the unserved rest of the destination, which is writable.
             let (copied, cached) =
-                unsafe { self.copy_out(around, rest, position, end - position)? };
+                unsafe { self.copy_out(context, rest, position, end - position)? };
             position += copied as u64;
             cached_bytes += if cached { copied } else { 0 };
             self.consumed_to = position;
@@ -176,8 +176,8 @@ impl Stream {
         // What has been consumed makes room at once, so that the device does not rest until the
         // consumer comes back. A failure here concerns what nobody has asked for yet.
         self.retire(position)?;
-        if self.sequence.continued && position < around.stamp.size_bytes {
-            let _ = self.top_up(around);
+        if self.sequence.continued && position < context.stamp.size_bytes {
+            let _ = self.top_up(context);
         }
         Ok(cached_bytes)
     }
@@ -188,7 +188,7 @@ impl Stream {
     /// `destination` must be writable for `wanted_bytes`.
     unsafe fn copy_out<H: Host>(
         &self,
-        around: &Surroundings<'_, H>,
+        context: &ReadContext<'_, H>,
         destination: *mut u8,
         position: u64,
         wanted_bytes: u64,
@@ -197,11 +197,12 @@ impl Stream {
         let within = (position - window.start) as usize;
         let length_bytes = (wanted_bytes as usize).min(window.length_bytes - within);
         if window.state == State::Cached {
-            if !file::is_still(around.buffered, &around.stamp) {
+            if !file::is_still(context.buffered, &context.stamp) {
                 return Err(Reason::Identity);
             }
             // SAFETY: passed on.
-            let read = unsafe { file::pread(around.buffered, destination, length_bytes, position) };
+            let read =
+                unsafe { file::pread(context.buffered, destination, length_bytes, position) };
             return match read {
                 Ok(bytes) if bytes == length_bytes => Ok((bytes, true)),
                 Err(Errno(libc::EFAULT)) => Err(Reason::BadBuffer),
@@ -211,7 +212,7 @@ impl Stream {
         if within + length_bytes > window.filled_bytes {
             return Err(Reason::ReadFailed);
         }
-        let source = around.pool.address(&window.memory).wrapping_add(within);
+        let source = context.pool.address(&window.memory).wrapping_add(within);
         // SAFETY: the window holds `filled_bytes` bytes that the kernel has finished writing,
         // the destination is writable, and window memory is never handed to the application.
         unsafe { std::ptr::copy_nonoverlapping(source, destination, length_bytes) };
@@ -239,22 +240,22 @@ impl Stream {
     }
 
     /// Starts windows until there is one for the consumer, and those ahead of it.
-    fn top_up<H: Host>(&mut self, around: &Surroundings<'_, H>) -> Result<(), Reason> {
-        let asynchronous = matches!(around.method, Method::Direct(_)) && !self.context_refused;
+    fn top_up<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Reason> {
+        let asynchronous = matches!(context.method, Method::Direct(_)) && !self.aio_refused;
         let ahead = if self.sequence.continued && asynchronous {
-            around.windows_in_flight
+            context.windows_in_flight
         } else {
             0
         };
         while self.count < (1 + ahead).min(self.ring) {
             let Some(length_bytes) = self.sequence.next_window(
-                around.stamp.size_bytes,
-                around.window_bytes,
-                around.alignment(),
+                context.stamp.size_bytes,
+                context.window_bytes,
+                context.alignment(),
             ) else {
                 return Ok(());
             };
-            match self.start_window(around, length_bytes) {
+            match self.start_window(context, length_bytes) {
                 Ok(()) => {}
                 // Reading ahead is a favour; the consumer's own window is not.
                 Err(Reason::MemoryCap) if self.count > 0 => return Ok(()),
@@ -266,25 +267,25 @@ impl Stream {
 
     fn start_window<H: Host>(
         &mut self,
-        around: &Surroundings<'_, H>,
+        context: &ReadContext<'_, H>,
         length_bytes: usize,
     ) -> Result<(), Reason> {
         let place = (self.first + self.count) % self.ring;
         let start = self.sequence.cover_end;
         // Guards against a private descriptor that somebody closed unseen: its number may name
         // another file by now.
-        if !file::is_still(around.descriptor, &around.stamp) {
+        if !file::is_still(context.descriptor, &context.stamp) {
             return Err(Reason::Identity);
         }
-        let in_file_bytes = (around.stamp.size_bytes - start).min(length_bytes as u64);
-        let residency = residency::of_range(around.descriptor, start, in_file_bytes);
+        let in_file_bytes = (context.stamp.size_bytes - start).min(length_bytes as u64);
+        let residency = residency::of_range(context.descriptor, start, in_file_bytes);
         let resident = residency.is_ok_and(|residency| residency.is_complete());
-        let direct = matches!(around.method, Method::Direct(_));
+        let direct = matches!(context.method, Method::Direct(_));
         let clean = residency.is_ok_and(|residency| residency.unwritten_pages == Some(0));
         if !direct && !resident && !clean {
             // A store through a mapping to a page that is dirty already leaves no trace. Direct
             // reads write such pages back by themselves; the others must be made to.
-            file::write_back(around.descriptor, start, in_file_bytes)
+            file::write_back(context.descriptor, start, in_file_bytes)
                 .map_err(|_| Reason::ReadFailed)?;
         }
         let window = &mut self.windows[place];
@@ -295,10 +296,10 @@ impl Stream {
             window.state = State::Cached;
         } else {
             window.length_bytes =
-                take_memory(&mut window.memory, length_bytes, self.count == 0, around)?;
+                take_memory(&mut window.memory, length_bytes, self.count == 0, context)?;
             window.state = State::Pending;
             if direct {
-                self.submit(around, place);
+                self.submit(context, place);
             }
         }
         self.count += 1;
@@ -308,17 +309,17 @@ impl Stream {
 
     /// Asks the device for a pending window; it stays pending if that cannot be done, and is
     /// then read when the consumer gets there.
-    fn submit<H: Host>(&mut self, around: &Surroundings<'_, H>, place: usize) {
-        if self.context == 0 && !self.context_refused {
+    fn submit<H: Host>(&mut self, context: &ReadContext<'_, H>, place: usize) {
+        if self.aio_context == 0 && !self.aio_refused {
             match aio::create(WINDOWS_MAX as u32) {
-                Ok(context) => self.context = context,
+                Ok(created) => self.aio_context = created,
                 Err(_) => {
-                    self.context_refused = true;
-                    around.host.count(Event::AsynchronousUnavailable, 1);
+                    self.aio_refused = true;
+                    context.host.count(Event::AsynchronousUnavailable, 1);
                 }
             }
         }
-        if self.context == 0 {
+        if self.aio_context == 0 {
             return;
         }
         let window = &mut self.windows[place];
@@ -326,9 +327,9 @@ impl Stream {
         // in-flight window is neither retired nor given back.
         let submitted = unsafe {
             aio::submit_read(
-                self.context,
-                around.descriptor,
-                around.pool.address(&window.memory),
+                self.aio_context,
+                context.descriptor,
+                context.pool.address(&window.memory),
                 window.length_bytes,
                 window.start,
                 place as u64,
@@ -337,29 +338,30 @@ impl Stream {
         if submitted.is_ok() {
             window.state = State::InFlight;
             self.in_flight += 1;
-            around
-                .host
-                .count(Event::WindowRead(around.method), window.length_bytes as u64);
+            context.host.count(
+                Event::WindowRead(context.method),
+                window.length_bytes as u64,
+            );
         }
     }
 
     /// Makes the first window readable.
-    fn make_ready<H: Host>(&mut self, around: &Surroundings<'_, H>) -> Result<(), Reason> {
+    fn make_ready<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Reason> {
         if self.windows[self.first].state == State::InFlight {
             self.take_completions(0)?;
         }
         if self.windows[self.first].state == State::InFlight {
-            around.host.count(Event::WindowWaited, 1);
+            context.host.count(Event::WindowWaited, 1);
             while self.windows[self.first].state == State::InFlight {
                 self.take_completions(1)?;
             }
         }
         if self.windows[self.first].state == State::Pending {
-            around.host.count(Event::WindowWaited, 1);
-            self.fill_now(around)?;
+            context.host.count(Event::WindowWaited, 1);
+            self.fill_now(context)?;
         }
         let window = &self.windows[self.first];
-        let expected = (around.stamp.size_bytes - window.start).min(window.length_bytes as u64);
+        let expected = (context.stamp.size_bytes - window.start).min(window.length_bytes as u64);
         if window.state == State::Filled && (window.filled_bytes as u64) < expected {
             return Err(Reason::ReadFailed);
         }
@@ -368,7 +370,7 @@ impl Stream {
 
     fn take_completions(&mut self, least: usize) -> Result<(), Reason> {
         let mut completions = [aio::Completion::default(); WINDOWS_MAX];
-        match aio::take(self.context, least, &mut completions) {
+        match aio::take(self.aio_context, least, &mut completions) {
             Ok(count) => {
                 for completion in completions.iter().take(count) {
                     if let Some(window) = self.windows.get_mut(completion.tag as usize) {
@@ -385,18 +387,18 @@ impl Stream {
     }
 
     /// Reads the first window in the consumer's own time.
-    fn fill_now<H: Host>(&mut self, around: &Surroundings<'_, H>) -> Result<(), Reason> {
+    fn fill_now<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Reason> {
         let window = &mut self.windows[self.first];
-        let memory = around.pool.address(&window.memory);
+        let memory = context.pool.address(&window.memory);
         let expected =
-            (around.stamp.size_bytes - window.start).min(window.length_bytes as u64) as usize;
-        let flags = match around.method {
+            (context.stamp.size_bytes - window.start).min(window.length_bytes as u64) as usize;
+        let flags = match context.method {
             Method::DontCache => file::RWF_DONTCACHE,
             Method::Direct(_) | Method::Window => 0,
         };
-        let absent_before = match around.method {
+        let absent_before = match context.method {
             Method::Window => Some(AbsentPages::of(
-                around.buffered,
+                context.buffered,
                 window.start,
                 expected as u64,
             )),
@@ -406,7 +408,7 @@ impl Stream {
             // SAFETY: the memory belongs to this window, whose length it has at least.
             let read = unsafe {
                 file::pread_with_flags(
-                    around.descriptor,
+                    context.descriptor,
                     memory.wrapping_add(window.filled_bytes),
                     window.length_bytes - window.filled_bytes,
                     window.start + window.filled_bytes as u64,
@@ -421,12 +423,13 @@ impl Stream {
             }
         }
         if let Some(absent) = absent_before {
-            absent.drop_again(around.buffered, window.start, |_| false);
+            absent.drop_again(context.buffered, window.start, |_| false);
         }
         window.state = State::Filled;
-        around
-            .host
-            .count(Event::WindowRead(around.method), window.filled_bytes as u64);
+        context.host.count(
+            Event::WindowRead(context.method),
+            window.filled_bytes as u64,
+        );
         if window.filled_bytes < expected {
             return Err(Reason::ReadFailed);
         }
@@ -439,9 +442,9 @@ impl Stream {
             if self.take_completions(1).is_err() {
                 // Destroying the context waits for the device: afterwards nothing is in flight.
                 // Another is not tried before the next file: making one takes milliseconds.
-                aio::destroy(self.context);
-                self.context = 0;
-                self.context_refused = true;
+                aio::destroy(self.aio_context);
+                self.aio_context = 0;
+                self.aio_refused = true;
                 self.in_flight = 0;
                 host.count(Event::AsynchronousUnavailable, 1);
             }
@@ -468,15 +471,15 @@ fn take_memory<H: Host>(
     memory: &mut WindowMemory,
     length_bytes: usize,
     needed: bool,
-    around: &Surroundings<'_, H>,
+    context: &ReadContext<'_, H>,
 ) -> Result<usize, Reason> {
-    if memory.bytes() >= length_bytes && memory.bytes() <= around.window_bytes {
+    if memory.bytes() >= length_bytes && memory.bytes() <= context.window_bytes {
         return Ok(length_bytes);
     }
-    around.pool.give_back(std::mem::take(memory));
+    context.pool.give_back(std::mem::take(memory));
     let mut bytes = length_bytes;
     loop {
-        if let Some(taken) = around.pool.take(bytes) {
+        if let Some(taken) = context.pool.take(bytes) {
             *memory = taken;
             return Ok(length_bytes.min(memory.bytes()));
         }
