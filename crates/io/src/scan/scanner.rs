@@ -62,7 +62,7 @@ struct ScannedFile {
 }
 
 /// What can be seen of a stream without its lock.
-struct Shown {
+struct StreamSummary {
     /// Key of the file that it belongs to; 0 is nobody.
     owner: AtomicU64,
     cover_start: AtomicU64,
@@ -82,7 +82,7 @@ pub struct Scanner {
     windows_in_flight_limit: AtomicUsize,
     active_streams: AtomicUsize,
     pool: WindowPool,
-    shown: [Shown; STREAMS_MAX],
+    summaries: [StreamSummary; STREAMS_MAX],
     streams: [FutexLock<Stream>; STREAMS_MAX],
     files: [FutexLock<ScannedFile>; FILES_MAX],
 }
@@ -227,8 +227,8 @@ impl Scanner {
         drop(file);
 
         let mut stream = self.streams[number].lock();
-        let shown = &self.shown[number];
-        if shown.owner.load(Ordering::Relaxed) != key {
+        let summary = &self.summaries[number];
+        if summary.owner.load(Ordering::Relaxed) != key {
             return Err(Reason::StreamLimit);
         }
         let buffered = buffered.ok_or(Reason::OpenFailed)?;
@@ -260,25 +260,29 @@ impl Scanner {
         }
         if stream.sequence.cover_end != cover_end {
             // Once a window, not once a read: the clock is not free.
-            shown
+            summary
                 .touched_milliseconds
                 .store(process::coarse_milliseconds(), Ordering::Relaxed);
         }
-        self.show(number, &stream);
+        self.publish(number, &stream);
         result
     }
 
     /// Publishes what other threads look for, and keeps the count of active streams.
-    fn show(&self, number: usize, stream: &Stream) {
-        let shown = &self.shown[number];
+    fn publish(&self, number: usize, stream: &Stream) {
+        let summary = &self.summaries[number];
         let sequence = &stream.sequence;
-        shown
+        summary
             .cover_start
             .store(sequence.cover_start, Ordering::Relaxed);
-        shown.cover_end.store(sequence.cover_end, Ordering::Relaxed);
-        shown.continued.store(sequence.continued, Ordering::Relaxed);
+        summary
+            .cover_end
+            .store(sequence.cover_end, Ordering::Relaxed);
+        summary
+            .continued
+            .store(sequence.continued, Ordering::Relaxed);
         let active = stream.is_active();
-        if shown.active.swap(active, Ordering::Relaxed) != active {
+        if summary.active.swap(active, Ordering::Relaxed) != active {
             if active {
                 self.active_streams.fetch_add(1, Ordering::Relaxed);
             } else {
@@ -301,22 +305,22 @@ impl Scanner {
             let Some(number) = usize::from(*place).checked_sub(1) else {
                 continue;
             };
-            let shown = &self.shown[number];
-            if shown.owner.load(Ordering::Relaxed) != key {
+            let summary = &self.summaries[number];
+            if summary.owner.load(Ordering::Relaxed) != key {
                 *place = 0;
                 continue;
             }
             match relation(
-                shown.cover_start.load(Ordering::Relaxed),
-                shown.cover_end.load(Ordering::Relaxed),
+                summary.cover_start.load(Ordering::Relaxed),
+                summary.cover_end.load(Ordering::Relaxed),
                 offset,
             ) {
                 Relation::Continues => return Ok(number),
                 Relation::SkipsAhead => skipping = Some(number),
                 Relation::Elsewhere => {
                     // If none is free: one that nothing ever continued, then the oldest.
-                    let continued = shown.continued.load(Ordering::Relaxed);
-                    let touched = shown.touched_milliseconds.load(Ordering::Relaxed);
+                    let continued = summary.continued.load(Ordering::Relaxed);
+                    let touched = summary.touched_milliseconds.load(Ordering::Relaxed);
                     let candidate = (continued, touched, number);
                     if reusable.is_none_or(|best| (candidate.0, candidate.1) < (best.0, best.1)) {
                         reusable = Some(candidate);
@@ -341,9 +345,9 @@ impl Scanner {
 
     /// A stream that belongs to nobody, or one that its owner has left idle.
     fn acquire<H: Host>(&self, key: u64, now: u32, host: &H) -> Option<usize> {
-        let free = self.shown.iter().position(|shown| {
-            shown.owner.load(Ordering::Relaxed) == 0
-                && shown
+        let free = self.summaries.iter().position(|summary| {
+            summary.owner.load(Ordering::Relaxed) == 0
+                && summary
                     .owner
                     .compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
@@ -352,22 +356,22 @@ impl Scanner {
             (0..STREAMS_MAX).find(|&number| {
                 self.take_idle(number, now).is_some_and(|mut stream| {
                     stream.release(&self.pool, host);
-                    self.show(number, &stream);
-                    self.shown[number].owner.store(key, Ordering::Relaxed);
+                    self.publish(number, &stream);
+                    self.summaries[number].owner.store(key, Ordering::Relaxed);
                     true
                 })
             })
         })?;
-        let shown = &self.shown[number];
-        shown.cover_start.store(u64::MAX, Ordering::Relaxed);
-        shown.cover_end.store(u64::MAX, Ordering::Relaxed);
-        shown.continued.store(false, Ordering::Relaxed);
-        shown.touched_milliseconds.store(now, Ordering::Relaxed);
+        let summary = &self.summaries[number];
+        summary.cover_start.store(u64::MAX, Ordering::Relaxed);
+        summary.cover_end.store(u64::MAX, Ordering::Relaxed);
+        summary.continued.store(false, Ordering::Relaxed);
+        summary.touched_milliseconds.store(now, Ordering::Relaxed);
         Some(number)
     }
 
     fn take_idle(&self, number: usize, now: u32) -> Option<FutexGuard<'_, Stream>> {
-        let touched = &self.shown[number].touched_milliseconds;
+        let touched = &self.summaries[number].touched_milliseconds;
         let idle = || now.wrapping_sub(touched.load(Ordering::Relaxed)) > IDLE_MILLISECONDS;
         if !idle() {
             return None;
@@ -380,13 +384,13 @@ impl Scanner {
         let now = process::coarse_milliseconds();
         let mut released = false;
         for number in (0..STREAMS_MAX).filter(|&number| number != own) {
-            if !self.shown[number].active.load(Ordering::Relaxed) {
+            if !self.summaries[number].active.load(Ordering::Relaxed) {
                 continue;
             }
             if let Some(mut stream) = self.take_idle(number, now) {
                 released |= stream.is_active();
                 stream.release(&self.pool, host);
-                self.show(number, &stream);
+                self.publish(number, &stream);
             }
         }
         released
@@ -408,10 +412,10 @@ impl Scanner {
                 continue;
             };
             let mut stream = self.streams[number].lock();
-            if self.shown[number].owner.load(Ordering::Relaxed) == key {
+            if self.summaries[number].owner.load(Ordering::Relaxed) == key {
                 stream.release(&self.pool, host);
-                self.show(number, &stream);
-                self.shown[number].owner.store(0, Ordering::Release);
+                self.publish(number, &stream);
+                self.summaries[number].owner.store(0, Ordering::Release);
             }
         }
         let stamp = file.stamp;
