@@ -9,7 +9,7 @@ pub const LAG_BYTES: u64 = 4 << 20;
 
 /// Something to do with a range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chore {
+pub enum WritebackStep {
     /// Start writeback of it.
     Start {
         /// First byte.
@@ -26,7 +26,7 @@ pub enum Chore {
     },
 }
 
-/// How far each chore has come; all zeros at the start of a file.
+/// How far each step has come; all zeros at the start of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Behind {
@@ -35,12 +35,12 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// The next chore, with the file written to `end`; `None` if there is nothing to do yet.
-    pub fn next(&mut self, end: u64) -> Option<Chore> {
+    /// The next step, with the file written to `end`; `None` if there is nothing to do yet.
+    pub fn next(&mut self, end: u64) -> Option<WritebackStep> {
         if end.saturating_sub(self.started_to) >= STEP_BYTES {
             let offset = self.started_to;
             self.started_to += STEP_BYTES;
-            return Some(Chore::Start {
+            return Some(WritebackStep::Start {
                 offset,
                 length_bytes: STEP_BYTES,
             });
@@ -48,7 +48,7 @@ impl Behind {
         if self.started_to.saturating_sub(self.dropped_to) >= LAG_BYTES {
             let offset = self.dropped_to;
             self.dropped_to += STEP_BYTES;
-            return Some(Chore::Drop {
+            return Some(WritebackStep::Drop {
                 offset,
                 length_bytes: STEP_BYTES,
             });
@@ -68,12 +68,12 @@ impl Behind {
     }
 
     /// What is left to drop once everything up to `end` is on the device.
-    pub fn rest(&mut self, end: u64) -> Option<Chore> {
+    pub fn rest(&mut self, end: u64) -> Option<WritebackStep> {
         let offset = self.dropped_to;
         let length_bytes = end.checked_sub(offset).filter(|length| *length > 0)?;
         self.started_to = end;
         self.dropped_to = end;
-        Some(Chore::Drop {
+        Some(WritebackStep::Drop {
             offset,
             length_bytes,
         })
@@ -90,17 +90,17 @@ mod tests {
         let mut behind = Behind::default();
         behind.keep_to(3 << 20);
         let end = 8 << 20;
-        let mut chores = Vec::new();
-        while let Some(chore) = behind.next(end) {
-            chores.push(chore);
+        let mut steps = Vec::new();
+        while let Some(step) = behind.next(end) {
+            steps.push(step);
         }
-        let dropped: Vec<u64> = (chores.iter())
-            .filter_map(|chore| match chore {
-                Chore::Drop { offset, .. } => Some(*offset >> 20),
-                Chore::Start { .. } => None,
+        let dropped: Vec<u64> = (steps.iter())
+            .filter_map(|step| match step {
+                WritebackStep::Drop { offset, .. } => Some(*offset >> 20),
+                WritebackStep::Start { .. } => None,
             })
             .collect();
-        assert_eq!((chores.len() - dropped.len(), dropped), (8, vec![3, 4]));
+        assert_eq!((steps.len() - dropped.len(), dropped), (8, vec![3, 4]));
     }
 
     proptest! {
@@ -112,14 +112,14 @@ mod tests {
             let (mut end, mut started, mut dropped) = (0, 0, 0);
             for length in writes {
                 end += length;
-                while let Some(chore) = behind.next(end) {
-                    match chore {
-                        Chore::Start { offset, length_bytes } => {
+                while let Some(step) = behind.next(end) {
+                    match step {
+                        WritebackStep::Start { offset, length_bytes } => {
                             prop_assert_eq!(offset, started);
                             started += length_bytes;
                             prop_assert!(started <= end);
                         }
-                        Chore::Drop { offset, length_bytes } => {
+                        WritebackStep::Drop { offset, length_bytes } => {
                             prop_assert_eq!(offset, dropped);
                             dropped += length_bytes;
                             prop_assert!(dropped <= started);
@@ -128,7 +128,7 @@ mod tests {
                 }
                 prop_assert!(end - started < STEP_BYTES && started - dropped < LAG_BYTES);
             }
-            if let Some(Chore::Drop { offset, length_bytes }) = behind.rest(end) {
+            if let Some(WritebackStep::Drop { offset, length_bytes }) = behind.rest(end) {
                 prop_assert_eq!(offset, dropped);
                 prop_assert_eq!(offset + length_bytes, end);
             }

@@ -22,7 +22,7 @@ mod pieces;
 mod rules;
 mod staging;
 
-pub use behind::{Behind, Chore, LAG_BYTES, STEP_BYTES};
+pub use behind::{Behind, LAG_BYTES, STEP_BYTES, WritebackStep};
 pub use pieces::{DIRECT_BYTES_MIN, Extent, Piece, Way, pieces};
 pub use rules::{Operation, Verdict};
 pub use staging::Staging;

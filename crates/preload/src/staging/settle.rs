@@ -7,7 +7,7 @@ use crate::books::Books;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
-use coldstream_io::append::{Chore, Staging};
+use coldstream_io::append::{Staging, WritebackStep};
 use coldstream_io::sys::file;
 use coldstream_io::writers::Flight;
 use std::sync::atomic::Ordering;
@@ -194,19 +194,19 @@ pub(super) fn lost(written_back: Result<(), Errno>) -> Option<Errno> {
 }
 
 /// Does what a buffered writer leaves behind.
-pub(super) fn run_chore(stage: &mut Stage, chore: Chore) {
+pub(super) fn run_chore(stage: &mut Stage, chore: WritebackStep) {
     let descriptor = stage.descriptor;
     if !file::is_still(descriptor, &stage.stamp) {
         return;
     }
     match chore {
-        Chore::Start {
+        WritebackStep::Start {
             offset,
             length_bytes,
         } => {
             let _ = file::start_write_back(descriptor, offset, length_bytes);
         }
-        Chore::Drop {
+        WritebackStep::Drop {
             offset,
             length_bytes,
         } => {
