@@ -26,7 +26,7 @@ const _: () = assert!(SEGMENT_BYTES <= absent::RANGE_BYTES_MAX);
 
 /// Something to do with a segment, by its number in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chore {
+enum SendStep {
     Prepare(u64),
     Drop(u64),
 }
@@ -57,9 +57,9 @@ impl Course {
         goal.min(size_bytes.div_ceil(SEGMENT_BYTES))
     }
 
-    /// The next chore before bytes from `position` on are sent; `None` when all up to `goal` is
+    /// The next step before bytes from `position` on are sent; `None` when all up to `goal` is
     /// prepared.
-    fn next(&mut self, position: u64, goal: u64) -> Option<Chore> {
+    fn next(&mut self, position: u64, goal: u64) -> Option<SendStep> {
         let at = position / SEGMENT_BYTES;
         let is_done_with = !self.is_near(at) || self.first + SEGMENTS_BEHIND <= at;
         if self.first < self.end && is_done_with {
@@ -70,15 +70,15 @@ impl Course {
         }
         (self.end < goal).then(|| {
             self.end += 1;
-            Chore::Prepare(self.end - 1)
+            SendStep::Prepare(self.end - 1)
         })
     }
 
-    /// The next chore when nothing more is sent.
-    fn rest(&mut self) -> Option<Chore> {
+    /// The next step when nothing more is sent.
+    fn rest(&mut self) -> Option<SendStep> {
         (self.first < self.end).then(|| {
             self.first += 1;
-            Chore::Drop(self.first - 1)
+            SendStep::Drop(self.first - 1)
         })
     }
 }
@@ -104,8 +104,8 @@ impl Sending {
     ) -> u64 {
         let goal = self.course.goal(&call, size_bytes);
         let mut dropped_bytes = 0;
-        while let Some(chore) = self.course.next(call.start, goal) {
-            dropped_bytes += self.perform(chore, descriptor, size_bytes, &is_kept);
+        while let Some(step) = self.course.next(call.start, goal) {
+            dropped_bytes += self.perform(step, descriptor, size_bytes, &is_kept);
         }
         dropped_bytes
     }
@@ -113,32 +113,32 @@ impl Sending {
     /// Nothing more is sent: drops what is left. Returns as above.
     pub fn finish(&mut self, descriptor: i32, is_kept: impl Fn(u64) -> bool) -> u64 {
         let mut dropped_bytes = 0;
-        while let Some(chore) = self.course.rest() {
-            dropped_bytes += self.perform(chore, descriptor, 0, &is_kept);
+        while let Some(step) = self.course.rest() {
+            dropped_bytes += self.perform(step, descriptor, 0, &is_kept);
         }
         dropped_bytes
     }
 
     fn perform(
         &mut self,
-        chore: Chore,
+        step: SendStep,
         descriptor: i32,
         size_bytes: u64,
         is_kept: impl Fn(u64) -> bool,
     ) -> u64 {
-        let (Chore::Prepare(segment) | Chore::Drop(segment)) = chore;
+        let (SendStep::Prepare(segment) | SendStep::Drop(segment)) = step;
         let start = segment * SEGMENT_BYTES;
         let Some(absent) = self.absent.get_mut((segment % SEGMENTS as u64) as usize) else {
             return 0;
         };
-        match chore {
-            Chore::Prepare(_) => {
+        match step {
+            SendStep::Prepare(_) => {
                 let length_bytes = size_bytes.saturating_sub(start).min(SEGMENT_BYTES);
                 *absent = AbsentPages::of(descriptor, start, length_bytes);
                 read_ahead(descriptor, start, length_bytes);
                 0
             }
-            Chore::Drop(_) => absent.drop_again(descriptor, start, is_kept),
+            SendStep::Drop(_) => absent.drop_again(descriptor, start, is_kept),
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
 
     const SIZE: u64 = 100 * SEGMENT_BYTES + 1;
 
-    fn chores(course: &mut Course, start: u64, length: u64) -> Vec<Chore> {
+    fn steps(course: &mut Course, start: u64, length: u64) -> Vec<SendStep> {
         let goal = course.goal(&(start..start + length), SIZE);
         std::iter::from_fn(|| course.next(start, goal)).collect()
     }
@@ -158,32 +158,32 @@ mod tests {
     #[test]
     fn a_file_is_prepared_ahead_and_dropped_behind() {
         let mut course = Course::default();
-        let prepared = |segments: Range<u64>| segments.map(Chore::Prepare).collect::<Vec<_>>();
-        assert_eq!(chores(&mut course, 7, 9), prepared(0..1), "as far as asked");
-        assert_eq!(chores(&mut course, 16, 9), prepared(1..SEGMENTS_AHEAD));
-        assert!(chores(&mut course, SEGMENT_BYTES - 1, 9).is_empty());
+        let prepared = |segments: Range<u64>| segments.map(SendStep::Prepare).collect::<Vec<_>>();
+        assert_eq!(steps(&mut course, 7, 9), prepared(0..1), "as far as asked");
+        assert_eq!(steps(&mut course, 16, 9), prepared(1..SEGMENTS_AHEAD));
+        assert!(steps(&mut course, SEGMENT_BYTES - 1, 9).is_empty());
         let at = SEGMENTS_BEHIND;
         for segment in 1..at {
             let next = SEGMENTS_AHEAD + segment - 1;
             let expected = prepared(next..next + 1);
-            assert_eq!(chores(&mut course, segment * SEGMENT_BYTES, 9), expected);
+            assert_eq!(steps(&mut course, segment * SEGMENT_BYTES, 9), expected);
         }
-        let next = Chore::Prepare(at + SEGMENTS_AHEAD - 1);
-        let expected = [Chore::Drop(0), next];
-        assert_eq!(chores(&mut course, at * SEGMENT_BYTES, 9), expected);
-        assert_eq!(course.rest(), Some(Chore::Drop(1)));
+        let next = SendStep::Prepare(at + SEGMENTS_AHEAD - 1);
+        let expected = [SendStep::Drop(0), next];
+        assert_eq!(steps(&mut course, at * SEGMENT_BYTES, 9), expected);
+        assert_eq!(course.rest(), Some(SendStep::Drop(1)));
     }
 
     #[test]
     fn whoever_jumps_leaves_nothing_behind() {
         let mut course = Course::default();
-        let _ = chores(&mut course, 0, 1);
+        let _ = steps(&mut course, 0, 1);
         let call = 50 * SEGMENT_BYTES + 1;
-        let expected: Vec<_> = [Chore::Drop(0)]
+        let expected: Vec<_> = [SendStep::Drop(0)]
             .into_iter()
-            .chain((50..54).map(Chore::Prepare))
+            .chain((50..54).map(SendStep::Prepare))
             .collect();
-        assert_eq!(chores(&mut course, call, CALL_BYTES_MAX), expected);
+        assert_eq!(steps(&mut course, call, CALL_BYTES_MAX), expected);
     }
 
     proptest! {
@@ -203,13 +203,13 @@ mod tests {
                 };
                 let call = at..(at + CALL_BYTES_MAX).min(SIZE);
                 let goal = course.goal(&call, SIZE);
-                while let Some(chore) = course.next(at, goal) {
-                    match chore {
-                        Chore::Prepare(segment) => {
+                while let Some(step) = course.next(at, goal) {
+                    match step {
+                        SendStep::Prepare(segment) => {
                             prop_assert!(segment * SEGMENT_BYTES < SIZE);
                             prop_assert!(held.insert(segment));
                         }
-                        Chore::Drop(segment) => prop_assert!(held.remove(&segment)),
+                        SendStep::Drop(segment) => prop_assert!(held.remove(&segment)),
                     }
                     prop_assert!(held.len() <= SEGMENTS);
                 }
@@ -217,7 +217,7 @@ mod tests {
                     prop_assert!(held.contains(&segment));
                 }
             }
-            while let Some(Chore::Drop(segment)) = course.rest() {
+            while let Some(SendStep::Drop(segment)) = course.rest() {
                 prop_assert!(held.remove(&segment));
             }
             prop_assert!(held.is_empty());
