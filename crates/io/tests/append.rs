@@ -341,9 +341,9 @@ fn one_file(random: &mut Random, run: &mut Run) {
                 }
             }
             30 => {
-                let settled = staging.settle(&mut kernel, &mut memory, alignment);
-                kernel.assert_possible(&settled);
-                assert_eq!(settled.is_ok(), staging.staged_bytes() == 0);
+                let drained = staging.drain(&mut kernel, &mut memory, alignment);
+                kernel.assert_possible(&drained);
+                assert_eq!(drained.is_ok(), staging.staged_bytes() == 0);
                 assert!(kernel.flight.is_none());
             }
             31..=35 => {
@@ -352,7 +352,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
                 match staging.verdict(Operation::ReadAt { start, end }) {
                     Verdict::Leave => {}
                     Verdict::Settle => {
-                        if staging.settle(&mut kernel, &mut memory, alignment).is_err() {
+                        if staging.drain(&mut kernel, &mut memory, alignment).is_err() {
                             continue;
                         }
                     }
@@ -372,7 +372,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
                 // Truncated, and appended on from there.
                 let verdict = staging.verdict(Operation::Truncate);
                 assert_eq!(verdict, Verdict::Settle);
-                if staging.settle(&mut kernel, &mut memory, alignment).is_ok() {
+                if staging.drain(&mut kernel, &mut memory, alignment).is_ok() {
                     let size = random.below(told + 1);
                     kernel.file.truncate(size as usize);
                     let blocks = size.div_ceil(alignment.bytes()) as usize;
@@ -417,19 +417,19 @@ fn one_file(random: &mut Random, run: &mut Run) {
                 for operation in [Operation::Observe, Operation::Sync, Operation::MovePosition] {
                     assert_eq!(staging.verdict(operation), Verdict::Settle);
                 }
-                if staging.settle(&mut kernel, &mut memory, alignment).is_ok() {
+                if staging.drain(&mut kernel, &mut memory, alignment).is_ok() {
                     assert_eq!(kernel.file.len() as u64, told);
                 }
             }
         }
         assert_eq!(staging.end(), told);
-        let settled = told - staging.staged_bytes();
+        let drained = told - staging.staged_bytes();
         if let Some(flight) = &kernel.flight {
-            assert_eq!(flight.offset, settled, "it is what is staged first");
+            assert_eq!(flight.offset, drained, "it is what is staged first");
             let made = flight.result.unwrap_or(Ok(0)).unwrap_or(0) as u64;
-            assert_eq!(kernel.file.len() as u64, settled + made);
+            assert_eq!(kernel.file.len() as u64, drained + made);
         } else {
-            assert_eq!(kernel.file.len() as u64, settled);
+            assert_eq!(kernel.file.len() as u64, drained);
         }
         if told as usize >= FILE_BYTES_MAX || random.once_in(20_000) {
             break;
@@ -437,7 +437,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
     }
     kernel.full = false;
     kernel.fault_every = 0;
-    staging.settle(&mut kernel, &mut memory, alignment).unwrap();
+    staging.drain(&mut kernel, &mut memory, alignment).unwrap();
     assert_eq!(&kernel.file, &source[..told as usize]);
     run.files += 1;
     run.direct_bytes += kernel.direct_bytes;

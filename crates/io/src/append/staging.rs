@@ -59,7 +59,7 @@ impl Staging {
 
     /// The kernel moved the application's position, or the size, while nothing was staged.
     pub fn moved(&mut self, size: u64, position: u64) {
-        debug_assert_eq!(self.start, self.end, "only what is settled can be moved");
+        debug_assert_eq!(self.start, self.end, "staged bytes must be drained first");
         *self = Self::at(size, position);
     }
 
@@ -133,7 +133,7 @@ impl Staging {
             result = match self.append(kernel, buffers, alignment, part) {
                 Ok(count) => {
                     taken += count;
-                    self.settle(kernel, buffers, alignment)
+                    self.drain(kernel, buffers, alignment)
                 }
                 Err(errno) => Err(errno),
             };
@@ -151,7 +151,7 @@ impl Staging {
     ///
     /// # Errors
     /// The error of the write that failed.
-    pub fn settle<E: KernelIo, B: Buffers>(
+    pub fn drain<E: KernelIo, B: Buffers>(
         &mut self,
         kernel: &mut E,
         buffers: &mut B,

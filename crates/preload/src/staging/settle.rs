@@ -19,7 +19,7 @@ impl Books {
         if stage.staging.staged_bytes() > 0 {
             self.count(Counter::Settled, 1);
             settled = self.with_kernel(stage, |staging, kernel, memory, alignment| {
-                staging.settle(kernel, memory, alignment)
+                staging.drain(kernel, memory, alignment)
             });
         }
         // Where not all could be written, too: whoever shares the position must not write over what was.
