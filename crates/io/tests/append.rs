@@ -351,7 +351,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
                 let end = start + random.below(20_000);
                 match staging.verdict(Operation::ReadAt { start, end }) {
                     Verdict::Leave => {}
-                    Verdict::Settle => {
+                    Verdict::Drain => {
                         if staging.drain(&mut kernel, &mut memory, alignment).is_err() {
                             continue;
                         }
@@ -371,7 +371,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
             38 => {
                 // Truncated, and appended on from there.
                 let verdict = staging.verdict(Operation::Truncate);
-                assert_eq!(verdict, Verdict::Settle);
+                assert_eq!(verdict, Verdict::Drain);
                 if staging.drain(&mut kernel, &mut memory, alignment).is_ok() {
                     let size = random.below(told + 1);
                     kernel.file.truncate(size as usize);
@@ -415,7 +415,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
             }
             _ => {
                 for operation in [Operation::Observe, Operation::Sync, Operation::MovePosition] {
-                    assert_eq!(staging.verdict(operation), Verdict::Settle);
+                    assert_eq!(staging.verdict(operation), Verdict::Drain);
                 }
                 if staging.drain(&mut kernel, &mut memory, alignment).is_ok() {
                     assert_eq!(kernel.file.len() as u64, told);

@@ -246,8 +246,8 @@ impl Books {
             Verdict::Answer(position) => Ok(Before::Answer(position)),
             Verdict::Leave | Verdict::Stage => Ok(Before::Plain),
             // A `vfork` child shares the memory, but not the descriptors.
-            Verdict::Settle | Verdict::Demote if !self.are_ours() => Ok(Before::Plain),
-            Verdict::Settle => self.settle_stage(&mut stage).map(|()| Before::Plain),
+            Verdict::Drain | Verdict::Demote if !self.are_ours() => Ok(Before::Plain),
+            Verdict::Drain => self.settle_stage(&mut stage).map(|()| Before::Plain),
             Verdict::Demote => self.demote(&mut stage, reason).map(|()| Before::Plain),
         }
     }

@@ -48,7 +48,7 @@ pub enum Verdict {
     /// The call is answered with the position that only the writer knows.
     Answer(u64),
     /// Everything goes to the kernel; then the call is made, and staging goes on.
-    Settle,
+    Drain,
     /// Everything goes to the kernel, and the file is the kernel's alone for good.
     Demote,
 }
@@ -63,9 +63,9 @@ impl Operation {
             // A mapping shows the page cache for as long as it lives: harmless only if no byte
             // that is yet to be written can lie within its pages.
             Operation::Map { end: mapped } => {
-                let settled_pages = end & !(PAGE_BYTES - 1);
-                if mapped <= settled_pages {
-                    Verdict::Settle
+                let drained_pages_end = end & !(PAGE_BYTES - 1);
+                if mapped <= drained_pages_end {
+                    Verdict::Drain
                 } else {
                     Verdict::Demote
                 }
@@ -76,7 +76,7 @@ impl Operation {
             | Operation::Observe
             | Operation::Sync
             | Operation::MovePosition
-            | Operation::Truncate => Verdict::Settle,
+            | Operation::Truncate => Verdict::Drain,
             Operation::Append | Operation::Read | Operation::Unknown => Verdict::Demote,
         }
     }
@@ -96,10 +96,10 @@ mod tests {
         );
         let read = |start, end| verdict(Operation::ReadAt { start, end });
         assert_eq!(read(0, 8192), Verdict::Leave);
-        assert_eq!(read(0, 8193), Verdict::Settle);
+        assert_eq!(read(0, 8193), Verdict::Drain);
         // Even beyond the end: whether there is a byte is for the kernel to say.
-        assert_eq!(read(20_000, 20_001), Verdict::Settle);
-        assert_eq!(verdict(Operation::Map { end: 8192 }), Verdict::Settle);
+        assert_eq!(read(20_000, 20_001), Verdict::Drain);
+        assert_eq!(verdict(Operation::Map { end: 8192 }), Verdict::Drain);
         assert_eq!(verdict(Operation::Map { end: 8193 }), Verdict::Demote);
         assert_eq!(verdict(Operation::AskPosition), Verdict::Answer(10_000));
         assert_eq!(verdict(Operation::Unknown), Verdict::Demote);
