@@ -246,9 +246,9 @@ impl Books {
             Verdict::Answer(position) => Ok(Before::Answer(position)),
             Verdict::Leave | Verdict::Stage => Ok(Before::Plain),
             // A `vfork` child shares the memory, but not the descriptors.
-            Verdict::Drain | Verdict::Demote if !self.are_ours() => Ok(Before::Plain),
+            Verdict::Drain | Verdict::FallBack if !self.are_ours() => Ok(Before::Plain),
             Verdict::Drain => self.settle_stage(&mut stage).map(|()| Before::Plain),
-            Verdict::Demote => self.demote(&mut stage, reason).map(|()| Before::Plain),
+            Verdict::FallBack => self.demote(&mut stage, reason).map(|()| Before::Plain),
         }
     }
 

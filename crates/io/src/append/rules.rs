@@ -50,7 +50,7 @@ pub enum Verdict {
     /// Everything goes to the kernel; then the call is made, and staging goes on.
     Drain,
     /// Everything goes to the kernel, and the file is the kernel's alone for good.
-    Demote,
+    FallBack,
 }
 
 impl Operation {
@@ -67,7 +67,7 @@ impl Operation {
                 if mapped <= drained_pages_end {
                     Verdict::Drain
                 } else {
-                    Verdict::Demote
+                    Verdict::FallBack
                 }
             }
             Operation::AskPosition => Verdict::Answer(position),
@@ -77,7 +77,7 @@ impl Operation {
             | Operation::Sync
             | Operation::MovePosition
             | Operation::Truncate => Verdict::Drain,
-            Operation::Append | Operation::Read | Operation::Unknown => Verdict::Demote,
+            Operation::Append | Operation::Read | Operation::Unknown => Verdict::FallBack,
         }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(verdict(Operation::Append), Verdict::Stage);
         assert_eq!(
             Operation::Append.verdict(8192, 10_000, 9_000),
-            Verdict::Demote
+            Verdict::FallBack
         );
         let read = |start, end| verdict(Operation::ReadAt { start, end });
         assert_eq!(read(0, 8192), Verdict::Leave);
@@ -100,8 +100,8 @@ mod tests {
         // Even beyond the end: whether there is a byte is for the kernel to say.
         assert_eq!(read(20_000, 20_001), Verdict::Drain);
         assert_eq!(verdict(Operation::Map { end: 8192 }), Verdict::Drain);
-        assert_eq!(verdict(Operation::Map { end: 8193 }), Verdict::Demote);
+        assert_eq!(verdict(Operation::Map { end: 8193 }), Verdict::FallBack);
         assert_eq!(verdict(Operation::AskPosition), Verdict::Answer(10_000));
-        assert_eq!(verdict(Operation::Unknown), Verdict::Demote);
+        assert_eq!(verdict(Operation::Unknown), Verdict::FallBack);
     }
 }
