@@ -323,7 +323,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
                     _ => 1 + random.below(size_of_writes),
                 } as usize;
                 let bytes = &source[told as usize..told as usize + length];
-                assert_eq!(staging.verdict(Operation::Append), Verdict::Stage);
+                assert_eq!(staging.verdict(Operation::Append), Verdict::Buffer);
                 let result = if through {
                     staging.append_through(&mut kernel, &mut memory, alignment, bytes)
                 } else {

@@ -244,7 +244,7 @@ impl Books {
         };
         match verdict {
             Verdict::Answer(position) => Ok(Before::Answer(position)),
-            Verdict::Leave | Verdict::Stage => Ok(Before::Plain),
+            Verdict::Leave | Verdict::Buffer => Ok(Before::Plain),
             // A `vfork` child shares the memory, but not the descriptors.
             Verdict::Drain | Verdict::FallBack if !self.are_ours() => Ok(Before::Plain),
             Verdict::Drain => self.settle_stage(&mut stage).map(|()| Before::Plain),

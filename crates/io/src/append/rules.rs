@@ -42,7 +42,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The bytes are taken into memory.
-    Stage,
+    Buffer,
     /// Nothing: the call sees no staged byte.
     Leave,
     /// The call is answered with the position that only the writer knows.
@@ -58,7 +58,7 @@ impl Operation {
     pub fn verdict(self, start: u64, end: u64, position: u64) -> Verdict {
         match self {
             // A write elsewhere than at the end is no appending.
-            Operation::Append if position == end => Verdict::Stage,
+            Operation::Append if position == end => Verdict::Buffer,
             Operation::ReadAt { end, .. } if end <= start => Verdict::Leave,
             // A mapping shows the page cache for as long as it lives: harmless only if no byte
             // that is yet to be written can lie within its pages.
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn only_what_cannot_see_staged_bytes_is_left_alone() {
         let verdict = |operation: Operation| operation.verdict(8192, 10_000, 10_000);
-        assert_eq!(verdict(Operation::Append), Verdict::Stage);
+        assert_eq!(verdict(Operation::Append), Verdict::Buffer);
         assert_eq!(
             Operation::Append.verdict(8192, 10_000, 9_000),
             Verdict::FallBack

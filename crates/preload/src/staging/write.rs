@@ -174,7 +174,7 @@ fn ready(books: &Books, stage: &mut Stage, descriptor: i32) -> Result<(), Outcom
         Counter::DemotedSwitchedOff
     } else if stage.descriptor != descriptor {
         Counter::DemotedDescriptor
-    } else if stage.staging.verdict(Operation::Append) != Verdict::Stage {
+    } else if stage.staging.verdict(Operation::Append) != Verdict::Buffer {
         Counter::DemotedPosition
     } else {
         return Ok(());
