@@ -350,7 +350,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
                 let start = random.below(told + 5000);
                 let end = start + random.below(20_000);
                 match staging.verdict(Operation::ReadAt { start, end }) {
-                    Verdict::Leave => {}
+                    Verdict::Proceed => {}
                     Verdict::Drain => {
                         if staging.drain(&mut kernel, &mut memory, alignment).is_err() {
                             continue;

@@ -239,12 +239,14 @@ impl Books {
         };
         let verdict = match (stage.mode, stage.staging.verdict(operation)) {
             // The kernel has everything, and knows better.
-            (Mode::Through | Mode::DontCache | Mode::Window, Verdict::Answer(_)) => Verdict::Leave,
+            (Mode::Through | Mode::DontCache | Mode::Window, Verdict::Answer(_)) => {
+                Verdict::Proceed
+            }
             (_, verdict) => verdict,
         };
         match verdict {
             Verdict::Answer(position) => Ok(Before::Answer(position)),
-            Verdict::Leave | Verdict::Buffer => Ok(Before::Plain),
+            Verdict::Proceed | Verdict::Buffer => Ok(Before::Plain),
             // A `vfork` child shares the memory, but not the descriptors.
             Verdict::Drain | Verdict::FallBack if !self.are_ours() => Ok(Before::Plain),
             Verdict::Drain => self.settle_stage(&mut stage).map(|()| Before::Plain),

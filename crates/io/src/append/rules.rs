@@ -44,7 +44,7 @@ pub enum Verdict {
     /// The bytes are taken into memory.
     Buffer,
     /// Nothing: the call sees no staged byte.
-    Leave,
+    Proceed,
     /// The call is answered with the position that only the writer knows.
     Answer(u64),
     /// Everything goes to the kernel; then the call is made, and staging goes on.
@@ -59,7 +59,7 @@ impl Operation {
         match self {
             // A write elsewhere than at the end is no appending.
             Operation::Append if position == end => Verdict::Buffer,
-            Operation::ReadAt { end, .. } if end <= start => Verdict::Leave,
+            Operation::ReadAt { end, .. } if end <= start => Verdict::Proceed,
             // A mapping shows the page cache for as long as it lives: harmless only if no byte
             // that is yet to be written can lie within its pages.
             Operation::Map { end: mapped } => {
@@ -71,7 +71,7 @@ impl Operation {
                 }
             }
             Operation::AskPosition => Verdict::Answer(position),
-            Operation::Preallocate => Verdict::Leave,
+            Operation::Preallocate => Verdict::Proceed,
             Operation::ReadAt { .. }
             | Operation::Observe
             | Operation::Sync
@@ -95,7 +95,7 @@ mod tests {
             Verdict::FallBack
         );
         let read = |start, end| verdict(Operation::ReadAt { start, end });
-        assert_eq!(read(0, 8192), Verdict::Leave);
+        assert_eq!(read(0, 8192), Verdict::Proceed);
         assert_eq!(read(0, 8193), Verdict::Drain);
         // Even beyond the end: whether there is a byte is for the kernel to say.
         assert_eq!(read(20_000, 20_001), Verdict::Drain);
