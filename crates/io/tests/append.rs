@@ -382,7 +382,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
                         kernel.cached.resize(blocks, false);
                         kernel.cached[blocks - 1] = true;
                     }
-                    staging.moved(size, size);
+                    staging.set_size_and_position(size, size);
                     told = size;
                 }
             }
@@ -410,7 +410,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
                 }
                 assert_eq!((staging.staged_bytes(), staging.end()), (0, 0));
                 assert_eq!(staging.position(), told);
-                staging.moved(0, 0);
+                staging.set_size_and_position(0, 0);
                 told = 0;
             }
             _ => {

@@ -314,7 +314,7 @@ impl Books {
             .unwrap_or_else(|| stage.staging.position());
         let size = size.unwrap_or_else(|| stage.staging.end());
         let is_shorter = size < stage.staging.end();
-        stage.staging.moved(size, position);
+        stage.staging.set_size_and_position(size, position);
         if is_shorter {
             // What was to be written back and dropped is not there any more, and a mapping that was made
             // before may go beyond what is: bytes that come to be there must be seen in it.

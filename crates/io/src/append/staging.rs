@@ -58,7 +58,7 @@ impl Staging {
     }
 
     /// The kernel moved the application's position, or the size, while nothing was staged.
-    pub fn moved(&mut self, size: u64, position: u64) {
+    pub fn set_size_and_position(&mut self, size: u64, position: u64) {
         debug_assert_eq!(self.start, self.end, "staged bytes must be drained first");
         *self = Self::at(size, position);
     }

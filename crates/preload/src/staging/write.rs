@@ -267,7 +267,7 @@ impl Stage {
     /// The kernel has taken bytes at the end of the file, and moved the position.
     fn advance(&mut self, written: usize) {
         let end = self.staging.end() + written as u64;
-        self.staging.moved(end, end);
+        self.staging.set_size_and_position(end, end);
     }
 
     /// Whether the application's buffer can be read; what was found readable is remembered, since
