@@ -1,11 +1,11 @@
 //! A background thread reads a table: serves the bytes around the page cache, or says that the
 //! plain call must be made.
 
-use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno::ErrnoGuard;
 use crate::filesystems::Choice;
 use crate::pacing::Moved;
+use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
@@ -23,7 +23,7 @@ static BROKEN: AtomicBool = AtomicBool::new(false);
 /// `destination` and `length_bytes` are what the application gave to `pread`.
 #[cold]
 pub(crate) unsafe fn read(
-    books: &Books,
+    runtime: &Runtime,
     table: Table,
     descriptor: i32,
     destination: *mut u8,
@@ -31,12 +31,12 @@ pub(crate) unsafe fn read(
     offset: i64,
     plain: impl FnOnce() -> isize,
 ) -> isize {
-    if books.are_seen_by_a_child() {
+    if runtime.are_seen_by_a_child() {
         return plain();
     }
-    books.pace_read(descriptor, offset);
-    let served = if !books.switches.is_on(Mechanism::Reads) {
-        books.count(Counter::FallbackSwitchedOff, 1);
+    runtime.pace_read(descriptor, offset);
+    let served = if !runtime.switches.is_on(Mechanism::Reads) {
+        runtime.count(Counter::FallbackSwitchedOff, 1);
         None
     } else {
         let _errno = ErrnoGuard::new();
@@ -45,18 +45,25 @@ pub(crate) unsafe fn read(
                 let attempt = AssertUnwindSafe(|| {
                     // SAFETY: passed on.
                     let served = unsafe {
-                        serve(books, table, descriptor, destination, length_bytes, offset)
+                        serve(
+                            runtime,
+                            table,
+                            descriptor,
+                            destination,
+                            length_bytes,
+                            offset,
+                        )
                     };
-                    if !books.switches.is_on(Mechanism::Reads) {
+                    if !runtime.switches.is_on(Mechanism::Reads) {
                         // The keeper may have closed the windows before this read made some.
-                        books.scanner.close(table.slot, books);
-                        books.note_memory();
+                        runtime.scanner.close(table.slot, runtime);
+                        runtime.note_memory();
                     }
                     served
                 });
                 // Nothing may unwind into the database.
                 catch_unwind(attempt).unwrap_or_else(|_| {
-                    note_panic(books);
+                    note_panic(runtime);
                     None
                 })
             }
@@ -64,21 +71,21 @@ pub(crate) unsafe fn read(
         }
     };
     served.unwrap_or_else(|| {
-        books.note_plain_read(table, descriptor, offset.max(0) as u64, length_bytes as u64);
+        runtime.note_plain_read(table, descriptor, offset.max(0) as u64, length_bytes as u64);
         let result = plain();
-        count_plain(books, result);
-        books.note_paced(Moved::Read, u64::try_from(result).unwrap_or(0));
+        count_plain(runtime, result);
+        runtime.note_paced(Moved::Read, u64::try_from(result).unwrap_or(0));
         let offset = offset.max(0) as u64;
-        books.note_scan(table, offset, offset + result.max(0) as u64);
+        runtime.note_scan(table, offset, offset + result.max(0) as u64);
         result
     })
 }
 
 /// Coldstream's own code panicked: from now on everything passes through.
 #[cold]
-pub(crate) fn note_panic(books: &Books) {
+pub(crate) fn note_panic(runtime: &Runtime) {
     BROKEN.store(true, Ordering::Relaxed);
-    books.count(Counter::FallbackPanic, 1);
+    runtime.count(Counter::FallbackPanic, 1);
 }
 
 /// Whether Coldstream's own code has panicked.
@@ -87,18 +94,18 @@ pub(crate) fn is_broken() -> bool {
 }
 
 /// Counts a background read that was left to the kernel.
-pub(crate) fn count_plain(books: &Books, result: isize) {
-    books.count(Counter::BackgroundReads, 1);
+pub(crate) fn count_plain(runtime: &Runtime, result: isize) {
+    runtime.count(Counter::BackgroundReads, 1);
     if let Ok(bytes) = u64::try_from(result) {
-        books.count(Counter::BackgroundBytes, bytes);
-        books.count(Counter::BytesBuffered, bytes);
+        runtime.count(Counter::BackgroundBytes, bytes);
+        runtime.count(Counter::BytesBuffered, bytes);
     }
 }
 
 /// # Safety
 /// As for [`read`].
 unsafe fn serve(
-    books: &Books,
+    runtime: &Runtime,
     table: Table,
     descriptor: i32,
     destination: *mut u8,
@@ -110,21 +117,21 @@ unsafe fn serve(
     if length_bytes == 0 {
         return None;
     }
-    let (stamp, choice) = match eligible(books, table, descriptor) {
+    let (stamp, choice) = match eligible(runtime, table, descriptor) {
         Ok(found) => found,
         Err(reason) => {
             if let Some(reason) = reason {
-                books.count(reason, 1);
+                runtime.count(reason, 1);
             }
             return None;
         }
     };
-    books.note_input(descriptor, &stamp, offset);
+    runtime.note_input(descriptor, &stamp, offset);
     let method = match choice {
         Choice::Windows(method) => method,
         Choice::Buffered(reason) => {
             if let Some(reason) = reason {
-                books.count(reason, 1);
+                runtime.count(reason, 1);
             }
             return None;
         }
@@ -139,26 +146,26 @@ unsafe fn serve(
     // SAFETY: the kernel is asked whether the destination is writable; it is the
     // application's, and nothing in this library relies on its content.
     let outcome = unsafe {
-        books
+        runtime
             .scanner
-            .read(&request, destination, length_bytes, true, books)
+            .read(&request, destination, length_bytes, true, runtime)
     };
     match outcome {
         Outcome::Served {
             bytes,
             cached_bytes,
         } => {
-            books.count(Counter::BackgroundReads, 1);
-            books.count(Counter::BackgroundBytes, bytes as u64);
-            books.count(Counter::BytesFromCache, cached_bytes as u64);
+            runtime.count(Counter::BackgroundReads, 1);
+            runtime.count(Counter::BackgroundBytes, bytes as u64);
+            runtime.count(Counter::BytesFromCache, cached_bytes as u64);
             thread::note_served(bytes as u64, cached_bytes as u64);
             thread::note_read_for_writing(cached_bytes as u64);
-            books.note_paced(Moved::Read, (bytes - cached_bytes) as u64);
-            books.count(bytes_counter(method), (bytes - cached_bytes) as u64);
+            runtime.note_paced(Moved::Read, (bytes - cached_bytes) as u64);
+            runtime.count(bytes_counter(method), (bytes - cached_bytes) as u64);
             Some(bytes as isize)
         }
         Outcome::PassThrough(reason) => {
-            books.count(reason_counter(reason), 1);
+            runtime.count(reason_counter(reason), 1);
             None
         }
     }
@@ -167,7 +174,7 @@ unsafe fn serve(
 /// Whether background reads of a table can be served at all, and how. `Err` holds the reason
 /// to count, if it is not the kernel's to name.
 pub(crate) fn eligible(
-    books: &Books,
+    runtime: &Runtime,
     table: Table,
     descriptor: i32,
 ) -> Result<(FileStamp, Choice), Option<Counter>> {
@@ -178,7 +185,7 @@ pub(crate) fn eligible(
             Counter::FallbackDescriptorFlags
         }));
     }
-    let inode = books.inodes.get(table.slot).ok_or(None)?;
+    let inode = runtime.inodes.get(table.slot).ok_or(None)?;
     // A descriptor that is not open any more: the kernel will say so.
     let mut stamp = file::stamp(descriptor).map_err(|_| None)?;
     if !inode.is(&stamp) || !stamp.is_regular() {
@@ -195,15 +202,15 @@ pub(crate) fn eligible(
         return Ok((stamp, choice));
     }
     let settings = settings::get().ok_or(None)?;
-    let choice = books
+    let choice = runtime
         .filesystems
         .choose(settings, descriptor, stamp.device)
         .ok_or(Some(Counter::FallbackOpenFailed))?;
     inode.set_method(choice.encode());
-    if let Some(page) = books.page() {
+    if let Some(page) = runtime.page() {
         page.set_in_force(choice.io_mode());
     }
-    if books.first_to_say_what_is_in_force() {
+    if runtime.first_to_say_what_is_in_force() {
         crate::report::log_in_force(settings, choice.io_mode());
     }
     Ok((stamp, choice))
@@ -222,20 +229,20 @@ fn reads_plainly(descriptor: i32) -> bool {
 /// windows, so that the advice would only pull pages in that nobody reads. Whether the advice
 /// is done with.
 #[cold]
-pub(crate) fn swallow_advice(books: &Books, table: Table, descriptor: i32) -> bool {
+pub(crate) fn swallow_advice(runtime: &Runtime, table: Table, descriptor: i32) -> bool {
     let _errno = ErrnoGuard::new();
     let Some(_inside) = Inside::enter() else {
         return false;
     };
-    if BROKEN.load(Ordering::Relaxed) || !books.switches.is_on(Mechanism::Reads) {
+    if BROKEN.load(Ordering::Relaxed) || !runtime.switches.is_on(Mechanism::Reads) {
         return false;
     }
     let served = matches!(
-        eligible(books, table, descriptor),
+        eligible(runtime, table, descriptor),
         Ok((_, Choice::Windows(_)))
     );
     if served {
-        books.count(Counter::AdviceSwallowed, 1);
+        runtime.count(Counter::AdviceSwallowed, 1);
     }
     served
 }

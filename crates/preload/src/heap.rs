@@ -1,14 +1,14 @@
 //! What the library itself takes of the application's heap, counted.
 //!
-//! Handovers and what is remembered for them allocate, and the making of the books (ARCHITECTURE, "The
+//! Handovers and what is remembered for them allocate, and the making of the runtime (ARCHITECTURE, "The
 //! handover allocates"). An operator who sees the process grow must be able to tell whether it is
 //! Coldstream.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The application's allocator, with a count of what is taken from it. Outside the books on purpose: a
-/// forked child keeps the memory, though not the books that it belonged to.
+/// The application's allocator, with a count of what is taken from it. Outside the runtime on purpose: a
+/// forked child keeps the memory, though not the runtime that it belonged to.
 #[global_allocator]
 static HEAP: CountedHeap = CountedHeap::new();
 

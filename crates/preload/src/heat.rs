@@ -1,7 +1,7 @@
 //! The heat of this process's tables: a sketch in memory of its own, and its clock.
 
-use crate::books::Books;
 use crate::inodes::Inode;
+use crate::runtime::Runtime;
 use crate::thread;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
@@ -99,7 +99,7 @@ impl HeatMap {
     }
 }
 
-impl Books {
+impl Runtime {
     /// The foreground makes a call on the table in this slot: what it reads is hot, as far as the
     /// call tells, unless it is only passed by a scan.
     #[inline]

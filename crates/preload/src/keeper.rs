@@ -6,7 +6,7 @@
 //! ([`coldstream_io::sys::thread`]), and so may use no `errno`, nothing of a thread's state and nothing
 //! that can panic. A forked child has none until its own first table.
 
-use crate::books::Books;
+use crate::runtime::Runtime;
 use crate::switches::mechanisms;
 use coldstream_control::{Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, Switches};
 use coldstream_io::sys::{priority, process, thread};
@@ -18,7 +18,7 @@ const PAUSE_MILLISECONDS: u32 = 10;
 
 /// What the keeper knows that nobody else does.
 struct Keeper<'a> {
-    books: &'a Books,
+    runtime: &'a Runtime,
     page: &'a PageView<'static>,
     mechanisms: Mechanisms,
     mode: PriorityMode,
@@ -29,24 +29,24 @@ struct Keeper<'a> {
 
 /// Makes the keeper of this process. If there can be none, nothing can be switched and no thread
 /// gets a priority.
-pub(crate) fn start(books: &'static Books, config: &Config) {
-    if let Some(page) = books.page() {
+pub(crate) fn start(runtime: &'static Runtime, config: &Config) {
+    if let Some(page) = runtime.page() {
         put_switches(
             page,
             mechanisms(config),
             Mechanisms::default(),
             config.priorities_in_force(),
         );
-        // SAFETY: the books live as long as the process, and `keep` does as its module says.
-        if unsafe { thread::start(keep, std::ptr::from_ref(books) as usize) }.is_err() {
+        // SAFETY: the runtime live as long as the process, and `keep` does as its module says.
+        if unsafe { thread::start(keep, std::ptr::from_ref(runtime) as usize) }.is_err() {
             page.put_switches(&Switches::default());
         }
     }
 }
 
-/// Wakes the keeper: something has changed in the books.
-pub(crate) fn wake(books: &Books) {
-    if let Some(page) = books.page() {
+/// Wakes the keeper: something has changed in the runtime.
+pub(crate) fn wake(runtime: &Runtime) {
+    if let Some(page) = runtime.page() {
         page.ring();
         if let Some(bell) = page.bell() {
             process::futex_wake_shared(bell);
@@ -55,14 +55,14 @@ pub(crate) fn wake(books: &Books) {
 }
 
 /// What the thread runs.
-unsafe extern "C" fn keep(books: usize) -> ! {
+unsafe extern "C" fn keep(runtime: usize) -> ! {
     process::set_thread_name(c"coldstream-keep");
     priority::take_that_of_first_thread();
-    // SAFETY: the address of books that live as long as the process.
-    let books = unsafe { &*(books as *const Books) };
-    if let (Some(page), Some(settings)) = (books.page(), crate::settings::get()) {
+    // SAFETY: the address of runtime that live as long as the process.
+    let runtime = unsafe { &*(runtime as *const Runtime) };
+    if let (Some(page), Some(settings)) = (runtime.page(), crate::settings::get()) {
         let mut keeper = Keeper {
-            books,
+            runtime,
             page,
             mechanisms: mechanisms(&settings.config),
             mode: settings.config.priority,
@@ -90,12 +90,12 @@ impl Keeper<'_> {
         if asked {
             outcome = self.obey(request.off_bits, request.priorities_bits);
         }
-        let priorities = if self.books.switches.is_on(Mechanism::Priority) {
+        let priorities = if self.runtime.switches.is_on(Mechanism::Priority) {
             self.priorities
         } else {
             Priorities::none()
         };
-        let all_given_back = self.books.threads.tend(self.mode, &priorities, self.page);
+        let all_given_back = self.runtime.threads.tend(self.mode, &priorities, self.page);
         if asked {
             if outcome == Outcome::Done && !all_given_back {
                 outcome = Outcome::PriorityKept;
@@ -119,29 +119,29 @@ impl Keeper<'_> {
             return Outcome::Refused;
         }
         self.priorities = priorities;
-        let before = self.books.switches.off();
-        self.books.switches.set_off(off);
+        let before = self.runtime.switches.off();
+        self.runtime.switches.set_off(off);
         // Threads get their priorities when they say who they are, with their next table.
         crate::thread::note_other_name();
         let mut outcome = Outcome::Done;
         if off.contains(Mechanism::Pacing) {
             // First: threads that wait may hold up what is to be done next.
-            self.books.release_brake();
+            self.runtime.release_brake();
         }
-        if off.contains(Mechanism::Writes) && !self.books.give_up_all_stages() {
+        if off.contains(Mechanism::Writes) && !self.runtime.give_up_all_stages() {
             outcome = Outcome::WriteFailed;
         }
         if off.contains(Mechanism::Eviction) != before.contains(Mechanism::Eviction) {
-            self.books.eviction.switched();
+            self.runtime.eviction.switched();
         }
         if off.contains(Mechanism::Readahead) != before.contains(Mechanism::Readahead) {
-            self.books.switch_readahead();
+            self.runtime.switch_readahead();
         }
         if off.contains(Mechanism::Reads) {
-            self.books.close_all_windows();
+            self.runtime.close_all_windows();
         }
         if !off.is_empty() {
-            self.books.give_free_memory_back();
+            self.runtime.give_free_memory_back();
         }
         outcome
     }
@@ -151,7 +151,7 @@ impl Keeper<'_> {
         put_switches(
             self.page,
             self.mechanisms,
-            self.books.switches.off(),
+            self.runtime.switches.off(),
             self.priorities,
         );
         self.page.add(Counter::SwitchRequests, 1);

@@ -1,6 +1,6 @@
 //! `libcoldstream.so`: what `LD_PRELOAD` brings into an unmodified database.
 //!
-//! Interposed calls keep books of which descriptors are tables; a background thread's reads of
+//! Interposed calls track which descriptors are tables; a background thread's reads of
 //! them are served around the page cache. Everything else goes on to the next symbol in line.
 //! The rules (ARCHITECTURE.md, Invariants) in one breath: never a made-up result, never a lock or an
 //! allocation on the foreground's path, never a byte into the application's output, never an
@@ -12,7 +12,6 @@
 #![cfg_attr(test, allow(dead_code))]
 
 mod background;
-mod books;
 mod descriptors;
 mod errno;
 mod eviction;
@@ -31,6 +30,7 @@ mod pacing;
 mod priority;
 mod readahead;
 mod report;
+mod runtime;
 mod sending;
 mod settings;
 mod staging;

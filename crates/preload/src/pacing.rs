@@ -10,7 +10,7 @@
 //! opening reads, under an engine's lock that readers of the same table wait for.
 
 use crate::background;
-use crate::books::Books;
+use crate::runtime::Runtime;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::lock::FutexLock;
@@ -100,7 +100,7 @@ pub(crate) enum Moved {
     Written,
 }
 
-impl Books {
+impl Runtime {
     /// Whether background I/O is paced.
     pub(crate) fn paces(&self) -> bool {
         self.pacing.floor.load(Ordering::Relaxed) != 0 && self.switches.is_on(Mechanism::Pacing)

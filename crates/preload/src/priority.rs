@@ -6,8 +6,8 @@
 //! priority only after it has just said itself who it is, and otherwise a value is only changed
 //! while it is the one that was set here; both only while the id is a thread's of this process.
 
-use crate::books::Books;
 use crate::keeper;
+use crate::runtime::Runtime;
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::{Errno, priority, process};
@@ -50,7 +50,7 @@ struct Changes {
     was_refused: bool,
 }
 
-impl Books {
+impl Runtime {
     /// The calling thread's role was looked up. `place` is its entry, if it has one; returns what it
     /// has from now on.
     #[cold]

@@ -10,10 +10,10 @@
 //! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where that is asked for, mappings are told
 //! `MADV_RANDOM`; nothing can be read ahead of scans there, which nobody sees.
 
-use crate::books::Books;
 use crate::descriptors::{Entry, Table};
 use crate::errno::ErrnoGuard;
 use crate::memory::each_line;
+use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
@@ -25,7 +25,7 @@ use std::ops::Range;
 /// Room for a line of `/proc/self/maps`, whose path has 4095 bytes at most.
 const LINE_BYTES_MAX: usize = 6 << 10;
 
-impl Books {
+impl Runtime {
     /// Whether readahead is ours.
     #[inline]
     pub(crate) fn controls_readahead(&self) -> bool {

@@ -7,12 +7,12 @@
 //! other has to read again.
 
 use crate::background;
-use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno::ErrnoGuard;
 use crate::filesystems::Choice;
 use crate::heat::Present;
 use crate::inodes;
+use crate::runtime::Runtime;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::alignment::PAGE_BYTES;
@@ -59,7 +59,7 @@ pub(crate) struct Sendings {
     places: [Sent; SENT_MAX],
 }
 
-impl Books {
+impl Runtime {
     /// The calling thread is about to have up to `length_bytes` of a table sent, from the position at
     /// `position`. Whether they pass through a window; `false` is plainly.
     #[cold]

@@ -11,10 +11,10 @@ mod settle;
 mod sweep;
 pub(crate) mod write;
 
-use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno;
 use crate::inodes::Inode;
+use crate::runtime::Runtime;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_handover::cassandra::ChunkLog;
@@ -178,7 +178,7 @@ pub(crate) enum Before {
     Answer(u64),
 }
 
-impl Books {
+impl Runtime {
     /// The stage of an inode, locked; `None` if it has none.
     fn stage(&self, slot: u32) -> Option<FutexGuard<'_, Stage>> {
         let number = self.inodes.get(slot)?.stage()?;

@@ -1,9 +1,9 @@
 //! What the calling thread is. Names are followed through the naming calls; a thread that was
 //! named by another one finds out at its next read of a table.
 
-use crate::books::{self, Books};
 use crate::errno::ErrnoGuard;
 use crate::priority::Place;
+use crate::runtime::{self, Runtime};
 use crate::settings;
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::append::Operation;
@@ -166,9 +166,9 @@ fn look_up(state: &State) {
         return;
     }
     if (role != Role::Foreground || place != 0)
-        && let Some(books) = books::get()
+        && let Some(runtime) = runtime::get()
     {
-        state.place.set(books.note_role(role, place));
+        state.place.set(runtime.note_role(role, place));
     }
 }
 
@@ -176,13 +176,13 @@ fn look_up(state: &State) {
 /// one of ours.
 #[inline]
 pub(crate) fn with_former_priority<T>(work: impl FnOnce() -> T) -> T {
-    STATE.with(|state| match (state.place.get(), books::get()) {
+    STATE.with(|state| match (state.place.get(), runtime::get()) {
         (0 | PLACE_IN_USE, _) | (_, None) => work(),
-        (place, Some(books)) => {
+        (place, Some(runtime)) => {
             // Whatever makes a thread within `work`, an allocator's hook for instance, finds the
             // former priority, and must not lock what is locked; nor must a read of a table.
             state.place.set(PLACE_IN_USE);
-            let result = books.with_former_priority(place, work);
+            let result = runtime.with_former_priority(place, work);
             state.place.set(place);
             result
         }
@@ -193,7 +193,7 @@ pub(crate) fn with_former_priority<T>(work: impl FnOnce() -> T) -> T {
 /// none of its own.
 pub(crate) fn io_priority() -> i32 {
     let place = STATE.with(|state| state.place.get());
-    books::get().map_or(0, |books| books.threads.io_priority(place))
+    runtime::get().map_or(0, |runtime| runtime.threads.io_priority(place))
 }
 
 /// The calling thread got a name.
@@ -202,7 +202,7 @@ pub(crate) fn note_own_name() {
         state.epoch.set(0);
         // Nobody knows when it touches a table again, and until then it would keep what its former
         // role gets.
-        if state.place.get() != 0 && books::get().is_some_and(Books::are_ours) {
+        if state.place.get() != 0 && runtime::get().is_some_and(Runtime::are_ours) {
             let _errno = ErrnoGuard::new();
             look_up(state);
         }

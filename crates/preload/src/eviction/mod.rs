@@ -11,9 +11,9 @@
 mod room;
 mod tables;
 
-use crate::books::Books;
 use crate::descriptors::Table;
 use crate::heat::Present;
+use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread as calling_thread;
 use coldstream_control::{Counter, Mechanism, PageView};
@@ -85,7 +85,7 @@ impl Moment {
     }
 }
 
-impl Books {
+impl Runtime {
     /// A background thread has read a table plainly, from `offset` up to `end`.
     #[inline]
     pub(crate) fn note_scan(&self, table: Table, offset: u64, end: u64) {
@@ -121,42 +121,42 @@ impl Books {
 }
 
 /// Makes the thread, if it is configured.
-pub(crate) fn start(books: &'static Books, config: &Config) {
+pub(crate) fn start(runtime: &'static Runtime, config: &Config) {
     if config.eviction {
-        // SAFETY: the books live as long as the process, and `evict` does as its module says.
-        let started = unsafe { thread::start(evict, std::ptr::from_ref(books) as usize) };
+        // SAFETY: the runtime live as long as the process, and `evict` does as its module says.
+        let started = unsafe { thread::start(evict, std::ptr::from_ref(runtime) as usize) };
         if started.is_err() {
-            books.count(Counter::EvictionRefused, 1);
+            runtime.count(Counter::EvictionRefused, 1);
         }
     }
 }
 
 /// What the thread runs.
-unsafe extern "C" fn evict(books: usize) -> ! {
+unsafe extern "C" fn evict(runtime: usize) -> ! {
     // The kernel keeps fifteen bytes.
     process::set_thread_name(c"coldstream-evic");
     let _ = priority::set_nice(0, NICE);
     let _ = priority::set_io_priority(0, IoPriority::Idle.kernel_value());
-    // SAFETY: the address of books that live as long as the process.
-    let books = unsafe { &*(books as *const Books) };
-    if let (Some(page), Some(settings)) = (books.page(), settings::get())
+    // SAFETY: the address of runtime that live as long as the process.
+    let runtime = unsafe { &*(runtime as *const Runtime) };
+    if let (Some(page), Some(settings)) = (runtime.page(), settings::get())
         && file::take_empty_descriptor_table().is_ok()
     {
         let mut evictor = Evictor {
-            books,
+            runtime,
             page,
             plan: Plan::new(settings.config.eviction_margin),
             budget: Budget::default(),
             sources: Sources::new(),
-            dropper: Dropper::new(books, page),
+            dropper: Dropper::new(runtime, page),
             dropped_bytes: 0,
             looked_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             rest_milliseconds: 0,
         };
         while evictor.round() {}
-        books.eviction.is_running.store(false, Ordering::Relaxed);
+        runtime.eviction.is_running.store(false, Ordering::Relaxed);
     }
-    books.count(Counter::EvictionRefused, 1);
+    runtime.count(Counter::EvictionRefused, 1);
     loop {
         process::sleep(u32::MAX);
     }
@@ -164,7 +164,7 @@ unsafe extern "C" fn evict(books: usize) -> ! {
 
 /// What the thread knows that nobody else does.
 struct Evictor<'a> {
-    books: &'a Books,
+    runtime: &'a Runtime,
     page: &'a PageView<'static>,
     plan: Plan,
     budget: Budget,
@@ -181,10 +181,10 @@ struct Evictor<'a> {
 impl Evictor<'_> {
     /// Looks, drops what there is to drop, and sleeps. Whether it can ever drop anything.
     fn round(&mut self) -> bool {
-        let eviction = &self.books.eviction;
+        let eviction = &self.runtime.eviction;
         let rung = eviction.bell.load(Ordering::Acquire) as u32;
         self.page.add(Counter::EvictionWakeups, 1);
-        if !self.books.switches.is_on(Mechanism::Eviction) {
+        if !self.runtime.switches.is_on(Mechanism::Eviction) {
             eviction.is_running.store(false, Ordering::Relaxed);
             process::futex_wait_shared(&eviction.bell, rung, None);
             return true;
@@ -216,7 +216,7 @@ impl Evictor<'_> {
     /// to sleep then.
     fn look(&mut self, clock: u32) -> (Dropped, u32) {
         let dropped_bytes = std::mem::take(&mut self.dropped_bytes);
-        let heat = &self.books.heat;
+        let heat = &self.runtime.heat;
         let Some(present) = heat.present().filter(|_| heat.is_known()) else {
             // Costs no more than this question.
             return (Dropped::Enough, UNKNOWN_MILLISECONDS);

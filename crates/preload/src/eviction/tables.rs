@@ -7,10 +7,10 @@
 //! kernel drops nothing.
 
 use super::{LATELY_READ, Moment, processor_ns};
-use crate::books::Books;
 use crate::descriptors::Entry;
 use crate::heat::Present;
 use crate::inodes::{Inode, Scan};
+use crate::runtime::Runtime;
 use coldstream_control::{Counter, Mechanism, PageView};
 use coldstream_io::Errno;
 use coldstream_io::probe::reopen;
@@ -56,7 +56,7 @@ impl Drop for Opened {
 }
 
 pub(super) struct Dropper<'a> {
-    books: &'a Books,
+    runtime: &'a Runtime,
     page: &'a PageView<'static>,
     hand: Hand,
     is_refused: bool,
@@ -79,9 +79,9 @@ impl Step<'_> {
 }
 
 impl<'a> Dropper<'a> {
-    pub(super) fn new(books: &'a Books, page: &'a PageView<'static>) -> Self {
+    pub(super) fn new(runtime: &'a Runtime, page: &'a PageView<'static>) -> Self {
         Self {
-            books,
+            runtime,
             page,
             hand: Hand::new(FILES_MAX),
             is_refused: false,
@@ -123,18 +123,18 @@ impl<'a> Dropper<'a> {
     }
 
     fn is_on(&self) -> bool {
-        self.books.switches.is_on(Mechanism::Eviction)
+        self.runtime.switches.is_on(Mechanism::Eviction)
     }
 
     /// What background threads have read and are done with.
     fn drop_behind_scans(&mut self, step: &mut Step<'_>) {
         for place in 0..LATELY_READ {
-            let lately = self.books.eviction.lately_read.get(place);
+            let lately = self.runtime.eviction.lately_read.get(place);
             let word = lately.map_or(0, |word| word.load(Ordering::Relaxed));
             let Some(slot) = (word as usize).checked_sub(1) else {
                 continue;
             };
-            let Some(inode) = self.books.inodes.get(slot as u32) else {
+            let Some(inode) = self.runtime.inodes.get(slot as u32) else {
                 continue;
             };
             for scan in &inode.scans {
@@ -154,7 +154,7 @@ impl<'a> Dropper<'a> {
     /// Goes on where the hand stopped. Whether anything is left to look at.
     fn drop_at_hand(&mut self, step: &mut Step<'_>) -> bool {
         let place = self.hand.place();
-        let inode = self.books.inodes.get(place.slot as u32);
+        let inode = self.runtime.inodes.get(place.slot as u32);
         let size_bytes = inode
             .filter(|inode| is_only_read(inode))
             .filter(|inode| place.level != Level::Untouched || !inode.is_read())
@@ -164,7 +164,7 @@ impl<'a> Dropper<'a> {
         let (Some(inode), true) = (inode, place.offset < size_bytes) else {
             return self
                 .hand
-                .next_table(|from| self.books.inodes.next_in_use(from));
+                .next_table(|from| self.runtime.inodes.next_in_use(from));
         };
         let end = size_bytes.min(place.offset + SPAN_BYTES);
         let span = place.offset.saturating_sub(OVERLAP_BYTES)..end;
@@ -210,7 +210,7 @@ impl<'a> Dropper<'a> {
     /// Drops a run of cold ranges: as a whole if all of it is clean, else range by range.
     fn drop_run(&mut self, opened: &Opened, inode: &Inode, run: Range<u64>) -> u64 {
         // Whoever switches eviction off waits for the run.
-        let _dropping = self.books.eviction.dropping.lock();
+        let _dropping = self.runtime.eviction.dropping.lock();
         if !self.is_on() || !inode.is(&opened.stamp) || !is_only_read(inode) {
             return 0;
         }
@@ -271,7 +271,7 @@ impl<'a> Dropper<'a> {
 
     /// Whether a table that no background thread reads is old enough.
     fn is_old(&self, slot: usize, stamp: &FileStamp, step: &Step<'_>) -> bool {
-        let Some(inode) = self.books.inodes.get(slot as u32) else {
+        let Some(inode) = self.runtime.inodes.get(slot as u32) else {
             return false;
         };
         // What a compaction has written is as old as its inputs.
@@ -298,10 +298,10 @@ impl<'a> Dropper<'a> {
         };
         let known = inode
             .descriptor()
-            .filter(|known| is_of_slot(self.books.entry(*known)));
+            .filter(|known| is_of_slot(self.runtime.entry(*known)));
         let number = known.or_else(|| {
             let mut found = None;
-            self.books.each_descriptor(|descriptor, entry| {
+            self.runtime.each_descriptor(|descriptor, entry| {
                 if is_of_slot(Some(entry)) {
                     found = Some(descriptor);
                 }

@@ -2,10 +2,10 @@
 //! and a table that is staged hears of it before.
 
 use super::{hidden, not_open, staged};
-use crate::books;
 use crate::descriptors::Entry;
 use crate::errno;
 use crate::next::interpose;
+use crate::runtime;
 use crate::staging::write;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
@@ -15,14 +15,14 @@ use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
 /// window that was read before it then differs from what is.
 #[inline]
 fn changed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
-    let Some((books, known)) = books::known(descriptor) else {
+    let Some((runtime, known)) = runtime::known(descriptor) else {
         return next();
     };
     match known.entry() {
         Entry::Private(_) => not_open(),
         Entry::Table(table) => {
             let result = next();
-            books.note_change(table);
+            runtime.note_change(table);
             result
         }
     }
@@ -62,8 +62,8 @@ interpose! {
     fn write(descriptor: c_int, buffer: *const c_void, length: size_t) -> ssize_t |next| {
         match staged::table(descriptor) {
             // SAFETY: the application's arguments.
-            Some((books, table)) => unsafe {
-                write::write(books, table, descriptor, buffer.cast(), length, next)
+            Some((runtime, table)) => unsafe {
+                write::write(runtime, table, descriptor, buffer.cast(), length, next)
             },
             None => changed(descriptor, next),
         }

@@ -1,11 +1,11 @@
-//! Closing and duplicating: the books follow descriptors, and hide Coldstream's own.
+//! Closing and duplicating: the runtime follow descriptors, and hide Coldstream's own.
 
 use super::staged::{self, Failed};
 use super::{hidden, with_room};
-use crate::books;
-use crate::books::entries::Visible;
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
+use crate::runtime;
+use crate::runtime::entries::Visible;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file;
@@ -32,10 +32,10 @@ fn before_duplicate(descriptor: c_int) -> Result<(), Failed> {
 
 fn note_duplicate(descriptor: c_int, duplicate: c_int) -> c_int {
     if duplicate >= 0
-        && let Some(books) = books::get()
+        && let Some(runtime) = runtime::get()
     {
         let _errno = ErrnoGuard::new();
-        books.note_duplicate(descriptor, duplicate);
+        runtime.note_duplicate(descriptor, duplicate);
     }
     duplicate
 }
@@ -45,13 +45,13 @@ fn note_duplicate(descriptor: c_int, duplicate: c_int) -> c_int {
 fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed> {
     if target >= 0
         && target != descriptor
-        && let Some(books) = books::get()
+        && let Some(runtime) = runtime::get()
     {
-        if let Some((books, table)) = staged::table(target) {
-            staged::told(books.settle_stage_of(table, target))?;
+        if let Some((runtime, table)) = staged::table(target) {
+            staged::told(runtime.settle_stage_of(table, target))?;
         }
         let _errno = ErrnoGuard::new();
-        let _ = books.before_range_is_taken(target as c_uint, target as c_uint, false);
+        let _ = runtime.before_range_is_taken(target as c_uint, target as c_uint, false);
     }
     Ok(())
 }
@@ -68,13 +68,13 @@ fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> 
 
 /// The error of a delayed write of what is about to be closed, for whoever can be told.
 fn before_range_is_closed(first: c_uint, last: c_uint) -> Result<(), Errno> {
-    books::get().map_or(Ok(()), |books| {
+    runtime::get().map_or(Ok(()), |runtime| {
         let _errno = ErrnoGuard::new();
-        books.before_range_is_taken(first, last, true)
+        runtime.before_range_is_taken(first, last, true)
     })
 }
 
-/// Whether the kernel makes such a call: an old one or a filter refuses it, and the books must not
+/// Whether the kernel makes such a call: an old one or a filter refuses it, and the runtime must not
 /// forget what stays open.
 fn closes_ranges(first: c_uint, last: c_uint, flags: c_int) -> bool {
     let known = (libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC) as c_int;
@@ -84,10 +84,10 @@ fn closes_ranges(first: c_uint, last: c_uint, flags: c_int) -> bool {
 /// Of `fcntl`'s commands those that take record locks.
 fn before_fcntl(descriptor: c_int, command: c_int) {
     if matches!(command, libc::F_SETLK | libc::F_SETLKW)
-        && let Some(books) = books::get()
+        && let Some(runtime) = runtime::get()
     {
         let _errno = ErrnoGuard::new();
-        books.before_lock(descriptor);
+        runtime.before_lock(descriptor);
     }
 }
 
@@ -95,10 +95,10 @@ fn before_fcntl(descriptor: c_int, command: c_int) {
 /// so that the kernel finds the number that it would have found.
 fn before_number_is_sought(command: c_int, argument: usize) {
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
-        && let Some(books) = books::get()
+        && let Some(runtime) = runtime::get()
     {
         let _errno = ErrnoGuard::new();
-        books.make_room_from(argument as c_int);
+        runtime.make_room_from(argument as c_int);
     }
 }
 
@@ -130,7 +130,7 @@ fn after_fcntl(descriptor: c_int, command: c_int, result: c_int) -> c_int {
 
 interpose! {
     fn close(descriptor: c_int) -> c_int |next| {
-        match books::get().map(|books| books.before_close(descriptor)) {
+        match runtime::get().map(|runtime| runtime.before_close(descriptor)) {
             Some(Visible::No) => {
                 errno::set(libc::EBADF);
                 -1

@@ -1,4 +1,4 @@
-//! The interposed symbols, a file a topic. Each is thin: look into the books, then either call
+//! The interposed symbols, a file a topic. Each is thin: look into the runtime, then either call
 //! the next definition in line or hand over to the module that knows.
 //!
 //! C's variadic functions are declared with the arguments that the kernel can see: on both
@@ -18,14 +18,14 @@ mod process;
 mod read;
 mod staged;
 
-use crate::{books, errno, report, settings};
+use crate::{errno, report, runtime, settings};
 use libc::c_int;
 
 /// Makes a call that names a descriptor, unless it is Coldstream's own: to the application that
 /// one is not open.
 #[inline]
 fn hidden<T: From<i8>>(descriptor: c_int, call: impl FnOnce() -> T) -> T {
-    if books::get().is_some_and(|books| books.is_private(descriptor)) {
+    if runtime::get().is_some_and(|runtime| runtime.is_private(descriptor)) {
         return not_open();
     }
     call()
@@ -45,7 +45,7 @@ fn with_room(call: impl Fn() -> c_int) -> c_int {
     let result = call();
     if result < 0
         && errno::get() == libc::EMFILE
-        && books::get().is_some_and(books::Books::make_room)
+        && runtime::get().is_some_and(runtime::Runtime::make_room)
     {
         return call();
     }
@@ -73,7 +73,7 @@ extern "C" fn construct() {
         Err(_) => {}
     }
     if settings::get().is_some()
-        && let Err(errno) = books::create()
+        && let Err(errno) = runtime::create()
     {
         report::log_refusal(&match errno.0 {
             libc::EINVAL => "needs Linux 4.14 (MADV_WIPEONFORK)".into(),
@@ -84,9 +84,9 @@ extern "C" fn construct() {
 
 /// Runs when the process ends by `exit` or by returning from `main`.
 extern "C" fn conclude() {
-    if let (Some(settings), Some(books)) = (settings::get(), books::get()) {
+    if let (Some(settings), Some(runtime)) = (settings::get(), runtime::get()) {
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            books.conclude(settings);
+            runtime.conclude(settings);
         }));
     }
 }

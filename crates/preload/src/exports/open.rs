@@ -1,9 +1,9 @@
-//! Opening: what is opened under a table's name enters the books.
+//! Opening: what is opened under a table's name enters the runtime.
 
 use super::{staged, with_room};
-use crate::books;
 use crate::errno::ErrnoGuard;
 use crate::next::interpose;
+use crate::runtime;
 use libc::{FILE, c_char, c_int, mode_t};
 
 /// # Safety
@@ -11,11 +11,11 @@ use libc::{FILE, c_char, c_int, mode_t};
 #[inline]
 unsafe fn note(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int {
     if descriptor >= 0
-        && let Some(books) = books::get()
+        && let Some(runtime) = runtime::get()
     {
         let _errno = ErrnoGuard::new();
         // SAFETY: the kernel has just read the path as a NUL-terminated string.
-        unsafe { books.note_open(descriptor, path, flags) };
+        unsafe { runtime.note_open(descriptor, path, flags) };
     }
     descriptor
 }
@@ -28,14 +28,14 @@ unsafe fn note(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int {
 #[inline]
 unsafe fn note_stream(stream: *mut FILE, mode: *const c_char) -> *mut FILE {
     if !stream.is_null()
-        && let Some(books) = staged::any()
+        && let Some(runtime) = staged::any()
     {
         let _errno = ErrnoGuard::new();
         // SAFETY: libc has just taken the mode, which is text of one letter at least.
         let is_emptied = unsafe { *mode } == b'w' as c_char;
         // SAFETY: passed on.
         let descriptor = unsafe { libc::fileno(stream) };
-        books.note_unfollowed(descriptor, is_emptied);
+        runtime.note_unfollowed(descriptor, is_emptied);
     }
     stream
 }

@@ -6,9 +6,9 @@
 //! returns twice into its caller's own frame.
 
 use super::staged::{self, Failed};
-use crate::books::{self, Books};
 use crate::errno;
 use crate::next::Next;
+use crate::runtime::{self, Runtime};
 use coldstream_control::Counter;
 use libc::c_int;
 use std::ffi::c_void;
@@ -70,33 +70,33 @@ extern "C" fn before(
 ) -> *const c_void {
     let named = [first, second, third];
     if scope == Scope::Sharing {
-        books::note_sharing();
+        runtime::note_sharing();
     }
     if scope == Scope::FirstOfStream
-        && let Some(books) = books::get()
-        && let Some(table) = books.table(first as c_int)
+        && let Some(runtime) = runtime::get()
+        && let Some(table) = runtime.table(first as c_int)
     {
-        books.note_in_sequence(table, first as c_int);
+        runtime.note_in_sequence(table, first as c_int);
     }
     let before = match (scope, staged::any()) {
         (Scope::End, _) => {
-            if let Some(books) = books::get() {
-                books.close_staging();
+            if let Some(runtime) = runtime::get() {
+                runtime.close_staging();
             }
             Ok(())
         }
         (_, None) => Ok(()),
-        (Scope::Everything | Scope::Sharing, Some(books)) => {
+        (Scope::Everything | Scope::Sharing, Some(runtime)) => {
             // Of whom it would be told is gone, or is not concerned.
-            let _ = books.settle_all(Some(Counter::DemotedProcess));
+            let _ = runtime.settle_all(Some(Counter::DemotedProcess));
             Ok(())
         }
-        (Scope::EverythingOnce, Some(books)) => {
-            let _ = books.settle_all(None);
+        (Scope::EverythingOnce, Some(runtime)) => {
+            let _ = runtime.settle_all(None);
             Ok(())
         }
         // SAFETY: the application's arguments, which the next definition takes for the same.
-        (_, Some(books)) => unsafe { give_up_named(books, scope, named) },
+        (_, Some(runtime)) => unsafe { give_up_named(runtime, scope, named) },
     };
     if before.is_err() {
         return match scope {
@@ -117,7 +117,7 @@ extern "C" fn before(
 /// # Safety
 /// The arguments must be what [`Scope`] says.
 unsafe fn give_up_named(
-    books: &Books,
+    runtime: &Runtime,
     scope: Scope,
     [first, second, third]: [usize; 3],
 ) -> Result<(), Failed> {
@@ -140,7 +140,7 @@ unsafe fn give_up_named(
     match (scope, second) {
         (Scope::Ioctl, FICLONE) => give_up(third as c_int)?,
         (Scope::Ioctl, FICLONERANGE | FIDEDUPERANGE) => {
-            staged::told(books.settle_all(Some(Counter::DemotedCall)))?;
+            staged::told(runtime.settle_all(Some(Counter::DemotedCall)))?;
         }
         _ => {}
     }

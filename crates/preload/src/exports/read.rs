@@ -4,10 +4,10 @@ use super::change::disturbed;
 use super::hidden;
 use super::staged::{self, Failed};
 use crate::background;
-use crate::books::{self, Books};
 use crate::descriptors::{Entry, Known, Table};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
+use crate::runtime::{self, Runtime};
 use crate::thread::{self, Caller};
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
@@ -30,24 +30,29 @@ enum Reader {
 /// Before a staged table is read, what `operation` would miss goes to the kernel.
 // Out of the way of calls on other descriptors, which are inlined.
 #[inline(never)]
-fn reader(books: &'static Books, known: Known, descriptor: c_int, operation: Operation) -> Reader {
+fn reader(
+    runtime: &'static Runtime,
+    known: Known,
+    descriptor: c_int,
+    operation: Operation,
+) -> Reader {
     let Entry::Table(table) = known.entry() else {
-        if !books.is_private_still(descriptor) {
+        if !runtime.is_private_still(descriptor) {
             return Reader::Foreground;
         }
         errno::set(libc::EBADF);
         return Reader::Nobody;
     };
-    if books.is_staged(table) && !books.are_seen_by_a_child() {
-        return reader_of_staged(books, table, descriptor, operation);
+    if runtime.is_staged(table) && !runtime.are_seen_by_a_child() {
+        return reader_of_staged(runtime, table, descriptor, operation);
     }
-    let scans = |ahead| books.read_ahead(table, descriptor, ahead);
+    let scans = |ahead| runtime.read_ahead(table, descriptor, ahead);
     let caller = thread::note_read(descriptor, operation, scans);
     let Caller::Foreground { in_scan, in_turn } = caller else {
         return Reader::Background(table);
     };
-    books.note_foreground_use(table.slot, operation, in_scan);
-    if in_turn && books.is_timed() {
+    runtime.note_foreground_use(table.slot, operation, in_scan);
+    if in_turn && runtime.is_timed() {
         Reader::Timed
     } else {
         Reader::Foreground
@@ -57,21 +62,21 @@ fn reader(books: &'static Books, known: Known, descriptor: c_int, operation: Ope
 /// What is being written is the kernel's to read, once it has everything.
 #[cold]
 fn reader_of_staged(
-    books: &'static Books,
+    runtime: &'static Runtime,
     table: Table,
     descriptor: c_int,
     operation: Operation,
 ) -> Reader {
-    let before = books.before(table, descriptor, operation, Counter::DemotedPosition);
+    let before = runtime.before(table, descriptor, operation, Counter::DemotedPosition);
     if staged::told(before).is_err() {
         return Reader::Nobody;
     }
     if let Caller::Foreground { in_scan, in_turn } =
         thread::note_read(descriptor, operation, |_| ())
     {
-        books.note_foreground_use(table.slot, operation, in_scan);
+        runtime.note_foreground_use(table.slot, operation, in_scan);
         if in_turn {
-            books.is_timed();
+            runtime.is_timed();
         }
     }
     Reader::Foreground
@@ -87,7 +92,7 @@ unsafe fn read_at(
     offset: off64_t,
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    let Some((books, known)) = books::known(descriptor) else {
+    let Some((runtime, known)) = runtime::known(descriptor) else {
         return next();
     };
     let start = offset.max(0) as u64;
@@ -95,14 +100,14 @@ unsafe fn read_at(
         start,
         end: start.saturating_add(length_bytes as u64),
     };
-    match reader(books, known, descriptor, range) {
+    match reader(runtime, known, descriptor, range) {
         Reader::Foreground => next(),
-        Reader::Timed => timed(books, next),
+        Reader::Timed => timed(runtime, next),
         Reader::Nobody => -1,
         // SAFETY: passed on.
         Reader::Background(table) => unsafe {
             background::read(
-                books,
+                runtime,
                 table,
                 descriptor,
                 buffer.cast(),
@@ -116,11 +121,11 @@ unsafe fn read_at(
 
 /// The foreground's read of a table, and how long it took. Leaves `errno` alone.
 #[cold]
-fn timed(books: &Books, next: impl FnOnce() -> ssize_t) -> ssize_t {
+fn timed(runtime: &Runtime, next: impl FnOnce() -> ssize_t) -> ssize_t {
     let begun = process::monotonic_ns();
     let result = next();
     if result > 0 {
-        books.note_timed_read(process::monotonic_ns().saturating_sub(begun));
+        runtime.note_timed_read(process::monotonic_ns().saturating_sub(begun));
     }
     result
 }
@@ -136,32 +141,32 @@ enum Order {
 /// A read that is never served (it moves a position, or scatters): counted.
 #[inline(always)]
 fn read_otherwise(descriptor: c_int, order: Order, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    let Some((books, known)) = books::known(descriptor) else {
+    let Some((runtime, known)) = runtime::known(descriptor) else {
         return next();
     };
     if order == Order::InSequence
         && let Entry::Table(table) = known.entry()
     {
-        books.note_in_sequence(table, descriptor);
+        runtime.note_in_sequence(table, descriptor);
     }
-    match reader(books, known, descriptor, Operation::Read) {
+    match reader(runtime, known, descriptor, Operation::Read) {
         Reader::Foreground | Reader::Timed => next(),
         Reader::Nobody => -1,
         Reader::Background(_) => {
             let result = next();
             let _errno = ErrnoGuard::new();
-            books.count(Counter::FallbackCall, 1);
-            background::count_plain(books, result);
+            runtime.count(Counter::FallbackCall, 1);
+            background::count_plain(runtime, result);
             result
         }
     }
 }
 
 /// Advice that a range will be needed, from a background thread whose reads are served.
-fn advice_is_done_with(books: &Books, table: Table, descriptor: c_int) -> bool {
-    !books.is_staged(table)
+fn advice_is_done_with(runtime: &Runtime, table: Table, descriptor: c_int) -> bool {
+    !runtime.is_staged(table)
         && thread::is_background_reader()
-        && background::swallow_advice(books, table, descriptor)
+        && background::swallow_advice(runtime, table, descriptor)
 }
 
 fn advise(
@@ -171,17 +176,17 @@ fn advise(
     advice: c_int,
     next: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(books) = books::get() else {
+    let Some(runtime) = runtime::get() else {
         return next();
     };
-    if books.is_private(descriptor) {
+    if runtime.is_private(descriptor) {
         return libc::EBADF;
     }
-    let Some(table) = books.table(descriptor) else {
+    let Some(table) = runtime.table(descriptor) else {
         return next();
     };
     let wanted = advice == libc::POSIX_FADV_WILLNEED && offset >= 0 && length_bytes >= 0;
-    if wanted && advice_is_done_with(books, table, descriptor) {
+    if wanted && advice_is_done_with(runtime, table, descriptor) {
         return 0;
     }
     let how = [
@@ -190,16 +195,16 @@ fn advise(
         libc::POSIX_FADV_RANDOM,
     ];
     // Whatever range they name, the kernel takes them for the whole (`mm/fadvise.c`).
-    if length_bytes >= 0 && how.contains(&advice) && books.advised(table, descriptor, advice) {
+    if length_bytes >= 0 && how.contains(&advice) && runtime.advised(table, descriptor, advice) {
         return 0;
     }
     next()
 }
 
 /// A table behind a descriptor of the application.
-fn readable_table(descriptor: c_int) -> Option<(&'static Books, Table)> {
-    let books = books::get()?;
-    Some((books, books.table(descriptor)?))
+fn readable_table(descriptor: c_int) -> Option<(&'static Runtime, Table)> {
+    let runtime = runtime::get()?;
+    Some((runtime, runtime.table(descriptor)?))
 }
 
 fn map(
@@ -210,7 +215,7 @@ fn map(
     next: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
     if flags & libc::MAP_ANONYMOUS == 0
-        && books::get().is_some_and(|books| books.is_private(descriptor))
+        && runtime::get().is_some_and(|runtime| runtime.is_private(descriptor))
     {
         errno::set(libc::EBADF);
         return libc::MAP_FAILED;
@@ -224,12 +229,12 @@ fn map(
     let mapped = next();
     if descriptor >= 0
         && mapped != libc::MAP_FAILED
-        && let Some(books) = books::get()
+        && let Some(runtime) = runtime::get()
     {
-        books.note_mapping(descriptor, protection, flags);
-        books.advise_mapping(descriptor, mapped as usize, length);
-        if books.table(descriptor).is_none() {
-            books.hand_over_after_mapping(descriptor);
+        runtime.note_mapping(descriptor, protection, flags);
+        runtime.advise_mapping(descriptor, mapped as usize, length);
+        if runtime.table(descriptor).is_none() {
+            runtime.hand_over_after_mapping(descriptor);
         }
     }
     mapped
@@ -265,11 +270,11 @@ fn sent(
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     match readable_table(from) {
-        Some((books, table)) if books.follow_sending(table, from, position, length_bytes) => {
+        Some((runtime, table)) if runtime.follow_sending(table, from, position, length_bytes) => {
             disturbed(to, || {
                 let result = next();
                 let _errno = ErrnoGuard::new();
-                books.count(Counter::SentBytes, u64::try_from(result).unwrap_or(0));
+                runtime.count(Counter::SentBytes, u64::try_from(result).unwrap_or(0));
                 result
             })
         }
@@ -312,8 +317,8 @@ interpose! {
     }
     fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
         hidden(descriptor, || match readable_table(descriptor) {
-            Some((books, table))
-                if offset >= 0 && advice_is_done_with(books, table, descriptor) =>
+            Some((runtime, table))
+                if offset >= 0 && advice_is_done_with(runtime, table, descriptor) =>
             {
                 0
             }

@@ -1,8 +1,8 @@
 //! What interposed calls do about a staged table before they are made.
 
-use crate::books::{self, Books};
 use crate::descriptors::Table;
 use crate::errno::{self, ErrnoGuard};
+use crate::runtime::{self, Runtime};
 use crate::staging::Before;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
@@ -12,9 +12,9 @@ use libc::c_int;
 
 /// The staged table behind a descriptor; for any other descriptor two loads, or three.
 #[inline]
-pub(super) fn table(descriptor: c_int) -> Option<(&'static Books, Table)> {
-    let books = books::get()?;
-    Some((books, books.staged_table(descriptor)?))
+pub(super) fn table(descriptor: c_int) -> Option<(&'static Runtime, Table)> {
+    let runtime = runtime::get()?;
+    Some((runtime, runtime.staged_table(descriptor)?))
 }
 
 /// A delayed write failed: the call is not made, its result is -1, and errno says why.
@@ -36,8 +36,8 @@ pub(super) fn unless_failed<T: From<i8>>(
 #[inline]
 pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), Failed> {
     match table(descriptor) {
-        Some((books, table)) => {
-            told(books.before(table, descriptor, operation, Counter::DemotedMapping)).map(|_| ())
+        Some((runtime, table)) => {
+            told(runtime.before(table, descriptor, operation, Counter::DemotedMapping)).map(|_| ())
         }
         None => Ok(()),
     }
@@ -53,8 +53,8 @@ pub(super) fn seen(descriptor: c_int, operation: Operation, next: impl FnOnce() 
 #[inline]
 pub(super) fn give_up(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
     match table(descriptor) {
-        Some((books, table)) => {
-            told(books.before(table, descriptor, Operation::Unknown, reason)).map(|_| ())
+        Some((runtime, table)) => {
+            told(runtime.before(table, descriptor, Operation::Unknown, reason)).map(|_| ())
         }
         None => Ok(()),
     }
@@ -72,7 +72,7 @@ pub(super) fn told<T>(before: Result<T, Errno>) -> Result<T, Failed> {
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     give_up(descriptor, Counter::DemotedCall)?;
     match table(descriptor) {
-        Some((books, table)) => told(books.after_sync(table, false)),
+        Some((runtime, table)) => told(runtime.after_sync(table, false)),
         None => Ok(()),
     }
 }
@@ -81,23 +81,23 @@ pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
 #[inline]
 pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let result = synced_wholly(descriptor, next);
-    if let Some(books) = books::get()
-        && books.table(descriptor).is_some()
+    if let Some(runtime) = runtime::get()
+        && runtime.table(descriptor).is_some()
     {
         let _errno = ErrnoGuard::new();
-        books.note_busy();
+        runtime.note_busy();
     }
     result
 }
 
 fn synced_wholly(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let Some((books, table)) = table(descriptor) else {
+    let Some((runtime, table)) = table(descriptor) else {
         return next();
     };
     // What was not in the kernel when its sync began may be by its end, and is not synced for that.
-    let late = books.before(table, descriptor, Operation::Sync, Counter::DemotedCall);
+    let late = runtime.before(table, descriptor, Operation::Sync, Counter::DemotedCall);
     let result = next();
-    let after = books.after_sync(table, result == 0).and(late.map(|_| ()));
+    let after = runtime.after_sync(table, result == 0).and(late.map(|_| ()));
     if result == 0 && told(after).is_err() {
         return -1;
     }
@@ -107,14 +107,14 @@ fn synced_wholly(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 /// `ftruncate`.
 #[inline]
 pub(super) fn truncated(descriptor: c_int, size: i64, next: impl FnOnce() -> c_int) -> c_int {
-    let Some((books, table)) = table(descriptor) else {
+    let Some((runtime, table)) = table(descriptor) else {
         return next();
     };
-    let before = books.before(table, descriptor, Operation::Truncate, Counter::DemotedCall);
+    let before = runtime.before(table, descriptor, Operation::Truncate, Counter::DemotedCall);
     unless_failed(told(before).map(|_| ()), || {
         let result = next();
         if let (0, Ok(size)) = (result, u64::try_from(size)) {
-            books.note_moved(table, descriptor, Some(size), None);
+            runtime.note_moved(table, descriptor, Some(size), None);
         }
         result
     })
@@ -128,7 +128,7 @@ pub(super) fn sought(
     whence: c_int,
     next: impl FnOnce() -> i64,
 ) -> i64 {
-    let Some((books, table)) = table(descriptor) else {
+    let Some((runtime, table)) = table(descriptor) else {
         return next();
     };
     let operation = if whence == libc::SEEK_CUR && offset == 0 {
@@ -136,13 +136,13 @@ pub(super) fn sought(
     } else {
         Operation::MovePosition
     };
-    let before = books.before(table, descriptor, operation, Counter::DemotedPosition);
+    let before = runtime.before(table, descriptor, operation, Counter::DemotedPosition);
     match told(before) {
         Ok(Before::Answer(position)) => position as i64,
         Ok(Before::Plain) => {
             let result = next();
             if let Ok(position) = u64::try_from(result) {
-                books.note_moved(table, descriptor, None, Some(position));
+                runtime.note_moved(table, descriptor, None, Some(position));
             }
             result
         }
@@ -152,24 +152,24 @@ pub(super) fn sought(
 
 /// Whether any table is staged.
 #[inline]
-pub(super) fn any() -> Option<&'static Books> {
-    books::get().filter(|books| books.staging.any())
+pub(super) fn any() -> Option<&'static Runtime> {
+    runtime::get().filter(|runtime| runtime.staging.any())
 }
 
 /// Before a call on names that lets others see files: everything of every table.
 #[inline]
 pub(super) fn settle_all() {
-    if let Some(books) = any() {
+    if let Some(runtime) = any() {
         // Another table's error is not this one's.
-        let _ = books.settle_all(None);
+        let _ = runtime.settle_all(None);
     }
 }
 
 /// `syncfs`.
 #[inline]
 pub(super) fn synced_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let late = any().map_or(Ok(()), |books| match file::stamp(descriptor) {
-        Ok(stamp) => books.settle_filesystem(stamp.device),
+    let late = any().map_or(Ok(()), |runtime| match file::stamp(descriptor) {
+        Ok(stamp) => runtime.settle_filesystem(stamp.device),
         Err(_) => Ok(()),
     });
     let result = next();
@@ -183,8 +183,8 @@ pub(super) fn synced_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int)
 /// again.
 #[inline]
 pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> bool {
-    let Some(books) = any() else {
+    let Some(runtime) = any() else {
         return false;
     };
-    found().is_some_and(|(device, inode)| books.settle_identity(device, inode, None, false))
+    found().is_some_and(|(device, inode)| runtime.settle_identity(device, inode, None, false))
 }

@@ -227,7 +227,7 @@ impl<'b> Handover<'b> {
     fn table(&self, files: &Files, data_length: u64) -> Result<Table<TableFile<'b>>, Refused> {
         let open = |component| -> Result<TableFile<'b>, Refused> {
             let path = files.path(component)?;
-            Ok(TableFile::open(self.books, &path, self.slot)?)
+            Ok(TableFile::open(self.runtime, &path, self.slot)?)
         };
         let is_missing = |refused: &Refused| matches!(refused, Refused::Gone);
         let format = files.descriptor.format();
@@ -246,7 +246,7 @@ impl<'b> Handover<'b> {
     ) -> Result<Option<Carried>, Refused> {
         let index = match files.descriptor.format() {
             Format::Big => Some(TableFile::open(
-                self.books,
+                self.runtime,
                 &files.path(Component::Index)?,
                 self.slot,
             )?),
@@ -254,7 +254,7 @@ impl<'b> Handover<'b> {
             Format::Bti => None,
         };
         let data = self.output()?;
-        let Some((mut chunks, written)) = self.books.take_chunk_log(self.slot) else {
+        let Some((mut chunks, written)) = self.runtime.take_chunk_log(self.slot) else {
             // It is written plainly, and is in the page cache.
             return Err(Refused::Gone);
         };
@@ -276,7 +276,7 @@ impl<'b> Handover<'b> {
         if let (Ok(Some(carried)), Some(compression)) = (&carried, compression) {
             chunks.forget_before(carried.position, compression.chunk_length());
         }
-        self.books.give_chunk_log_back(self.slot, chunks);
+        self.runtime.give_chunk_log_back(self.slot, chunks);
         Ok(carried?)
     }
 

@@ -1,6 +1,6 @@
 //! Files of tables, opened for their indexes, or to look for places in their data.
 
-use crate::books::Books;
+use crate::runtime::Runtime;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::private::PrivateDescriptor;
@@ -13,7 +13,7 @@ use std::io;
 
 /// A private descriptor of a file; closed when dropped.
 pub(super) struct TableFile<'b> {
-    books: &'b Books,
+    runtime: &'b Runtime,
     descriptor: PrivateDescriptor,
     stamp: FileStamp,
     /// Below this offset only what is in the page cache is read.
@@ -23,24 +23,24 @@ pub(super) struct TableFile<'b> {
 impl<'b> TableFile<'b> {
     /// The file behind a descriptor of the application, once more.
     pub(super) fn reopen(
-        books: &'b Books,
+        runtime: &'b Runtime,
         descriptor: i32,
         stamp: &FileStamp,
         slot: u32,
     ) -> Result<Self, Reason> {
-        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, books)?;
-        Ok(Self::new(books, opened, *stamp))
+        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, runtime)?;
+        Ok(Self::new(runtime, opened, *stamp))
     }
 
     /// The file at a path.
-    pub(super) fn open(books: &'b Books, path: &CStr, slot: u32) -> Result<Self, Reason> {
-        let (opened, stamp) = PrivateDescriptor::open_path(path, slot, books)?;
-        Ok(Self::new(books, opened, stamp))
+    pub(super) fn open(runtime: &'b Runtime, path: &CStr, slot: u32) -> Result<Self, Reason> {
+        let (opened, stamp) = PrivateDescriptor::open_path(path, slot, runtime)?;
+        Ok(Self::new(runtime, opened, stamp))
     }
 
-    fn new(books: &'b Books, descriptor: PrivateDescriptor, stamp: FileStamp) -> Self {
+    fn new(runtime: &'b Runtime, descriptor: PrivateDescriptor, stamp: FileStamp) -> Self {
         let file = Self {
-            books,
+            runtime,
             descriptor,
             stamp,
             cached_below: Cell::new(0),
@@ -92,7 +92,7 @@ impl ReadAt for TableFile<'_> {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        self.books.count(Counter::HandoverIndexBytes, done as u64);
+        self.runtime.count(Counter::HandoverIndexBytes, done as u64);
         Ok(())
     }
 
@@ -103,6 +103,6 @@ impl ReadAt for TableFile<'_> {
 
 impl Drop for TableFile<'_> {
     fn drop(&mut self) {
-        self.descriptor.close(&self.stamp, self.books);
+        self.descriptor.close(&self.stamp, self.runtime);
     }
 }

@@ -12,13 +12,13 @@ mod files;
 mod rocksdb;
 
 use crate::background;
-use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno::ErrnoGuard;
 use crate::heat::Present;
 use crate::inodes;
 use crate::lineage::{self, Input, Output, Work};
 use crate::memory;
+use crate::runtime::Runtime;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
@@ -81,7 +81,7 @@ impl From<Reason> for Refused {
 
 /// One handover.
 struct Handover<'b> {
-    books: &'b Books,
+    runtime: &'b Runtime,
     settings: &'b Settings,
     present: Present,
     started_ns: i128,
@@ -94,7 +94,7 @@ struct Handover<'b> {
     stamp: FileStamp,
 }
 
-impl Books {
+impl Runtime {
     /// Whether anything is ever handed over in this process: heat may be kept for eviction alone.
     pub(crate) fn hands_over(&self) -> bool {
         settings::get().is_some_and(|settings| settings.config.handover)
@@ -214,12 +214,12 @@ impl Books {
             return;
         }
         let handover = Handover {
-            books: self,
+            runtime: self,
             settings,
             present,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             end: End {
-                books: self,
+                runtime: self,
                 switched_off: Rc::default(),
             },
             pages_left: Cell::new(None),
@@ -251,7 +251,7 @@ impl Books {
 /// When a handover is over.
 #[derive(Clone)]
 struct End<'b> {
-    books: &'b Books,
+    runtime: &'b Runtime,
     /// It was seen to be: switched on again, this handover stays over.
     switched_off: Rc<Cell<bool>>,
 }
@@ -259,7 +259,7 @@ struct End<'b> {
 impl End<'_> {
     /// Whether it has had its time, or was switched off meanwhile.
     fn is_reached(&self, end_ns: i128) -> bool {
-        if !self.books.hands_over_now() {
+        if !self.runtime.hands_over_now() {
             self.switched_off.set(true);
         }
         self.switched_off.get() || process::clock_ns(libc::CLOCK_MONOTONIC) >= end_ns
@@ -275,7 +275,7 @@ impl<'b> Handover<'b> {
     /// A descriptor of our own of the output.
     fn output(&self) -> Result<TableFile<'b>, Refused> {
         Ok(TableFile::reopen(
-            self.books,
+            self.runtime,
             self.descriptor,
             &self.stamp,
             self.slot,
@@ -284,10 +284,10 @@ impl<'b> Handover<'b> {
 
     /// An input's file, if it still is what was read, and may be closed again.
     fn open_input(&self, input: &Input) -> Result<TableFile<'b>, Refused> {
-        if self.books.inodes.is_locked(&input.stamp) {
+        if self.runtime.inodes.is_locked(&input.stamp) {
             return Err(Refused::Gone);
         }
-        let file = TableFile::open(self.books, &input.path, self.slot)?;
+        let file = TableFile::open(self.runtime, &input.path, self.slot)?;
         if input.stamp.same_inode(file.stamp()) {
             Ok(file)
         } else {
@@ -352,8 +352,8 @@ impl<'b> Handover<'b> {
     /// Counts why there is no handover, or none of an input; whether the input is to be forgotten.
     fn note_refused(&self, refused: &Refused) -> bool {
         match refused {
-            Refused::Declined => self.books.count(Counter::HandoverDeclined, 1),
-            Refused::Failed => self.books.count(Counter::HandoverFailed, 1),
+            Refused::Declined => self.runtime.count(Counter::HandoverDeclined, 1),
+            Refused::Failed => self.runtime.count(Counter::HandoverFailed, 1),
             Refused::Gone => {}
         }
         matches!(refused, Refused::Gone)
@@ -362,7 +362,7 @@ impl<'b> Handover<'b> {
     /// Warms the hot ones among `pieces` of the output, below `end` of the file, and notes their
     /// heat.
     fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
-        let books = self.books;
+        let runtime = self.runtime;
         let is_search_cut_short = self.is_search_over();
         let hot = |piece: &&Piece| {
             let behind = piece.offset.checked_add(piece.length);
@@ -373,21 +373,21 @@ impl<'b> Handover<'b> {
             pages_max: self.pages_left(),
         };
         let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits);
-        books.count(Counter::HandoverTables, 1);
-        books.count(
+        runtime.count(Counter::HandoverTables, 1);
+        runtime.count(
             Counter::HandoverPagesHot,
             (plan.pages.len() + plan.left_out) as u64,
         );
-        books.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
+        runtime.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
         let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
         let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
         let is_warm = |page: &&Page| page.number < warmed_to;
         // A window behind the writer would drop what is hot at the end of a part.
         if let Some(last) = plan.pages.iter().rfind(is_warm) {
-            books.keep_cached(self.slot, (last.number + 1) * PAGE_BYTES);
+            runtime.keep_cached(self.slot, (last.number + 1) * PAGE_BYTES);
         }
         let is_cut_short = is_search_cut_short || warmed.cut_short_at.is_some();
-        books.count(Counter::HandoverCutShort, u64::from(is_cut_short));
+        runtime.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
         let mut places = 0;
         for page in hottest_of_each_page(pieces) {
@@ -399,7 +399,7 @@ impl<'b> Handover<'b> {
             let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
             heat.put(self.key(), offset, warmth, was_warmed, epoch);
         }
-        books.count(Counter::HandoverPlacesWarmed, places);
+        runtime.count(Counter::HandoverPlacesWarmed, places);
         self.note_delay();
     }
 
@@ -409,7 +409,8 @@ impl<'b> Handover<'b> {
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;
         let warmed = warm::warm(output.number(), ranges, in_flight, is_over);
-        self.books.count(Counter::HandoverPagesWarmed, warmed.pages);
+        self.runtime
+            .count(Counter::HandoverPagesWarmed, warmed.pages);
         let pages = usize::try_from(warmed.pages).unwrap_or(usize::MAX);
         let left = self.pages_left().saturating_sub(pages);
         self.pages_left.set(Some(left));
@@ -428,7 +429,7 @@ impl<'b> Handover<'b> {
         let share = memory::limit_bytes() / MEMORY_SHARE;
         let bytes = share.min(self.settings.config.handover_bytes);
         if memory::pressure().is_some_and(|pressure| pressure > PRESSURE_MAX) {
-            self.books.count(Counter::HandoverShortOfMemory, 1);
+            self.runtime.count(Counter::HandoverShortOfMemory, 1);
             return 0;
         }
         (bytes / 4096) as usize
@@ -438,8 +439,8 @@ impl<'b> Handover<'b> {
     fn note_delay(&self) {
         let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
         let taken_ns = u64::try_from(taken_ns).unwrap_or(0);
-        self.books.count(Counter::HandoverNanoseconds, taken_ns);
-        self.books.count(Counter::of_handover_delay(taken_ns), 1);
+        self.runtime.count(Counter::HandoverNanoseconds, taken_ns);
+        self.runtime.count(Counter::of_handover_delay(taken_ns), 1);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::{Mode, Stage};
 use crate::background;
-use crate::books::Books;
 use crate::descriptors::Table;
 use crate::memory;
 use crate::report;
+use crate::runtime::Runtime;
 use crate::settings::Settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
@@ -29,7 +29,7 @@ const UNFIT_FLAGS: i32 = libc::O_APPEND
 /// `O_TMPFILE` without the `O_DIRECTORY` that it includes.
 const O_TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
-impl Books {
+impl Runtime {
     /// A table was opened for writing: takes it in if it is a background thread's new file that
     /// nobody else has open.
     pub(crate) fn begin_stage(

@@ -92,7 +92,7 @@ impl KernelIo for Kernel<'_> {
             io_priority: self.io_priority,
         };
         // SAFETY: the bytes are a staging buffer's, which is set aside and not given back until
-        // the write has landed; the books live as long as the process.
+        // the write has landed; the runtime live as long as the process.
         match unsafe { self.writers.begin(&request) } {
             Some(flight) => {
                 *self.flight = flight;

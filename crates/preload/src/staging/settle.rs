@@ -3,7 +3,7 @@
 
 use super::edge::{Kernel, Memory, Outcome};
 use super::{Mode, Stage};
-use crate::books::Books;
+use crate::runtime::Runtime;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
@@ -12,7 +12,7 @@ use coldstream_io::sys::file;
 use coldstream_io::writers::Flight;
 use std::sync::atomic::Ordering;
 
-impl Books {
+impl Runtime {
     /// Brings everything to the kernel, the file position too.
     pub(super) fn settle_stage(&self, stage: &mut Stage) -> Result<(), Errno> {
         let mut settled = Ok(());

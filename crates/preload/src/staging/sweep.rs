@@ -1,8 +1,8 @@
 //! Staged tables found by what they are rather than by a descriptor: all of them, or a file's.
 
 use super::Stage;
-use crate::books::Books;
 use crate::errno;
+use crate::runtime::Runtime;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
@@ -10,7 +10,7 @@ use coldstream_io::sys::file;
 use std::ffi::c_char;
 use std::sync::atomic::{Ordering, fence};
 
-impl Books {
+impl Runtime {
     /// Brings everything of every staged table to the kernel, for a sync of the filesystem that is
     /// this device. Of every one: the subvolumes of one filesystem have devices of their own.
     ///

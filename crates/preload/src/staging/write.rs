@@ -2,10 +2,10 @@
 
 use super::settle::run_chore;
 use super::{Mode, Stage};
-use crate::books::Books;
 use crate::descriptors::Table;
 use crate::errno;
 use crate::pacing::Moved;
+use crate::runtime::Runtime;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
@@ -64,7 +64,7 @@ enum Outcome {
 /// # Safety
 /// `buffer` and `length_bytes` are what the application gave to `write`.
 pub(crate) unsafe fn write(
-    books: &Books,
+    runtime: &Runtime,
     table: Table,
     descriptor: i32,
     buffer: *const u8,
@@ -73,7 +73,7 @@ pub(crate) unsafe fn write(
 ) -> isize {
     let before = errno::get();
     // With no lock held, and where a signal handler may write a table too.
-    books.pace_write();
+    runtime.pace_write();
     let outcome = match Inside::enter() {
         // A signal handler in the middle of our own work: as if the signal had come a moment
         // earlier.
@@ -83,10 +83,10 @@ pub(crate) unsafe fn write(
             let _uncancelled = Uncancelled::begin();
             catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: passed on.
-                unsafe { attempt(books, table, descriptor, buffer, length_bytes, &plain) }
+                unsafe { attempt(runtime, table, descriptor, buffer, length_bytes, &plain) }
             }))
             .unwrap_or_else(|_| {
-                crate::background::note_panic(books);
+                crate::background::note_panic(runtime);
                 Outcome::Done(Err(Errno(libc::EIO)))
             })
         }
@@ -94,7 +94,7 @@ pub(crate) unsafe fn write(
     match outcome {
         Outcome::Plain => plain(),
         Outcome::Done(Ok(written)) => {
-            books.note_paced(Moved::Written, written as u64);
+            runtime.note_paced(Moved::Written, written as u64);
             errno::set(before);
             written as isize
         }
@@ -108,17 +108,17 @@ pub(crate) unsafe fn write(
 /// # Safety
 /// As for [`write`].
 unsafe fn attempt(
-    books: &Books,
+    runtime: &Runtime,
     table: Table,
     descriptor: i32,
     buffer: *const u8,
     length_bytes: usize,
     plain: &impl Fn() -> isize,
 ) -> Outcome {
-    let Some(mut stage) = books.stage(table.slot) else {
+    let Some(mut stage) = runtime.stage(table.slot) else {
         return Outcome::Plain;
     };
-    if let Err(outcome) = ready(books, &mut stage, descriptor) {
+    if let Err(outcome) = ready(runtime, &mut stage, descriptor) {
         return outcome;
     }
     if length_bytes == 0 {
@@ -130,29 +130,29 @@ unsafe fn attempt(
     let mode = stage.mode;
     let outcome = match mode {
         Mode::Staged | Mode::Through if !stage.can_read(buffer, length_bytes) => {
-            return give_up(books, &mut stage, Counter::DemotedBuffer);
+            return give_up(runtime, &mut stage, Counter::DemotedBuffer);
         }
         Mode::Staged => {
             // SAFETY: the kernel has been asked whether it can be read.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
-            staged(books, &mut stage, source)
+            staged(runtime, &mut stage, source)
         }
         Mode::Through if !is_small => {
             // SAFETY: as above.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
-            through(books, &mut stage, source)
+            through(runtime, &mut stage, source)
         }
         Mode::DontCache if !is_small => {
             let flagged =
                 file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE);
-            uncached(books, &mut stage, flagged, plain)
+            uncached(runtime, &mut stage, flagged, plain)
         }
         // A few kilobytes are not worth a direct write each, nor a kick of writeback.
-        Mode::Through | Mode::DontCache | Mode::Window => follow(books, &mut stage, plain),
+        Mode::Through | Mode::DontCache | Mode::Window => follow(runtime, &mut stage, plain),
         Mode::None => return Outcome::Plain,
     };
     if let Ok(written) = outcome {
-        books.count(Counter::WriteBytes, written as u64);
+        runtime.count(Counter::WriteBytes, written as u64);
         if let Some(chunks) = &mut stage.chunks {
             chunks.note_write(offset, written as u64);
         }
@@ -161,16 +161,16 @@ unsafe fn attempt(
 }
 
 /// Whether the stage takes bytes through this descriptor; else what the call comes to.
-fn ready(books: &Books, stage: &mut Stage, descriptor: i32) -> Result<(), Outcome> {
-    if stage.error != 0 && books.settle_stage(stage).is_err() {
-        return Err(Outcome::Done(books.take_error(stage).map(|()| 0)));
+fn ready(runtime: &Runtime, stage: &mut Stage, descriptor: i32) -> Result<(), Outcome> {
+    if stage.error != 0 && runtime.settle_stage(stage).is_err() {
+        return Err(Outcome::Done(runtime.take_error(stage).map(|()| 0)));
     }
     let is_behind = stage.position_is_behind && stage.mode != Mode::Staged;
     if stage.unfit || is_behind {
-        let settled = books.settle_stage(stage);
+        let settled = runtime.settle_stage(stage);
         settled.map_err(|errno| Outcome::Done(Err(errno)))?;
     }
-    let reason = if !books.switches.is_on(Mechanism::Writes) {
+    let reason = if !runtime.switches.is_on(Mechanism::Writes) {
         Counter::DemotedSwitchedOff
     } else if stage.descriptor != descriptor {
         Counter::DemotedDescriptor
@@ -179,37 +179,37 @@ fn ready(books: &Books, stage: &mut Stage, descriptor: i32) -> Result<(), Outcom
     } else {
         return Ok(());
     };
-    Err(give_up(books, stage, reason))
+    Err(give_up(runtime, stage, reason))
 }
 
 /// The plain call, unless not everything before it can be written.
-fn give_up(books: &Books, stage: &mut Stage, reason: Counter) -> Outcome {
-    match books.demote(stage, reason) {
+fn give_up(runtime: &Runtime, stage: &mut Stage, reason: Counter) -> Outcome {
+    match runtime.demote(stage, reason) {
         Ok(()) => Outcome::Plain,
         Err(errno) => Outcome::Done(Err(errno)),
     }
 }
 
 /// Into the staging buffer.
-fn staged(books: &Books, stage: &mut Stage, source: &[u8]) -> Result<usize, Errno> {
+fn staged(runtime: &Runtime, stage: &mut Stage, source: &[u8]) -> Result<usize, Errno> {
     stage.position_is_behind = true;
     stage.io_priority = thread::io_priority();
-    books.count(Counter::StagedWrites, 1);
+    runtime.count(Counter::StagedWrites, 1);
     let [buffer, second] = &stage.buffers;
     if second.is_empty()
         && stage.was_tried
         && stage.staging.would_fill(buffer.bytes(), source.len())
     {
-        books.take_second_buffer(stage);
+        runtime.take_second_buffer(stage);
     }
-    books.with_kernel(stage, |staging, kernel, memory, alignment| {
+    runtime.with_kernel(stage, |staging, kernel, memory, alignment| {
         staging.append(kernel, memory, alignment, source)
     })
 }
 
 /// Directly, before the application goes on.
-fn through(books: &Books, stage: &mut Stage, source: &[u8]) -> Result<usize, Errno> {
-    let result = books.with_kernel(stage, |staging, kernel, memory, alignment| {
+fn through(runtime: &Runtime, stage: &mut Stage, source: &[u8]) -> Result<usize, Errno> {
+    let result = runtime.with_kernel(stage, |staging, kernel, memory, alignment| {
         staging.append_through(kernel, memory, alignment, source)
     });
     // The application is told now.
@@ -217,14 +217,14 @@ fn through(books: &Books, stage: &mut Stage, source: &[u8]) -> Result<usize, Err
     let end = stage.staging.end();
     stage.behind.skip_to(end);
     stage.position_is_behind = true;
-    let _ = books.settle_stage(stage);
+    let _ = runtime.settle_stage(stage);
     result
 }
 
 /// What came of a write with `RWF_DONTCACHE`: the plain call where that is not known, or not allowed. If it is
 /// the call that is wrong, the plain one will say so.
 fn uncached(
-    books: &Books,
+    runtime: &Runtime,
     stage: &mut Stage,
     flagged: Result<usize, Errno>,
     plain: &impl Fn() -> isize,
@@ -232,13 +232,13 @@ fn uncached(
     match flagged {
         Ok(written) => {
             stage.advance(written);
-            books.count(Counter::WriteBytesDontcache, written as u64);
+            runtime.count(Counter::WriteBytesDontcache, written as u64);
             Ok(written)
         }
         Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL)) => {
-            books.count(Counter::FallbackWriteNoEffect, 1);
+            runtime.count(Counter::FallbackWriteNoEffect, 1);
             stage.mode = Mode::Window;
-            follow(books, stage, plain)
+            follow(runtime, stage, plain)
         }
         Err(errno) => Err(errno),
     }
@@ -253,9 +253,13 @@ fn plainly(stage: &mut Stage, plain: &impl Fn() -> isize) -> Result<usize, Errno
 }
 
 /// The plain call, and the chores behind it.
-fn follow(books: &Books, stage: &mut Stage, plain: &impl Fn() -> isize) -> Result<usize, Errno> {
+fn follow(
+    runtime: &Runtime,
+    stage: &mut Stage,
+    plain: &impl Fn() -> isize,
+) -> Result<usize, Errno> {
     let written = plainly(stage, plain)?;
-    books.count(Counter::WriteBytesWindow, written as u64);
+    runtime.count(Counter::WriteBytesWindow, written as u64);
     let end = stage.staging.end();
     while let Some(chore) = stage.behind.next(end) {
         run_chore(stage, chore);

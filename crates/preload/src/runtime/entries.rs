@@ -1,6 +1,6 @@
-//! How descriptors of tables come into the books and out of them: opened, duplicated, closed.
+//! How descriptors of tables enter the runtime and leave it: opened, duplicated, closed.
 
-use super::{Books, STATE_OPEN};
+use super::{Runtime, STATE_OPEN};
 use crate::descriptors::{Entry, Table};
 use crate::thread::{self, Inside};
 use crate::{errno, settings};
@@ -22,7 +22,7 @@ pub(crate) enum Visible {
     Failed(Errno),
 }
 
-impl Books {
+impl Runtime {
     /// Enters a descriptor that `open` returned for `path`.
     ///
     /// # Safety
@@ -33,7 +33,7 @@ impl Books {
         path: *const c_char,
         flags: i32,
     ) {
-        // What the books say of this number is over, whoever closed it.
+        // What the runtime knows of this number is over, whoever closed it.
         if self.descriptors.get(descriptor).is_some() {
             self.note_gone(descriptor);
         }
@@ -182,7 +182,7 @@ impl Books {
         }
     }
 
-    /// The application is about to close a descriptor. The books come first: the number can be
+    /// The application is about to close a descriptor. The runtime comes first: the number can be
     /// another thread's the moment the kernel has closed it.
     #[inline]
     pub(crate) fn before_close(&self, descriptor: i32) -> Visible {
@@ -224,7 +224,7 @@ impl Books {
         }
     }
 
-    /// Takes a descriptor out of the books.
+    /// Takes a descriptor out of the runtime.
     fn note_gone(&self, descriptor: i32) {
         // Inside a signal handler that interrupted our own work the locks cannot be taken: the
         // count of the inode then stays too high, which costs a slot and nothing else.

@@ -1,6 +1,6 @@
-//! The books of a process: its descriptors, tables, filesystems, windows and counters, in one
+//! The runtime of a process: its descriptors, tables, filesystems, windows and counters, in one
 //! region of memory that is all zeros at the start, and again in a forked child
-//! (`MADV_WIPEONFORK`): a child knows nothing, holds no lock, and starts its own books with the
+//! (`MADV_WIPEONFORK`): a child knows nothing, holds no lock, and starts its own runtime with the
 //! first table that it opens. A `vfork` child shares the memory and must not write into it; it
 //! is told by its process id.
 
@@ -31,11 +31,11 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, 
 
 /// Everything that Coldstream knows of this process.
 #[repr(C)]
-pub(crate) struct Books {
+pub(crate) struct Runtime {
     descriptors: Descriptors,
     opening: FutexLock<()>,
     state: AtomicU32,
-    /// The process that made the books; 0 in a forked child, which has found them empty.
+    /// The process that made the runtime; 0 in a forked child, which has found them empty.
     maker: AtomicI32,
     /// The process whose tables are in them; 0 before the first.
     process_id: AtomicI32,
@@ -66,24 +66,26 @@ const STATE_OPEN: u32 = 1;
 const STATE_FAILED: u32 = 2;
 
 /// Whether the process, or the one that it was forked from, has said what is in force: outside
-/// the books on purpose, so that a forked child does not say it again.
+/// the runtime on purpose, so that a forked child does not say it again.
 static IN_FORCE_SAID: AtomicBool = AtomicBool::new(false);
 
 /// As above, of writes.
 static WRITES_SAID: AtomicBool = AtomicBool::new(false);
 
-static BOOKS: AtomicPtr<Books> = AtomicPtr::new(std::ptr::null_mut());
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A child that shares this memory was made once, and may be there.
 static MEMORY_WAS_SHARED: AtomicBool = AtomicBool::new(false);
 
-/// Makes the books. `Err` on a kernel without `MADV_WIPEONFORK` (before 4.14): nothing is
+/// Makes the runtime. `Err` on a kernel without `MADV_WIPEONFORK` (before 4.14): nothing is
 /// tracked then.
 pub(crate) fn create() -> Result<(), coldstream_io::Errno> {
-    let memory = map_for_life(size_of::<Books>(), OnFork::Wipe)?;
-    BOOKS.store(memory.cast(), Ordering::Release);
-    if let Some(books) = get() {
-        books.maker.store(process::process_id(), Ordering::Relaxed);
+    let memory = map_for_life(size_of::<Runtime>(), OnFork::Wipe)?;
+    RUNTIME.store(memory.cast(), Ordering::Release);
+    if let Some(runtime) = get() {
+        runtime
+            .maker
+            .store(process::process_id(), Ordering::Relaxed);
     }
     Ok(())
 }
@@ -92,32 +94,32 @@ pub(crate) fn create() -> Result<(), coldstream_io::Errno> {
 /// something or ends.
 pub(crate) fn note_sharing() {
     MEMORY_WAS_SHARED.store(true, Ordering::Relaxed);
-    if let Some(books) = get() {
+    if let Some(runtime) = get() {
         // A forked child's, which are nobody's before its first table: not that child's either.
         let (nobody, own) = (0, process::process_id());
-        let _ = books
+        let _ = runtime
             .maker
             .compare_exchange(nobody, own, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
-/// The books; `None` before the constructor, or if Coldstream is off.
+/// The runtime; `None` before the constructor, or if Coldstream is off.
 #[inline]
-pub(crate) fn get() -> Option<&'static Books> {
-    let books = BOOKS.load(Ordering::Acquire);
+pub(crate) fn get() -> Option<&'static Runtime> {
+    let runtime = RUNTIME.load(Ordering::Acquire);
     // SAFETY: null, or a zeroed mapping of this type that lives as long as the process;
-    // all-zero memory is a valid, empty set of books.
-    unsafe { books.as_ref() }
+    // all-zero memory is a valid, empty runtime.
+    unsafe { runtime.as_ref() }
 }
 
-/// What is known of a descriptor, and the books that say so: three loads, two if nothing is.
+/// What is known of a descriptor, and the runtime that knows it: three loads, two if nothing is.
 #[inline]
-pub(crate) fn known(descriptor: i32) -> Option<(&'static Books, Known)> {
-    let books = get()?;
-    Some((books, books.descriptors.known(descriptor)?))
+pub(crate) fn known(descriptor: i32) -> Option<(&'static Runtime, Known)> {
+    let runtime = get()?;
+    Some((runtime, runtime.descriptors.known(descriptor)?))
 }
 
-impl Books {
+impl Runtime {
     /// What is known of a descriptor.
     #[inline]
     pub(crate) fn entry(&self, descriptor: i32) -> Option<Entry> {
@@ -133,7 +135,7 @@ impl Books {
         }
     }
 
-    /// Whether this process may write into the books: a `vfork` child may not.
+    /// Whether this process may write into the runtime: a `vfork` child may not.
     pub(crate) fn are_ours(&self) -> bool {
         self.process_id.load(Ordering::Relaxed) == process::process_id()
     }
@@ -147,14 +149,14 @@ impl Books {
         owner == 0 || owner == process::process_id()
     }
 
-    /// Whether the caller is a child that shares the memory of the process whose books these are: its
+    /// Whether the caller is a child that shares the memory of the process whose runtime this is: its
     /// descriptors have the same numbers, and are others. One load where there never was such a child.
     #[inline]
     pub(crate) fn are_seen_by_a_child(&self) -> bool {
         MEMORY_WAS_SHARED.load(Ordering::Relaxed) && !self.are_ours()
     }
 
-    /// Opens the books with the first table of this process; whether they are open.
+    /// Opens the runtime with the first table of this process; whether it is open.
     fn ensure_open(&'static self, settings: &Settings) -> bool {
         match self.state.load(Ordering::Acquire) {
             STATE_OPEN => return true,
@@ -198,7 +200,7 @@ impl Books {
 
     /// The status page; `None` before the first table.
     pub(crate) fn page(&self) -> Option<&PageView<'static>> {
-        // SAFETY: null, or a value within these books that does not change any more.
+        // SAFETY: null, or a value within the runtime that does not change any more.
         unsafe { self.page.load(Ordering::Acquire).as_ref() }
     }
 
@@ -234,7 +236,7 @@ impl Books {
 
     /// A record lock is about to be taken through a descriptor. POSIX drops a process's locks on
     /// a file when it closes any descriptor of it: Coldstream's are closed before, and none is
-    /// opened as long as the file is in the books.
+    /// opened as long as the file is in the runtime.
     pub(crate) fn before_lock(&self, descriptor: i32) {
         if let Some(table) = self.table(descriptor)
             && self.are_ours()

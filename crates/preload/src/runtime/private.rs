@@ -1,6 +1,6 @@
 //! Descriptors of Coldstream's own: counted, hidden from the application, and given up when it needs room.
 
-use super::Books;
+use super::Runtime;
 use crate::descriptors::Entry;
 use crate::errno::ErrnoGuard;
 use crate::thread::Inside;
@@ -17,7 +17,7 @@ const DESCRIPTORS_SHARE: u64 = 8;
 /// A process that may open fewer gets no descriptors of ours at all.
 const DESCRIPTORS_MIN: u64 = 256;
 
-impl Books {
+impl Runtime {
     /// How many there may be, and from which number on, by what the process may open.
     pub(super) fn limit_private_descriptors(&self) {
         let limit = process::descriptor_limit();
@@ -95,7 +95,7 @@ impl Books {
     }
 }
 
-impl Host for Books {
+impl Host for Runtime {
     fn count(&self, event: Event, amount: u64) {
         match event {
             Event::WindowRead(method) => {
