@@ -1,7 +1,7 @@
 //! A background thread reads a table: serves the bytes around the page cache, or says that the
 //! plain call must be made.
 
-use crate::descriptors::Table;
+use crate::descriptors::TrackedFile;
 use crate::errno::ErrnoGuard;
 use crate::filesystems::Choice;
 use crate::pacing::Moved;
@@ -24,7 +24,7 @@ static BROKEN: AtomicBool = AtomicBool::new(false);
 #[cold]
 pub(crate) unsafe fn read(
     runtime: &Runtime,
-    table: Table,
+    tracked: TrackedFile,
     descriptor: i32,
     destination: *mut u8,
     length_bytes: usize,
@@ -47,7 +47,7 @@ pub(crate) unsafe fn read(
                     let served = unsafe {
                         serve(
                             runtime,
-                            table,
+                            tracked,
                             descriptor,
                             destination,
                             length_bytes,
@@ -56,7 +56,7 @@ pub(crate) unsafe fn read(
                     };
                     if !runtime.switches.is_on(Mechanism::Reads) {
                         // The keeper may have closed the windows before this read made some.
-                        runtime.scanner.close(table.slot, runtime);
+                        runtime.scanner.close(tracked.slot, runtime);
                         runtime.note_memory();
                     }
                     served
@@ -71,12 +71,17 @@ pub(crate) unsafe fn read(
         }
     };
     served.unwrap_or_else(|| {
-        runtime.note_plain_read(table, descriptor, offset.max(0) as u64, length_bytes as u64);
+        runtime.note_plain_read(
+            tracked,
+            descriptor,
+            offset.max(0) as u64,
+            length_bytes as u64,
+        );
         let result = plain();
         count_plain(runtime, result);
         runtime.note_paced(Moved::Read, u64::try_from(result).unwrap_or(0));
         let offset = offset.max(0) as u64;
-        runtime.note_scan(table, offset, offset + result.max(0) as u64);
+        runtime.note_scan(tracked, offset, offset + result.max(0) as u64);
         result
     })
 }
@@ -106,7 +111,7 @@ pub(crate) fn count_plain(runtime: &Runtime, result: isize) {
 /// As for [`read`].
 unsafe fn serve(
     runtime: &Runtime,
-    table: Table,
+    tracked: TrackedFile,
     descriptor: i32,
     destination: *mut u8,
     length_bytes: usize,
@@ -117,7 +122,7 @@ unsafe fn serve(
     if length_bytes == 0 {
         return None;
     }
-    let (stamp, choice) = match eligible(runtime, table, descriptor) {
+    let (stamp, choice) = match eligible(runtime, tracked, descriptor) {
         Ok(found) => found,
         Err(reason) => {
             if let Some(reason) = reason {
@@ -137,7 +142,7 @@ unsafe fn serve(
         }
     };
     let request = Request {
-        slot: table.slot,
+        slot: tracked.slot,
         descriptor,
         stamp,
         method,
@@ -175,17 +180,17 @@ unsafe fn serve(
 /// to count, if it is not the kernel's to name.
 pub(crate) fn eligible(
     runtime: &Runtime,
-    table: Table,
+    tracked: TrackedFile,
     descriptor: i32,
 ) -> Result<(FileStamp, Choice), Option<Counter>> {
-    if !table.servable {
-        return Err(Some(if table.writable {
+    if !tracked.servable {
+        return Err(Some(if tracked.writable {
             Counter::FallbackWritten
         } else {
             Counter::FallbackDescriptorFlags
         }));
     }
-    let inode = runtime.inodes.get(table.slot).ok_or(None)?;
+    let inode = runtime.inodes.get(tracked.slot).ok_or(None)?;
     // A descriptor that is not open any more: the kernel will say so.
     let mut stamp = file::stamp(descriptor).map_err(|_| None)?;
     if !inode.is(&stamp) || !stamp.is_regular() {
@@ -229,7 +234,7 @@ fn reads_plainly(descriptor: i32) -> bool {
 /// windows, so that the advice would only pull pages in that nobody reads. Whether the advice
 /// is done with.
 #[cold]
-pub(crate) fn swallow_advice(runtime: &Runtime, table: Table, descriptor: i32) -> bool {
+pub(crate) fn swallow_advice(runtime: &Runtime, tracked: TrackedFile, descriptor: i32) -> bool {
     let _errno = ErrnoGuard::new();
     let Some(_inside) = Inside::enter() else {
         return false;
@@ -238,7 +243,7 @@ pub(crate) fn swallow_advice(runtime: &Runtime, table: Table, descriptor: i32) -
         return false;
     }
     let served = matches!(
-        eligible(runtime, table, descriptor),
+        eligible(runtime, tracked, descriptor),
         Ok((_, Choice::Windows(_)))
     );
     if served {

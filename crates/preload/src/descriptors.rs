@@ -16,14 +16,14 @@ const LEAVES: usize = if cfg!(loom) { 2 } else { 2048 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// The application's descriptor of a table.
-    Table(Table),
+    Tracked(TrackedFile),
     /// Coldstream's own descriptor of the table in this slot of the inode table.
     Private(u32),
 }
 
 /// The application's descriptor of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Table {
+pub(crate) struct TrackedFile {
     /// Place in the inode table.
     pub(crate) slot: u32,
     pub(crate) kind: FileKind,
@@ -51,9 +51,9 @@ const IN_SEQUENCE: u64 = 1 << 46;
 
 /// An [`Entry`] in one word, which a look-up has in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known(NonZeroU64);
+pub(crate) struct TrackedDescriptor(NonZeroU64);
 
-impl Known {
+impl TrackedDescriptor {
     /// `None` of 0: nothing known.
     #[inline]
     fn of(word: u64) -> Option<Self> {
@@ -69,7 +69,7 @@ impl Known {
         if word & PRIVATE != 0 {
             return Entry::Private(slot);
         }
-        Entry::Table(Table {
+        Entry::Tracked(TrackedFile {
             slot,
             kind: FileKind::from_u8((word >> 32) as u8),
             writable: word & WRITABLE != 0,
@@ -86,14 +86,14 @@ impl Entry {
     fn pack(self) -> u64 {
         match self {
             Entry::Private(slot) => PRIVATE | u64::from(slot + 1),
-            Entry::Table(table) => {
-                u64::from(table.slot + 1)
-                    | u64::from(table.kind as u8) << 32
-                    | if table.writable { WRITABLE } else { 0 }
-                    | if table.servable { SERVABLE } else { 0 }
-                    | if table.watched { WATCHED } else { 0 }
-                    | (u64::from(table.advice) & ADVICE) << ADVICE_SHIFT
-                    | if table.in_sequence { IN_SEQUENCE } else { 0 }
+            Entry::Tracked(tracked) => {
+                u64::from(tracked.slot + 1)
+                    | u64::from(tracked.kind as u8) << 32
+                    | if tracked.writable { WRITABLE } else { 0 }
+                    | if tracked.servable { SERVABLE } else { 0 }
+                    | if tracked.watched { WATCHED } else { 0 }
+                    | (u64::from(tracked.advice) & ADVICE) << ADVICE_SHIFT
+                    | if tracked.in_sequence { IN_SEQUENCE } else { 0 }
             }
         }
     }
@@ -101,11 +101,11 @@ impl Entry {
 
 /// The table; all-zero memory is an empty one.
 #[repr(C)]
-pub(crate) struct Descriptors {
+pub(crate) struct DescriptorMap {
     leaves: [AtomicPtr<[AtomicU64; LEAF_ENTRIES]>; LEAVES],
 }
 
-impl Descriptors {
+impl DescriptorMap {
     #[inline]
     fn word(&self, descriptor: i32) -> Option<&AtomicU64> {
         let number = descriptor as u32 as usize;
@@ -123,13 +123,13 @@ impl Descriptors {
     /// What is known of a descriptor.
     #[inline]
     pub(crate) fn get(&self, descriptor: i32) -> Option<Entry> {
-        self.known(descriptor).map(Known::entry)
+        self.known(descriptor).map(TrackedDescriptor::entry)
     }
 
-    /// As [`Descriptors::get`], in one word.
+    /// As [`DescriptorMap::get`], in one word.
     #[inline]
-    pub(crate) fn known(&self, descriptor: i32) -> Option<Known> {
-        Known::of(self.word(descriptor)?.load(Ordering::Acquire))
+    pub(crate) fn known(&self, descriptor: i32) -> Option<TrackedDescriptor> {
+        TrackedDescriptor::of(self.word(descriptor)?.load(Ordering::Acquire))
     }
 
     /// Takes the entry out.
@@ -138,7 +138,7 @@ impl Descriptors {
         if word.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        Known::of(word.swap(0, Ordering::AcqRel)).map(Known::entry)
+        TrackedDescriptor::of(word.swap(0, Ordering::AcqRel)).map(TrackedDescriptor::entry)
     }
 
     /// Enters a descriptor and returns what was there. `Err` if there is no room for it.
@@ -156,7 +156,10 @@ impl Descriptors {
             );
         }
         let word = self.word(descriptor).ok_or(())?;
-        Ok(Known::of(word.swap(entry.pack(), Ordering::AcqRel)).map(Known::entry))
+        Ok(
+            TrackedDescriptor::of(word.swap(entry.pack(), Ordering::AcqRel))
+                .map(TrackedDescriptor::entry),
+        )
     }
 
     /// Enters something else of a descriptor, unless it is not `before` that is known of it any more.
@@ -211,8 +214,8 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
-    fn empty() -> Arc<Descriptors> {
-        Arc::new(Descriptors {
+    fn empty() -> Arc<DescriptorMap> {
+        Arc::new(DescriptorMap {
             leaves: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
         })
     }
@@ -290,13 +293,13 @@ mod model {
 mod tests {
     use super::*;
 
-    fn table() -> Box<Descriptors> {
+    fn empty_map() -> Box<DescriptorMap> {
         // SAFETY: all-zero memory is an empty table.
         unsafe { Box::new_zeroed().assume_init() }
     }
 
     fn entry(slot: u32) -> Entry {
-        Entry::Table(Table {
+        Entry::Tracked(TrackedFile {
             slot,
             kind: FileKind::CassandraData,
             writable: slot.is_multiple_of(2),
@@ -309,7 +312,7 @@ mod tests {
 
     #[test]
     fn entries_come_back_as_they_were_put() {
-        let descriptors = table();
+        let descriptors = empty_map();
         for slot in [0, 1, 6, 65_535] {
             assert_eq!(descriptors.put(700, entry(slot)).map(|_| ()), Ok(()));
             assert_eq!(descriptors.get(700), Some(entry(slot)));
@@ -324,7 +327,7 @@ mod tests {
 
     #[test]
     fn no_number_is_out_of_bounds() {
-        let descriptors = table();
+        let descriptors = empty_map();
         for number in [i32::MIN, -1, 1 << 20, i32::MAX] {
             assert_eq!(descriptors.get(number), None);
             assert_eq!(descriptors.take(number), None);
@@ -341,7 +344,7 @@ mod tests {
 
     #[test]
     fn concurrent_use_never_loses_an_entry() {
-        let descriptors = table();
+        let descriptors = empty_map();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let descriptors = &descriptors;

@@ -18,7 +18,7 @@ const PROBES_MAX: u32 = 16;
 const TABLES_A_PROBE: u32 = 64;
 
 #[derive(Clone, Copy)]
-struct Known {
+struct FilesystemModes {
     device: u64,
     /// A [`Choice`], encoded; 0 is none.
     choice: u32,
@@ -28,7 +28,7 @@ struct Known {
     tables: u32,
 }
 
-impl Known {
+impl FilesystemModes {
     /// Whether the next table is looked at; counts it.
     fn is_to_be_probed(&mut self) -> bool {
         if self.is_settled {
@@ -42,7 +42,7 @@ impl Known {
 /// The list; all-zero memory is an empty one.
 #[repr(C)]
 pub(crate) struct Filesystems {
-    known: FutexLock<[Known; FILESYSTEMS_MAX]>,
+    known: FutexLock<[FilesystemModes; FILESYSTEMS_MAX]>,
 }
 
 /// How background reads of a filesystem's tables are served.
@@ -135,7 +135,7 @@ impl Filesystems {
         };
         let choice = Choice::of(&probe, settings);
         if let Some(entry) = entry {
-            *entry = Known {
+            *entry = FilesystemModes {
                 device,
                 choice: choice.encode(),
                 is_settled: probe.direct != DirectEffect::Unproven,
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_told_is_asked_again_but_ever_more_seldom() {
-        let mut known = Known {
+        let mut known = FilesystemModes {
             device: 1,
             choice: 6,
             is_settled: false,

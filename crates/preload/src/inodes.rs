@@ -213,7 +213,7 @@ impl Inode {
 
 /// The table; all-zero memory is an empty one.
 #[repr(C)]
-pub(crate) struct Inodes {
+pub(crate) struct InodeMap {
     lock: FutexLock<()>,
     /// A bit for each slot in use: whoever goes over all of them finds them without looking at
     /// megabytes.
@@ -221,7 +221,7 @@ pub(crate) struct Inodes {
     slots: [Inode; FILES_MAX],
 }
 
-impl Inodes {
+impl InodeMap {
     /// The inode in a slot.
     pub(crate) fn get(&self, slot: u32) -> Option<&Inode> {
         self.slots.get(slot as usize)
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn an_inode_keeps_its_slot_until_its_last_descriptor_goes() {
         // SAFETY: all-zero memory is an empty table.
-        let inodes: Box<Inodes> = unsafe { Box::new_zeroed().assume_init() };
+        let inodes: Box<InodeMap> = unsafe { Box::new_zeroed().assume_init() };
         let slot = inodes.attach(&stamp(1), false).unwrap();
         assert_eq!(inodes.attach(&stamp(1), true), Some(slot));
         assert!(inodes.get(slot).unwrap().may_be_written());
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn a_full_neighbourhood_is_refused_not_overrun() {
         // SAFETY: all-zero memory is an empty table.
-        let inodes: Box<Inodes> = unsafe { Box::new_zeroed().assume_init() };
+        let inodes: Box<InodeMap> = unsafe { Box::new_zeroed().assume_init() };
         let mut slots = std::collections::HashSet::new();
         let mut refused = 0;
         for inode in 0..FILES_MAX as u64 + 100 {

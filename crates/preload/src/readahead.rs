@@ -10,7 +10,7 @@
 //! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where that is asked for, mappings are told
 //! `MADV_RANDOM`; nothing can be read ahead of scans there, which nobody sees.
 
-use crate::descriptors::{Entry, Table};
+use crate::descriptors::{Entry, TrackedFile};
 use crate::errno::ErrnoGuard;
 use crate::memory::each_line;
 use crate::runtime::Runtime;
@@ -34,8 +34,8 @@ impl Runtime {
     }
 
     /// A table was opened to be read.
-    pub(crate) fn begin_readahead(&self, table: Table, descriptor: i32) {
-        if table.servable && self.controls_readahead() {
+    pub(crate) fn begin_readahead(&self, tracked: TrackedFile, descriptor: i32) {
+        if tracked.servable && self.controls_readahead() {
             let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
             if !self.controls_readahead() {
                 // The keeper may have been here before.
@@ -45,8 +45,8 @@ impl Runtime {
     }
 
     /// Whether a descriptor still is the table's: its number may have been closed unseen.
-    fn is_still(&self, table: Table, descriptor: i32) -> bool {
-        let inode = self.inodes.get(table.slot);
+    fn is_still(&self, tracked: TrackedFile, descriptor: i32) -> bool {
+        let inode = self.inodes.get(tracked.slot);
         let stamp = file::stamp(descriptor);
         inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
     }
@@ -54,20 +54,20 @@ impl Runtime {
     /// A table is read plainly by a background thread: reads ahead if that is part of a scan.
     pub(crate) fn note_plain_read(
         &self,
-        table: Table,
+        tracked: TrackedFile,
         descriptor: i32,
         offset: u64,
         length_bytes: u64,
     ) {
         if let Some(range) = thread::note_sequence(descriptor, offset, length_bytes) {
-            self.read_ahead(table, descriptor, range);
+            self.read_ahead(tracked, descriptor, range);
         }
     }
 
     /// The calling thread scans a table: asks for what it will read next.
     #[cold]
-    pub(crate) fn read_ahead(&self, table: Table, descriptor: i32, range: Range<u64>) {
-        if table.servable && !table.in_sequence && self.controls_readahead() {
+    pub(crate) fn read_ahead(&self, tracked: TrackedFile, descriptor: i32, range: Range<u64>) {
+        if tracked.servable && !tracked.in_sequence && self.controls_readahead() {
             let _errno = ErrnoGuard::new();
             let length_bytes = range.end - range.start;
             warm::read_ahead(descriptor, range.start, length_bytes);
@@ -78,47 +78,47 @@ impl Runtime {
     /// The application advises how it will read the whole of a table; whether the advice is done
     /// with: we know better, but remember it.
     #[cold]
-    pub(crate) fn advised(&self, table: Table, descriptor: i32, advice: i32) -> bool {
-        if !table.servable || !self.is_still(table, descriptor) {
+    pub(crate) fn advised(&self, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
+        if !tracked.servable || !self.is_still(tracked, descriptor) {
             return false;
         }
         let advice = advice as u8;
-        self.remember_reading(descriptor, Table { advice, ..table });
-        self.controls_readahead() && !table.in_sequence
+        self.remember_reading(descriptor, TrackedFile { advice, ..tracked });
+        self.controls_readahead() && !tracked.in_sequence
     }
 
     /// A table is read or sent by its position, and so in sequence, with nobody for us to read ahead for: whoever
     /// does that has a descriptor of its own, whose readahead is the kernel's from now on. See also
     /// [`crate::sending`].
     #[inline]
-    pub(crate) fn note_in_sequence(&self, table: Table, descriptor: i32) {
-        if table.servable && !table.in_sequence {
-            self.leave_to_the_kernel(table, descriptor);
+    pub(crate) fn note_in_sequence(&self, tracked: TrackedFile, descriptor: i32) {
+        if tracked.servable && !tracked.in_sequence {
+            self.leave_to_the_kernel(tracked, descriptor);
         }
     }
 
     #[cold]
-    fn leave_to_the_kernel(&self, table: Table, descriptor: i32) {
+    fn leave_to_the_kernel(&self, tracked: TrackedFile, descriptor: i32) {
         let _errno = ErrnoGuard::new();
-        if !self.are_ours() || !self.is_still(table, descriptor) {
+        if !self.are_ours() || !self.is_still(tracked, descriptor) {
             return;
         }
-        let read = Table {
+        let read = TrackedFile {
             in_sequence: true,
-            ..table
+            ..tracked
         };
         self.remember_reading(descriptor, read);
         if self.controls_readahead() {
-            let _ = file::advise(descriptor, 0, 0, i32::from(table.advice));
+            let _ = file::advise(descriptor, 0, 0, i32::from(tracked.advice));
         }
     }
 
     /// From now on a table is read ahead by ourselves again.
-    pub(crate) fn take_from_the_kernel(&self, table: Table, descriptor: i32) {
-        if table.in_sequence {
-            let read = Table {
+    pub(crate) fn take_from_the_kernel(&self, tracked: TrackedFile, descriptor: i32) {
+        if tracked.in_sequence {
+            let read = TrackedFile {
                 in_sequence: false,
-                ..table
+                ..tracked
             };
             self.remember_reading(descriptor, read);
         }
@@ -130,7 +130,7 @@ impl Runtime {
         let mapped = Some(Readahead::ScansAndMapped);
         if settings::get().map(|settings| settings.config.readahead) == mapped
             && self.switches.is_on(Mechanism::Readahead)
-            && self.table(descriptor).is_some()
+            && self.tracked(descriptor).is_some()
         {
             let _errno = ErrnoGuard::new();
             let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
@@ -150,24 +150,24 @@ impl Runtime {
         {
             switch_mappings(&settings.config, is_on);
         }
-        let own = |table: Table| i32::from(table.advice);
+        let own = |tracked: TrackedFile| i32::from(tracked.advice);
         if !is_on {
-            self.advise_each(|table| Some(own(table)));
+            self.advise_each(|tracked| Some(own(tracked)));
             return;
         }
         self.advise_each(|_| Some(libc::POSIX_FADV_RANDOM));
         // Afterwards: a duplicate of one that is read in sequence has an entry of its own, and one may have begun to
         // be meanwhile.
-        self.advise_each(|table| table.in_sequence.then(|| own(table)));
+        self.advise_each(|tracked| tracked.in_sequence.then(|| own(tracked)));
     }
 
     /// Advises the descriptors of all tables that `advice` has one for.
-    fn advise_each(&self, advice: impl Fn(Table) -> Option<i32>) {
+    fn advise_each(&self, advice: impl Fn(TrackedFile) -> Option<i32>) {
         self.each_descriptor(|descriptor, entry| {
-            if let Entry::Table(table) = entry
-                && table.servable
-                && let Some(advice) = advice(table)
-                && self.is_still(table, descriptor)
+            if let Entry::Tracked(tracked) = entry
+                && tracked.servable
+                && let Some(advice) = advice(tracked)
+                && self.is_still(tracked, descriptor)
             {
                 let _ = file::advise(descriptor, 0, 0, advice);
             }

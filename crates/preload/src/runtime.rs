@@ -7,11 +7,11 @@
 pub(crate) mod entries;
 mod private;
 
-use crate::descriptors::{Descriptors, Entry, Known, Table};
+use crate::descriptors::{DescriptorMap, Entry, TrackedDescriptor, TrackedFile};
 use crate::eviction::Eviction;
 use crate::filesystems::Filesystems;
 use crate::heat::HeatMap;
-use crate::inodes::Inodes;
+use crate::inodes::InodeMap;
 use crate::lineage::Lineage;
 use crate::memory;
 use crate::pacing::Pacing;
@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, 
 /// Everything that Coldstream knows of this process.
 #[repr(C)]
 pub(crate) struct Runtime {
-    descriptors: Descriptors,
+    descriptors: DescriptorMap,
     opening: FutexLock<()>,
     state: AtomicU32,
     /// The process that made the runtime; 0 in a forked child, which has found them empty.
@@ -40,7 +40,7 @@ pub(crate) struct Runtime {
     /// The process whose tables are in them; 0 before the first.
     process_id: AtomicI32,
     lowest_descriptor: AtomicI32,
-    /// Descriptors of our own, now and at most.
+    /// DescriptorMap of our own, now and at most.
     private_descriptors: AtomicU32,
     private_descriptors_max: AtomicU32,
     /// The status page's words; null before the first table.
@@ -49,7 +49,7 @@ pub(crate) struct Runtime {
     /// The namespace of process ids that the page's name has.
     namespace: AtomicU64,
     pub(crate) filesystems: Filesystems,
-    pub(crate) inodes: Inodes,
+    pub(crate) inodes: InodeMap,
     pub(crate) heat: HeatMap,
     pub(crate) lineage: Lineage,
     pub(crate) scanner: Scanner,
@@ -114,7 +114,7 @@ pub(crate) fn get() -> Option<&'static Runtime> {
 
 /// What is known of a descriptor, and the runtime that knows it: three loads, two if nothing is.
 #[inline]
-pub(crate) fn known(descriptor: i32) -> Option<(&'static Runtime, Known)> {
+pub(crate) fn known(descriptor: i32) -> Option<(&'static Runtime, TrackedDescriptor)> {
     let runtime = get()?;
     Some((runtime, runtime.descriptors.known(descriptor)?))
 }
@@ -128,9 +128,9 @@ impl Runtime {
 
     /// The table behind a descriptor of the application.
     #[inline]
-    pub(crate) fn table(&self, descriptor: i32) -> Option<Table> {
+    pub(crate) fn tracked(&self, descriptor: i32) -> Option<TrackedFile> {
         match self.descriptors.get(descriptor)? {
-            Entry::Table(table) => Some(table),
+            Entry::Tracked(tracked) => Some(tracked),
             Entry::Private(_) => None,
         }
     }
@@ -228,8 +228,8 @@ impl Runtime {
 
     /// The content of a table's file changed, or may have.
     #[inline]
-    pub(crate) fn note_change(&self, table: Table) {
-        if let Some(inode) = self.inodes.get(table.slot) {
+    pub(crate) fn note_change(&self, tracked: TrackedFile) {
+        if let Some(inode) = self.inodes.get(tracked.slot) {
             inode.note_change();
         }
     }
@@ -238,30 +238,30 @@ impl Runtime {
     /// a file when it closes any descriptor of it: Coldstream's are closed before, and none is
     /// opened as long as the file is in the runtime.
     pub(crate) fn before_lock(&self, descriptor: i32) {
-        if let Some(table) = self.table(descriptor)
+        if let Some(tracked) = self.tracked(descriptor)
             && self.are_ours()
-            && let Some(inode) = self.inodes.get(table.slot)
+            && let Some(inode) = self.inodes.get(tracked.slot)
         {
             inode.note_locked();
             if let Some(_inside) = Inside::enter() {
-                self.scanner.close(table.slot, self);
-                let _ = self.give_up_stage(table.slot, Counter::DemotedRoom);
+                self.scanner.close(tracked.slot, self);
+                let _ = self.give_up_stage(tracked.slot, Counter::DemotedRoom);
             }
         }
     }
 
     /// A descriptor has been mapped.
     pub(crate) fn note_mapping(&self, descriptor: i32, protection: i32, flags: i32) {
-        let Some(table) = self.table(descriptor) else {
+        let Some(tracked) = self.tracked(descriptor) else {
             return;
         };
-        let Some(inode) = self.inodes.get(table.slot) else {
+        let Some(inode) = self.inodes.get(tracked.slot) else {
             return;
         };
         inode.note_read_unseen();
         // A mapping of a descriptor that can write may be made writable later, by mprotect.
         if flags & libc::MAP_TYPE != libc::MAP_PRIVATE
-            && (table.writable || protection & libc::PROT_WRITE != 0)
+            && (tracked.writable || protection & libc::PROT_WRITE != 0)
         {
             inode.note_writable_mapping();
         }

@@ -7,7 +7,7 @@
 //! other has to read again.
 
 use crate::background;
-use crate::descriptors::Table;
+use crate::descriptors::TrackedFile;
 use crate::errno::ErrnoGuard;
 use crate::filesystems::Choice;
 use crate::heat::Present;
@@ -45,8 +45,8 @@ struct Sent {
 }
 
 impl Sent {
-    fn is_of(&self, table: Table, descriptor: i32) -> bool {
-        self.owner.load(Ordering::Acquire) == table.slot + 1
+    fn is_of(&self, tracked: TrackedFile, descriptor: i32) -> bool {
+        self.owner.load(Ordering::Acquire) == tracked.slot + 1
             && self.descriptor.load(Ordering::Relaxed) == descriptor
     }
 }
@@ -65,7 +65,7 @@ impl Runtime {
     #[cold]
     pub(crate) fn follow_sending(
         &self,
-        table: Table,
+        tracked: TrackedFile,
         descriptor: i32,
         position: *const i64,
         length_bytes: usize,
@@ -85,14 +85,15 @@ impl Runtime {
         let Some(_inside) = Inside::enter() else {
             return false;
         };
-        let Ok((stamp, Choice::Windows(_))) = background::eligible(self, table, descriptor) else {
+        let Ok((stamp, Choice::Windows(_))) = background::eligible(self, tracked, descriptor)
+        else {
             return false;
         };
-        let Some(sent) = self.place_of(table, descriptor) else {
+        let Some(sent) = self.place_of(tracked, descriptor) else {
             return false;
         };
         let mut window = sent.window.lock();
-        if !sent.is_of(table, descriptor) {
+        if !sent.is_of(tracked, descriptor) {
             return false;
         }
         if !is_same(&window.stamp, &stamp) {
@@ -101,9 +102,9 @@ impl Runtime {
         }
         // The kernel's readahead would look as if its pages had been there; who has sent plainly
         // meanwhile got it back.
-        self.take_from_the_kernel(table, descriptor);
+        self.take_from_the_kernel(tracked, descriptor);
         let call = start..start.saturating_add(length_bytes);
-        let is_kept = self.is_kept(table, &stamp, present);
+        let is_kept = self.is_kept(tracked, &stamp, present);
         let dropped = window
             .sending
             .go_on(descriptor, call, stamp.size_bytes, is_kept);
@@ -118,9 +119,9 @@ impl Runtime {
 
     /// A descriptor of a table is about to be closed: what is left of the window is dropped.
     #[inline]
-    pub(crate) fn end_sending(&self, table: Table, descriptor: i32) {
+    pub(crate) fn end_sending(&self, tracked: TrackedFile, descriptor: i32) {
         if self.sendings.count.load(Ordering::Acquire) > 0 {
-            self.end_sending_of(table, descriptor);
+            self.end_sending_of(tracked, descriptor);
         }
     }
 
@@ -132,15 +133,15 @@ impl Runtime {
         for sent in &self.sendings.places {
             let descriptor = sent.descriptor.load(Ordering::Relaxed);
             let is_taken = u32::try_from(descriptor).is_ok_and(|it| (first..=last).contains(&it));
-            if is_taken && let Some(table) = self.table(descriptor) {
-                self.end_sending_of(table, descriptor);
+            if is_taken && let Some(tracked) = self.tracked(descriptor) {
+                self.end_sending_of(tracked, descriptor);
             }
         }
     }
 
     #[cold]
-    fn end_sending_of(&self, table: Table, descriptor: i32) {
-        let is_sent = |sent: &&Sent| sent.is_of(table, descriptor);
+    fn end_sending_of(&self, tracked: TrackedFile, descriptor: i32) {
+        let is_sent = |sent: &&Sent| sent.is_of(tracked, descriptor);
         // Without the lock, which is held while another table's window is dropped: a descriptor that is
         // sent by one thread while another closes it is the application's own mistake.
         if !self.are_ours() || self.sendings.places.iter().find(is_sent).is_none() {
@@ -160,7 +161,7 @@ impl Runtime {
             && is_same(&window.stamp, &stamp)
             && let Some(present) = self.heat.present()
         {
-            let is_kept = self.is_kept(table, &stamp, present);
+            let is_kept = self.is_kept(tracked, &stamp, present);
             let dropped = window.sending.finish(descriptor, is_kept);
             self.count(Counter::SentBytesDropped, dropped);
         }
@@ -177,12 +178,12 @@ impl Runtime {
     }
 
     /// The place of a table that is sent by this descriptor, which may be a new one.
-    fn place_of(&self, table: Table, descriptor: i32) -> Option<&Sent> {
+    fn place_of(&self, tracked: TrackedFile, descriptor: i32) -> Option<&Sent> {
         let _begin = self.sendings.begin.lock();
-        let slot_of = |descriptor| self.table(descriptor).map(|table| table.slot + 1);
+        let slot_of = |descriptor| self.tracked(descriptor).map(|tracked| tracked.slot + 1);
         let mut free = None;
         for sent in &self.sendings.places {
-            if sent.is_of(table, descriptor) {
+            if sent.is_of(tracked, descriptor) {
                 return Some(sent);
             }
             let owner = sent.owner.load(Ordering::Relaxed);
@@ -190,14 +191,14 @@ impl Runtime {
             if owner == 0 || !is_open {
                 // Or closed unseen.
                 free = free.or(Some(sent));
-            } else if owner == table.slot + 1 {
+            } else if owner == tracked.slot + 1 {
                 return None;
             }
         }
         let sent = free?;
         sent.window.lock().sending = Sending::default();
         sent.descriptor.store(descriptor, Ordering::Relaxed);
-        if sent.owner.swap(table.slot + 1, Ordering::AcqRel) == 0 {
+        if sent.owner.swap(tracked.slot + 1, Ordering::AcqRel) == 0 {
             self.sendings.count.fetch_add(1, Ordering::AcqRel);
         }
         Some(sent)
@@ -205,8 +206,13 @@ impl Runtime {
 
     /// Whether the foreground has lately read a page of a table: where a read that it made ends is
     /// not counted in the page, nor is what it reads by position or by a mapping.
-    fn is_kept(&self, table: Table, stamp: &FileStamp, present: Present) -> impl Fn(u64) -> bool {
-        let (key, inode) = (inodes::key_of(stamp), self.inodes.get(table.slot));
+    fn is_kept(
+        &self,
+        tracked: TrackedFile,
+        stamp: &FileStamp,
+        present: Present,
+    ) -> impl Fn(u64) -> bool {
+        let (key, inode) = (inodes::key_of(stamp), self.inodes.get(tracked.slot));
         let is_hot = move |offset| present.heat.of(key, offset, present.epoch) > 0;
         move |offset: u64| {
             inode.is_none_or(|inode| inode.is_read_unseen())

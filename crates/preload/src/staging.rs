@@ -11,7 +11,7 @@ mod settle;
 mod sweep;
 pub(crate) mod write;
 
-use crate::descriptors::Table;
+use crate::descriptors::TrackedFile;
 use crate::errno;
 use crate::inodes::Inode;
 use crate::runtime::Runtime;
@@ -188,19 +188,19 @@ impl Runtime {
 
     /// Whether the table behind a descriptor is being written by us.
     #[inline]
-    pub(crate) fn is_staged(&self, table: Table) -> bool {
-        table.watched
+    pub(crate) fn is_staged(&self, tracked: TrackedFile) -> bool {
+        tracked.watched
             && self
                 .inodes
-                .get(table.slot)
+                .get(tracked.slot)
                 .is_some_and(|inode| inode.stage().is_some())
     }
 
     /// The staged table behind a descriptor.
     #[inline]
-    pub(crate) fn staged_table(&self, descriptor: i32) -> Option<Table> {
-        self.table(descriptor)
-            .filter(|table| self.is_staged(*table) && !self.are_seen_by_a_child())
+    pub(crate) fn staged_table(&self, descriptor: i32) -> Option<TrackedFile> {
+        self.tracked(descriptor)
+            .filter(|tracked| self.is_staged(*tracked) && !self.are_seen_by_a_child())
     }
 
     /// Before the application does something with a staged table.
@@ -212,16 +212,16 @@ impl Runtime {
     #[cold]
     pub(crate) fn before(
         &self,
-        table: Table,
+        tracked: TrackedFile,
         descriptor: i32,
         operation: Operation,
         reason: Counter,
     ) -> Result<Before, Errno> {
         let _errno = errno::ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
-            return self.before_in_handler(table);
+            return self.before_in_handler(tracked);
         };
-        let Some(mut stage) = self.stage(table.slot) else {
+        let Some(mut stage) = self.stage(tracked.slot) else {
             return Ok(Before::Plain);
         };
         if stage.position_is_behind && stage.mode != Mode::Staged {
@@ -256,8 +256,8 @@ impl Runtime {
 
     /// [`Self::before`] in a signal handler that interrupted our own work: everything goes to the kernel,
     /// and later writes follow it, unless it is this very table's lock that was found held.
-    fn before_in_handler(&self, table: Table) -> Result<Before, Errno> {
-        let number = self.inodes.get(table.slot).and_then(Inode::stage);
+    fn before_in_handler(&self, tracked: TrackedFile) -> Result<Before, Errno> {
+        let number = self.inodes.get(tracked.slot).and_then(Inode::stage);
         let Some(place) = number.and_then(|number| self.staging.stages.get(number)) else {
             return Ok(Before::Plain);
         };
@@ -266,7 +266,7 @@ impl Runtime {
         }
         // As if the signal had come a moment earlier.
         let mut stage = place.try_lock().ok_or(Errno(libc::EINTR))?;
-        if stage.owner == table.slot + 1 {
+        if stage.owner == tracked.slot + 1 {
             self.write_plainly(&mut stage)?;
         }
         Ok(Before::Plain)
@@ -274,12 +274,12 @@ impl Runtime {
 
     /// After `fsync` and its like were told of everything: the error of a delayed write, for the
     /// application, and what a buffered writer leaves behind.
-    pub(crate) fn after_sync(&self, table: Table, succeeded: bool) -> Result<(), Errno> {
+    pub(crate) fn after_sync(&self, tracked: TrackedFile, succeeded: bool) -> Result<(), Errno> {
         let _errno = errno::ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
             return Ok(());
         };
-        let Some(mut stage) = self.stage(table.slot) else {
+        let Some(mut stage) = self.stage(tracked.slot) else {
             return Ok(());
         };
         if succeeded && matches!(stage.mode, Mode::DontCache | Mode::Window) {
@@ -294,7 +294,7 @@ impl Runtime {
     /// `ftruncate` to `size` was made, or `lseek` to `position`, of a file with nothing staged.
     pub(crate) fn note_moved(
         &self,
-        table: Table,
+        tracked: TrackedFile,
         descriptor: i32,
         size: Option<u64>,
         position: Option<u64>,
@@ -302,7 +302,7 @@ impl Runtime {
         let Some(_inside) = Inside::enter() else {
             return;
         };
-        let Some(mut stage) = self.stage(table.slot) else {
+        let Some(mut stage) = self.stage(tracked.slot) else {
             return;
         };
         if stage.staging.staged_bytes() > 0 {
@@ -325,8 +325,8 @@ impl Runtime {
     /// The application is about to close a descriptor: if it is the one that a staged table is
     /// written through, brings everything to the kernel and ends. The error is the application's
     /// to be told, once the descriptor is closed.
-    pub(crate) fn end_stage_of(&self, table: Table, descriptor: i32) -> Result<(), Errno> {
-        let Some(mut stage) = self.stage(table.slot) else {
+    pub(crate) fn end_stage_of(&self, tracked: TrackedFile, descriptor: i32) -> Result<(), Errno> {
+        let Some(mut stage) = self.stage(tracked.slot) else {
             return Ok(());
         };
         if stage.descriptor != descriptor {
@@ -346,12 +346,16 @@ impl Runtime {
     ///
     /// # Errors
     /// The call's, instead of its being made: not everything is in the kernel.
-    pub(crate) fn settle_stage_of(&self, table: Table, descriptor: i32) -> Result<(), Errno> {
+    pub(crate) fn settle_stage_of(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+    ) -> Result<(), Errno> {
         let _errno = errno::ErrnoGuard::new();
         let Some(_inside) = Inside::enter().filter(|_| self.are_ours()) else {
             return Ok(());
         };
-        let stage = self.stage(table.slot);
+        let stage = self.stage(tracked.slot);
         let Some(mut stage) = stage.filter(|stage| stage.descriptor == descriptor) else {
             return Ok(());
         };

@@ -11,7 +11,7 @@
 mod room;
 mod tables;
 
-use crate::descriptors::Table;
+use crate::descriptors::TrackedFile;
 use crate::heat::Present;
 use crate::runtime::Runtime;
 use crate::settings;
@@ -88,15 +88,15 @@ impl Moment {
 impl Runtime {
     /// A background thread has read a table plainly, from `offset` up to `end`.
     #[inline]
-    pub(crate) fn note_scan(&self, table: Table, offset: u64, end: u64) {
+    pub(crate) fn note_scan(&self, tracked: TrackedFile, offset: u64, end: u64) {
         if self.eviction.is_running.load(Ordering::Relaxed) && end > offset {
-            self.note_plain_scan(table, offset, end);
+            self.note_plain_scan(tracked, offset, end);
         }
     }
 
     #[cold]
-    fn note_plain_scan(&self, table: Table, offset: u64, end: u64) {
-        let Some(inode) = self.inodes.get(table.slot) else {
+    fn note_plain_scan(&self, tracked: TrackedFile, offset: u64, end: u64) {
+        let Some(inode) = self.inodes.get(tracked.slot) else {
             return;
         };
         let mixed = calling_thread::own_number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
@@ -111,11 +111,11 @@ impl Runtime {
         let clock = self.eviction.clock.load(Ordering::Relaxed);
         scan.last
             .store(Moment::new(clock, end).0, Ordering::Relaxed);
-        let place = table.slot as usize % LATELY_READ;
+        let place = tracked.slot as usize % LATELY_READ;
         if let Some(lately) = self.eviction.lately_read.get(place)
-            && lately.load(Ordering::Relaxed) != table.slot + 1
+            && lately.load(Ordering::Relaxed) != tracked.slot + 1
         {
-            lately.store(table.slot + 1, Ordering::Relaxed);
+            lately.store(tracked.slot + 1, Ordering::Relaxed);
         }
     }
 }

@@ -293,7 +293,7 @@ impl<'a> Dropper<'a> {
             _ => step.opened = None,
         }
         let is_of_slot = |entry: Option<Entry>| match entry {
-            Some(Entry::Table(table)) => table.slot as usize == slot,
+            Some(Entry::Tracked(tracked)) => tracked.slot as usize == slot,
             _ => false,
         };
         let known = inode

@@ -20,9 +20,9 @@ fn changed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     };
     match known.entry() {
         Entry::Private(_) => not_open(),
-        Entry::Table(table) => {
+        Entry::Tracked(tracked) => {
             let result = next();
-            runtime.note_change(table);
+            runtime.note_change(tracked);
             result
         }
     }
@@ -60,10 +60,10 @@ fn preallocated(descriptor: c_int, mode: c_int, next: impl FnOnce() -> c_int) ->
 
 interpose! {
     fn write(descriptor: c_int, buffer: *const c_void, length: size_t) -> ssize_t |next| {
-        match staged::table(descriptor) {
+        match staged::tracked(descriptor) {
             // SAFETY: the application's arguments.
-            Some((runtime, table)) => unsafe {
-                write::write(runtime, table, descriptor, buffer.cast(), length, next)
+            Some((runtime, tracked)) => unsafe {
+                write::write(runtime, tracked, descriptor, buffer.cast(), length, next)
             },
             None => changed(descriptor, next),
         }

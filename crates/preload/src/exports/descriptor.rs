@@ -47,8 +47,8 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed
         && target != descriptor
         && let Some(runtime) = runtime::get()
     {
-        if let Some((runtime, table)) = staged::table(target) {
-            staged::told(runtime.settle_stage_of(table, target))?;
+        if let Some((runtime, tracked)) = staged::tracked(target) {
+            staged::told(runtime.settle_stage_of(tracked, target))?;
         }
         let _errno = ErrnoGuard::new();
         let _ = runtime.before_range_is_taken(target as c_uint, target as c_uint, false);
@@ -58,7 +58,7 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed
 
 /// With flags that the kernel takes; a call that it refuses must not cost the target its stage.
 fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    if staged::table(target).is_some() && file::status_flags(descriptor).is_err() {
+    if staged::tracked(target).is_some() && file::status_flags(descriptor).is_err() {
         return next();
     }
     let before =

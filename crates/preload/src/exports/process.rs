@@ -74,9 +74,9 @@ extern "C" fn before(
     }
     if scope == Scope::FirstOfStream
         && let Some(runtime) = runtime::get()
-        && let Some(table) = runtime.table(first as c_int)
+        && let Some(tracked) = runtime.tracked(first as c_int)
     {
-        runtime.note_in_sequence(table, first as c_int);
+        runtime.note_in_sequence(tracked, first as c_int);
     }
     let before = match (scope, staged::any()) {
         (Scope::End, _) => {

@@ -4,7 +4,7 @@ use super::change::disturbed;
 use super::hidden;
 use super::staged::{self, Failed};
 use crate::background;
-use crate::descriptors::{Entry, Known, Table};
+use crate::descriptors::{Entry, TrackedDescriptor, TrackedFile};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
 use crate::runtime::{self, Runtime};
@@ -21,7 +21,7 @@ enum Reader {
     /// The foreground's, to be timed.
     Timed,
     /// A background thread's.
-    Background(Table),
+    Background(TrackedFile),
     /// The descriptor is one that the application does not have, or not everything of its table can
     /// be brought to the kernel: fails, and errno says why.
     Nobody,
@@ -32,26 +32,26 @@ enum Reader {
 #[inline(never)]
 fn reader(
     runtime: &'static Runtime,
-    known: Known,
+    known: TrackedDescriptor,
     descriptor: c_int,
     operation: Operation,
 ) -> Reader {
-    let Entry::Table(table) = known.entry() else {
+    let Entry::Tracked(tracked) = known.entry() else {
         if !runtime.is_private_still(descriptor) {
             return Reader::Foreground;
         }
         errno::set(libc::EBADF);
         return Reader::Nobody;
     };
-    if runtime.is_staged(table) && !runtime.are_seen_by_a_child() {
-        return reader_of_staged(runtime, table, descriptor, operation);
+    if runtime.is_staged(tracked) && !runtime.are_seen_by_a_child() {
+        return reader_of_staged(runtime, tracked, descriptor, operation);
     }
-    let scans = |ahead| runtime.read_ahead(table, descriptor, ahead);
+    let scans = |ahead| runtime.read_ahead(tracked, descriptor, ahead);
     let caller = thread::note_read(descriptor, operation, scans);
     let Caller::Foreground { in_scan, in_turn } = caller else {
-        return Reader::Background(table);
+        return Reader::Background(tracked);
     };
-    runtime.note_foreground_use(table.slot, operation, in_scan);
+    runtime.note_foreground_use(tracked.slot, operation, in_scan);
     if in_turn && runtime.is_timed() {
         Reader::Timed
     } else {
@@ -63,18 +63,18 @@ fn reader(
 #[cold]
 fn reader_of_staged(
     runtime: &'static Runtime,
-    table: Table,
+    tracked: TrackedFile,
     descriptor: c_int,
     operation: Operation,
 ) -> Reader {
-    let before = runtime.before(table, descriptor, operation, Counter::DemotedPosition);
+    let before = runtime.before(tracked, descriptor, operation, Counter::DemotedPosition);
     if staged::told(before).is_err() {
         return Reader::Nobody;
     }
     if let Caller::Foreground { in_scan, in_turn } =
         thread::note_read(descriptor, operation, |_| ())
     {
-        runtime.note_foreground_use(table.slot, operation, in_scan);
+        runtime.note_foreground_use(tracked.slot, operation, in_scan);
         if in_turn {
             runtime.is_timed();
         }
@@ -105,10 +105,10 @@ unsafe fn read_at(
         Reader::Timed => timed(runtime, next),
         Reader::Nobody => -1,
         // SAFETY: passed on.
-        Reader::Background(table) => unsafe {
+        Reader::Background(tracked) => unsafe {
             background::read(
                 runtime,
-                table,
+                tracked,
                 descriptor,
                 buffer.cast(),
                 length_bytes,
@@ -145,9 +145,9 @@ fn read_otherwise(descriptor: c_int, order: Order, next: impl FnOnce() -> ssize_
         return next();
     };
     if order == Order::InSequence
-        && let Entry::Table(table) = known.entry()
+        && let Entry::Tracked(tracked) = known.entry()
     {
-        runtime.note_in_sequence(table, descriptor);
+        runtime.note_in_sequence(tracked, descriptor);
     }
     match reader(runtime, known, descriptor, Operation::Read) {
         Reader::Foreground | Reader::Timed => next(),
@@ -163,10 +163,10 @@ fn read_otherwise(descriptor: c_int, order: Order, next: impl FnOnce() -> ssize_
 }
 
 /// Advice that a range will be needed, from a background thread whose reads are served.
-fn advice_is_done_with(runtime: &Runtime, table: Table, descriptor: c_int) -> bool {
-    !runtime.is_staged(table)
+fn advice_is_done_with(runtime: &Runtime, tracked: TrackedFile, descriptor: c_int) -> bool {
+    !runtime.is_staged(tracked)
         && thread::is_background_reader()
-        && background::swallow_advice(runtime, table, descriptor)
+        && background::swallow_advice(runtime, tracked, descriptor)
 }
 
 fn advise(
@@ -182,11 +182,11 @@ fn advise(
     if runtime.is_private(descriptor) {
         return libc::EBADF;
     }
-    let Some(table) = runtime.table(descriptor) else {
+    let Some(tracked) = runtime.tracked(descriptor) else {
         return next();
     };
     let wanted = advice == libc::POSIX_FADV_WILLNEED && offset >= 0 && length_bytes >= 0;
-    if wanted && advice_is_done_with(runtime, table, descriptor) {
+    if wanted && advice_is_done_with(runtime, tracked, descriptor) {
         return 0;
     }
     let how = [
@@ -195,16 +195,16 @@ fn advise(
         libc::POSIX_FADV_RANDOM,
     ];
     // Whatever range they name, the kernel takes them for the whole (`mm/fadvise.c`).
-    if length_bytes >= 0 && how.contains(&advice) && runtime.advised(table, descriptor, advice) {
+    if length_bytes >= 0 && how.contains(&advice) && runtime.advised(tracked, descriptor, advice) {
         return 0;
     }
     next()
 }
 
 /// A table behind a descriptor of the application.
-fn readable_table(descriptor: c_int) -> Option<(&'static Runtime, Table)> {
+fn readable_table(descriptor: c_int) -> Option<(&'static Runtime, TrackedFile)> {
     let runtime = runtime::get()?;
-    Some((runtime, runtime.table(descriptor)?))
+    Some((runtime, runtime.tracked(descriptor)?))
 }
 
 fn map(
@@ -233,7 +233,7 @@ fn map(
     {
         runtime.note_mapping(descriptor, protection, flags);
         runtime.advise_mapping(descriptor, mapped as usize, length);
-        if runtime.table(descriptor).is_none() {
+        if runtime.tracked(descriptor).is_none() {
             runtime.hand_over_after_mapping(descriptor);
         }
     }
@@ -248,11 +248,11 @@ fn before_mapping(
     descriptor: c_int,
     end: u64,
 ) -> Result<(), Failed> {
-    let Some((_, table)) = staged::table(descriptor) else {
+    let Some((_, tracked)) = staged::tracked(descriptor) else {
         return Ok(());
     };
     let only_reads = protection & libc::PROT_WRITE == 0 || flags & libc::MAP_PRIVATE != 0;
-    let operation = if only_reads && !table.writable {
+    let operation = if only_reads && !tracked.writable {
         Operation::Map { end }
     } else {
         Operation::Unknown
@@ -270,7 +270,9 @@ fn sent(
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     match readable_table(from) {
-        Some((runtime, table)) if runtime.follow_sending(table, from, position, length_bytes) => {
+        Some((runtime, tracked))
+            if runtime.follow_sending(tracked, from, position, length_bytes) =>
+        {
             disturbed(to, || {
                 let result = next();
                 let _errno = ErrnoGuard::new();
@@ -317,8 +319,8 @@ interpose! {
     }
     fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
         hidden(descriptor, || match readable_table(descriptor) {
-            Some((runtime, table))
-                if offset >= 0 && advice_is_done_with(runtime, table, descriptor) =>
+            Some((runtime, tracked))
+                if offset >= 0 && advice_is_done_with(runtime, tracked, descriptor) =>
             {
                 0
             }

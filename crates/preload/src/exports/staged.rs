@@ -1,6 +1,6 @@
 //! What interposed calls do about a staged table before they are made.
 
-use crate::descriptors::Table;
+use crate::descriptors::TrackedFile;
 use crate::errno::{self, ErrnoGuard};
 use crate::runtime::{self, Runtime};
 use crate::staging::Before;
@@ -12,7 +12,7 @@ use libc::c_int;
 
 /// The staged table behind a descriptor; for any other descriptor two loads, or three.
 #[inline]
-pub(super) fn table(descriptor: c_int) -> Option<(&'static Runtime, Table)> {
+pub(super) fn tracked(descriptor: c_int) -> Option<(&'static Runtime, TrackedFile)> {
     let runtime = runtime::get()?;
     Some((runtime, runtime.staged_table(descriptor)?))
 }
@@ -35,9 +35,10 @@ pub(super) fn unless_failed<T: From<i8>>(
 /// Before a call that sees the file: it shall see everything.
 #[inline]
 pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), Failed> {
-    match table(descriptor) {
-        Some((runtime, table)) => {
-            told(runtime.before(table, descriptor, operation, Counter::DemotedMapping)).map(|_| ())
+    match tracked(descriptor) {
+        Some((runtime, tracked)) => {
+            told(runtime.before(tracked, descriptor, operation, Counter::DemotedMapping))
+                .map(|_| ())
         }
         None => Ok(()),
     }
@@ -52,9 +53,9 @@ pub(super) fn seen(descriptor: c_int, operation: Operation, next: impl FnOnce() 
 /// Before a call that changes the file in a way that the writer does not know.
 #[inline]
 pub(super) fn give_up(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
-    match table(descriptor) {
-        Some((runtime, table)) => {
-            told(runtime.before(table, descriptor, Operation::Unknown, reason)).map(|_| ())
+    match tracked(descriptor) {
+        Some((runtime, tracked)) => {
+            told(runtime.before(tracked, descriptor, Operation::Unknown, reason)).map(|_| ())
         }
         None => Ok(()),
     }
@@ -71,8 +72,8 @@ pub(super) fn told<T>(before: Result<T, Errno>) -> Result<T, Failed> {
 /// `aio_fsync`, which is not followed any further: everything goes to the kernel, and a delayed error is its.
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     give_up(descriptor, Counter::DemotedCall)?;
-    match table(descriptor) {
-        Some((runtime, table)) => told(runtime.after_sync(table, false)),
+    match tracked(descriptor) {
+        Some((runtime, tracked)) => told(runtime.after_sync(tracked, false)),
         None => Ok(()),
     }
 }
@@ -82,7 +83,7 @@ pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
 pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let result = synced_wholly(descriptor, next);
     if let Some(runtime) = runtime::get()
-        && runtime.table(descriptor).is_some()
+        && runtime.tracked(descriptor).is_some()
     {
         let _errno = ErrnoGuard::new();
         runtime.note_busy();
@@ -91,13 +92,15 @@ pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 }
 
 fn synced_wholly(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let Some((runtime, table)) = table(descriptor) else {
+    let Some((runtime, tracked)) = tracked(descriptor) else {
         return next();
     };
     // What was not in the kernel when its sync began may be by its end, and is not synced for that.
-    let late = runtime.before(table, descriptor, Operation::Sync, Counter::DemotedCall);
+    let late = runtime.before(tracked, descriptor, Operation::Sync, Counter::DemotedCall);
     let result = next();
-    let after = runtime.after_sync(table, result == 0).and(late.map(|_| ()));
+    let after = runtime
+        .after_sync(tracked, result == 0)
+        .and(late.map(|_| ()));
     if result == 0 && told(after).is_err() {
         return -1;
     }
@@ -107,14 +110,19 @@ fn synced_wholly(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 /// `ftruncate`.
 #[inline]
 pub(super) fn truncated(descriptor: c_int, size: i64, next: impl FnOnce() -> c_int) -> c_int {
-    let Some((runtime, table)) = table(descriptor) else {
+    let Some((runtime, tracked)) = tracked(descriptor) else {
         return next();
     };
-    let before = runtime.before(table, descriptor, Operation::Truncate, Counter::DemotedCall);
+    let before = runtime.before(
+        tracked,
+        descriptor,
+        Operation::Truncate,
+        Counter::DemotedCall,
+    );
     unless_failed(told(before).map(|_| ()), || {
         let result = next();
         if let (0, Ok(size)) = (result, u64::try_from(size)) {
-            runtime.note_moved(table, descriptor, Some(size), None);
+            runtime.note_moved(tracked, descriptor, Some(size), None);
         }
         result
     })
@@ -128,7 +136,7 @@ pub(super) fn sought(
     whence: c_int,
     next: impl FnOnce() -> i64,
 ) -> i64 {
-    let Some((runtime, table)) = table(descriptor) else {
+    let Some((runtime, tracked)) = tracked(descriptor) else {
         return next();
     };
     let operation = if whence == libc::SEEK_CUR && offset == 0 {
@@ -136,13 +144,13 @@ pub(super) fn sought(
     } else {
         Operation::MovePosition
     };
-    let before = runtime.before(table, descriptor, operation, Counter::DemotedPosition);
+    let before = runtime.before(tracked, descriptor, operation, Counter::DemotedPosition);
     match told(before) {
         Ok(Before::Answer(position)) => position as i64,
         Ok(Before::Plain) => {
             let result = next();
             if let Ok(position) = u64::try_from(result) {
-                runtime.note_moved(table, descriptor, None, Some(position));
+                runtime.note_moved(tracked, descriptor, None, Some(position));
             }
             result
         }

@@ -12,7 +12,7 @@ mod files;
 mod rocksdb;
 
 use crate::background;
-use crate::descriptors::Table;
+use crate::descriptors::TrackedFile;
 use crate::errno::ErrnoGuard;
 use crate::heat::Present;
 use crate::inodes;
@@ -129,17 +129,22 @@ impl Runtime {
 
     /// The application is about to close a table that it has written.
     #[cold]
-    pub(crate) fn hand_over_before_close(&self, table: Table, descriptor: i32) {
-        if matches!(table.kind, FileKind::RocksDbTable | FileKind::LevelDbTable) {
-            self.hand_over(table, descriptor, |handover, work| handover.to_blocks(work));
+    pub(crate) fn hand_over_before_close(&self, tracked: TrackedFile, descriptor: i32) {
+        if matches!(
+            tracked.kind,
+            FileKind::RocksDbTable | FileKind::LevelDbTable
+        ) {
+            self.hand_over(tracked, descriptor, |handover, work| {
+                handover.to_blocks(work)
+            });
         }
     }
 
     /// The application is about to close a table that it has written: where nothing is handed over to
     /// it, what is hot under its number is another file's, which is gone.
-    pub(crate) fn forget_heat_before_close(&self, table: Table, descriptor: i32) {
+    pub(crate) fn forget_heat_before_close(&self, tracked: TrackedFile, descriptor: i32) {
         // What compactions write has the heat of its parts by now, or gets it when it is opened.
-        if table.kind == FileKind::CassandraData
+        if tracked.kind == FileKind::CassandraData
             && !thread::is_background_reader()
             && let Some(present) = self.heat.present()
             && let Ok(stamp) = file::stamp(descriptor)
@@ -150,9 +155,9 @@ impl Runtime {
     }
 
     /// The application has opened a table to read it.
-    pub(crate) fn hand_over_after_open(&self, table: Table, descriptor: i32) {
-        if table.kind == FileKind::CassandraData && thread::is_background_reader() {
-            self.hand_over(table, descriptor, |handover, work| {
+    pub(crate) fn hand_over_after_open(&self, tracked: TrackedFile, descriptor: i32) {
+        if tracked.kind == FileKind::CassandraData && thread::is_background_reader() {
+            self.hand_over(tracked, descriptor, |handover, work| {
                 handover.to_partitions(work)
             });
         }
@@ -165,20 +170,20 @@ impl Runtime {
             return;
         }
         let _errno = ErrnoGuard::new();
-        let Some((table, output)) = self.output_of_index(descriptor) else {
+        let Some((tracked, output)) = self.output_of_index(descriptor) else {
             return;
         };
         // What is staged would be left out.
         self.settle_identity(output.stamp.device, output.stamp.inode, None, false);
         if let Some(_inside) = Inside::enter() {
-            self.hand_over(table, output.descriptor, |handover, work| {
+            self.hand_over(tracked, output.descriptor, |handover, work| {
                 handover.to_partitions(work)
             });
         }
     }
 
     /// The table, among those that the calling thread writes, whose index is behind `descriptor`.
-    fn output_of_index(&self, descriptor: i32) -> Option<(Table, Output)> {
+    fn output_of_index(&self, descriptor: i32) -> Option<(TrackedFile, Output)> {
         let _inside = Inside::enter()?;
         let outputs = self.lineage.outputs(process::thread_id());
         if outputs.is_empty() {
@@ -186,17 +191,17 @@ impl Runtime {
         }
         let index = lineage::path_of(descriptor)?;
         outputs.into_iter().find_map(|output| {
-            let table = self.table(output.descriptor)?;
+            let tracked = self.tracked(output.descriptor)?;
             let data = lineage::path_of(output.descriptor)?;
             let is_its_index = file::is_still(output.descriptor, &output.stamp)
                 && cassandra::is_index_of(&index, &data);
-            is_its_index.then_some((table, output))
+            is_its_index.then_some((tracked, output))
         })
     }
 
     fn hand_over(
         &self,
-        table: Table,
+        tracked: TrackedFile,
         descriptor: i32,
         work: impl FnOnce(&Handover<'_>, &mut Work) -> Result<(), Refused>,
     ) {
@@ -223,13 +228,13 @@ impl Runtime {
                 switched_off: Rc::default(),
             },
             pages_left: Cell::new(None),
-            slot: table.slot,
+            slot: tracked.slot,
             descriptor,
             stamp,
         };
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
             // Nothing is known of this thread: what is hot under this number is another file's.
-            if table.kind != FileKind::CassandraData {
+            if tracked.kind != FileKind::CassandraData {
                 present.heat.forget(handover.key(), 0..stamp.size_bytes);
             }
             return;

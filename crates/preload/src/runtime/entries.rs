@@ -1,7 +1,7 @@
 //! How descriptors of tables enter the runtime and leave it: opened, duplicated, closed.
 
 use super::{Runtime, STATE_OPEN};
-use crate::descriptors::{Entry, Table};
+use crate::descriptors::{Entry, TrackedFile};
 use crate::thread::{self, Inside};
 use crate::{errno, settings};
 use coldstream_control::Counter;
@@ -74,7 +74,7 @@ impl Runtime {
                 inode.note_made_in_background();
             }
         }
-        let mut table = Table {
+        let mut tracked = TrackedFile {
             slot,
             kind,
             writable,
@@ -84,15 +84,15 @@ impl Runtime {
             in_sequence: false,
         };
         if writable {
-            self.begin_stage(settings, table, descriptor, flags, &stamp);
+            self.begin_stage(settings, tracked, descriptor, flags, &stamp);
         }
         // After it was counted by `attach`: see `begin_stage`.
         fence(Ordering::SeqCst);
-        table.watched = self
+        tracked.watched = self
             .inodes
             .get(slot)
             .is_some_and(|inode| inode.stage().is_some());
-        self.enter(descriptor, table);
+        self.enter(descriptor, tracked);
         self.count(Counter::TrackedFilesOpened, 1);
         if writable {
             thread::note_table_opened_for_writing(kind, descriptor);
@@ -100,8 +100,8 @@ impl Runtime {
                 self.note_new_table(kind, descriptor, &stamp);
             }
         } else {
-            self.begin_readahead(table, descriptor);
-            self.hand_over_after_open(table, descriptor);
+            self.begin_readahead(tracked, descriptor);
+            self.hand_over_after_open(tracked, descriptor);
         }
     }
 
@@ -127,27 +127,27 @@ impl Runtime {
     }
 
     /// Puts a table whose descriptor has been counted into the descriptor table.
-    fn enter(&self, descriptor: i32, table: Table) {
-        let entered = self.descriptors.put(descriptor, Entry::Table(table));
+    fn enter(&self, descriptor: i32, tracked: TrackedFile) {
+        let entered = self.descriptors.put(descriptor, Entry::Tracked(tracked));
         if entered.is_ok()
-            && let Some(inode) = self.inodes.get(table.slot)
+            && let Some(inode) = self.inodes.get(tracked.slot)
         {
             inode.note_descriptor(descriptor);
         }
         match entered {
             Ok(None) => {}
             Ok(Some(before)) => self.settle(before),
-            Err(()) => self.settle(Entry::Table(table)),
+            Err(()) => self.settle(Entry::Tracked(tracked)),
         }
     }
 
     /// It is known by now how a table is read.
-    pub(crate) fn remember_reading(&self, descriptor: i32, table: Table) {
+    pub(crate) fn remember_reading(&self, descriptor: i32, tracked: TrackedFile) {
         // Unless it is another one's by now.
-        if let Some(present @ Entry::Table(of)) = self.descriptors.get(descriptor)
-            && of.slot == table.slot
+        if let Some(present @ Entry::Tracked(of)) = self.descriptors.get(descriptor)
+            && of.slot == tracked.slot
         {
-            let entry = Entry::Table(table);
+            let entry = Entry::Tracked(tracked);
             self.descriptors.replace(descriptor, present, entry);
         }
     }
@@ -163,8 +163,8 @@ impl Runtime {
         if descriptor == duplicate {
             return;
         }
-        let table = self.table(descriptor);
-        if table.is_none() && self.descriptors.get(duplicate).is_none() {
+        let tracked = self.tracked(descriptor);
+        if tracked.is_none() && self.descriptors.get(duplicate).is_none() {
             return;
         }
         let Some(_inside) = Inside::enter() else {
@@ -176,9 +176,9 @@ impl Runtime {
         if let Some(before) = self.descriptors.take(duplicate) {
             self.settle(before);
         }
-        if let Some(table) = table {
-            self.inodes.attach_again(table.slot, table.writable);
-            self.enter(duplicate, table);
+        if let Some(tracked) = tracked {
+            self.inodes.attach_again(tracked.slot, tracked.writable);
+            self.enter(duplicate, tracked);
         }
     }
 
@@ -201,15 +201,15 @@ impl Runtime {
             Entry::Private(_) if self.is_private_still(descriptor) => Visible::No,
             // It goes with whoever believes to have it.
             Entry::Private(_) => Visible::Yes,
-            Entry::Table(table) => {
+            Entry::Tracked(tracked) => {
                 let _errno = errno::ErrnoGuard::new();
-                self.end_sending(table, descriptor);
-                let ended = match (table.writable, Inside::enter()) {
+                self.end_sending(tracked, descriptor);
+                let ended = match (tracked.writable, Inside::enter()) {
                     (true, Some(_inside)) => {
-                        let ended = self.end_stage_of(table, descriptor);
+                        let ended = self.end_stage_of(tracked, descriptor);
                         self.note_written(descriptor);
-                        self.forget_heat_before_close(table, descriptor);
-                        self.hand_over_before_close(table, descriptor);
+                        self.forget_heat_before_close(tracked, descriptor);
+                        self.hand_over_before_close(tracked, descriptor);
                         ended
                     }
                     _ => Ok(()),
@@ -239,11 +239,11 @@ impl Runtime {
 
     /// Counts off an entry that has been taken out.
     fn settle(&self, entry: Entry) {
-        if let Entry::Table(table) = entry {
-            self.inodes.detach(table.slot, table.writable, || {
+        if let Entry::Tracked(tracked) = entry {
+            self.inodes.detach(tracked.slot, tracked.writable, || {
                 // A stage that is left lost its descriptor unseen.
-                let _ = self.give_up_stage(table.slot, Counter::DemotedDescriptor);
-                self.scanner.close(table.slot, self);
+                let _ = self.give_up_stage(tracked.slot, Counter::DemotedDescriptor);
+                self.scanner.close(tracked.slot, self);
                 self.note_memory();
             });
         }
@@ -268,9 +268,9 @@ impl Runtime {
         self.descriptors.each_in(first, last, |descriptor, entry| {
             match entry {
                 Entry::Private(slot) => self.give_up_private(slot),
-                Entry::Table(table) => {
+                Entry::Tracked(tracked) => {
                     if let Some(_inside) = Inside::enter() {
-                        let ended = self.end_stage_of(table, descriptor);
+                        let ended = self.end_stage_of(tracked, descriptor);
                         all = all.and(ended);
                     }
                     if close {

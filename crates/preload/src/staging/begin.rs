@@ -2,7 +2,7 @@
 
 use super::{Mode, Stage};
 use crate::background;
-use crate::descriptors::Table;
+use crate::descriptors::TrackedFile;
 use crate::memory;
 use crate::report;
 use crate::runtime::Runtime;
@@ -35,7 +35,7 @@ impl Runtime {
     pub(crate) fn begin_stage(
         &self,
         settings: &Settings,
-        table: Table,
+        tracked: TrackedFile,
         descriptor: i32,
         flags: i32,
         stamp: &FileStamp,
@@ -53,7 +53,7 @@ impl Runtime {
         {
             return;
         }
-        let Some(inode) = self.inodes.get(table.slot) else {
+        let Some(inode) = self.inodes.get(tracked.slot) else {
             return;
         };
         if !inode.is_alone() || inode.is_locked() {
@@ -71,7 +71,7 @@ impl Runtime {
             IoMode::Buffered => return,
             IoMode::DontCache => Mode::DontCache,
             IoMode::Window => Mode::Window,
-            IoMode::Direct if config.visible.may_stage(table.kind) => Mode::Staged,
+            IoMode::Direct if config.visible.may_stage(tracked.kind) => Mode::Staged,
             IoMode::Direct => Mode::Through,
         };
         let Some((number, mut stage)) = self.free_stage() else {
@@ -81,7 +81,7 @@ impl Runtime {
         let mut memory = WindowMemory::default();
         let mut direct = PrivateDescriptor::default();
         if io_mode == IoMode::Direct {
-            match self.direct_means(config.staging_bytes, table.slot, descriptor, stamp) {
+            match self.direct_means(config.staging_bytes, tracked.slot, descriptor, stamp) {
                 Some((taken, opened)) => (memory, direct) = (taken, opened),
                 None => {
                     self.count(Counter::FallbackWriteMemory, 1);
@@ -90,7 +90,7 @@ impl Runtime {
             }
         }
         *stage = Stage {
-            owner: table.slot + 1,
+            owner: tracked.slot + 1,
             number,
             descriptor,
             mode,
@@ -98,7 +98,8 @@ impl Runtime {
             alignment: alignment_of(descriptor),
             buffers: [memory, WindowMemory::default()],
             direct,
-            chunks: (table.kind == FileKind::CassandraData && self.hands_over()).then(Box::default),
+            chunks: (tracked.kind == FileKind::CassandraData && self.hands_over())
+                .then(Box::default),
             ..Stage::default()
         };
         if let Some(its_inode) = self.staging.inodes.get(number) {

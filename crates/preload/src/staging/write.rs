@@ -2,7 +2,7 @@
 
 use super::settle::run_chore;
 use super::{Mode, Stage};
-use crate::descriptors::Table;
+use crate::descriptors::TrackedFile;
 use crate::errno;
 use crate::pacing::Moved;
 use crate::runtime::Runtime;
@@ -65,7 +65,7 @@ enum Outcome {
 /// `buffer` and `length_bytes` are what the application gave to `write`.
 pub(crate) unsafe fn write(
     runtime: &Runtime,
-    table: Table,
+    tracked: TrackedFile,
     descriptor: i32,
     buffer: *const u8,
     length_bytes: usize,
@@ -83,7 +83,7 @@ pub(crate) unsafe fn write(
             let _uncancelled = Uncancelled::begin();
             catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: passed on.
-                unsafe { attempt(runtime, table, descriptor, buffer, length_bytes, &plain) }
+                unsafe { attempt(runtime, tracked, descriptor, buffer, length_bytes, &plain) }
             }))
             .unwrap_or_else(|_| {
                 crate::background::note_panic(runtime);
@@ -109,13 +109,13 @@ pub(crate) unsafe fn write(
 /// As for [`write`].
 unsafe fn attempt(
     runtime: &Runtime,
-    table: Table,
+    tracked: TrackedFile,
     descriptor: i32,
     buffer: *const u8,
     length_bytes: usize,
     plain: &impl Fn() -> isize,
 ) -> Outcome {
-    let Some(mut stage) = runtime.stage(table.slot) else {
+    let Some(mut stage) = runtime.stage(tracked.slot) else {
         return Outcome::Plain;
     };
     if let Err(outcome) = ready(runtime, &mut stage, descriptor) {
