@@ -42,7 +42,7 @@ pub(crate) struct Inode {
     /// Has record locks, which closing any descriptor of the inode would drop.
     locked: AtomicBool,
     /// Place in the table of staged files plus one; 0 is none.
-    stage: AtomicU32,
+    staged_slot: AtomicU32,
     /// How background reads are served, as [`crate::filesystems`] encodes it; 0 is undecided.
     method: AtomicU32,
     /// The last descriptor of it that was entered, plus one; others may be open, and this one not.
@@ -127,13 +127,13 @@ impl Inode {
 
     /// Its place in the table of staged files.
     #[inline]
-    pub(crate) fn stage(&self) -> Option<usize> {
-        (self.stage.load(Ordering::Acquire) as usize).checked_sub(1)
+    pub(crate) fn staged_slot(&self) -> Option<usize> {
+        (self.staged_slot.load(Ordering::Acquire) as usize).checked_sub(1)
     }
 
-    pub(crate) fn set_stage(&self, place: Option<usize>) {
+    pub(crate) fn set_staged_slot(&self, place: Option<usize>) {
         let word = place.map_or(0, |place| place as u32 + 1);
-        self.stage.store(word, Ordering::Release);
+        self.staged_slot.store(word, Ordering::Release);
     }
 
     /// A descriptor of it that is probably open still.
@@ -287,7 +287,7 @@ impl InodeMap {
                 inode.mapped_writable.store(false, Ordering::Relaxed);
                 inode.locked.store(false, Ordering::Relaxed);
                 inode.method.store(0, Ordering::Relaxed);
-                inode.stage.store(0, Ordering::Relaxed);
+                inode.staged_slot.store(0, Ordering::Relaxed);
                 inode.descriptor.store(0, Ordering::Relaxed);
                 inode
                     .entered

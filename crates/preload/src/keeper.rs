@@ -128,7 +128,7 @@ impl Keeper<'_> {
             // First: threads that wait may hold up what is to be done next.
             self.runtime.release_brake();
         }
-        if off.contains(Mechanism::Writes) && !self.runtime.give_up_all_stages() {
+        if off.contains(Mechanism::Writes) && !self.runtime.fall_back_all() {
             outcome = Outcome::WriteFailed;
         }
         if off.contains(Mechanism::Eviction) != before.contains(Mechanism::Eviction) {

@@ -18,7 +18,7 @@ use crate::pacing::Pacing;
 use crate::priority::Threads;
 use crate::sending::Sendings;
 use crate::settings::Settings;
-use crate::staging::Stages;
+use crate::staging::StagedFiles;
 use crate::switches::OwnSwitches;
 use crate::thread::Inside;
 use crate::{eviction, heap, keeper, report};
@@ -53,7 +53,7 @@ pub(crate) struct Runtime {
     pub(crate) heat: HeatMap,
     pub(crate) lineage: Lineage,
     pub(crate) scanner: Scanner,
-    pub(crate) staging: Stages,
+    pub(crate) staging: StagedFiles,
     pub(crate) sendings: Sendings,
     pub(crate) switches: OwnSwitches,
     pub(crate) eviction: Eviction,
@@ -245,7 +245,7 @@ impl Runtime {
             inode.note_locked();
             if let Some(_inside) = Inside::enter() {
                 self.scanner.close(tracked.slot, self);
-                let _ = self.give_up_stage(tracked.slot, Counter::DemotedRoom);
+                let _ = self.fall_back_slot(tracked.slot, Counter::DemotedRoom);
             }
         }
     }

@@ -31,7 +31,7 @@ use settle::run_chore;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Tables written at once; further ones are written plainly.
-const STAGES_MAX: usize = 128;
+const STAGED_FILES_MAX: usize = 128;
 /// Filesystems whose way of writing is remembered; others are asked for every table.
 const DEVICES_MAX: usize = 32;
 /// Ranges of the application's memory that were found readable and are not asked about again.
@@ -56,7 +56,7 @@ enum Mode {
 
 /// A table that is being written.
 #[derive(Default)]
-struct Stage {
+struct StagedFile {
     /// Slot of the inode plus one; 0 is a free place.
     owner: u32,
     /// The place's own number.
@@ -96,7 +96,7 @@ struct Stage {
     chunks: Option<Box<ChunkLog>>,
 }
 
-impl Stage {
+impl StagedFile {
     /// The I/O mode's name for figures.
     fn io_mode(&self) -> IoMode {
         match self.mode {
@@ -119,20 +119,20 @@ struct Device {
 
 /// The table; all-zero memory is an empty one.
 #[repr(C)]
-pub(crate) struct Stages {
+pub(crate) struct StagedFiles {
     /// Files in the table.
     count: AtomicU32,
     /// The process ends: nothing is taken in any more.
     closed: AtomicBool,
-    stages: [FutexLock<Stage>; STAGES_MAX],
+    files: [FutexLock<StagedFile>; STAGED_FILES_MAX],
     /// Inode of each one's table, 0 where there is none: who looks for a table waits for no other's
     /// writes.
-    inodes: [AtomicU64; STAGES_MAX],
+    inodes: [AtomicU64; STAGED_FILES_MAX],
     writers: Writers,
     devices: FutexLock<[Device; DEVICES_MAX]>,
 }
 
-impl Stages {
+impl StagedFiles {
     /// Whether any file is in the table: one load.
     #[inline]
     pub(crate) fn any(&self) -> bool {
@@ -180,10 +180,10 @@ pub(crate) enum Before {
 
 impl Runtime {
     /// The stage of an inode, locked; `None` if it has none.
-    fn stage(&self, slot: u32) -> Option<FutexGuard<'_, Stage>> {
-        let number = self.inodes.get(slot)?.stage()?;
-        let stage = self.staging.stages.get(number)?.lock();
-        (stage.owner == slot + 1).then_some(stage)
+    fn staged_file(&self, slot: u32) -> Option<FutexGuard<'_, StagedFile>> {
+        let number = self.inodes.get(slot)?.staged_slot()?;
+        let staged = self.staging.files.get(number)?.lock();
+        (staged.owner == slot + 1).then_some(staged)
     }
 
     /// Whether the table behind a descriptor is being written by us.
@@ -193,7 +193,7 @@ impl Runtime {
             && self
                 .inodes
                 .get(tracked.slot)
-                .is_some_and(|inode| inode.stage().is_some())
+                .is_some_and(|inode| inode.staged_slot().is_some())
     }
 
     /// The staged table behind a descriptor.
@@ -221,23 +221,23 @@ impl Runtime {
         let Some(_inside) = Inside::enter() else {
             return self.before_in_handler(tracked);
         };
-        let Some(mut stage) = self.stage(tracked.slot) else {
+        let Some(mut staged) = self.staged_file(tracked.slot) else {
             return Ok(Before::Plain);
         };
-        if stage.position_is_behind && stage.mode != Mode::Staged {
+        if staged.position_is_behind && staged.mode != Mode::Staged {
             // Could not be set before.
-            let _ = self.settle_stage(&mut stage);
+            let _ = self.settle_stage(&mut staged);
         }
         // Positions are those of one descriptor; through another one they only look.
         let operation = match operation {
             Operation::AskPosition | Operation::MovePosition | Operation::Read
-                if stage.descriptor != descriptor =>
+                if staged.descriptor != descriptor =>
             {
                 Operation::Observe
             }
             other => other,
         };
-        let verdict = match (stage.mode, stage.staging.verdict(operation)) {
+        let verdict = match (staged.mode, staged.staging.verdict(operation)) {
             // The kernel has everything, and knows better.
             (Mode::Through | Mode::DontCache | Mode::Window, Verdict::Answer(_)) => {
                 Verdict::Proceed
@@ -249,25 +249,25 @@ impl Runtime {
             Verdict::Proceed | Verdict::Buffer => Ok(Before::Plain),
             // A `vfork` child shares the memory, but not the descriptors.
             Verdict::Drain | Verdict::FallBack if !self.are_ours() => Ok(Before::Plain),
-            Verdict::Drain => self.settle_stage(&mut stage).map(|()| Before::Plain),
-            Verdict::FallBack => self.demote(&mut stage, reason).map(|()| Before::Plain),
+            Verdict::Drain => self.settle_stage(&mut staged).map(|()| Before::Plain),
+            Verdict::FallBack => self.demote(&mut staged, reason).map(|()| Before::Plain),
         }
     }
 
     /// [`Self::before`] in a signal handler that interrupted our own work: everything goes to the kernel,
     /// and later writes follow it, unless it is this very table's lock that was found held.
     fn before_in_handler(&self, tracked: TrackedFile) -> Result<Before, Errno> {
-        let number = self.inodes.get(tracked.slot).and_then(Inode::stage);
-        let Some(place) = number.and_then(|number| self.staging.stages.get(number)) else {
+        let number = self.inodes.get(tracked.slot).and_then(Inode::staged_slot);
+        let Some(place) = number.and_then(|number| self.staging.files.get(number)) else {
             return Ok(Before::Plain);
         };
         if !self.are_ours() {
             return Ok(Before::Plain);
         }
         // As if the signal had come a moment earlier.
-        let mut stage = place.try_lock().ok_or(Errno(libc::EINTR))?;
-        if stage.owner == tracked.slot + 1 {
-            self.write_plainly(&mut stage)?;
+        let mut staged = place.try_lock().ok_or(Errno(libc::EINTR))?;
+        if staged.owner == tracked.slot + 1 {
+            self.write_plainly(&mut staged)?;
         }
         Ok(Before::Plain)
     }
@@ -279,16 +279,16 @@ impl Runtime {
         let Some(_inside) = Inside::enter() else {
             return Ok(());
         };
-        let Some(mut stage) = self.stage(tracked.slot) else {
+        let Some(mut staged) = self.staged_file(tracked.slot) else {
             return Ok(());
         };
-        if succeeded && matches!(stage.mode, Mode::DontCache | Mode::Window) {
-            let end = stage.staging.end();
-            if let Some(chore) = stage.behind.rest(end) {
-                run_chore(&mut stage, chore);
+        if succeeded && matches!(staged.mode, Mode::DontCache | Mode::Window) {
+            let end = staged.staging.end();
+            if let Some(chore) = staged.behind.rest(end) {
+                run_chore(&mut staged, chore);
             }
         }
-        self.take_error(&mut stage)
+        self.take_error(&mut staged)
     }
 
     /// `ftruncate` to `size` was made, or `lseek` to `position`, of a file with nothing staged.
@@ -302,43 +302,43 @@ impl Runtime {
         let Some(_inside) = Inside::enter() else {
             return;
         };
-        let Some(mut stage) = self.stage(tracked.slot) else {
+        let Some(mut staged) = self.staged_file(tracked.slot) else {
             return;
         };
-        if stage.staging.staged_bytes() > 0 {
+        if staged.staging.staged_bytes() > 0 {
             return;
         }
-        let ours = stage.descriptor == descriptor;
+        let ours = staged.descriptor == descriptor;
         let position = position
             .filter(|_| ours)
-            .unwrap_or_else(|| stage.staging.position());
-        let size = size.unwrap_or_else(|| stage.staging.end());
-        let is_shorter = size < stage.staging.end();
-        stage.staging.set_size_and_position(size, position);
+            .unwrap_or_else(|| staged.staging.position());
+        let size = size.unwrap_or_else(|| staged.staging.end());
+        let is_shorter = size < staged.staging.end();
+        staged.staging.set_size_and_position(size, position);
         if is_shorter {
             // What was to be written back and dropped is not there any more, and a mapping that was made
             // before may go beyond what is: bytes that come to be there must be seen in it.
-            let _ = self.demote(&mut stage, Counter::DemotedCall);
+            let _ = self.demote(&mut staged, Counter::DemotedCall);
         }
     }
 
     /// The application is about to close a descriptor: if it is the one that a staged table is
     /// written through, brings everything to the kernel and ends. The error is the application's
     /// to be told, once the descriptor is closed.
-    pub(crate) fn end_stage_of(&self, tracked: TrackedFile, descriptor: i32) -> Result<(), Errno> {
-        let Some(mut stage) = self.stage(tracked.slot) else {
+    pub(crate) fn close_staged(&self, tracked: TrackedFile, descriptor: i32) -> Result<(), Errno> {
+        let Some(mut staged) = self.staged_file(tracked.slot) else {
             return Ok(());
         };
-        if stage.descriptor != descriptor {
+        if staged.descriptor != descriptor {
             return Ok(());
         }
-        let result = self.settle_stage(&mut stage);
-        if matches!(stage.mode, Mode::DontCache | Mode::Window) {
-            let end = stage.staging.end();
+        let result = self.settle_stage(&mut staged);
+        if matches!(staged.mode, Mode::DontCache | Mode::Window) {
+            let end = staged.staging.end();
             let _ = file::start_write_back(descriptor, 0, end);
         }
-        let error = result.and(self.take_error(&mut stage));
-        self.release(&mut stage);
+        let error = result.and(self.take_error(&mut staged));
+        self.release(&mut staged);
         error
     }
 
@@ -346,7 +346,7 @@ impl Runtime {
     ///
     /// # Errors
     /// The call's, instead of its being made: not everything is in the kernel.
-    pub(crate) fn settle_stage_of(
+    pub(crate) fn drain_before_close(
         &self,
         tracked: TrackedFile,
         descriptor: i32,
@@ -355,41 +355,41 @@ impl Runtime {
         let Some(_inside) = Inside::enter().filter(|_| self.are_ours()) else {
             return Ok(());
         };
-        let stage = self.stage(tracked.slot);
-        let Some(mut stage) = stage.filter(|stage| stage.descriptor == descriptor) else {
+        let staged = self.staged_file(tracked.slot);
+        let Some(mut staged) = staged.filter(|staged| staged.descriptor == descriptor) else {
             return Ok(());
         };
-        self.settle_stage(&mut stage)?;
-        self.take_error(&mut stage)
+        self.settle_stage(&mut staged)?;
+        self.take_error(&mut staged)
     }
 
     /// What a table that is being written has in the page cache before `end`, on a page's boundary, stays
     /// there: a part of it has been opened to be read.
     pub(crate) fn keep_cached(&self, slot: u32, end: u64) {
-        if let Some(mut stage) = self.stage(slot) {
-            stage.behind.keep_to(end);
+        if let Some(mut staged) = self.staged_file(slot) {
+            staged.behind.keep_to(end);
         }
     }
 
     /// Takes out what is known of the chunks of a table that is being written, and the bytes that
     /// have been written of it; `None` if it is not written by us.
     pub(crate) fn take_chunk_log(&self, slot: u32) -> Option<(Box<ChunkLog>, u64)> {
-        let mut stage = self.stage(slot)?;
-        let chunks = stage.chunks.take()?;
-        Some((chunks, stage.staging.end()))
+        let mut staged = self.staged_file(slot)?;
+        let chunks = staged.chunks.take()?;
+        Some((chunks, staged.staging.end()))
     }
 
     /// Puts it back.
     pub(crate) fn give_chunk_log_back(&self, slot: u32, chunks: Box<ChunkLog>) {
-        if let Some(mut stage) = self.stage(slot) {
-            stage.chunks = Some(chunks);
+        if let Some(mut staged) = self.staged_file(slot) {
+            staged.chunks = Some(chunks);
         }
     }
 
     /// Gives an inode's stage up.
-    pub(crate) fn give_up_stage(&self, slot: u32, reason: Counter) -> Result<(), Errno> {
-        match self.stage(slot) {
-            Some(mut stage) => self.demote(&mut stage, reason),
+    pub(crate) fn fall_back_slot(&self, slot: u32, reason: Counter) -> Result<(), Errno> {
+        match self.staged_file(slot) {
+            Some(mut staged) => self.demote(&mut staged, reason),
             None => Ok(()),
         }
     }

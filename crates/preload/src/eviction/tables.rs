@@ -330,7 +330,10 @@ impl<'a> Dropper<'a> {
 
 /// Whether a table is open, nobody in this process could be writing it, and heat says how it is used.
 fn is_only_read(inode: &Inode) -> bool {
-    inode.is_open() && !inode.may_be_written() && inode.stage().is_none() && !inode.is_read_unseen()
+    inode.is_open()
+        && !inode.may_be_written()
+        && inode.staged_slot().is_none()
+        && !inode.is_read_unseen()
 }
 
 /// What a scan has passed since it was last looked at, in whole ranges, and a little before; `None`

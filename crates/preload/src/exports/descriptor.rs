@@ -48,7 +48,7 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed
         && let Some(runtime) = runtime::get()
     {
         if let Some((runtime, tracked)) = staged::tracked(target) {
-            staged::told(runtime.settle_stage_of(tracked, target))?;
+            staged::told(runtime.drain_before_close(tracked, target))?;
         }
         let _errno = ErrnoGuard::new();
         let _ = runtime.before_range_is_taken(target as c_uint, target as c_uint, false);

@@ -84,14 +84,14 @@ impl Runtime {
             in_sequence: false,
         };
         if writable {
-            self.begin_stage(settings, tracked, descriptor, flags, &stamp);
+            self.take_in(settings, tracked, descriptor, flags, &stamp);
         }
-        // After it was counted by `attach`: see `begin_stage`.
+        // After it was counted by `attach`: see `take_in`.
         fence(Ordering::SeqCst);
         tracked.watched = self
             .inodes
             .get(slot)
-            .is_some_and(|inode| inode.stage().is_some());
+            .is_some_and(|inode| inode.staged_slot().is_some());
         self.enter(descriptor, tracked);
         self.count(Counter::TrackedFilesOpened, 1);
         if writable {
@@ -206,7 +206,7 @@ impl Runtime {
                 self.end_sending(tracked, descriptor);
                 let ended = match (tracked.writable, Inside::enter()) {
                     (true, Some(_inside)) => {
-                        let ended = self.end_stage_of(tracked, descriptor);
+                        let ended = self.close_staged(tracked, descriptor);
                         self.note_written(descriptor);
                         self.forget_heat_before_close(tracked, descriptor);
                         self.hand_over_before_close(tracked, descriptor);
@@ -242,7 +242,7 @@ impl Runtime {
         if let Entry::Tracked(tracked) = entry {
             self.inodes.detach(tracked.slot, tracked.writable, || {
                 // A stage that is left lost its descriptor unseen.
-                let _ = self.give_up_stage(tracked.slot, Counter::DemotedDescriptor);
+                let _ = self.fall_back_slot(tracked.slot, Counter::DemotedDescriptor);
                 self.scanner.close(tracked.slot, self);
                 self.note_memory();
             });
@@ -270,7 +270,7 @@ impl Runtime {
                 Entry::Private(slot) => self.give_up_private(slot),
                 Entry::Tracked(tracked) => {
                     if let Some(_inside) = Inside::enter() {
-                        let ended = self.end_stage_of(tracked, descriptor);
+                        let ended = self.close_staged(tracked, descriptor);
                         all = all.and(ended);
                     }
                     if close {

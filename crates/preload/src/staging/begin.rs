@@ -1,6 +1,6 @@
 //! Which tables are treated, and how.
 
-use super::{Mode, Stage};
+use super::{Mode, StagedFile};
 use crate::background;
 use crate::descriptors::TrackedFile;
 use crate::memory;
@@ -32,7 +32,7 @@ const O_TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 impl Runtime {
     /// A table was opened for writing: takes it in if it is a background thread's new file that
     /// nobody else has open.
-    pub(crate) fn begin_stage(
+    pub(crate) fn take_in(
         &self,
         settings: &Settings,
         tracked: TrackedFile,
@@ -74,7 +74,7 @@ impl Runtime {
             IoMode::Direct if config.visible.may_stage(tracked.kind) => Mode::Staged,
             IoMode::Direct => Mode::Through,
         };
-        let Some((number, mut stage)) = self.free_stage() else {
+        let Some((number, mut staged)) = self.free_slot() else {
             self.count(Counter::FallbackWriteMemory, 1);
             return;
         };
@@ -89,7 +89,7 @@ impl Runtime {
                 }
             }
         }
-        *stage = Stage {
+        *staged = StagedFile {
             owner: tracked.slot + 1,
             number,
             descriptor,
@@ -100,24 +100,24 @@ impl Runtime {
             direct,
             chunks: (tracked.kind == FileKind::CassandraData && self.hands_over())
                 .then(Box::default),
-            ..Stage::default()
+            ..StagedFile::default()
         };
         if let Some(its_inode) = self.staging.inodes.get(number) {
             its_inode.store(stamp.inode, Ordering::Release);
         }
         self.staging.count.fetch_add(1, Ordering::AcqRel);
-        inode.set_stage(Some(number));
+        inode.set_staged_slot(Some(number));
         // Whoever opens the file meanwhile counts itself first and looks for the stage then, and who
         // ends the process says so first and looks for stages then: one of the two sees the other.
         fence(Ordering::SeqCst);
         if !inode.is_alone() || self.staging.is_closed() {
-            self.release(&mut stage);
+            self.release(&mut staged);
             return;
         }
         self.count(Counter::StagedFiles, 1);
         self.note_memory();
         if self.first_to_say_how_is_written() {
-            report::log_writes(settings, stage.io_mode());
+            report::log_writes(settings, staged.io_mode());
         }
     }
 
@@ -127,14 +127,14 @@ impl Runtime {
         self.hands_over_now() && !memory::has_room()
     }
 
-    fn free_stage(&self) -> Option<(usize, FutexGuard<'_, Stage>)> {
+    fn free_slot(&self) -> Option<(usize, FutexGuard<'_, StagedFile>)> {
         self.staging
-            .stages
+            .files
             .iter()
             .enumerate()
             .find_map(|(number, place)| {
-                let stage = place.try_lock()?;
-                (stage.owner == 0).then_some((number, stage))
+                let staged = place.try_lock()?;
+                (staged.owner == 0).then_some((number, staged))
             })
     }
 

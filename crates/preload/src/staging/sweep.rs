@@ -1,6 +1,6 @@
 //! Staged tables found by what they are rather than by a descriptor: all of them, or a file's.
 
-use super::Stage;
+use super::StagedFile;
 use crate::errno;
 use crate::runtime::Runtime;
 use crate::thread::Inside;
@@ -17,7 +17,7 @@ impl Runtime {
     /// # Errors
     /// That of the first table on this device that could not be brought there.
     pub(crate) fn settle_filesystem(&self, device: u64) -> Result<(), Errno> {
-        self.settle_and_tell(None, |stage| stage.stamp.device == device)
+        self.settle_and_tell(None, |staged| staged.stamp.device == device)
     }
 
     /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
@@ -33,7 +33,7 @@ impl Runtime {
     fn settle_and_tell(
         &self,
         for_good: Option<Counter>,
-        is_told: impl Fn(&Stage) -> bool,
+        is_told: impl Fn(&StagedFile) -> bool,
     ) -> Result<(), Errno> {
         let _errno = errno::ErrnoGuard::new();
         let inside = Inside::enter();
@@ -41,22 +41,22 @@ impl Runtime {
         if !self.are_ours() {
             return all;
         }
-        for place in &self.staging.stages {
+        for place in &self.staging.files {
             // In a signal handler that interrupted our own work, what is locked stays as it is.
-            let stage = if inside.is_some() {
+            let staged = if inside.is_some() {
                 Some(place.lock())
             } else {
                 place.try_lock()
             };
-            let Some(mut stage) = stage.filter(|stage| stage.owner != 0) else {
+            let Some(mut staged) = staged.filter(|staged| staged.owner != 0) else {
                 continue;
             };
             let settled = match for_good {
-                Some(reason) if inside.is_some() => self.demote(&mut stage, reason),
-                Some(_) => self.write_plainly(&mut stage),
-                None => self.settle_stage(&mut stage),
+                Some(reason) if inside.is_some() => self.demote(&mut staged, reason),
+                Some(_) => self.write_plainly(&mut staged),
+                None => self.settle_stage(&mut staged),
             };
-            if is_told(&stage) {
+            if is_told(&staged) {
                 all = all.and(settled);
             }
         }
@@ -75,23 +75,25 @@ impl Runtime {
         let Ok(named) = (unsafe { file::stamp_of_path(path) }) else {
             return Ok(());
         };
-        self.settle_and_tell(Some(Counter::DemotedCall), |stage| {
-            stage.stamp.same_inode(&named)
+        self.settle_and_tell(Some(Counter::DemotedCall), |staged| {
+            staged.stamp.same_inode(&named)
         })
     }
 
     /// Gives every stage up, since writes are switched off; whether everything is in the kernel.
     /// What is not is the application's to be told by its next call. Needs no thread-local storage:
     /// the keeper calls it.
-    pub(crate) fn give_up_all_stages(&self) -> bool {
+    pub(crate) fn fall_back_all(&self) -> bool {
         if !self.staging.any() {
             return true;
         }
         let mut all = true;
-        for place in &self.staging.stages {
-            let mut stage = place.lock();
-            if stage.owner != 0 {
-                all &= self.demote(&mut stage, Counter::DemotedSwitchedOff).is_ok();
+        for place in &self.staging.files {
+            let mut staged = place.lock();
+            if staged.owner != 0 {
+                all &= self
+                    .demote(&mut staged, Counter::DemotedSwitchedOff)
+                    .is_ok();
             }
         }
         all
@@ -128,19 +130,19 @@ impl Runtime {
         if !self.are_ours() {
             return false;
         }
-        for (place, its_inode) in self.staging.stages.iter().zip(&self.staging.inodes) {
-            // It is told before the table is counted: see `begin_stage`.
+        for (place, its_inode) in self.staging.files.iter().zip(&self.staging.inodes) {
+            // It is told before the table is counted: see `take_in`.
             if its_inode.load(Ordering::Acquire) != inode {
                 continue;
             }
-            let mut stage = place.lock();
-            if stage.owner != 0 && stage.stamp.inode == inode && stage.stamp.device == device {
+            let mut staged = place.lock();
+            if staged.owner != 0 && staged.stamp.inode == inode && staged.stamp.device == device {
                 if truncated {
-                    self.discard(&mut stage);
+                    self.discard(&mut staged);
                 }
                 let _ = match for_good {
-                    Some(reason) => self.demote(&mut stage, reason),
-                    None => self.settle_stage(&mut stage),
+                    Some(reason) => self.demote(&mut staged, reason),
+                    None => self.settle_stage(&mut staged),
                 };
                 return true;
             }

@@ -1,7 +1,7 @@
 //! `write` to a table that is treated.
 
 use super::settle::run_chore;
-use super::{Mode, Stage};
+use super::{Mode, StagedFile};
 use crate::descriptors::TrackedFile;
 use crate::errno;
 use crate::pacing::Moved;
@@ -115,10 +115,10 @@ unsafe fn attempt(
     length_bytes: usize,
     plain: &impl Fn() -> isize,
 ) -> Outcome {
-    let Some(mut stage) = runtime.stage(tracked.slot) else {
+    let Some(mut staged) = runtime.staged_file(tracked.slot) else {
         return Outcome::Plain;
     };
-    if let Err(outcome) = ready(runtime, &mut stage, descriptor) {
+    if let Err(outcome) = ready(runtime, &mut staged, descriptor) {
         return outcome;
     }
     if length_bytes == 0 {
@@ -126,34 +126,36 @@ unsafe fn attempt(
     }
     let length_bytes = length_bytes.min(WRITE_BYTES_MAX);
     let is_small = (length_bytes as u64) < DIRECT_BYTES_MIN;
-    let offset = stage.staging.end();
-    let mode = stage.mode;
+    let offset = staged.staging.end();
+    let mode = staged.mode;
     let outcome = match mode {
-        Mode::Staged | Mode::Through if !stage.can_read(buffer, length_bytes) => {
-            return give_up(runtime, &mut stage, Counter::DemotedBuffer);
+        Mode::Staged | Mode::Through if !staged.can_read(buffer, length_bytes) => {
+            return give_up(runtime, &mut staged, Counter::DemotedBuffer);
         }
         Mode::Staged => {
             // SAFETY: the kernel has been asked whether it can be read.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
-            staged(runtime, &mut stage, source)
+            write_behind(runtime, &mut staged, source)
         }
         Mode::Through if !is_small => {
             // SAFETY: as above.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
-            through(runtime, &mut stage, source)
+            write_through(runtime, &mut staged, source)
         }
         Mode::DontCache if !is_small => {
             let flagged =
                 file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE);
-            uncached(runtime, &mut stage, flagged, plain)
+            write_dontcache(runtime, &mut staged, flagged, plain)
         }
         // A few kilobytes are not worth a direct write each, nor a kick of writeback.
-        Mode::Through | Mode::DontCache | Mode::Window => follow(runtime, &mut stage, plain),
+        Mode::Through | Mode::DontCache | Mode::Window => {
+            write_drop_behind(runtime, &mut staged, plain)
+        }
         Mode::None => return Outcome::Plain,
     };
     if let Ok(written) = outcome {
         runtime.count(Counter::WriteBytes, written as u64);
-        if let Some(chunks) = &mut stage.chunks {
+        if let Some(chunks) = &mut staged.chunks {
             chunks.note_write(offset, written as u64);
         }
     }
@@ -161,113 +163,117 @@ unsafe fn attempt(
 }
 
 /// Whether the stage takes bytes through this descriptor; else what the call comes to.
-fn ready(runtime: &Runtime, stage: &mut Stage, descriptor: i32) -> Result<(), Outcome> {
-    if stage.error != 0 && runtime.settle_stage(stage).is_err() {
-        return Err(Outcome::Done(runtime.take_error(stage).map(|()| 0)));
+fn ready(runtime: &Runtime, staged: &mut StagedFile, descriptor: i32) -> Result<(), Outcome> {
+    if staged.error != 0 && runtime.settle_stage(staged).is_err() {
+        return Err(Outcome::Done(runtime.take_error(staged).map(|()| 0)));
     }
-    let is_behind = stage.position_is_behind && stage.mode != Mode::Staged;
-    if stage.unfit || is_behind {
-        let settled = runtime.settle_stage(stage);
+    let is_behind = staged.position_is_behind && staged.mode != Mode::Staged;
+    if staged.unfit || is_behind {
+        let settled = runtime.settle_stage(staged);
         settled.map_err(|errno| Outcome::Done(Err(errno)))?;
     }
     let reason = if !runtime.switches.is_on(Mechanism::Writes) {
         Counter::DemotedSwitchedOff
-    } else if stage.descriptor != descriptor {
+    } else if staged.descriptor != descriptor {
         Counter::DemotedDescriptor
-    } else if stage.staging.verdict(Operation::Append) != Verdict::Buffer {
+    } else if staged.staging.verdict(Operation::Append) != Verdict::Buffer {
         Counter::DemotedPosition
     } else {
         return Ok(());
     };
-    Err(give_up(runtime, stage, reason))
+    Err(give_up(runtime, staged, reason))
 }
 
 /// The plain call, unless not everything before it can be written.
-fn give_up(runtime: &Runtime, stage: &mut Stage, reason: Counter) -> Outcome {
-    match runtime.demote(stage, reason) {
+fn give_up(runtime: &Runtime, staged: &mut StagedFile, reason: Counter) -> Outcome {
+    match runtime.demote(staged, reason) {
         Ok(()) => Outcome::Plain,
         Err(errno) => Outcome::Done(Err(errno)),
     }
 }
 
 /// Into the staging buffer.
-fn staged(runtime: &Runtime, stage: &mut Stage, source: &[u8]) -> Result<usize, Errno> {
-    stage.position_is_behind = true;
-    stage.io_priority = thread::io_priority();
+fn write_behind(runtime: &Runtime, staged: &mut StagedFile, source: &[u8]) -> Result<usize, Errno> {
+    staged.position_is_behind = true;
+    staged.io_priority = thread::io_priority();
     runtime.count(Counter::StagedWrites, 1);
-    let [buffer, second] = &stage.buffers;
+    let [buffer, second] = &staged.buffers;
     if second.is_empty()
-        && stage.was_tried
-        && stage.staging.would_fill(buffer.bytes(), source.len())
+        && staged.was_tried
+        && staged.staging.would_fill(buffer.bytes(), source.len())
     {
-        runtime.take_second_buffer(stage);
+        runtime.take_second_buffer(staged);
     }
-    runtime.with_kernel(stage, |staging, kernel, memory, alignment| {
+    runtime.with_kernel(staged, |staging, kernel, memory, alignment| {
         staging.append(kernel, memory, alignment, source)
     })
 }
 
 /// Directly, before the application goes on.
-fn through(runtime: &Runtime, stage: &mut Stage, source: &[u8]) -> Result<usize, Errno> {
-    let result = runtime.with_kernel(stage, |staging, kernel, memory, alignment| {
+fn write_through(
+    runtime: &Runtime,
+    staged: &mut StagedFile,
+    source: &[u8],
+) -> Result<usize, Errno> {
+    let result = runtime.with_kernel(staged, |staging, kernel, memory, alignment| {
         staging.append_through(kernel, memory, alignment, source)
     });
     // The application is told now.
-    stage.error = 0;
-    let end = stage.staging.end();
-    stage.behind.skip_to(end);
-    stage.position_is_behind = true;
-    let _ = runtime.settle_stage(stage);
+    staged.error = 0;
+    let end = staged.staging.end();
+    staged.behind.skip_to(end);
+    staged.position_is_behind = true;
+    let _ = runtime.settle_stage(staged);
     result
 }
 
 /// What came of a write with `RWF_DONTCACHE`: the plain call where that is not known, or not allowed. If it is
 /// the call that is wrong, the plain one will say so.
-fn uncached(
+fn write_dontcache(
     runtime: &Runtime,
-    stage: &mut Stage,
+    staged: &mut StagedFile,
     flagged: Result<usize, Errno>,
     plain: &impl Fn() -> isize,
 ) -> Result<usize, Errno> {
     match flagged {
         Ok(written) => {
-            stage.advance(written);
+            staged.advance(written);
             runtime.count(Counter::WriteBytesDontcache, written as u64);
             Ok(written)
         }
         Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL)) => {
             runtime.count(Counter::FallbackWriteNoEffect, 1);
-            stage.mode = Mode::Window;
-            follow(runtime, stage, plain)
+            staged.mode = Mode::Window;
+            write_drop_behind(runtime, staged, plain)
         }
         Err(errno) => Err(errno),
     }
 }
 
 /// The plain call, at the end of the file.
-fn plainly(stage: &mut Stage, plain: &impl Fn() -> isize) -> Result<usize, Errno> {
+fn plainly(staged: &mut StagedFile, plain: &impl Fn() -> isize) -> Result<usize, Errno> {
     let result = plain();
     let written = usize::try_from(result).map_err(|_| Errno(errno::get()))?;
-    stage.advance(written);
+    staged.advance(written);
     Ok(written)
 }
 
 /// The plain call, and the chores behind it.
-fn follow(
+fn write_drop_behind(
     runtime: &Runtime,
-    stage: &mut Stage,
+    staged: &mut StagedFile,
     plain: &impl Fn() -> isize,
 ) -> Result<usize, Errno> {
-    let written = plainly(stage, plain)?;
+    let written = plainly(staged, plain)?;
     runtime.count(Counter::WriteBytesWindow, written as u64);
-    let end = stage.staging.end();
-    while let Some(chore) = stage.behind.next(end) {
-        run_chore(stage, chore);
+    let end = staged.staging.end();
+    while let Some(chore) = staged.behind.next(end) {
+        run_chore(staged, chore);
     }
     Ok(written)
 }
 
-impl Stage {
+impl StagedFile {
     /// The kernel has taken bytes at the end of the file, and moved the position.
     fn advance(&mut self, written: usize) {
         let end = self.staging.end() + written as u64;
