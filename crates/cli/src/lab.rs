@@ -6,7 +6,7 @@ use std::io;
 use clap::Subcommand;
 use coldstream_lab::cassandra::{self, CassandraArgs};
 use coldstream_lab::rocksdb::{self, RocksDbArgs};
-use coldstream_lab::{LabError, PlaceArgs};
+use coldstream_lab::{LabError, WorkDirArgs};
 
 use crate::exit::{self, Exit, failure};
 use crate::library;
@@ -39,13 +39,13 @@ pub fn run(arguments: LabArguments) -> anyhow::Result<()> {
                 .driver
                 .or_else(|| library::companion(ROCKSDB_DRIVER));
             if arguments.loads_coldstream() {
-                find_library(&mut arguments.place)?;
+                find_library(&mut arguments.work_dir)?;
             }
             rocksdb::run(&arguments)
         }
         Engine::Cassandra(mut arguments) => {
             if arguments.loads_coldstream() {
-                find_library(&mut arguments.place)?;
+                find_library(&mut arguments.work_dir)?;
             }
             cassandra::run(&arguments)
         }
@@ -54,9 +54,9 @@ pub fn run(arguments: LabArguments) -> anyhow::Result<()> {
 }
 
 /// The library that is measured is the one that was named, or none is.
-fn find_library(place: &mut PlaceArgs) -> anyhow::Result<()> {
-    let named = place.coldstream_library.as_deref();
-    place.coldstream_library = Some(library::find(named, "--coldstream-library")?);
+fn find_library(work_dir: &mut WorkDirArgs) -> anyhow::Result<()> {
+    let named = work_dir.coldstream_library.as_deref();
+    work_dir.coldstream_library = Some(library::find(named, "--coldstream-library")?);
     Ok(())
 }
 

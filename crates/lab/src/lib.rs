@@ -28,8 +28,8 @@ pub mod rocksdb;
 mod run_report;
 mod sampler;
 mod summary;
+mod testbed;
 mod throttle;
-mod workplace;
 
 pub use error::LabError;
-pub use workplace::PlaceArgs;
+pub use testbed::WorkDirArgs;

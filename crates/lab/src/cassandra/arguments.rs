@@ -2,14 +2,14 @@
 
 use super::mode::Mode;
 use crate::preloaded::{Preloaded, preloaded_help};
-use crate::workplace::PlaceArgs;
+use crate::testbed::WorkDirArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// Which table the reads are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum HotPlace {
+pub enum HotTable {
     /// The one that is compacted.
     Inside,
     /// Another one, which is left alone.
@@ -117,8 +117,8 @@ pub struct CassandraArgs {
     #[arg(long, default_value = "big", value_enum)]
     pub format: Format,
     /// Which table is read: the one that is compacted, or one beside it
-    #[arg(long, default_value = "inside", value_enum)]
-    pub hot: HotPlace,
+    #[arg(long = "hot", default_value = "inside", value_enum)]
+    pub hot_table: HotTable,
     /// Keys that are read, spread over the table [default: 68000; 34000 with --quick; all with
     /// --workload ycsb-a]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -168,7 +168,7 @@ pub struct CassandraArgs {
     pub releases: Option<PathBuf>,
     /// Where it is measured, and where the report goes
     #[command(flatten)]
-    pub place: PlaceArgs,
+    pub work_dir: WorkDirArgs,
 }
 
 /// The figures that the presets leave open, settled.

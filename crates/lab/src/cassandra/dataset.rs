@@ -2,7 +2,7 @@
 //! release, and copied for every run by hard links. SSTables never change after they were written;
 //! everything else is copied.
 
-use super::arguments::{CassandraArgs, Format, HotPlace};
+use super::arguments::{CassandraArgs, Format, HotTable};
 use super::load::Load;
 use super::tables::Tables;
 use crate::linked::{LinkedCopy, entries};
@@ -36,9 +36,9 @@ fn sstables_of(table: &str) -> u64 {
 
 /// The tables that a measurement needs.
 fn tables(arguments: &CassandraArgs) -> &'static [&'static str] {
-    match arguments.hot {
-        HotPlace::Inside => &[COMPACTED],
-        HotPlace::Beside => &[COMPACTED, BESIDE],
+    match arguments.hot_table {
+        HotTable::Inside => &[COMPACTED],
+        HotTable::Beside => &[COMPACTED, BESIDE],
     }
 }
 
@@ -90,7 +90,7 @@ impl Sstables {
     pub fn of(arguments: &CassandraArgs, writer: Distribution, work_dir: &Path) -> Self {
         Self {
             path: work_dir.join(format!("sstables-{}", name(arguments))),
-            keep: arguments.place.keep,
+            keep: arguments.work_dir.keep,
             writer,
         }
     }
@@ -125,7 +125,7 @@ impl Template {
             "node-{}-{}-{}-{}",
             name(arguments),
             option_name(arguments.format),
-            option_name(arguments.hot),
+            option_name(arguments.hot_table),
             distribution.version()
         ));
         // Removed if it cannot be completed.
@@ -142,7 +142,7 @@ impl Template {
             template.import(arguments, distribution, &sstables.path)?;
             fs::write(&complete, "").with_context(|| complete.display().to_string())?;
         }
-        template.keep = arguments.place.keep;
+        template.keep = arguments.work_dir.keep;
         Ok(template)
     }
 

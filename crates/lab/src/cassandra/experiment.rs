@@ -1,6 +1,6 @@
 //! The plan and its execution: the modes in turn, run by run.
 
-use super::arguments::{CassandraArgs, Distribution, HotPlace, Workload};
+use super::arguments::{CassandraArgs, Distribution, HotTable, Workload};
 use super::chooser::Chooser;
 use super::conductor::Conductor;
 use super::dataset::{
@@ -20,8 +20,8 @@ use crate::phase::Event;
 use crate::preloaded::{Libraries, library_log};
 use crate::report::{CaseDescription, Report};
 use crate::run_report::RunReport;
+use crate::testbed::Testbed;
 use crate::throttle::Throttle;
-use crate::workplace::Workplace;
 use anyhow::{Result, bail};
 use coldstream_nodes::{Distribution as Release, Launch, Node, Settings, Version};
 use coldstream_policy::Profile;
@@ -59,9 +59,9 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
         bail!("nothing to measure: give at least one of --modes");
     }
     let preloaded = arguments.modes.iter().filter_map(Mode::preloaded);
-    let libraries = Libraries::find(preloaded, arguments.place.coldstream_library.as_deref())?;
-    let mut place = Workplace::open(&arguments.place)?;
-    let prepared = prepare(arguments, &mut place)?;
+    let libraries = Libraries::find(preloaded, arguments.work_dir.coldstream_library.as_deref())?;
+    let mut testbed = Testbed::open(&arguments.work_dir)?;
+    let prepared = prepare(arguments, &mut testbed)?;
     let sizes = arguments.sizes();
     let mib = |bytes: u64| bytes >> 20;
     let load = format!(
@@ -78,7 +78,7 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
             (Workload::YcsbA, Distribution::Zipfian) => "zipfian reads and updates",
         },
         sizes.hot_keys,
-        option_name(arguments.hot),
+        option_name(arguments.hot_table),
         match arguments.workload {
             Workload::Reads => "one major compaction",
             Workload::YcsbA => "major compactions one after the other",
@@ -107,13 +107,13 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
             "java_arguments": arguments.java_argument,
         }),
     };
-    let case = place.case(
+    let case = testbed.case(
         case,
         &arguments.modes,
         arguments.runs,
-        |place, title, mode, turn| {
+        |testbed, title, mode, turn| {
             let prepared = &prepared[&mode.version];
-            one_run(arguments, place, prepared, &libraries, title, mode, turn)
+            one_run(arguments, testbed, prepared, &libraries, title, mode, turn)
         },
     );
     let report = Report {
@@ -125,27 +125,27 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
             "value_bytes": arguments.value_bytes,
             "chunk_kib": arguments.chunk_kib,
             "format": arguments.format,
-            "hot": arguments.hot,
+            "hot": arguments.hot_table,
             "workload": arguments.workload,
             "distribution": arguments.distribution,
             "requests_per_second": arguments.requests_per_second,
             "first_reads_per_second": arguments.first_reads_per_second,
             "compaction_seconds": arguments.compaction_seconds,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
-            "device_rate": place.device_rate,
+            "device_rate": testbed.device_rate,
         }),
         modes: arguments.modes.iter().map(Mode::to_string).collect(),
         runs: arguments.runs,
-        limitations: std::mem::take(&mut place.limitations),
-        machine: place.machine.clone(),
+        limitations: std::mem::take(&mut testbed.limitations),
+        machine: testbed.machine.clone(),
         cases: case.into_iter().collect(),
     };
-    place.publish(&report, &arguments.place.output)
+    testbed.publish(&report, &arguments.work_dir.output)
 }
 
 fn prepare(
     arguments: &CassandraArgs,
-    place: &mut Workplace,
+    testbed: &mut Testbed,
 ) -> Result<BTreeMap<Version, Prepared>> {
     let cache = arguments
         .releases
@@ -158,10 +158,10 @@ fn prepare(
     versions.dedup();
     let mut releases = BTreeMap::new();
     for version in versions {
-        let obtained = Release::obtain(version, &cache, &mut |text| place.progress.line(text))?;
+        let obtained = Release::obtain(version, &cache, &mut |text| testbed.progress.line(text))?;
         releases.insert(version, obtained);
     }
-    let work_dir = place.directory().to_path_buf();
+    let work_dir = testbed.directory().to_path_buf();
     let sstables = Sstables::of(arguments, releases[&Version::V4_1].clone(), &work_dir);
     let mut prepared = BTreeMap::new();
     for (version, release) in releases {
@@ -169,7 +169,7 @@ fn prepare(
             continue;
         }
         let template = Template::prepare(arguments, &release, &sstables, &work_dir, &mut |text| {
-            place.progress.line(text);
+            testbed.progress.line(text);
         })?;
         prepared.insert(version, Prepared { release, template });
     }
@@ -201,7 +201,7 @@ fn prefix(libraries: &Libraries, mode: &Mode, log: &Path) -> Result<Vec<OsString
 
 fn one_run(
     arguments: &CassandraArgs,
-    place: &mut Workplace,
+    testbed: &mut Testbed,
     prepared: &Prepared,
     libraries: &Libraries,
     title: &str,
@@ -209,14 +209,14 @@ fn one_run(
     turn: u32,
 ) -> Result<RunReport> {
     let sizes = arguments.sizes();
-    let mut directory = prepared.template.copy(place.directory())?;
+    let mut directory = prepared.template.copy(testbed.directory())?;
     let _no_readahead = match mode.way {
-        Way::NoReadahead => place.set_read_ahead(0),
+        Way::NoReadahead => testbed.set_read_ahead(0),
         _ => None,
     };
-    let cgroup = place.cgroup(sizes.memory_bytes);
-    let throttle = place.throttle();
-    let log = place.log_file()?;
+    let cgroup = testbed.cgroup(sizes.memory_bytes);
+    let throttle = testbed.throttle();
+    let log = testbed.log_file()?;
     let memory = cgroup.iter().map(Cgroup::processes_file);
     let launch = Launch {
         cgroup_processes: memory
@@ -244,7 +244,7 @@ fn one_run(
         directory: &mut directory,
         cgroup: cgroup.as_ref(),
     };
-    run.under_load(place, &load, &mut measurement)?;
+    run.under_load(testbed, &load, &mut measurement)?;
     let after = load.compacted_bytes()?;
     measurement.take(Event::Compacted {
         read_bytes: after.0.saturating_sub(before.0),
@@ -271,14 +271,14 @@ impl Run<'_> {
     /// Has the load and the conductor take the node through all phases, and records them.
     fn under_load(
         self,
-        place: &mut Workplace,
+        testbed: &mut Testbed,
         load: &Load,
         measurement: &mut Measurement,
     ) -> Result<()> {
         let (arguments, sizes) = (self.arguments, self.arguments.sizes());
-        let table = match arguments.hot {
-            HotPlace::Inside => COMPACTED,
-            HotPlace::Beside => BESIDE,
+        let table = match arguments.hot_table {
+            HotTable::Inside => COMPACTED,
+            HotTable::Beside => BESIDE,
         };
         let statements = Arc::new(load.prepare(&format!("{KEYSPACE}.{table}"))?);
         let plan = Plan {
@@ -315,7 +315,7 @@ impl Run<'_> {
                 events: send,
             };
             scope.spawn(move || conductor.conduct());
-            let recorded = place.record(
+            let recorded = testbed.record(
                 self.title,
                 (self.cgroup, &READERS),
                 measurement,

@@ -2,7 +2,7 @@
 
 use super::mode::Mode;
 use crate::preloaded::{Preloaded, preloaded_help};
-use crate::workplace::PlaceArgs;
+use crate::testbed::WorkDirArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -158,7 +158,7 @@ pub struct RocksDbArgs {
     pub verify: bool,
     /// Where it is measured, and where the report goes
     #[command(flatten)]
-    pub place: PlaceArgs,
+    pub work_dir: WorkDirArgs,
 }
 
 /// The figures that the presets leave open, settled.

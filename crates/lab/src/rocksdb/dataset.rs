@@ -71,7 +71,7 @@ impl Dataset {
             driver.load(arguments, &dataset.path, &options, shape)?;
             fs::write(&complete, made_with).with_context(|| complete.display().to_string())?;
         }
-        dataset.keep = arguments.place.keep;
+        dataset.keep = arguments.work_dir.keep;
         Ok(dataset)
     }
 

@@ -136,7 +136,8 @@ impl Driver {
             bail!("no load driver at {path}, which --driver names: build it with `make build`");
         }
         let preloaded = arguments.modes.iter().filter_map(Mode::preloaded);
-        let libraries = Libraries::find(preloaded, arguments.place.coldstream_library.as_deref())?;
+        let libraries =
+            Libraries::find(preloaded, arguments.work_dir.coldstream_library.as_deref())?;
         Ok(Self {
             executable,
             engine_library: arguments.engine_library.clone(),

@@ -12,8 +12,8 @@ use crate::option_name::option_name;
 use crate::preloaded::library_log;
 use crate::report::{CaseDescription, Report};
 use crate::run_report::{HIT_NS_MAX, RunReport};
+use crate::testbed::Testbed;
 use crate::throttle::Throttle;
-use crate::workplace::Workplace;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::fs;
@@ -36,10 +36,10 @@ fn measure(arguments: &RocksDbArgs) -> Result<()> {
         bail!("nothing to measure: give at least one of --modes and of --cases");
     }
     let driver = Driver::find(arguments)?;
-    let mut place = Workplace::open(&arguments.place)?;
-    let work_dir = place.directory().to_path_buf();
+    let mut testbed = Testbed::open(&arguments.work_dir)?;
+    let work_dir = testbed.directory().to_path_buf();
     let dataset = Dataset::prepare(arguments, &driver, &work_dir, &mut |text| {
-        place.progress.line(text);
+        testbed.progress.line(text);
     })?;
     let mut lab = Lab {
         arguments,
@@ -69,11 +69,11 @@ fn measure(arguments: &RocksDbArgs) -> Result<()> {
             hot_keys,
             start,
         };
-        cases.extend(place.case(
+        cases.extend(testbed.case(
             description,
             &arguments.modes,
             arguments.runs,
-            |place, title, mode, turn| lab.one_run(place, title, mode, &condition, turn),
+            |testbed, title, mode, turn| lab.one_run(testbed, title, mode, &condition, turn),
         ));
     }
     let load = match arguments.update_mib_per_second {
@@ -106,17 +106,17 @@ fn measure(arguments: &RocksDbArgs) -> Result<()> {
             "load_steps": arguments.load_steps,
             "compaction_mib_per_second": arguments.compaction_mib_per_second,
             "update_mib_per_second": arguments.update_mib_per_second,
-            "device_rate": place.device_rate,
+            "device_rate": testbed.device_rate,
             "value_bytes": arguments.value_bytes,
             "hot_layout": arguments.hot_layout,
         }),
         modes: arguments.modes.iter().map(Mode::to_string).collect(),
         runs: arguments.runs,
-        limitations: std::mem::take(&mut place.limitations),
-        machine: place.machine.clone(),
+        limitations: std::mem::take(&mut testbed.limitations),
+        machine: testbed.machine.clone(),
         cases,
     };
-    place.publish(&report, &arguments.place.output)
+    testbed.publish(&report, &arguments.work_dir.output)
 }
 
 /// What a case makes of a run.
@@ -136,16 +136,16 @@ struct Lab<'a> {
 impl Lab<'_> {
     fn one_run(
         &mut self,
-        place: &mut Workplace,
+        testbed: &mut Testbed,
         title: &str,
         mode: &Mode,
         condition: &Condition,
         turn: u32,
     ) -> Result<RunReport> {
-        let mut database = self.dataset.copy(place.directory())?;
-        let cgroup = place.cgroup(condition.limit_bytes);
-        let throttle = place.throttle();
-        let log = place.log_file()?;
+        let mut database = self.dataset.copy(testbed.directory())?;
+        let cgroup = testbed.cgroup(condition.limit_bytes);
+        let throttle = testbed.throttle();
+        let log = testbed.log_file()?;
         let setup = Setup {
             mode,
             database: database.path(),
@@ -160,7 +160,7 @@ impl Lab<'_> {
             .collect();
         let (running, events) = self.driver.start(self.arguments, &setup, &enters)?;
         let mut measurement = Measurement::new(HIT_NS_MAX);
-        place.record(
+        testbed.record(
             title,
             (cgroup.as_ref(), &[READER]),
             &mut measurement,

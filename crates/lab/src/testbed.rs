@@ -36,7 +36,7 @@ const EVENT_WAIT: Duration = Duration::from_millis(50);
 
 /// The work directory and everything around it; the directory goes away with it, if it was made
 /// for it and is not to be kept.
-pub struct Workplace {
+pub struct Testbed {
     directory: PathBuf,
     remove: bool,
     _read_ahead: Option<KernelSetting>,
@@ -55,13 +55,17 @@ pub struct Workplace {
 
 /// Where a measurement takes place, with what, and where its report goes.
 #[derive(Args, Clone, Debug)]
-pub struct PlaceArgs {
+pub struct WorkDirArgs {
     /// Coldstream's library [default: COLDSTREAM_LIBRARY, beside this program, ../lib/coldstream]
     #[arg(long, value_name = "PATH")]
     pub coldstream_library: Option<PathBuf>,
     /// Where the database lives while it is measured; on the filesystem and device in question
-    #[arg(long, default_value = "lab-results/work", value_name = "DIR")]
-    pub work_dir: PathBuf,
+    #[arg(
+        long = "work-dir",
+        default_value = "lab-results/work",
+        value_name = "DIR"
+    )]
+    pub directory: PathBuf,
     /// Set the device's readahead for the time of the measurement
     #[arg(long, value_name = "KIB")]
     pub read_ahead_kb: Option<u64>,
@@ -83,7 +87,7 @@ pub struct PlaceArgs {
     pub output: OutputArgs,
 }
 
-impl PlaceArgs {
+impl WorkDirArgs {
     /// What the device may do.
     fn device_rate(&self) -> DeviceRate {
         DeviceRate {
@@ -93,17 +97,17 @@ impl PlaceArgs {
     }
 }
 
-impl Workplace {
+impl Testbed {
     /// Makes the directory and looks at the machine; sets the device's readahead if asked to.
-    pub fn open(arguments: &PlaceArgs) -> Result<Self> {
+    pub fn open(arguments: &WorkDirArgs) -> Result<Self> {
         arguments.output.check()?;
-        let directory = &arguments.work_dir;
+        let directory = &arguments.directory;
         let created = !directory.exists();
         fs::create_dir_all(directory)
             .with_context(|| format!("make the work directory {}", directory.display()))?;
         let directory =
             fs::canonicalize(directory).with_context(|| directory.display().to_string())?;
-        let mut place = Self {
+        let mut testbed = Self {
             remove: created && !arguments.keep,
             _read_ahead: None,
             _awake: None,
@@ -116,18 +120,18 @@ impl Workplace {
         };
         if arguments.keep_awake {
             match Awake::keep() {
-                Ok(awake) => place._awake = Some(awake),
-                Err(error) => place.limit(format!("processors are not kept awake: {error}")),
+                Ok(awake) => testbed._awake = Some(awake),
+                Err(error) => testbed.limit(format!("processors are not kept awake: {error}")),
             }
-            place.machine.kept_awake = place._awake.is_some();
+            testbed.machine.kept_awake = testbed._awake.is_some();
         }
         if let Some(read_ahead_kb) = arguments.read_ahead_kb {
-            place._read_ahead = place.set_read_ahead(read_ahead_kb);
-            if let (Some(_), Some(device)) = (&place._read_ahead, &mut place.machine.device) {
+            testbed._read_ahead = testbed.set_read_ahead(read_ahead_kb);
+            if let (Some(_), Some(device)) = (&testbed._read_ahead, &mut testbed.machine.device) {
                 device.read_ahead_kb = read_ahead_kb;
             }
         }
-        Ok(place)
+        Ok(testbed)
     }
 
     /// Sets the device's readahead until what is returned is dropped; says once why it cannot.
@@ -301,7 +305,7 @@ impl Workplace {
     }
 }
 
-impl Drop for Workplace {
+impl Drop for Testbed {
     fn drop(&mut self) {
         self.progress.done();
         if self.remove {
@@ -318,9 +322,9 @@ mod tests {
     #[test]
     fn an_error_leaves_the_turns_that_were_finished() {
         let directory = tempfile::tempdir().unwrap();
-        let mut place = Workplace::open(&PlaceArgs {
+        let mut testbed = Testbed::open(&WorkDirArgs {
             coldstream_library: None,
-            work_dir: directory.path().to_path_buf(),
+            directory: directory.path().to_path_buf(),
             read_ahead_kb: None,
             device_mib_per_second: 0,
             device_requests_per_second: 0,
@@ -335,7 +339,7 @@ mod tests {
             parameters: serde_json::Value::Null,
         };
         let mut run = |last: u32| {
-            place.case(case.clone(), &["one", "other"], 5, |_, _, mode, turn| {
+            testbed.case(case.clone(), &["one", "other"], 5, |_, _, mode, turn| {
                 if *mode == "other" && turn > last {
                     bail!("too slow");
                 }
@@ -345,9 +349,9 @@ mod tests {
         let report = run(3).unwrap();
         assert!(report.runs.iter().all(|runs| runs.len() == 3));
         assert!(run(5).is_none(), "the next case");
-        assert!(place.limitations[0].ends_with("turn 4 of 5, other: too slow"));
-        assert!(place.ended_by.take().is_some());
-        let none = place.case(case.clone(), &["one"], 5, |_, _, _, _| bail!("at once"));
+        assert!(testbed.limitations[0].ends_with("turn 4 of 5, other: too slow"));
+        assert!(testbed.ended_by.take().is_some());
+        let none = testbed.case(case.clone(), &["one"], 5, |_, _, _, _| bail!("at once"));
         assert!(none.is_none());
     }
 }
