@@ -23,7 +23,7 @@ struct FilesystemModes {
     /// A [`Choice`], encoded; 0 is none.
     choice: u32,
     /// The probe could tell.
-    is_settled: bool,
+    is_final: bool,
     /// Tables that were asked for while it could not.
     tables: u32,
 }
@@ -31,7 +31,7 @@ struct FilesystemModes {
 impl FilesystemModes {
     /// Whether the next table is looked at; counts it.
     fn is_to_be_probed(&mut self) -> bool {
-        if self.is_settled {
+        if self.is_final {
             return false;
         }
         self.tables = self.tables.wrapping_add(1);
@@ -138,7 +138,7 @@ impl Filesystems {
             *entry = FilesystemModes {
                 device,
                 choice: choice.encode(),
-                is_settled: probe.direct != DirectEffect::Unproven,
+                is_final: probe.direct != DirectEffect::Unproven,
                 tables: entry.tables,
             };
         }
@@ -155,13 +155,13 @@ mod tests {
         let mut known = FilesystemModes {
             device: 1,
             choice: 6,
-            is_settled: false,
+            is_final: false,
             tables: 0,
         };
         let mut probed = |tables: u32| (0..tables).filter(|_| known.is_to_be_probed()).count();
         assert_eq!(probed(PROBES_MAX), PROBES_MAX as usize);
         assert_eq!(probed(10 * TABLES_A_PROBE), 10);
-        known.is_settled = true;
+        known.is_final = true;
         assert!(!known.is_to_be_probed());
     }
 

@@ -6,8 +6,8 @@
 //! does not know ("demoted"): everything is then in the kernel, and the file position is right.
 
 mod begin;
+mod drain;
 mod edge;
-mod settle;
 mod sweep;
 pub(crate) mod write;
 
@@ -27,7 +27,7 @@ use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::writers::{Flight, Writers};
 use coldstream_policy::IoMode;
-use settle::run_chore;
+use drain::run_chore;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Tables written at once; further ones are written plainly.
@@ -226,7 +226,7 @@ impl Runtime {
         };
         if staged.position_is_behind && staged.mode != Mode::Staged {
             // Could not be set before.
-            let _ = self.settle_stage(&mut staged);
+            let _ = self.drain(&mut staged);
         }
         // Positions are those of one descriptor; through another one they only look.
         let operation = match operation {
@@ -249,7 +249,7 @@ impl Runtime {
             Verdict::Proceed | Verdict::Buffer => Ok(Before::Plain),
             // A `vfork` child shares the memory, but not the descriptors.
             Verdict::Drain | Verdict::FallBack if !self.are_ours() => Ok(Before::Plain),
-            Verdict::Drain => self.settle_stage(&mut staged).map(|()| Before::Plain),
+            Verdict::Drain => self.drain(&mut staged).map(|()| Before::Plain),
             Verdict::FallBack => self.demote(&mut staged, reason).map(|()| Before::Plain),
         }
     }
@@ -332,7 +332,7 @@ impl Runtime {
         if staged.descriptor != descriptor {
             return Ok(());
         }
-        let result = self.settle_stage(&mut staged);
+        let result = self.drain(&mut staged);
         if matches!(staged.mode, Mode::DontCache | Mode::Window) {
             let end = staged.staging.end();
             let _ = file::start_write_back(descriptor, 0, end);
@@ -359,7 +359,7 @@ impl Runtime {
         let Some(mut staged) = staged.filter(|staged| staged.descriptor == descriptor) else {
             return Ok(());
         };
-        self.settle_stage(&mut staged)?;
+        self.drain(&mut staged)?;
         self.take_error(&mut staged)
     }
 

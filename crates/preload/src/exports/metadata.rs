@@ -68,7 +68,7 @@ fn seen_or_named<N: Fn() -> c_int>(
 /// Gives a file another name, under which others may look at it.
 #[inline]
 fn renamed(next: impl FnOnce() -> c_int) -> c_int {
-    staged::settle_all();
+    staged::drain_all();
     next()
 }
 

@@ -88,11 +88,11 @@ extern "C" fn before(
         (_, None) => Ok(()),
         (Scope::Everything | Scope::Sharing, Some(runtime)) => {
             // Of whom it would be told is gone, or is not concerned.
-            let _ = runtime.settle_all(Some(Counter::DemotedProcess));
+            let _ = runtime.drain_all(Some(Counter::DemotedProcess));
             Ok(())
         }
         (Scope::EverythingOnce, Some(runtime)) => {
-            let _ = runtime.settle_all(None);
+            let _ = runtime.drain_all(None);
             Ok(())
         }
         // SAFETY: the application's arguments, which the next definition takes for the same.
@@ -140,7 +140,7 @@ unsafe fn give_up_named(
     match (scope, second) {
         (Scope::Ioctl, FICLONE) => give_up(third as c_int)?,
         (Scope::Ioctl, FICLONERANGE | FIDEDUPERANGE) => {
-            staged::told(runtime.settle_all(Some(Counter::DemotedCall)))?;
+            staged::told(runtime.drain_all(Some(Counter::DemotedCall)))?;
         }
         _ => {}
     }

@@ -166,10 +166,10 @@ pub(super) fn any() -> Option<&'static Runtime> {
 
 /// Before a call on names that lets others see files: everything of every table.
 #[inline]
-pub(super) fn settle_all() {
+pub(super) fn drain_all() {
     if let Some(runtime) = any() {
         // Another table's error is not this one's.
-        let _ = runtime.settle_all(None);
+        let _ = runtime.drain_all(None);
     }
 }
 
@@ -177,7 +177,7 @@ pub(super) fn settle_all() {
 #[inline]
 pub(super) fn synced_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let late = any().map_or(Ok(()), |runtime| match file::stamp(descriptor) {
-        Ok(stamp) => runtime.settle_filesystem(stamp.device),
+        Ok(stamp) => runtime.drain_filesystem(stamp.device),
         Err(_) => Ok(()),
     });
     let result = next();
@@ -194,5 +194,5 @@ pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> boo
     let Some(runtime) = any() else {
         return false;
     };
-    found().is_some_and(|(device, inode)| runtime.settle_identity(device, inode, None, false))
+    found().is_some_and(|(device, inode)| runtime.drain_identity(device, inode, None, false))
 }

@@ -174,7 +174,7 @@ impl Runtime {
             return;
         };
         // What is staged would be left out.
-        self.settle_identity(output.stamp.device, output.stamp.inode, None, false);
+        self.drain_identity(output.stamp.device, output.stamp.inode, None, false);
         if let Some(_inside) = Inside::enter() {
             self.hand_over(tracked, output.descriptor, |handover, work| {
                 handover.to_partitions(work)

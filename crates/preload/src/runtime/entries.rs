@@ -116,7 +116,7 @@ impl Runtime {
             && flags & (libc::O_TRUNC | libc::O_PATH) == 0;
         let for_good = (!follows).then_some(Counter::DemotedDescriptor);
         let truncated = flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0;
-        self.settle_identity(stamp.device, stamp.inode, for_good, truncated);
+        self.drain_identity(stamp.device, stamp.inode, for_good, truncated);
     }
 
     /// A descriptor that nobody follows was opened while tables are staged; whether its file was
@@ -136,8 +136,8 @@ impl Runtime {
         }
         match entered {
             Ok(None) => {}
-            Ok(Some(before)) => self.settle(before),
-            Err(()) => self.settle(Entry::Tracked(tracked)),
+            Ok(Some(before)) => self.release_entry(before),
+            Err(()) => self.release_entry(Entry::Tracked(tracked)),
         }
     }
 
@@ -174,7 +174,7 @@ impl Runtime {
             return;
         }
         if let Some(before) = self.descriptors.take(duplicate) {
-            self.settle(before);
+            self.release_entry(before);
         }
         if let Some(tracked) = tracked {
             self.inodes.attach_again(tracked.slot, tracked.writable);
@@ -233,12 +233,12 @@ impl Runtime {
             && let Some(entry) = self.descriptors.take(descriptor)
             && inside.is_some()
         {
-            self.settle(entry);
+            self.release_entry(entry);
         }
     }
 
     /// Counts off an entry that has been taken out.
-    fn settle(&self, entry: Entry) {
+    fn release_entry(&self, entry: Entry) {
         if let Entry::Tracked(tracked) = entry {
             self.inodes.detach(tracked.slot, tracked.writable, || {
                 // A stage that is left lost its descriptor unseen.

@@ -1,6 +1,6 @@
 //! The system calls of a staged table.
 
-use super::settle::lost;
+use super::drain::lost;
 use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, KernelIo};
 use coldstream_io::pool::{WindowMemory, WindowPool};

@@ -16,8 +16,8 @@ impl Runtime {
     ///
     /// # Errors
     /// That of the first table on this device that could not be brought there.
-    pub(crate) fn settle_filesystem(&self, device: u64) -> Result<(), Errno> {
-        self.settle_and_tell(None, |staged| staged.stamp.device == device)
+    pub(crate) fn drain_filesystem(&self, device: u64) -> Result<(), Errno> {
+        self.drain_each(None, |staged| staged.stamp.device == device)
     }
 
     /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
@@ -26,14 +26,14 @@ impl Runtime {
     /// # Errors
     /// The first table's that could not be brought there.
     #[cold]
-    pub(crate) fn settle_all(&self, for_good: Option<Counter>) -> Result<(), Errno> {
-        self.settle_and_tell(for_good, |_| true)
+    pub(crate) fn drain_all(&self, for_good: Option<Counter>) -> Result<(), Errno> {
+        self.drain_each(for_good, |_| true)
     }
 
-    fn settle_and_tell(
+    fn drain_each(
         &self,
         for_good: Option<Counter>,
-        is_told: impl Fn(&StagedFile) -> bool,
+        is_reported: impl Fn(&StagedFile) -> bool,
     ) -> Result<(), Errno> {
         let _errno = errno::ErrnoGuard::new();
         let inside = Inside::enter();
@@ -51,13 +51,13 @@ impl Runtime {
             let Some(mut staged) = staged.filter(|staged| staged.owner != 0) else {
                 continue;
             };
-            let settled = match for_good {
+            let drained = match for_good {
                 Some(reason) if inside.is_some() => self.demote(&mut staged, reason),
                 Some(_) => self.write_plainly(&mut staged),
-                None => self.settle_stage(&mut staged),
+                None => self.drain(&mut staged),
             };
-            if is_told(&staged) {
-                all = all.and(settled);
+            if is_reported(&staged) {
+                all = all.and(drained);
             }
         }
         all
@@ -75,7 +75,7 @@ impl Runtime {
         let Ok(named) = (unsafe { file::stamp_of_path(path) }) else {
             return Ok(());
         };
-        self.settle_and_tell(Some(Counter::DemotedCall), |staged| {
+        self.drain_each(Some(Counter::DemotedCall), |staged| {
             staged.stamp.same_inode(&named)
         })
     }
@@ -109,14 +109,14 @@ impl Runtime {
         fence(Ordering::SeqCst);
         if self.staging.any() {
             // There is nobody left to tell.
-            let _ = self.settle_all(Some(Counter::DemotedProcess));
+            let _ = self.drain_all(Some(Counter::DemotedProcess));
         }
     }
 
     /// Whether a file of this identity is staged; then everything of it is in the kernel, and,
     /// with `for_good`, stays there. If it has just been `truncated` to nothing, what was staged
     /// went with the rest.
-    pub(crate) fn settle_identity(
+    pub(crate) fn drain_identity(
         &self,
         device: u64,
         inode: u64,
@@ -142,7 +142,7 @@ impl Runtime {
                 }
                 let _ = match for_good {
                     Some(reason) => self.demote(&mut staged, reason),
-                    None => self.settle_stage(&mut staged),
+                    None => self.drain(&mut staged),
                 };
                 return true;
             }

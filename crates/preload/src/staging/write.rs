@@ -1,6 +1,6 @@
 //! `write` to a table that is treated.
 
-use super::settle::run_chore;
+use super::drain::run_chore;
 use super::{Mode, StagedFile};
 use crate::descriptors::TrackedFile;
 use crate::errno;
@@ -164,13 +164,13 @@ unsafe fn attempt(
 
 /// Whether the stage takes bytes through this descriptor; else what the call comes to.
 fn ready(runtime: &Runtime, staged: &mut StagedFile, descriptor: i32) -> Result<(), Outcome> {
-    if staged.error != 0 && runtime.settle_stage(staged).is_err() {
+    if staged.error != 0 && runtime.drain(staged).is_err() {
         return Err(Outcome::Done(runtime.take_error(staged).map(|()| 0)));
     }
     let is_behind = staged.position_is_behind && staged.mode != Mode::Staged;
     if staged.unfit || is_behind {
-        let settled = runtime.settle_stage(staged);
-        settled.map_err(|errno| Outcome::Done(Err(errno)))?;
+        let drained = runtime.drain(staged);
+        drained.map_err(|errno| Outcome::Done(Err(errno)))?;
     }
     let reason = if !runtime.switches.is_on(Mechanism::Writes) {
         Counter::DemotedSwitchedOff
@@ -223,7 +223,7 @@ fn write_through(
     let end = staged.staging.end();
     staged.behind.skip_to(end);
     staged.position_is_behind = true;
-    let _ = runtime.settle_stage(staged);
+    let _ = runtime.drain(staged);
     result
 }
 

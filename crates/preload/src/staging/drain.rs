@@ -14,21 +14,21 @@ use std::sync::atomic::Ordering;
 
 impl Runtime {
     /// Brings everything to the kernel, the file position too.
-    pub(super) fn settle_stage(&self, staged: &mut StagedFile) -> Result<(), Errno> {
-        let mut settled = Ok(());
+    pub(super) fn drain(&self, staged: &mut StagedFile) -> Result<(), Errno> {
+        let mut drained = Ok(());
         if staged.staging.staged_bytes() > 0 {
             self.count(Counter::Settled, 1);
-            settled = self.with_kernel(staged, |staging, kernel, memory, alignment| {
+            drained = self.with_kernel(staged, |staging, kernel, memory, alignment| {
                 staging.drain(kernel, memory, alignment)
             });
         }
         // Where not all could be written, too: whoever shares the position must not write over what was.
         if staged.position_is_behind && file::is_still(staged.descriptor, &staged.stamp) {
             let positioned = file::set_position(staged.descriptor, staged.staging.position());
-            staged.position_is_behind = settled.is_err() || positioned.is_err();
-            settled = settled.and(positioned);
+            staged.position_is_behind = drained.is_err() || positioned.is_err();
+            drained = drained.and(positioned);
         }
-        settled?;
+        drained?;
         if staged.unfit && matches!(staged.mode, Mode::Staged | Mode::Through) {
             staged.mode = Mode::Window;
         }
@@ -51,7 +51,7 @@ impl Runtime {
     /// Settles, and leaves the file to the kernel. A file that cannot be settled stays, with its
     /// error.
     pub(super) fn demote(&self, staged: &mut StagedFile, reason: Counter) -> Result<(), Errno> {
-        self.settle_stage(staged)?;
+        self.drain(staged)?;
         self.count(reason, 1);
         if staged.lost == 0 {
             self.release(staged);
@@ -65,7 +65,7 @@ impl Runtime {
     /// Settles, and lets further writes go the plain way, without the locks that freeing the place takes: in
     /// a signal handler they may be held by the very thread that it interrupted.
     pub(super) fn write_plainly(&self, staged: &mut StagedFile) -> Result<(), Errno> {
-        self.settle_stage(staged)?;
+        self.drain(staged)?;
         staged.mode = Mode::Window;
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Runtime {
         }
         let stamp = staged.stamp;
         staged.direct.close(&stamp, self);
-        debug_assert_eq!(staged.flight, Flight::default(), "settled before");
+        debug_assert_eq!(staged.flight, Flight::default(), "drained before");
         for buffer in std::mem::take(&mut staged.buffers) {
             self.scanner.pool().give_back(buffer);
         }
