@@ -250,7 +250,7 @@ impl Runtime {
             // A `vfork` child shares the memory, but not the descriptors.
             Verdict::Drain | Verdict::FallBack if !self.are_ours() => Ok(Before::Plain),
             Verdict::Drain => self.drain(&mut staged).map(|()| Before::Plain),
-            Verdict::FallBack => self.demote(&mut staged, reason).map(|()| Before::Plain),
+            Verdict::FallBack => self.fall_back(&mut staged, reason).map(|()| Before::Plain),
         }
     }
 
@@ -318,7 +318,7 @@ impl Runtime {
         if is_shorter {
             // What was to be written back and dropped is not there any more, and a mapping that was made
             // before may go beyond what is: bytes that come to be there must be seen in it.
-            let _ = self.demote(&mut staged, Counter::DemotedCall);
+            let _ = self.fall_back(&mut staged, Counter::DemotedCall);
         }
     }
 
@@ -389,7 +389,7 @@ impl Runtime {
     /// Gives an inode's stage up.
     pub(crate) fn fall_back_slot(&self, slot: u32, reason: Counter) -> Result<(), Errno> {
         match self.staged_file(slot) {
-            Some(mut staged) => self.demote(&mut staged, reason),
+            Some(mut staged) => self.fall_back(&mut staged, reason),
             None => Ok(()),
         }
     }

@@ -31,7 +31,7 @@ fn changed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
 /// A change that the staging writer does not know.
 #[inline]
 pub(super) fn disturbed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
-    let before = staged::give_up(descriptor, Counter::DemotedCall);
+    let before = staged::fall_back(descriptor, Counter::DemotedCall);
     staged::unless_failed(before, || changed(descriptor, next))
 }
 

@@ -81,7 +81,7 @@ fn renamed(next: impl FnOnce() -> c_int) -> c_int {
 unsafe fn truncated_by_name(path: *const c_char, next: impl FnOnce() -> c_int) -> c_int {
     let before = match staged::any() {
         // SAFETY: passed on.
-        Some(runtime) => staged::told(unsafe { runtime.give_up_by_name(path) }),
+        Some(runtime) => staged::told(unsafe { runtime.fall_back_by_name(path) }),
         None => Ok(()),
     };
     staged::unless_failed(before, next)

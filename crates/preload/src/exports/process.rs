@@ -96,7 +96,7 @@ extern "C" fn before(
             Ok(())
         }
         // SAFETY: the application's arguments, which the next definition takes for the same.
-        (_, Some(runtime)) => unsafe { give_up_named(runtime, scope, named) },
+        (_, Some(runtime)) => unsafe { fall_back_named(runtime, scope, named) },
     };
     if before.is_err() {
         return match scope {
@@ -116,29 +116,29 @@ extern "C" fn before(
 ///
 /// # Safety
 /// The arguments must be what [`Scope`] says.
-unsafe fn give_up_named(
+unsafe fn fall_back_named(
     runtime: &Runtime,
     scope: Scope,
     [first, second, third]: [usize; 3],
 ) -> Result<(), Failed> {
     let errno = errno::get();
-    let give_up = |descriptor| staged::give_up(descriptor, Counter::DemotedCall);
+    let fall_back = |descriptor| staged::fall_back(descriptor, Counter::DemotedCall);
     // SAFETY: passed on.
     let named_by = |block| unsafe { descriptor_of_block(block as *const c_int) };
     match scope {
-        Scope::Block => give_up(named_by(first))?,
+        Scope::Block => fall_back(named_by(first))?,
         Scope::SecondBlock => staged::before_unfollowed_sync(named_by(second))?,
         Scope::Blocks => {
             let list = second as *const *const c_int;
             // SAFETY: the list has that many pointers, each null or to a block.
             let mut named = (0..third as c_int as isize)
                 .map(|number| unsafe { descriptor_of_block(*list.offset(number)) });
-            named.try_for_each(give_up)?;
+            named.try_for_each(fall_back)?;
         }
-        _ => give_up(first as c_int)?,
+        _ => fall_back(first as c_int)?,
     }
     match (scope, second) {
-        (Scope::Ioctl, FICLONE) => give_up(third as c_int)?,
+        (Scope::Ioctl, FICLONE) => fall_back(third as c_int)?,
         (Scope::Ioctl, FICLONERANGE | FIDEDUPERANGE) => {
             staged::told(runtime.drain_all(Some(Counter::DemotedCall)))?;
         }

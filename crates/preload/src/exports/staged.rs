@@ -52,7 +52,7 @@ pub(super) fn seen(descriptor: c_int, operation: Operation, next: impl FnOnce() 
 
 /// Before a call that changes the file in a way that the writer does not know.
 #[inline]
-pub(super) fn give_up(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
+pub(super) fn fall_back(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
     match tracked(descriptor) {
         Some((runtime, tracked)) => {
             told(runtime.before(tracked, descriptor, Operation::Unknown, reason)).map(|_| ())
@@ -71,7 +71,7 @@ pub(super) fn told<T>(before: Result<T, Errno>) -> Result<T, Failed> {
 
 /// `aio_fsync`, which is not followed any further: everything goes to the kernel, and a delayed error is its.
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
-    give_up(descriptor, Counter::DemotedCall)?;
+    fall_back(descriptor, Counter::DemotedCall)?;
     match tracked(descriptor) {
         Some((runtime, tracked)) => told(runtime.after_sync(tracked, false)),
         None => Ok(()),

@@ -50,7 +50,7 @@ impl Runtime {
 
     /// Settles, and leaves the file to the kernel. A file that cannot be settled stays, with its
     /// error.
-    pub(super) fn demote(&self, staged: &mut StagedFile, reason: Counter) -> Result<(), Errno> {
+    pub(super) fn fall_back(&self, staged: &mut StagedFile, reason: Counter) -> Result<(), Errno> {
         self.drain(staged)?;
         self.count(reason, 1);
         if staged.lost == 0 {

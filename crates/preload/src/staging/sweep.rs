@@ -52,7 +52,7 @@ impl Runtime {
                 continue;
             };
             let drained = match for_good {
-                Some(reason) if inside.is_some() => self.demote(&mut staged, reason),
+                Some(reason) if inside.is_some() => self.fall_back(&mut staged, reason),
                 Some(_) => self.write_plainly(&mut staged),
                 None => self.drain(&mut staged),
             };
@@ -70,7 +70,7 @@ impl Runtime {
     ///
     /// # Safety
     /// As of `stat`: whatever pointer the application gave, the kernel reads it.
-    pub(crate) unsafe fn give_up_by_name(&self, path: *const c_char) -> Result<(), Errno> {
+    pub(crate) unsafe fn fall_back_by_name(&self, path: *const c_char) -> Result<(), Errno> {
         // SAFETY: passed on.
         let Ok(named) = (unsafe { file::stamp_of_path(path) }) else {
             return Ok(());
@@ -92,7 +92,7 @@ impl Runtime {
             let mut staged = place.lock();
             if staged.owner != 0 {
                 all &= self
-                    .demote(&mut staged, Counter::DemotedSwitchedOff)
+                    .fall_back(&mut staged, Counter::DemotedSwitchedOff)
                     .is_ok();
             }
         }
@@ -141,7 +141,7 @@ impl Runtime {
                     self.discard(&mut staged);
                 }
                 let _ = match for_good {
-                    Some(reason) => self.demote(&mut staged, reason),
+                    Some(reason) => self.fall_back(&mut staged, reason),
                     None => self.drain(&mut staged),
                 };
                 return true;

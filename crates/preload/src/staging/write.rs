@@ -130,7 +130,7 @@ unsafe fn attempt(
     let mode = staged.mode;
     let outcome = match mode {
         Mode::Staged | Mode::Through if !staged.can_read(buffer, length_bytes) => {
-            return give_up(runtime, &mut staged, Counter::DemotedBuffer);
+            return fall_back(runtime, &mut staged, Counter::DemotedBuffer);
         }
         Mode::Staged => {
             // SAFETY: the kernel has been asked whether it can be read.
@@ -181,12 +181,12 @@ fn ready(runtime: &Runtime, staged: &mut StagedFile, descriptor: i32) -> Result<
     } else {
         return Ok(());
     };
-    Err(give_up(runtime, staged, reason))
+    Err(fall_back(runtime, staged, reason))
 }
 
 /// The plain call, unless not everything before it can be written.
-fn give_up(runtime: &Runtime, staged: &mut StagedFile, reason: Counter) -> Outcome {
-    match runtime.demote(staged, reason) {
+fn fall_back(runtime: &Runtime, staged: &mut StagedFile, reason: Counter) -> Outcome {
+    match runtime.fall_back(staged, reason) {
         Ok(()) => Outcome::Plain,
         Err(errno) => Outcome::Done(Err(errno)),
     }
