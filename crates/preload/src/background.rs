@@ -55,7 +55,7 @@ pub(crate) unsafe fn read(
                         )
                     };
                     if !runtime.switches.is_on(Mechanism::Reads) {
-                        // The keeper may have closed the windows before this read made some.
+                        // The control thread may have closed the windows before this read made some.
                         runtime.scanner.close(tracked.slot, runtime);
                         runtime.note_memory();
                     }

@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(dead_code))]
 
 mod background;
+mod control_thread;
 mod descriptors;
 mod errno;
 mod eviction;
@@ -22,7 +23,6 @@ mod handover;
 mod heap;
 mod heat;
 mod inodes;
-mod keeper;
 mod lineage;
 mod memory;
 mod next;

@@ -189,7 +189,7 @@ impl Runtime {
         }
     }
 
-    /// Lets everything go, since pacing is switched off. Needs no thread-local storage: the keeper
+    /// Lets everything go, since pacing is switched off. Needs no thread-local storage: the control thread
     /// calls it.
     pub(crate) fn release_brake(&self) {
         self.put_pace(Pace::default());
@@ -283,7 +283,7 @@ impl Runtime {
             page.set(Counter::PacingIdleNanoseconds, figures.idle_ns);
         }
         if !self.switches.is_on(Mechanism::Pacing) {
-            // The keeper may have let go before this put it on again.
+            // The control thread may have let go before this put it on again.
             self.release_brake();
         }
     }

@@ -1,12 +1,12 @@
 //! Threads with a role, and the priorities that they get and had. A thread enters itself when its
-//! role is looked up; the keeper does the rest, by thread id, so that an idle thread gets back what
+//! role is looked up; the control thread does the rest, by thread id, so that an idle thread gets back what
 //! it had as well.
 //!
 //! A thread that ends leaves its entry behind, and its id may be given out again. So a thread gets a
 //! priority only after it has just said itself who it is, and otherwise a value is only changed
 //! while it is the one that was set here; both only while the id is a thread's of this process.
 
-use crate::keeper;
+use crate::control_thread;
 use crate::runtime::Runtime;
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
@@ -34,7 +34,7 @@ struct Entry {
     /// The thread's id; 0 is a free entry.
     id: AtomicI32,
     role: AtomicU8,
-    /// The thread has said who it is since the keeper last looked.
+    /// The thread has said who it is since the control thread last looked.
     is_fresh: AtomicBool,
     /// I/O priority that the thread has, whoever set it, as the kernel has it; 0 is none.
     io_priority: AtomicI32,
@@ -75,7 +75,7 @@ impl Runtime {
                 }
             },
         };
-        keeper::wake(self);
+        control_thread::wake(self);
         place
     }
 
@@ -87,7 +87,7 @@ impl Runtime {
         let Some(entry) = self.threads.entry(place, id).filter(|_| self.are_ours()) else {
             return work();
         };
-        // Held meanwhile, so that the keeper does not give back what is about to be set again.
+        // Held meanwhile, so that the control thread does not give back what is about to be set again.
         let changes = entry.changes.lock();
         let Changes { nice, io, .. } = *changes;
         // What the application has set since is its own, and the new thread's too.
@@ -150,7 +150,7 @@ impl Threads {
     }
 
     /// Gives every thread what its role gets, or what it had. Whether all that was to be given back
-    /// has been. Only the keeper calls this.
+    /// has been. Only the control thread calls this.
     pub(crate) fn tend(
         &self,
         mode: PriorityMode,
@@ -254,7 +254,7 @@ fn is_ours(held: Held, now: i32) -> bool {
 
 /// Whether this process may lower a nice value to this one again. Capabilities, limits and user
 /// namespaces all have their say, and only the kernel knows the answer: the calling thread, which
-/// must be the keeper, tries it out on itself.
+/// must be the control thread, tries it out on itself.
 fn may_return_to(nice: i32) -> bool {
     priority::set_nice(0, nice + 1).is_ok() && priority::set_nice(0, nice).is_ok()
 }

@@ -38,7 +38,7 @@ impl Runtime {
         if tracked.servable && self.controls_readahead() {
             let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
             if !self.controls_readahead() {
-                // The keeper may have been here before.
+                // The control thread may have been here before.
                 let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_NORMAL);
             }
         }
@@ -135,13 +135,13 @@ impl Runtime {
             let _errno = ErrnoGuard::new();
             let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
             if !self.switches.is_on(Mechanism::Readahead) {
-                // The keeper may have been here before.
+                // The control thread may have been here before.
                 let _ = memory::hint(address, length_bytes, memory::ADVICE_NORMAL);
             }
         }
     }
 
-    /// Brings the present switch to all tables that are open or mapped. Called by the keeper: uses
+    /// Brings the present switch to all tables that are open or mapped. Called by the control thread: uses
     /// no thread-local storage.
     pub(crate) fn switch_readahead(&self) {
         let is_on = self.controls_readahead();

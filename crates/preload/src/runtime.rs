@@ -21,7 +21,7 @@ use crate::settings::Settings;
 use crate::staging::StagedFiles;
 use crate::switches::OwnSwitches;
 use crate::thread::Inside;
-use crate::{eviction, heap, keeper, report};
+use crate::{control_thread, eviction, heap, report};
 use coldstream_control::{Counter, PageView, PidNamespace};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
@@ -189,7 +189,7 @@ impl Runtime {
             self.page
                 .store(std::ptr::from_ref(page).cast_mut(), Ordering::Release);
             self.state.store(STATE_OPEN, Ordering::Release);
-            keeper::start(self, config);
+            control_thread::start(self, config);
             eviction::start(self, config);
             true
         } else {

@@ -1,5 +1,5 @@
-//! Which mechanisms are on in this process: its own copy, which nobody else can write. The keeper
-//! alone changes it ([`crate::keeper`]).
+//! Which mechanisms are on in this process: its own copy, which nobody else can write. The control thread
+//! alone changes it ([`crate::control_thread`]).
 
 use coldstream_control::{Mechanism, Mechanisms};
 use coldstream_policy::Config;

@@ -4,7 +4,7 @@
 //!
 //! A thread of the library's own looks at the room ([`room`]), decides by [`coldstream_policy::eviction`]
 //! and drops ranges ([`tables`]). It has the lowest priority, no thread-local storage (see
-//! [`crate::keeper`] for what follows from that), and a table of descriptors of its own: no number of the
+//! [`crate::control_thread`] for what follows from that), and a table of descriptors of its own: no number of the
 //! application's is ever taken, and none of its record locks lost. It is made with the first table
 //! of a process in which eviction is configured; a forked child has none until its own first table.
 

@@ -71,7 +71,7 @@ impl Runtime {
     }
 
     /// Frees the place. What the stage has of the application's allocator stays until the place is
-    /// taken again: the keeper comes here too, and has none.
+    /// taken again: the control thread comes here too, and has none.
     pub(super) fn release(&self, staged: &mut StagedFile) {
         if let Some(inode) = staged
             .owner

@@ -82,7 +82,7 @@ impl Runtime {
 
     /// Gives every stage up, since writes are switched off; whether everything is in the kernel.
     /// What is not is the application's to be told by its next call. Needs no thread-local storage:
-    /// the keeper calls it.
+    /// the control thread calls it.
     pub(crate) fn fall_back_all(&self) -> bool {
         if !self.staging.any() {
             return true;

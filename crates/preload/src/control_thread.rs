@@ -1,4 +1,4 @@
-//! The keeper: a thread of the library's own that does what no thread of the application can be
+//! The control thread: a thread of the library's own that does what no thread of the application can be
 //! made to do in time. It answers `coldstream ctl` and gives threads their priorities; it sleeps
 //! while there is nothing to do.
 //!
@@ -16,8 +16,8 @@ use coldstream_policy::{Config, Priorities, PriorityMode};
 /// costs a hundred short rounds a second.
 const PAUSE_MILLISECONDS: u32 = 10;
 
-/// What the keeper knows that nobody else does.
-struct Keeper<'a> {
+/// What the control thread knows that nobody else does.
+struct ControlThread<'a> {
     runtime: &'a Runtime,
     page: &'a PageView<'static>,
     mechanisms: Mechanisms,
@@ -27,7 +27,7 @@ struct Keeper<'a> {
     answered: u32,
 }
 
-/// Makes the keeper of this process. If there can be none, nothing can be switched and no thread
+/// Makes the control thread of this process. If there can be none, nothing can be switched and no thread
 /// gets a priority.
 pub(crate) fn start(runtime: &'static Runtime, config: &Config) {
     if let Some(page) = runtime.page() {
@@ -44,7 +44,7 @@ pub(crate) fn start(runtime: &'static Runtime, config: &Config) {
     }
 }
 
-/// Wakes the keeper: something has changed in the runtime.
+/// Wakes the control thread: something has changed in the runtime.
 pub(crate) fn wake(runtime: &Runtime) {
     if let Some(page) = runtime.page() {
         page.ring();
@@ -61,7 +61,7 @@ unsafe extern "C" fn keep(runtime: usize) -> ! {
     // SAFETY: the address of runtime that live as long as the process.
     let runtime = unsafe { &*(runtime as *const Runtime) };
     if let (Some(page), Some(settings)) = (runtime.page(), crate::settings::get()) {
-        let mut keeper = Keeper {
+        let mut control_thread = ControlThread {
             runtime,
             page,
             mechanisms: mechanisms(&settings.config),
@@ -70,7 +70,7 @@ unsafe extern "C" fn keep(runtime: usize) -> ! {
             answered: 0,
         };
         loop {
-            keeper.round();
+            control_thread.round();
         }
     }
     // Cannot be: the page and the settings are there before the thread is.
@@ -79,7 +79,7 @@ unsafe extern "C" fn keep(runtime: usize) -> ! {
     }
 }
 
-impl Keeper<'_> {
+impl ControlThread<'_> {
     /// Does what there is to do, and sleeps until somebody rings.
     fn round(&mut self) {
         let bell = self.page.bell();
