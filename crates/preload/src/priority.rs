@@ -21,7 +21,7 @@ const THREADS_MAX: usize = 256;
 const CLAIMED: i32 = -1;
 
 /// Place of a thread's entry plus one; 0 is none.
-pub(crate) type Place = u16;
+pub(crate) type Slot = u16;
 
 /// The threads; all-zero memory has none.
 #[repr(C)]
@@ -54,21 +54,21 @@ impl Runtime {
     /// The calling thread's role was looked up. `place` is its entry, if it has one; returns what it
     /// has from now on.
     #[cold]
-    pub(crate) fn note_role(&self, role: Role, place: Place) -> Place {
+    pub(crate) fn note_role(&self, role: Role, slot: Slot) -> Slot {
         // A `vfork` child shares the memory, and is another thread.
         if !self.are_ours() {
-            return place;
+            return slot;
         }
         let id = process::thread_id();
-        let place = match self.threads.entry(place, id) {
+        let slot = match self.threads.entry(slot, id) {
             Some(entry) => {
                 entry.role.store(role as u8, Ordering::Relaxed);
                 entry.is_fresh.store(true, Ordering::Release);
-                place
+                slot
             }
             None if role == Role::Foreground => return 0,
             None => match self.threads.enter(id, role) {
-                Some(place) => place,
+                Some(slot) => slot,
                 None => {
                     self.count(Counter::PriorityLimit, 1);
                     return 0;
@@ -76,15 +76,15 @@ impl Runtime {
             },
         };
         control_thread::wake(self);
-        place
+        slot
     }
 
     /// Runs `work`, which makes a thread, with the priority that the calling thread had before it
     /// was changed: the new thread inherits it, and may be one that answers requests.
     #[cold]
-    pub(crate) fn with_former_priority<T>(&self, place: Place, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn with_former_priority<T>(&self, slot: Slot, work: impl FnOnce() -> T) -> T {
         let id = process::thread_id();
-        let Some(entry) = self.threads.entry(place, id).filter(|_| self.are_ours()) else {
+        let Some(entry) = self.threads.entry(slot, id).filter(|_| self.are_ours()) else {
             return work();
         };
         // Held meanwhile, so that the control thread does not give back what is about to be set again.
@@ -109,15 +109,15 @@ impl Runtime {
 
 impl Threads {
     /// The entry at a place, if it is this thread's.
-    fn entry(&self, place: Place, id: i32) -> Option<&Entry> {
+    fn entry(&self, slot: Slot, id: i32) -> Option<&Entry> {
         self.entries
-            .get(usize::from(place).checked_sub(1)?)
+            .get(usize::from(slot).checked_sub(1)?)
             .filter(|entry| entry.id.load(Ordering::Acquire) == id)
     }
 
     /// I/O priority of the thread at a place; 0 is none of its own.
-    pub(crate) fn io_priority(&self, place: Place) -> i32 {
-        let entry = usize::from(place)
+    pub(crate) fn io_priority(&self, slot: Slot) -> i32 {
+        let entry = usize::from(slot)
             .checked_sub(1)
             .and_then(|number| self.entries.get(number));
         entry.map_or(0, |entry| entry.io_priority.load(Ordering::Relaxed))
@@ -125,7 +125,7 @@ impl Threads {
 
     /// Enters a thread: where the last one of its id was, in a free place, or in that of a thread
     /// that has ended.
-    fn enter(&self, id: i32, role: Role) -> Option<Place> {
+    fn enter(&self, id: i32, role: Role) -> Option<Slot> {
         let claim = |is_wanted: &dyn Fn(i32) -> bool| {
             self.entries.iter().position(|entry| {
                 let found = entry.id.load(Ordering::Acquire);
@@ -146,7 +146,7 @@ impl Threads {
         entry.role.store(role as u8, Ordering::Relaxed);
         entry.is_fresh.store(true, Ordering::Relaxed);
         entry.id.store(id, Ordering::Release);
-        Some(number as Place + 1)
+        Some(number as Slot + 1)
     }
 
     /// Gives every thread what its role gets, or what it had. Whether all that was to be given back
@@ -299,7 +299,7 @@ mod tests {
         let threads = threads();
         let wanted = Priorities::default().with_nice("19").unwrap();
         with_thread(|id| {
-            let place = threads.enter(id, Role::Compaction).unwrap();
+            let slot = threads.enter(id, Role::Compaction).unwrap();
             // The tests themselves may run with the last of all nice values.
             let _ = priority::set_nice(id, 5);
             let before = priority::nice(id).unwrap();
@@ -312,7 +312,7 @@ mod tests {
             };
             assert!(tend(PriorityMode::Auto, &wanted));
             assert_eq!(priority::io_priority(id), Ok(2 << 13 | 7));
-            assert_eq!(threads.io_priority(place), 2 << 13 | 7);
+            assert_eq!(threads.io_priority(slot), 2 << 13 | 7);
             assert_eq!(page.get(Counter::PriorityThreads), 1);
             let refused = page.get(Counter::PriorityRefused) > 0;
             let after = priority::nice(id).unwrap();
@@ -327,7 +327,7 @@ mod tests {
             // The id may be another thread's by now: not before it says itself who it is.
             assert!(tend(PriorityMode::Auto, &wanted));
             is_as_before();
-            assert_eq!(threads.enter(id, Role::Compaction), Some(place));
+            assert_eq!(threads.enter(id, Role::Compaction), Some(slot));
             assert!(tend(PriorityMode::Auto, &wanted));
             assert_eq!(priority::nice(id), Ok(after));
         });
@@ -337,14 +337,14 @@ mod tests {
     fn a_place_is_for_the_living() {
         let threads = threads();
         with_thread(|id| {
-            let place = threads.enter(id, Role::Compaction).unwrap();
-            assert_eq!(threads.enter(id, Role::Flush), Some(place));
+            let slot = threads.enter(id, Role::Compaction).unwrap();
+            assert_eq!(threads.enter(id, Role::Flush), Some(slot));
             for entry in &threads.entries {
                 entry.id.store(id, Ordering::Relaxed);
             }
             assert_eq!(threads.enter(id + 1, Role::Flush), None, "all are alive");
-            assert!(threads.entry(place, id).is_some());
-            assert!(threads.entry(place, id + 1).is_none());
+            assert!(threads.entry(slot, id).is_some());
+            assert!(threads.entry(slot, id + 1).is_none());
         });
         // It has ended: any of its places will do.
         assert!(threads.enter(1, Role::Flush).is_some());

@@ -2,7 +2,7 @@
 //! named by another one finds out at its next read of a table.
 
 use crate::errno::ErrnoGuard;
-use crate::priority::Place;
+use crate::priority::Slot;
 use crate::runtime::{self, Runtime};
 use crate::settings;
 use coldstream_io::alignment::PAGE_BYTES;
@@ -19,14 +19,14 @@ use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 static NAMES_EPOCH: AtomicU32 = AtomicU32::new(1);
 
 /// Instead of the place of a thread whose priority is being changed, by itself.
-const PLACE_IN_USE: Place = Place::MAX;
+const SLOT_IN_USE: Slot = Slot::MAX;
 
 struct State {
     /// Epoch of the names at which `role` was looked up; 0 is never.
     epoch: Cell<u32>,
     role: Cell<u8>,
     /// Of this thread's priority, if it has had a role.
-    place: Cell<Place>,
+    slot: Cell<Slot>,
     /// Bytes of tables that were lately delivered to this thread, and how many of them had been
     /// in the page cache.
     served_bytes: Cell<u64>,
@@ -53,7 +53,7 @@ thread_local! {
         State {
             epoch: Cell::new(0),
             role: Cell::new(Role::Foreground as u8),
-            place: Cell::new(0),
+            slot: Cell::new(0),
             served_bytes: Cell::new(0),
             cached_bytes: Cell::new(0),
             written_table: Cell::new(-1),
@@ -159,16 +159,16 @@ fn look_up(state: &State) {
         None => Role::Foreground,
     };
     state.role.set(role as u8);
-    let place = state.place.get();
-    if place == PLACE_IN_USE {
+    let slot = state.slot.get();
+    if slot == SLOT_IN_USE {
         // Nobody is told now: the next read does it.
         state.epoch.set(0);
         return;
     }
-    if (role != Role::Foreground || place != 0)
+    if (role != Role::Foreground || slot != 0)
         && let Some(runtime) = runtime::get()
     {
-        state.place.set(runtime.note_role(role, place));
+        state.slot.set(runtime.note_role(role, slot));
     }
 }
 
@@ -176,14 +176,14 @@ fn look_up(state: &State) {
 /// one of ours.
 #[inline]
 pub(crate) fn with_former_priority<T>(work: impl FnOnce() -> T) -> T {
-    STATE.with(|state| match (state.place.get(), runtime::get()) {
-        (0 | PLACE_IN_USE, _) | (_, None) => work(),
-        (place, Some(runtime)) => {
+    STATE.with(|state| match (state.slot.get(), runtime::get()) {
+        (0 | SLOT_IN_USE, _) | (_, None) => work(),
+        (slot, Some(runtime)) => {
             // Whatever makes a thread within `work`, an allocator's hook for instance, finds the
             // former priority, and must not lock what is locked; nor must a read of a table.
-            state.place.set(PLACE_IN_USE);
-            let result = runtime.with_former_priority(place, work);
-            state.place.set(place);
+            state.slot.set(SLOT_IN_USE);
+            let result = runtime.with_former_priority(slot, work);
+            state.slot.set(slot);
             result
         }
     })
@@ -192,8 +192,8 @@ pub(crate) fn with_former_priority<T>(work: impl FnOnce() -> T) -> T {
 /// The I/O priority that the calling thread had when it was last seen to, as the kernel has it; 0 is
 /// none of its own.
 pub(crate) fn io_priority() -> i32 {
-    let place = STATE.with(|state| state.place.get());
-    runtime::get().map_or(0, |runtime| runtime.threads.io_priority(place))
+    let slot = STATE.with(|state| state.slot.get());
+    runtime::get().map_or(0, |runtime| runtime.threads.io_priority(slot))
 }
 
 /// The calling thread got a name.
@@ -202,7 +202,7 @@ pub(crate) fn note_own_name() {
         state.epoch.set(0);
         // Nobody knows when it touches a table again, and until then it would keep what its former
         // role gets.
-        if state.place.get() != 0 && runtime::get().is_some_and(Runtime::are_ours) {
+        if state.slot.get() != 0 && runtime::get().is_some_and(Runtime::are_ours) {
             let _errno = ErrnoGuard::new();
             look_up(state);
         }
