@@ -84,12 +84,12 @@ struct StagedFile {
     /// A direct write was seen to leave no page behind.
     effect_is_proven: bool,
     /// Direct writes turned out to be of no use: a window from the next settling on.
-    unfit: bool,
+    direct_disabled: bool,
     /// Error of a delayed write whose bytes are still staged; 0 is none.
     error: i32,
     /// Error of writeback that a call of ours was told of, and that the kernel will not tell the
     /// application any more; 0 is none.
-    lost: i32,
+    writeback_error: i32,
     readable: [(usize, usize); READABLE_MAX],
     next_readable: usize,
     /// Where the chunks of a table of Cassandra begin, for the handover.
@@ -114,7 +114,7 @@ struct Device {
     number: u64,
     known: bool,
     /// Direct writes are of no use there.
-    refuses_direct: bool,
+    is_direct_disabled: bool,
 }
 
 /// The table; all-zero memory is an empty one.
@@ -144,14 +144,14 @@ impl StagedFiles {
         self.closed.load(Ordering::Relaxed)
     }
 
-    fn refuses_direct(&self, device: u64) -> bool {
+    fn is_direct_disabled(&self, device: u64) -> bool {
         self.devices
             .lock()
             .iter()
-            .any(|entry| entry.known && entry.number == device && entry.refuses_direct)
+            .any(|entry| entry.known && entry.number == device && entry.is_direct_disabled)
     }
 
-    fn note_refusal(&self, device: u64) {
+    fn disable_direct(&self, device: u64) {
         // In a signal handler its own thread may hold it: then another table will be refused, too.
         let Some(mut devices) = self.devices.try_lock() else {
             return;
@@ -164,7 +164,7 @@ impl StagedFiles {
             *entry = Device {
                 number: device,
                 known: true,
-                refuses_direct: true,
+                is_direct_disabled: true,
             };
         }
     }

@@ -20,7 +20,7 @@ use coldstream_policy::{FileKind, IoMode, IoModeSetting, direct_writes_corrupt};
 use std::sync::atomic::{Ordering, fence};
 
 /// Flags of an opening that asks for what a staged table cannot give.
-const UNFIT_FLAGS: i32 = libc::O_APPEND
+const UNSUPPORTED_FLAGS: i32 = libc::O_APPEND
     | libc::O_DIRECT
     | libc::O_SYNC
     | libc::O_DSYNC
@@ -45,7 +45,7 @@ impl Runtime {
             && flags & (libc::O_TRUNC | libc::O_EXCL) != 0
             && stamp.size_bytes == 0;
         if !is_new
-            || flags & UNFIT_FLAGS != 0
+            || flags & UNSUPPORTED_FLAGS != 0
             || !thread::role().is_background_writer(config.bypass_flush)
             || self.staging.is_closed()
             || !self.switches.is_on(Mechanism::Writes)
@@ -164,7 +164,7 @@ impl Runtime {
             return IoMode::Buffered;
         }
         let alignment = alignment_of(descriptor);
-        let direct = alignment.is_some() && !self.staging.refuses_direct(device);
+        let direct = alignment.is_some() && !self.staging.is_direct_disabled(device);
         // What a filesystem makes of RWF_DONTCACHE the first write shows.
         let io_mode = writes.choose_for_writes(direct, true);
         if io_mode == IoMode::Direct {

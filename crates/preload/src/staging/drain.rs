@@ -29,7 +29,7 @@ impl Runtime {
             drained = drained.and(positioned);
         }
         drained?;
-        if staged.unfit && matches!(staged.mode, Mode::Staged | Mode::Through) {
+        if staged.direct_disabled && matches!(staged.mode, Mode::Staged | Mode::Through) {
             staged.mode = Mode::Window;
         }
         Ok(())
@@ -53,7 +53,7 @@ impl Runtime {
     pub(super) fn fall_back(&self, staged: &mut StagedFile, reason: Counter) -> Result<(), Errno> {
         self.drain(staged)?;
         self.count(reason, 1);
-        if staged.lost == 0 {
+        if staged.writeback_error == 0 {
             self.release(staged);
         } else {
             // What the application must still be told keeps the file here.
@@ -126,7 +126,7 @@ impl Runtime {
             proven: staged.effect_is_proven,
             keeps_order: staged.mode == Mode::Staged,
             writers: &self.staging.writers,
-            may_hand_over: staged.was_tried && !staged.unfit && !self.staging.is_closed(),
+            may_hand_over: staged.was_tried && !staged.direct_disabled && !self.staging.is_closed(),
             flight: &mut staged.flight,
             io_priority: staged.io_priority,
             request_bytes: self.pacing.request_bytes(),
@@ -143,8 +143,8 @@ impl Runtime {
         staged.was_tried |= outcome.direct_bytes > 0;
         staged.effect_is_proven |= outcome.effect == Some(true);
         staged.error = result.as_ref().err().map_or(0, |errno| errno.0);
-        if let Some(lost) = outcome.lost {
-            staged.lost = lost.0;
+        if let Some(errno) = outcome.writeback_error {
+            staged.writeback_error = errno.0;
         }
         if outcome.direct_error.is_some() {
             self.count(Counter::FallbackWriteFailed, 1);
@@ -154,9 +154,9 @@ impl Runtime {
                 outcome.direct_error,
                 Some(Errno(libc::EINVAL | libc::EOPNOTSUPP))
             );
-        if no_use && !staged.unfit {
-            staged.unfit = true;
-            self.staging.note_refusal(staged.stamp.device);
+        if no_use && !staged.direct_disabled {
+            staged.direct_disabled = true;
+            self.staging.disable_direct(staged.stamp.device);
             self.count(Counter::FallbackWriteNoEffect, 1);
         }
         result
@@ -164,7 +164,7 @@ impl Runtime {
 
     /// The error of a delayed write, if it is still one.
     pub(super) fn take_error(&self, staged: &mut StagedFile) -> Result<(), Errno> {
-        let error = match (std::mem::take(&mut staged.lost), staged.error) {
+        let error = match (std::mem::take(&mut staged.writeback_error), staged.error) {
             (0, 0) => return Ok(()),
             (0, error) | (error, _) => Errno(error),
         };
@@ -178,7 +178,7 @@ impl Runtime {
 
 /// What writeback has come to, if it is no good; that nobody may wait for it here (a filter of system
 /// calls, a filesystem) is no news of the bytes.
-pub(super) fn lost(written_back: Result<(), Errno>) -> Option<Errno> {
+pub(super) fn writeback_error(written_back: Result<(), Errno>) -> Option<Errno> {
     let is_refusal = |error| {
         matches!(
             error,
@@ -211,8 +211,10 @@ pub(super) fn run_chore(staged: &mut StagedFile, chore: WritebackStep) {
             length_bytes,
         } => {
             // Waiting takes the error of earlier writeback away from the application's next sync.
-            if let Some(Errno(lost)) = lost(file::write_back(descriptor, offset, length_bytes)) {
-                staged.lost = lost;
+            if let Some(Errno(error)) =
+                writeback_error(file::write_back(descriptor, offset, length_bytes))
+            {
+                staged.writeback_error = error;
             }
             let _ = file::advise(descriptor, offset, length_bytes, libc::POSIX_FADV_DONTNEED);
         }

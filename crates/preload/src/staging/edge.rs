@@ -1,6 +1,6 @@
 //! The system calls of a staged table.
 
-use super::drain::lost;
+use super::drain::writeback_error;
 use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, KernelIo};
 use coldstream_io::pool::{WindowMemory, WindowPool};
@@ -35,7 +35,7 @@ pub(super) struct Outcome {
     /// Whether a direct write left the page cache alone, once it was looked at.
     pub(super) effect: Option<bool>,
     /// An error of writeback, which the kernel tells only once.
-    pub(super) lost: Option<Errno>,
+    pub(super) writeback_error: Option<Errno>,
     pub(super) direct_bytes: u64,
     /// Of these, bytes that were handed over.
     pub(super) overlapped_bytes: u64,
@@ -117,7 +117,8 @@ impl KernelIo for Kernel<'_> {
 
     fn write_back_before(&mut self, start: u64, end: u64) {
         if self.keeps_order && file::is_still(self.descriptor, &self.stamp) {
-            self.outcome.lost = lost(file::write_back(self.descriptor, start, end - start));
+            self.outcome.writeback_error =
+                writeback_error(file::write_back(self.descriptor, start, end - start));
         }
     }
 

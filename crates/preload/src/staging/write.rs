@@ -168,7 +168,7 @@ fn ready(runtime: &Runtime, staged: &mut StagedFile, descriptor: i32) -> Result<
         return Err(Outcome::Done(runtime.take_error(staged).map(|()| 0)));
     }
     let is_behind = staged.position_is_behind && staged.mode != Mode::Staged;
-    if staged.unfit || is_behind {
+    if staged.direct_disabled || is_behind {
         let drained = runtime.drain(staged);
         drained.map_err(|errno| Outcome::Done(Err(errno)))?;
     }
