@@ -1,7 +1,7 @@
 //! Changing a file's content or size: the windows of its inode are dropped with the next read,
 //! and a table that is staged hears of it before.
 
-use super::{hidden, not_open, staged};
+use super::{not_open, staged, unless_private};
 use crate::descriptors::Entry;
 use crate::errno;
 use crate::next::interpose;
@@ -14,7 +14,7 @@ use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
 /// Makes a call that changes a file, unless the descriptor is Coldstream's own. Counted after the change: a
 /// window that was read before it then differs from what is.
 #[inline]
-fn changed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
+fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     let Some((runtime, known)) = runtime::known(descriptor) else {
         return next();
     };
@@ -30,16 +30,16 @@ fn changed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
 
 /// A change that the staging writer does not know.
 #[inline]
-pub(super) fn disturbed<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
+pub(super) fn with_fallen_back<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     let before = staged::fall_back(descriptor, Counter::DemotedCall);
-    staged::unless_failed(before, || changed(descriptor, next))
+    staged::unless_failed(before, || count_change(descriptor, next))
 }
 
 /// `posix_fallocate` returns its error, and leaves errno as it is.
 #[inline]
-fn allocated(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+fn fallocate_posix(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let before = errno::get();
-    match disturbed(descriptor, next) {
+    match with_fallen_back(descriptor, next) {
         -1 => {
             let error = errno::get();
             errno::set(before);
@@ -49,13 +49,13 @@ fn allocated(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
-fn preallocated(descriptor: c_int, mode: c_int, next: impl FnOnce() -> c_int) -> c_int {
+fn fallocate_tracked(descriptor: c_int, mode: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if mode == libc::FALLOC_FL_KEEP_SIZE {
-        return staged::seen(descriptor, Operation::Preallocate, || {
-            changed(descriptor, next)
+        return staged::with_drained(descriptor, Operation::Preallocate, || {
+            count_change(descriptor, next)
         });
     }
-    disturbed(descriptor, next)
+    with_fallen_back(descriptor, next)
 }
 
 interpose! {
@@ -65,35 +65,35 @@ interpose! {
             Some((runtime, tracked)) => unsafe {
                 write::write(runtime, tracked, descriptor, buffer.cast(), length, next)
             },
-            None => changed(descriptor, next),
+            None => count_change(descriptor, next),
         }
     }
     fn pwrite | pwrite64(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
-        disturbed(descriptor, next)
+        with_fallen_back(descriptor, next)
     }
     fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t |next| {
-        disturbed(descriptor, next)
+        with_fallen_back(descriptor, next)
     }
     fn pwritev | pwritev64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
-        disturbed(descriptor, next)
+        with_fallen_back(descriptor, next)
     }
     fn pwritev2 | pwritev64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
-        disturbed(descriptor, next)
+        with_fallen_back(descriptor, next)
     }
     fn ftruncate | ftruncate64(descriptor: c_int, length: off64_t) -> c_int |next| {
-        changed(descriptor, || staged::truncated(descriptor, length, next))
+        count_change(descriptor, || staged::truncate(descriptor, length, next))
     }
     fn fallocate | fallocate64(descriptor: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
-        preallocated(descriptor, mode, next)
+        fallocate_tracked(descriptor, mode, next)
     }
     fn posix_fallocate | posix_fallocate64(descriptor: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
-        allocated(descriptor, next)
+        fallocate_posix(descriptor, next)
     }
     fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| {
-        hidden(descriptor, || staged::seen(descriptor, Operation::Sync, next))
+        unless_private(descriptor, || staged::with_drained(descriptor, Operation::Sync, next))
     }
-    fn fsync | fdatasync(descriptor: c_int) -> c_int |next| { hidden(descriptor, || staged::synced(descriptor, next)) }
+    fn fsync | fdatasync(descriptor: c_int) -> c_int |next| { unless_private(descriptor, || staged::sync(descriptor, next)) }
     fn syncfs(descriptor: c_int) -> c_int |next| {
-        hidden(descriptor, || staged::synced_filesystem(descriptor, next))
+        unless_private(descriptor, || staged::sync_filesystem(descriptor, next))
     }
 }

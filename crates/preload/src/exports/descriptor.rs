@@ -1,7 +1,7 @@
 //! Closing and duplicating: the runtime follow descriptors, and hide Coldstream's own.
 
 use super::staged::{self, Failed};
-use super::{hidden, with_room};
+use super::{unless_private, with_room};
 use crate::errno::{self, ErrnoGuard};
 use crate::next::interpose;
 use crate::runtime;
@@ -48,7 +48,7 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed
         && let Some(runtime) = runtime::get()
     {
         if let Some((runtime, tracked)) = staged::tracked(target) {
-            staged::told(runtime.drain_before_close(tracked, target))?;
+            staged::report_to_caller(runtime.drain_before_close(tracked, target))?;
         }
         let _errno = ErrnoGuard::new();
         let _ = runtime.before_range_is_taken(target as c_uint, target as c_uint, false);
@@ -93,7 +93,7 @@ fn before_fcntl(descriptor: c_int, command: c_int) {
 
 /// Of `fcntl`'s commands those that name a lowest number: where Coldstream's own numbers are it gives these up,
 /// so that the kernel finds the number that it would have found.
-fn before_number_is_sought(command: c_int, argument: usize) {
+fn before_number_is_chosen(command: c_int, argument: usize) {
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
         && let Some(runtime) = runtime::get()
     {
@@ -115,7 +115,7 @@ fn call_fcntl(
     };
     staged::unless_failed(before, || {
         before_fcntl(descriptor, command);
-        before_number_is_sought(command, argument);
+        before_number_is_chosen(command, argument);
         after_fcntl(descriptor, command, with_room(next))
     })
 }
@@ -152,25 +152,25 @@ interpose! {
         }
         let ended = before_range_is_closed(first, last);
         let result = next();
-        if result == 0 && staged::told(ended).is_err() {
+        if result == 0 && staged::report_to_caller(ended).is_err() {
             return -1;
         }
         result
     }
     fn dup(descriptor: c_int) -> c_int |next| {
-        hidden(descriptor, || {
+        unless_private(descriptor, || {
             staged::unless_failed(before_duplicate(descriptor), || {
                 note_duplicate(descriptor, with_room(next))
             })
         })
     }
     fn dup2(descriptor: c_int, target: c_int) -> c_int |next| {
-        hidden(descriptor, || {
+        unless_private(descriptor, || {
             call_dup2(descriptor, target, next)
         })
     }
     fn dup3(descriptor: c_int, target: c_int, flags: c_int) -> c_int |next| {
-        hidden(descriptor, || {
+        unless_private(descriptor, || {
             if flags & !libc::O_CLOEXEC != 0 || descriptor == target {
                 return next();
             }
@@ -178,7 +178,7 @@ interpose! {
         })
     }
     fn fcntl | fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int |next| {
-        hidden(descriptor, || {
+        unless_private(descriptor, || {
             call_fcntl(descriptor, command, argument, next)
         })
     }

@@ -2,15 +2,15 @@
 //! position, current size and identity, so that they need nothing here; bytes that are staged go
 //! to the kernel first.
 
-use super::{hidden, staged};
+use super::{staged, unless_private};
 use crate::next::interpose;
 use coldstream_io::append::Operation;
 use libc::{c_char, c_int, c_uint, c_void, off64_t};
 
 /// Looks at a descriptor.
 #[inline]
-fn seen(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    staged::seen(descriptor, Operation::Observe, next)
+fn observe(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    staged::with_drained(descriptor, Operation::Observe, next)
 }
 
 /// Looks at a name: once more, if it was that of a staged table.
@@ -18,7 +18,7 @@ fn seen(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// `status` is the `struct stat` that a successful call has filled.
 #[inline]
-unsafe fn named(status: *const c_void, next: impl Fn() -> c_int) -> c_int {
+unsafe fn observe_name(status: *const c_void, next: impl Fn() -> c_int) -> c_int {
     let result = next();
     let found = || {
         // SAFETY: passed on; device and inode lie at the same place in all of glibc's variants.
@@ -31,11 +31,11 @@ unsafe fn named(status: *const c_void, next: impl Fn() -> c_int) -> c_int {
     result
 }
 
-/// As [`named`], of `struct statx`.
+/// As [`observe_name`], of `struct statx`.
 ///
 /// # Safety
-/// As for [`named`].
-unsafe fn named_extended(status: *const c_void, next: impl Fn() -> c_int) -> c_int {
+/// As for [`observe_name`].
+unsafe fn observe_name_extended(status: *const c_void, next: impl Fn() -> c_int) -> c_int {
     let result = next();
     let found = || {
         // SAFETY: passed on.
@@ -49,25 +49,25 @@ unsafe fn named_extended(status: *const c_void, next: impl Fn() -> c_int) -> c_i
     result
 }
 
-/// Looks at a descriptor (`AT_EMPTY_PATH`) or, as `named`, at a name. With that flag the descriptor may be a
+/// Looks at a descriptor (`AT_EMPTY_PATH`) or at a name, by `by_name`. With that flag the descriptor may be a
 /// directory's, beside a name: one that is no staged table is not concerned.
-fn seen_or_named<N: Fn() -> c_int>(
+fn observe_descriptor_or_name<N: Fn() -> c_int>(
     descriptor: c_int,
     flags: c_int,
     next: N,
-    named: impl FnOnce(N) -> c_int,
+    by_name: impl FnOnce(N) -> c_int,
 ) -> c_int {
     let before = if flags & libc::AT_EMPTY_PATH != 0 {
         staged::look(descriptor, Operation::Observe)
     } else {
         Ok(())
     };
-    staged::unless_failed(before, || named(next))
+    staged::unless_failed(before, || by_name(next))
 }
 
 /// Gives a file another name, under which others may look at it.
 #[inline]
-fn renamed(next: impl FnOnce() -> c_int) -> c_int {
+fn with_all_drained(next: impl FnOnce() -> c_int) -> c_int {
     staged::drain_all();
     next()
 }
@@ -78,10 +78,10 @@ fn renamed(next: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// `path` is the application's, for the kernel to read.
 #[inline]
-unsafe fn truncated_by_name(path: *const c_char, next: impl FnOnce() -> c_int) -> c_int {
+unsafe fn truncate_by_name(path: *const c_char, next: impl FnOnce() -> c_int) -> c_int {
     let before = match staged::any() {
         // SAFETY: passed on.
-        Some(runtime) => staged::told(unsafe { runtime.fall_back_by_name(path) }),
+        Some(runtime) => staged::report_to_caller(unsafe { runtime.fall_back_by_name(path) }),
         None => Ok(()),
     };
     staged::unless_failed(before, next)
@@ -89,36 +89,36 @@ unsafe fn truncated_by_name(path: *const c_char, next: impl FnOnce() -> c_int) -
 
 interpose! {
     fn lseek | lseek64(descriptor: c_int, offset: off64_t, whence: c_int) -> off64_t |next| {
-        hidden(descriptor, || staged::sought(descriptor, offset, whence, next))
+        unless_private(descriptor, || staged::lseek_staged(descriptor, offset, whence, next))
     }
     fn truncate | truncate64(path: *const c_char, length: off64_t) -> c_int |next| {
         // SAFETY: the application's argument.
-        unsafe { truncated_by_name(path, next) }
+        unsafe { truncate_by_name(path, next) }
     }
-    fn fstat | fstat64(descriptor: c_int, status: *mut c_void) -> c_int |next| { hidden(descriptor, || seen(descriptor, next)) }
-    fn __fxstat | __fxstat64(version: c_int, descriptor: c_int, status: *mut c_void) -> c_int |next| { hidden(descriptor, || seen(descriptor, next)) }
+    fn fstat | fstat64(descriptor: c_int, status: *mut c_void) -> c_int |next| { unless_private(descriptor, || observe(descriptor, next)) }
+    fn __fxstat | __fxstat64(version: c_int, descriptor: c_int, status: *mut c_void) -> c_int |next| { unless_private(descriptor, || observe(descriptor, next)) }
     fn stat | stat64 | lstat | lstat64(path: *const c_char, status: *mut c_void) -> c_int |next| {
         // SAFETY: the kernel has filled `status` if `next` succeeded.
-        unsafe { named(status, next) }
+        unsafe { observe_name(status, next) }
     }
     fn __xstat | __xstat64 | __lxstat | __lxstat64(version: c_int, path: *const c_char, status: *mut c_void) -> c_int |next| {
         // SAFETY: the kernel has filled `status` if `next` succeeded.
-        unsafe { named(status, next) }
+        unsafe { observe_name(status, next) }
     }
     fn __fxstatat | __fxstatat64(version: c_int, at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
         // SAFETY: the kernel has filled `status` if `next` succeeded.
-        unsafe { named(status, next) }
+        unsafe { observe_name(status, next) }
     }
     fn fstatat | fstatat64(at: c_int, path: *const c_char, status: *mut c_void, flags: c_int) -> c_int |next| {
         // SAFETY: the kernel has filled `status` if `next` succeeded.
-        unsafe { seen_or_named(at, flags, next, |next| named(status, next)) }
+        unsafe { observe_descriptor_or_name(at, flags, next, |next| observe_name(status, next)) }
     }
     fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, status: *mut c_void) -> c_int |next| {
         // SAFETY: the kernel has filled `status` if `next` succeeded.
-        unsafe { seen_or_named(at, flags, next, |next| named_extended(status, next)) }
+        unsafe { observe_descriptor_or_name(at, flags, next, |next| observe_name_extended(status, next)) }
     }
-    fn link | rename(from: *const c_char, to: *const c_char) -> c_int |next| { renamed(next) }
-    fn linkat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_int) -> c_int |next| { renamed(next) }
-    fn renameat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char) -> c_int |next| { renamed(next) }
-    fn renameat2(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int |next| { renamed(next) }
+    fn link | rename(from: *const c_char, to: *const c_char) -> c_int |next| { with_all_drained(next) }
+    fn linkat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_int) -> c_int |next| { with_all_drained(next) }
+    fn renameat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char) -> c_int |next| { with_all_drained(next) }
+    fn renameat2(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int |next| { with_all_drained(next) }
 }

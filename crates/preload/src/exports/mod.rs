@@ -24,7 +24,7 @@ use libc::c_int;
 /// Makes a call that names a descriptor, unless it is Coldstream's own: to the application that
 /// one is not open.
 #[inline]
-fn hidden<T: From<i8>>(descriptor: c_int, call: impl FnOnce() -> T) -> T {
+fn unless_private<T: From<i8>>(descriptor: c_int, call: impl FnOnce() -> T) -> T {
     if runtime::get().is_some_and(|runtime| runtime.is_private(descriptor)) {
         return not_open();
     }

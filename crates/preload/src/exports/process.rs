@@ -140,7 +140,7 @@ unsafe fn fall_back_named(
     match (scope, second) {
         (Scope::Ioctl, FICLONE) => fall_back(third as c_int)?,
         (Scope::Ioctl, FICLONERANGE | FIDEDUPERANGE) => {
-            staged::told(runtime.drain_all(Some(Counter::DemotedCall)))?;
+            staged::report_to_caller(runtime.drain_all(Some(Counter::DemotedCall)))?;
         }
         _ => {}
     }

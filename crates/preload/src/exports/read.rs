@@ -1,8 +1,8 @@
 //! Reading: where background threads part from the foreground.
 
-use super::change::disturbed;
-use super::hidden;
+use super::change::with_fallen_back;
 use super::staged::{self, Failed};
+use super::unless_private;
 use crate::background;
 use crate::descriptors::{Entry, TrackedDescriptor, TrackedFile};
 use crate::errno::{self, ErrnoGuard};
@@ -68,7 +68,7 @@ fn reader_of_staged(
     operation: Operation,
 ) -> Reader {
     let before = runtime.before(tracked, descriptor, operation, Counter::DemotedPosition);
-    if staged::told(before).is_err() {
+    if staged::report_to_caller(before).is_err() {
         return Reader::Nobody;
     }
     if let Caller::Foreground { in_scan, in_turn } =
@@ -262,7 +262,7 @@ fn before_mapping(
 
 /// Bytes sent from one descriptor to another, from the position at `position`.
 #[inline]
-fn sent(
+fn sendfile_tracked(
     to: c_int,
     from: c_int,
     position: *const off64_t,
@@ -273,21 +273,21 @@ fn sent(
         Some((runtime, tracked))
             if runtime.follow_sending(tracked, from, position, length_bytes) =>
         {
-            disturbed(to, || {
+            with_fallen_back(to, || {
                 let result = next();
                 let _errno = ErrnoGuard::new();
                 runtime.count(Counter::SentBytes, u64::try_from(result).unwrap_or(0));
                 result
             })
         }
-        _ => moved(to, from, next),
+        _ => copy_tracked(to, from, next),
     }
 }
 
 /// Bytes moved from one descriptor to another.
 #[inline]
-fn moved(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    disturbed(to, || read_otherwise(from, Order::InSequence, next))
+fn copy_tracked(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    with_fallen_back(to, || read_otherwise(from, Order::InSequence, next))
 }
 
 interpose! {
@@ -318,7 +318,7 @@ interpose! {
         read_otherwise(descriptor, Order::Unknown, next)
     }
     fn readahead(descriptor: c_int, offset: off64_t, length: size_t) -> ssize_t |next| {
-        hidden(descriptor, || match readable_table(descriptor) {
+        unless_private(descriptor, || match readable_table(descriptor) {
             Some((runtime, tracked))
                 if offset >= 0 && advice_is_done_with(runtime, tracked, descriptor) =>
             {
@@ -334,9 +334,9 @@ interpose! {
         map(protection, flags, descriptor, (length, offset), next)
     }
     fn sendfile | sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t |next| {
-        sent(to, from, offset, length, next)
+        sendfile_tracked(to, from, offset, length, next)
     }
     fn copy_file_range | splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t |next| {
-        moved(to, from, next)
+        copy_tracked(to, from, next)
     }
 }

@@ -36,17 +36,24 @@ pub(super) fn unless_failed<T: From<i8>>(
 #[inline]
 pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), Failed> {
     match tracked(descriptor) {
-        Some((runtime, tracked)) => {
-            told(runtime.before(tracked, descriptor, operation, Counter::DemotedMapping))
-                .map(|_| ())
-        }
+        Some((runtime, tracked)) => report_to_caller(runtime.before(
+            tracked,
+            descriptor,
+            operation,
+            Counter::DemotedMapping,
+        ))
+        .map(|_| ()),
         None => Ok(()),
     }
 }
 
 /// Makes a call that sees the file.
 #[inline]
-pub(super) fn seen(descriptor: c_int, operation: Operation, next: impl FnOnce() -> c_int) -> c_int {
+pub(super) fn with_drained(
+    descriptor: c_int,
+    operation: Operation,
+    next: impl FnOnce() -> c_int,
+) -> c_int {
     unless_failed(look(descriptor, operation), next)
 }
 
@@ -55,14 +62,15 @@ pub(super) fn seen(descriptor: c_int, operation: Operation, next: impl FnOnce() 
 pub(super) fn fall_back(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
     match tracked(descriptor) {
         Some((runtime, tracked)) => {
-            told(runtime.before(tracked, descriptor, Operation::Unknown, reason)).map(|_| ())
+            report_to_caller(runtime.before(tracked, descriptor, Operation::Unknown, reason))
+                .map(|_| ())
         }
         None => Ok(()),
     }
 }
 
 /// Sets errno to the error of a delayed write.
-pub(super) fn told<T>(before: Result<T, Errno>) -> Result<T, Failed> {
+pub(super) fn report_to_caller<T>(before: Result<T, Errno>) -> Result<T, Failed> {
     before.map_err(|failed| {
         errno::set(failed.0);
         Failed
@@ -73,15 +81,15 @@ pub(super) fn told<T>(before: Result<T, Errno>) -> Result<T, Failed> {
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     fall_back(descriptor, Counter::DemotedCall)?;
     match tracked(descriptor) {
-        Some((runtime, tracked)) => told(runtime.after_sync(tracked, false)),
+        Some((runtime, tracked)) => report_to_caller(runtime.after_sync(tracked, false)),
         None => Ok(()),
     }
 }
 
 /// `fsync` and its like.
 #[inline]
-pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let result = synced_wholly(descriptor, next);
+pub(super) fn sync(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    let result = sync_staged(descriptor, next);
     if let Some(runtime) = runtime::get()
         && runtime.tracked(descriptor).is_some()
     {
@@ -91,7 +99,7 @@ pub(super) fn synced(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-fn synced_wholly(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let Some((runtime, tracked)) = tracked(descriptor) else {
         return next();
     };
@@ -101,7 +109,7 @@ fn synced_wholly(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let after = runtime
         .after_sync(tracked, result == 0)
         .and(late.map(|_| ()));
-    if result == 0 && told(after).is_err() {
+    if result == 0 && report_to_caller(after).is_err() {
         return -1;
     }
     result
@@ -109,7 +117,7 @@ fn synced_wholly(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 
 /// `ftruncate`.
 #[inline]
-pub(super) fn truncated(descriptor: c_int, size: i64, next: impl FnOnce() -> c_int) -> c_int {
+pub(super) fn truncate(descriptor: c_int, size: i64, next: impl FnOnce() -> c_int) -> c_int {
     let Some((runtime, tracked)) = tracked(descriptor) else {
         return next();
     };
@@ -119,7 +127,7 @@ pub(super) fn truncated(descriptor: c_int, size: i64, next: impl FnOnce() -> c_i
         Operation::Truncate,
         Counter::DemotedCall,
     );
-    unless_failed(told(before).map(|_| ()), || {
+    unless_failed(report_to_caller(before).map(|_| ()), || {
         let result = next();
         if let (0, Ok(size)) = (result, u64::try_from(size)) {
             runtime.note_moved(tracked, descriptor, Some(size), None);
@@ -130,7 +138,7 @@ pub(super) fn truncated(descriptor: c_int, size: i64, next: impl FnOnce() -> c_i
 
 /// `lseek`.
 #[inline]
-pub(super) fn sought(
+pub(super) fn lseek_staged(
     descriptor: c_int,
     offset: i64,
     whence: c_int,
@@ -145,7 +153,7 @@ pub(super) fn sought(
         Operation::MovePosition
     };
     let before = runtime.before(tracked, descriptor, operation, Counter::DemotedPosition);
-    match told(before) {
+    match report_to_caller(before) {
         Ok(Before::Answer(position)) => position as i64,
         Ok(Before::Plain) => {
             let result = next();
@@ -175,13 +183,13 @@ pub(super) fn drain_all() {
 
 /// `syncfs`.
 #[inline]
-pub(super) fn synced_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
+pub(super) fn sync_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let late = any().map_or(Ok(()), |runtime| match file::stamp(descriptor) {
         Ok(stamp) => runtime.drain_filesystem(stamp.device),
         Err(_) => Ok(()),
     });
     let result = next();
-    if result == 0 && told(late).is_err() {
+    if result == 0 && report_to_caller(late).is_err() {
         return -1;
     }
     result
