@@ -40,18 +40,18 @@ const READABLE_MAX: usize = 4;
 /// How a table is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-enum Mode {
+enum WriteMode {
     /// Not at all by us.
     #[default]
     None = 0,
     /// Out of a staging buffer, directly; visible to the process before the kernel has it.
-    Staged,
+    WriteBehind,
     /// Out of a staging buffer, directly, before `write` returns.
-    Through,
+    WriteThrough,
     /// With `RWF_DONTCACHE`.
     DontCache,
     /// Buffered, written back early and dropped.
-    Window,
+    DropBehind,
 }
 
 /// A table that is being written.
@@ -63,7 +63,7 @@ struct StagedFile {
     number: usize,
     /// The application's descriptor.
     descriptor: i32,
-    mode: Mode,
+    mode: WriteMode,
     stamp: FileStamp,
     alignment: Option<Alignment>,
     /// The second one is taken when the first has once been full.
@@ -100,10 +100,10 @@ impl StagedFile {
     /// The I/O mode's name for figures.
     fn io_mode(&self) -> IoMode {
         match self.mode {
-            Mode::Staged | Mode::Through => IoMode::Direct,
-            Mode::DontCache => IoMode::DontCache,
-            Mode::Window => IoMode::Window,
-            Mode::None => IoMode::Buffered,
+            WriteMode::WriteBehind | WriteMode::WriteThrough => IoMode::Direct,
+            WriteMode::DontCache => IoMode::DontCache,
+            WriteMode::DropBehind => IoMode::Window,
+            WriteMode::None => IoMode::Buffered,
         }
     }
 }
@@ -224,7 +224,7 @@ impl Runtime {
         let Some(mut staged) = self.staged_file(tracked.slot) else {
             return Ok(Before::Plain);
         };
-        if staged.position_is_behind && staged.mode != Mode::Staged {
+        if staged.position_is_behind && staged.mode != WriteMode::WriteBehind {
             // Could not be set before.
             let _ = self.drain(&mut staged);
         }
@@ -239,9 +239,10 @@ impl Runtime {
         };
         let verdict = match (staged.mode, staged.staging.verdict(operation)) {
             // The kernel has everything, and knows better.
-            (Mode::Through | Mode::DontCache | Mode::Window, Verdict::Answer(_)) => {
-                Verdict::Proceed
-            }
+            (
+                WriteMode::WriteThrough | WriteMode::DontCache | WriteMode::DropBehind,
+                Verdict::Answer(_),
+            ) => Verdict::Proceed,
             (_, verdict) => verdict,
         };
         match verdict {
@@ -282,7 +283,7 @@ impl Runtime {
         let Some(mut staged) = self.staged_file(tracked.slot) else {
             return Ok(());
         };
-        if succeeded && matches!(staged.mode, Mode::DontCache | Mode::Window) {
+        if succeeded && matches!(staged.mode, WriteMode::DontCache | WriteMode::DropBehind) {
             let end = staged.staging.end();
             if let Some(chore) = staged.behind.rest(end) {
                 run_chore(&mut staged, chore);
@@ -333,7 +334,7 @@ impl Runtime {
             return Ok(());
         }
         let result = self.drain(&mut staged);
-        if matches!(staged.mode, Mode::DontCache | Mode::Window) {
+        if matches!(staged.mode, WriteMode::DontCache | WriteMode::DropBehind) {
             let end = staged.staging.end();
             let _ = file::start_write_back(descriptor, 0, end);
         }

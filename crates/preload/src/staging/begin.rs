@@ -1,6 +1,6 @@
 //! Which tables are treated, and how.
 
-use super::{Mode, StagedFile};
+use super::{StagedFile, WriteMode};
 use crate::background;
 use crate::descriptors::TrackedFile;
 use crate::memory;
@@ -69,10 +69,10 @@ impl Runtime {
         let io_mode = self.io_mode_of_writes(settings, descriptor, stamp.device);
         let mut mode = match io_mode {
             IoMode::Buffered => return,
-            IoMode::DontCache => Mode::DontCache,
-            IoMode::Window => Mode::Window,
-            IoMode::Direct if config.visible.may_stage(tracked.kind) => Mode::Staged,
-            IoMode::Direct => Mode::Through,
+            IoMode::DontCache => WriteMode::DontCache,
+            IoMode::Window => WriteMode::DropBehind,
+            IoMode::Direct if config.visible.may_stage(tracked.kind) => WriteMode::WriteBehind,
+            IoMode::Direct => WriteMode::WriteThrough,
         };
         let Some((number, mut staged)) = self.free_slot() else {
             self.count(Counter::FallbackWriteMemory, 1);
@@ -85,7 +85,7 @@ impl Runtime {
                 Some((taken, opened)) => (memory, direct) = (taken, opened),
                 None => {
                     self.count(Counter::FallbackWriteMemory, 1);
-                    mode = Mode::Window;
+                    mode = WriteMode::DropBehind;
                 }
             }
         }

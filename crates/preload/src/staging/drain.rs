@@ -2,7 +2,7 @@
 //! and the end of its being staged.
 
 use super::edge::{Kernel, Memory, Outcome};
-use super::{Mode, StagedFile};
+use super::{StagedFile, WriteMode};
 use crate::runtime::Runtime;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
@@ -29,8 +29,13 @@ impl Runtime {
             drained = drained.and(positioned);
         }
         drained?;
-        if staged.direct_disabled && matches!(staged.mode, Mode::Staged | Mode::Through) {
-            staged.mode = Mode::Window;
+        if staged.direct_disabled
+            && matches!(
+                staged.mode,
+                WriteMode::WriteBehind | WriteMode::WriteThrough
+            )
+        {
+            staged.mode = WriteMode::DropBehind;
         }
         Ok(())
     }
@@ -57,7 +62,7 @@ impl Runtime {
             self.release(staged);
         } else {
             // What the application must still be told keeps the file here.
-            staged.mode = Mode::Window;
+            staged.mode = WriteMode::DropBehind;
         }
         Ok(())
     }
@@ -66,7 +71,7 @@ impl Runtime {
     /// a signal handler they may be held by the very thread that it interrupted.
     pub(super) fn write_plainly(&self, staged: &mut StagedFile) -> Result<(), Errno> {
         self.drain(staged)?;
-        staged.mode = Mode::Window;
+        staged.mode = WriteMode::DropBehind;
         Ok(())
     }
 
@@ -94,7 +99,7 @@ impl Runtime {
             self.scanner.pool().give_back(buffer);
         }
         staged.owner = 0;
-        staged.mode = Mode::None;
+        staged.mode = WriteMode::None;
         self.staging.count.fetch_sub(1, Ordering::AcqRel);
         self.note_memory();
     }
@@ -124,7 +129,7 @@ impl Runtime {
             descriptor: staged.descriptor,
             stamp: staged.stamp,
             proven: staged.effect_is_proven,
-            keeps_order: staged.mode == Mode::Staged,
+            keeps_order: staged.mode == WriteMode::WriteBehind,
             writers: &self.staging.writers,
             may_hand_over: staged.was_tried && !staged.direct_disabled && !self.staging.is_closed(),
             flight: &mut staged.flight,

@@ -1,7 +1,7 @@
 //! `write` to a table that is treated.
 
 use super::drain::run_chore;
-use super::{Mode, StagedFile};
+use super::{StagedFile, WriteMode};
 use crate::descriptors::TrackedFile;
 use crate::errno;
 use crate::pacing::Moved;
@@ -129,29 +129,31 @@ unsafe fn attempt(
     let offset = staged.staging.end();
     let mode = staged.mode;
     let outcome = match mode {
-        Mode::Staged | Mode::Through if !staged.can_read(buffer, length_bytes) => {
+        WriteMode::WriteBehind | WriteMode::WriteThrough
+            if !staged.can_read(buffer, length_bytes) =>
+        {
             return fall_back(runtime, &mut staged, Counter::DemotedBuffer);
         }
-        Mode::Staged => {
+        WriteMode::WriteBehind => {
             // SAFETY: the kernel has been asked whether it can be read.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
             write_behind(runtime, &mut staged, source)
         }
-        Mode::Through if !is_small => {
+        WriteMode::WriteThrough if !is_small => {
             // SAFETY: as above.
             let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
             write_through(runtime, &mut staged, source)
         }
-        Mode::DontCache if !is_small => {
+        WriteMode::DontCache if !is_small => {
             let flagged =
                 file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE);
             write_dontcache(runtime, &mut staged, flagged, plain)
         }
         // A few kilobytes are not worth a direct write each, nor a kick of writeback.
-        Mode::Through | Mode::DontCache | Mode::Window => {
+        WriteMode::WriteThrough | WriteMode::DontCache | WriteMode::DropBehind => {
             write_drop_behind(runtime, &mut staged, plain)
         }
-        Mode::None => return Outcome::Plain,
+        WriteMode::None => return Outcome::Plain,
     };
     if let Ok(written) = outcome {
         runtime.count(Counter::WriteBytes, written as u64);
@@ -167,7 +169,7 @@ fn ready(runtime: &Runtime, staged: &mut StagedFile, descriptor: i32) -> Result<
     if staged.error != 0 && runtime.drain(staged).is_err() {
         return Err(Outcome::Done(runtime.take_error(staged).map(|()| 0)));
     }
-    let is_behind = staged.position_is_behind && staged.mode != Mode::Staged;
+    let is_behind = staged.position_is_behind && staged.mode != WriteMode::WriteBehind;
     if staged.direct_disabled || is_behind {
         let drained = runtime.drain(staged);
         drained.map_err(|errno| Outcome::Done(Err(errno)))?;
@@ -243,7 +245,7 @@ fn write_dontcache(
         }
         Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL)) => {
             runtime.count(Counter::FallbackWriteNoEffect, 1);
-            staged.mode = Mode::Window;
+            staged.mode = WriteMode::DropBehind;
             write_drop_behind(runtime, staged, plain)
         }
         Err(errno) => Err(errno),
