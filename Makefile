@@ -1,4 +1,4 @@
-# `make help` lists what there is. CARGO_TARGET_DIR is honoured.
+# `make help` lists what there is and how long it takes. CARGO_TARGET_DIR is honoured.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,22 +8,22 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release
 COLDSTREAM := $(RELEASE)/coldstream
 DRIVER := $(RELEASE)/coldstream-rocksdb-driver
+LIBRARY := $(RELEASE)/libcoldstream.so
 DRIVER_SOURCES := $(wildcard crates/lab/rocksdb-driver/*.cc crates/lab/rocksdb-driver/*.h)
 
 PREFIX ?= /usr/local
 CXX ?= c++
 CXXFLAGS ?= -O2 -g
 LAB_ARGS ?=
+FUZZ_SECONDS ?= 10
 
-.PHONY: help setup build driver test lint loom miri sanitize demo lab bench install clean
+.PHONY: help setup build driver check check-rust test doc deny msrv loom miri sanitize fuzz demo lab bench install uninstall clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 19
 
-setup: ## Install missing packages (apt) and the Rust toolchain
-	@scripts/setup
-
-build: setup ## Build the command, the preload library and the RocksDB driver
+build: ## Build the command, the library and the RocksDB driver; needs rustup and a C++ compiler (3 min)
+	@scripts/setup build
 	cargo build --release --workspace
 	@$(MAKE) --no-print-directory driver
 
@@ -33,16 +33,39 @@ $(DRIVER): $(DRIVER_SOURCES)
 	@mkdir -p $(RELEASE)
 	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread $(filter %.cc,$^) -ldl -o $@
 
-lint: ## Check formatting, and clippy without a warning
+check: ## Format, clippy, unit tests, circles of modules, prose: before each commit (1 min when warm)
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	scripts/check-circles
+	scripts/check-prose
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --workspace --lib --bins
 
 # The tests load the release library and start the release driver: build first.
-test: build lint ## Run everything: lint, unit, property and integration tests, models, sanitizers
+test: setup build check ## Run everything: check, integration tests, models, fuzzing, documents (30 min)
 	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) cargo test --workspace --release
-	@$(MAKE) --no-print-directory loom miri sanitize
+	@$(MAKE) --no-print-directory loom miri sanitize fuzz doc msrv deny
 
-loom: ## Check the lock-free tables and the futex lock in every interleaving
+setup: ## Install the packages that tests and the demo need (apt) and the Rust toolchain
+	@scripts/setup test
+
+doc: ## Build the documents of all crates without a warning; doctests and examples too
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+	cargo build --quiet --release --workspace --examples
+
+# The smallest Rust that builds the project: `rust-version` in Cargo.toml.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+msrv: ## Build with the smallest Rust that is supported (skipped where it cannot be had)
+	@if ! rustup toolchain install $(MSRV) --profile minimal >/dev/null 2>&1; then \
+	    echo "skipped: Rust $(MSRV) cannot be had here"; \
+	else \
+	    cargo +$(MSRV) check --quiet --workspace --target-dir $(TARGET)/msrv && \
+	    echo "msrv: the project builds with Rust $(MSRV)"; \
+	fi
+
+deny: ## Check licences, sources and known vulnerabilities of all dependencies
+	@scripts/check-dependencies $(TARGET)
+
+loom: ## Check the lock-free maps and the futex lock in every interleaving
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir $(TARGET)/loom \
 	    -p coldstream-io -p coldstream-preload --lib loom_
 
@@ -65,22 +88,27 @@ sanitize: ## Run the C++ driver under the address and undefined-behaviour saniti
 	    -fno-sanitize-recover=all $(filter %.cc,$(DRIVER_SOURCES)) -ldl -o $(SANITIZED)/driver
 	scripts/sanitized-run $(SANITIZED)/driver
 
-demo: build ## RocksDB under load and compaction, without and with Coldstream (under 5 minutes)
+fuzz: ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS (default 10)
+	@scripts/fuzz $(FUZZ_SECONDS) $(TARGET)
+
+demo: build ## RocksDB under load and compaction, without and with Coldstream (5 min; as root)
+	@scripts/setup demo
 	$(COLDSTREAM) lab rocksdb --quick --runs 2 --compaction-mib-per-second 60 --work-dir demo-report/work \
 	    --html demo-report/report.html --json-file demo-report/report.json
 
-lab: build ## The full laboratory on RocksDB; options in LAB_ARGS (takes long)
+lab: build ## The full laboratory on RocksDB; options in LAB_ARGS (hours)
+	@scripts/setup demo
 	$(COLDSTREAM) lab rocksdb --cases small,third,most,large,in-memory --runs 5 \
 	    --html lab-results/report.html --json-file lab-results/report.json $(LAB_ARGS)
 
-bench: setup ## Measure the scan reader, the library's overhead, and writers
-	cargo build --release -p coldstream-preload
+bench: build ## Measure the scan reader, what a call costs under the library, and writers (10 min)
 	cargo bench -p coldstream-io -p coldstream-preload
 
-install: build ## Install under PREFIX (default /usr/local)
+install: ## Install what `make build` has built under PREFIX (default /usr/local); needs nothing else
+	@test -x $(COLDSTREAM) -a -f $(LIBRARY) || { echo "install: nothing is built yet: run make build first" >&2; exit 1; }
 	install -D -m 755 $(COLDSTREAM) $(DESTDIR)$(PREFIX)/bin/coldstream
+	install -D -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
 	install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver
-	install -D -m 755 $(RELEASE)/libcoldstream.so $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
 
 clean: ## Remove what was built and the reports
 	cargo clean
