@@ -8,7 +8,7 @@ mod support;
 
 use asker::Asker;
 use coldstream_control::{Counter, Mechanism, Outcome};
-use coldstream_sstable::rocksdb::Table;
+use coldstream_sstable::rocksdb::SsTable;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
@@ -112,7 +112,7 @@ impl Case {
             .collect();
         for (file, resident) in looked {
             found.tables += 1;
-            let table = Table::open(&file).expect("a table");
+            let table = SsTable::open(&file).expect("a table");
             let data_bytes = table.properties().data_bytes.expect("RocksDB's table");
             let mut hot_pages = BTreeSet::new();
             let mut blocks: Vec<Range<u64>> = Vec::new();

@@ -3,7 +3,7 @@
 use super::{PAGE_BYTES, WHOLE_CHUNKS_MAX};
 use crate::HeatAt;
 use coldstream_sstable::cassandra::{
-    ChunkCursor, Compression, Key, Partition, Partitions, Place, Table,
+    ChunkCursor, Compression, Key, Partition, Partitions, Place, SsTable,
 };
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
@@ -25,7 +25,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
     ///
     /// # Errors
     /// If the index cannot be read.
-    pub fn new(table: &'a Table<R>, place: Place, heat: HeatAt<'a>) -> Result<Self> {
+    pub fn new(table: &'a SsTable<R>, place: Place, heat: HeatAt<'a>) -> Result<Self> {
         Ok(Self {
             partitions: table.partitions_from(place)?,
             chunks: table.chunks(),

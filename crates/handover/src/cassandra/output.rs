@@ -3,7 +3,7 @@
 use super::Input;
 use super::growing::Growing;
 use crate::Piece;
-use coldstream_sstable::cassandra::{GrowingIndex, Key, Place, Table};
+use coldstream_sstable::cassandra::{GrowingIndex, Key, Place, SsTable};
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
@@ -122,7 +122,7 @@ impl Growing<'_> {
 /// # Errors
 /// Those of the table's index.
 pub fn carry_finished<R: ReadAt>(
-    table: &Table<R>,
+    table: &SsTable<R>,
     from: Place,
     inputs: &mut [Input<'_, R>],
     is_over: &dyn Fn() -> bool,

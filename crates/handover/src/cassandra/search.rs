@@ -367,7 +367,7 @@ fn neighbours(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldstream_sstable::cassandra::{Components, Descriptor, Key, Table};
+    use coldstream_sstable::cassandra::{Components, Descriptor, Key, SsTable};
     use proptest::prelude::*;
     use proptest::sample::Index;
 
@@ -457,7 +457,7 @@ mod tests {
             files
         }
 
-        fn table(&self) -> Table<&[u8]> {
+        fn table(&self) -> SsTable<&[u8]> {
             let components = Components {
                 keys: &self.index[..],
                 rows: None,
@@ -465,7 +465,7 @@ mod tests {
                 statistics: &self.statistics[..],
                 data_length: self.length,
             };
-            Table::new(&Descriptor::parse("nb-1-big-Data.db").unwrap(), components).unwrap()
+            SsTable::new(&Descriptor::parse("nb-1-big-Data.db").unwrap(), components).unwrap()
         }
     }
 

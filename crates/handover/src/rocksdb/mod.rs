@@ -4,7 +4,7 @@ mod attribution;
 
 use crate::{HeatAt, Piece};
 use attribution::{Attribution, HotBlock};
-use coldstream_sstable::rocksdb::Table;
+use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, Result};
 use std::ops::{Bound, Range};
 
@@ -46,7 +46,7 @@ impl Output {
     ///
     /// # Errors
     /// Those of the index; [`Error::Unsupported`] for one that would take too much memory.
-    pub fn read(table: &Table<'_>, is_over: &dyn Fn() -> bool) -> Result<Self> {
+    pub fn read(table: &SsTable<'_>, is_over: &dyn Fn() -> bool) -> Result<Self> {
         let mut output = Self {
             first_key: Vec::new(),
             separators: Vec::new(),
@@ -89,7 +89,7 @@ impl Output {
     /// Those of the input's index; heat that has been noted by then stays.
     pub fn take_over(
         &mut self,
-        input: &Table<'_>,
+        input: &SsTable<'_>,
         heat: HeatAt<'_>,
         is_over: &dyn Fn() -> bool,
     ) -> Result<bool> {
@@ -186,7 +186,7 @@ impl Output {
     }
 
     /// The places of the keys of an input's block; none if the block cannot be read.
-    fn places_of_keys(&self, input: &Table<'_>, offset: u64, length: u64) -> Vec<usize> {
+    fn places_of_keys(&self, input: &SsTable<'_>, offset: u64, length: u64) -> Vec<usize> {
         let mut places = Vec::new();
         let read = input.user_keys(offset, length, |key| {
             if *key >= *self.first_key {

@@ -9,7 +9,7 @@ use crate::rows;
 use crate::scene::{self, Scene, nodetool};
 use coldstream_io::residency;
 use coldstream_nodes::{Node, Settings, SstableFormat, Version};
-use coldstream_sstable::cassandra::{Key, Table};
+use coldstream_sstable::cassandra::{Key, SsTable};
 use scylla::statement::Consistency;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -210,7 +210,7 @@ pub fn warm(data: &Path) -> Warm {
         }
     })
     .expect("mincore");
-    let table = Table::open(data).expect("a table");
+    let table = SsTable::open(data).expect("a table");
     let mut chunks = table.chunks();
     let mut hot: Vec<Key> = (0..PARTITIONS)
         .filter(|p| is_hot(*p))

@@ -7,7 +7,7 @@ use coldstream_handover::cassandra::{self, Carried, Growing};
 use coldstream_handover::{Limits, Piece, Plan};
 use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{
-    Component, Components, Compression, Descriptor, Format, Key, Place, Table,
+    Component, Components, Compression, Descriptor, Format, Key, Place, SsTable,
 };
 use std::ffi::{CStr, CString};
 use std::ops::Range;
@@ -98,7 +98,7 @@ impl<'b> Handover<'b> {
         output_number: usize,
         before: Output,
         files: &Files,
-        finished: Option<&Table<TableFile<'b>>>,
+        finished: Option<&SsTable<TableFile<'b>>>,
     ) -> Result<(), Refused> {
         let end = self.stamp.size_bytes;
         // Where BTI's index is not there yet, places are looked for in the data, which is made of all
@@ -197,7 +197,7 @@ impl<'b> Handover<'b> {
         work: &mut Work,
         files: &Files,
         searched: bool,
-    ) -> Vec<(usize, Table<TableFile<'b>>, impl Fn(u64) -> u8 + use<'b>)> {
+    ) -> Vec<(usize, SsTable<TableFile<'b>>, impl Fn(u64) -> u8 + use<'b>)> {
         let mut tables = Vec::new();
         let mut number = 0;
         work.inputs.retain(|input| {
@@ -218,13 +218,13 @@ impl<'b> Handover<'b> {
     }
 
     /// The table that was read, if it still is what it was.
-    fn input(&self, input: &Input) -> Result<Table<TableFile<'b>>, Refused> {
+    fn input(&self, input: &Input) -> Result<SsTable<TableFile<'b>>, Refused> {
         self.open_input(input)?;
         self.table(&Files::of(&input.path)?, input.stamp.size_bytes)
     }
 
     /// A finished table; [`Refused::Gone`] if it is not finished, or is there no more.
-    fn table(&self, files: &Files, data_length: u64) -> Result<Table<TableFile<'b>>, Refused> {
+    fn table(&self, files: &Files, data_length: u64) -> Result<SsTable<TableFile<'b>>, Refused> {
         let open = |component| -> Result<TableFile<'b>, Refused> {
             let path = files.path(component)?;
             Ok(TableFile::open(self.runtime, &path, self.slot)?)
@@ -232,7 +232,7 @@ impl<'b> Handover<'b> {
         let is_missing = |refused: &Refused| matches!(refused, Refused::Gone);
         let format = files.descriptor.format();
         let components = Components::open(format, open, is_missing, || Ok(data_length))?;
-        Ok(Table::new(&files.descriptor, components)?)
+        Ok(SsTable::new(&files.descriptor, components)?)
     }
 
     /// To what has been written since the last part, of an output that is compressed as the inputs
@@ -297,7 +297,7 @@ impl<'b> Handover<'b> {
 
 /// Whether a table begins behind the one that was handed over to before. It does unless both are written
 /// side by side, as incremental repair does, which opens none early: parts are always in order.
-fn is_behind<R: ReadAt>(table: &Table<R>, passed: Option<&Key>) -> Result<bool, Refused> {
+fn is_behind<R: ReadAt>(table: &SsTable<R>, passed: Option<&Key>) -> Result<bool, Refused> {
     let Some(passed) = passed else {
         return Ok(true);
     };

@@ -3,7 +3,7 @@
 use super::{Handover, Refused};
 use crate::lineage::{Input, Work};
 use coldstream_handover::rocksdb::Output;
-use coldstream_sstable::rocksdb::Table;
+use coldstream_sstable::rocksdb::SsTable;
 
 /// What an output has of a table that was read.
 enum Taken {
@@ -29,7 +29,7 @@ impl Handover<'_> {
         }
         let file = self.output()?;
         let is_over = || self.is_search_over();
-        let mut output = Output::read(&Table::open(&file)?, &is_over)?;
+        let mut output = Output::read(&SsTable::open(&file)?, &is_over)?;
         work.inputs.retain(|input| {
             if !self.is_hot(input) || is_over() {
                 return true;
@@ -48,7 +48,7 @@ impl Handover<'_> {
     /// Takes over an input's heat.
     fn take_over(&self, output: &mut Output, input: &Input) -> Result<Taken, Refused> {
         let file = self.open_input(input)?;
-        let table = Table::open(&file)?;
+        let table = SsTable::open(&file)?;
         if let Some(data_bytes) = table.properties().data_bytes {
             if input.lowest_offset >= data_bytes {
                 return Ok(Taken::NoInput);

@@ -16,10 +16,10 @@
 //! Keys of both formats have one form, [`Key`], hence a partition of a BIG table can be looked for
 //! in a BTI table and the other way round.
 //!
-//! [`Table`] reads finished tables only. While Cassandra writes a table, even while it opens it early for
+//! [`SsTable`] reads finished tables only. While Cassandra writes a table, even while it opens it early for
 //! its own readers, there is no `Statistics.db` yet (`SortedTableWriter.java` finishes the index,
 //! then `Data.db` with its `CompressionInfo.db`, then `Statistics.db`, then `TOC.txt`), so that
-//! [`Table::open`] fails with [`std::io::ErrorKind::NotFound`]. An index that ends within an entry
+//! [`SsTable::open`] fails with [`std::io::ErrorKind::NotFound`]. An index that ends within an entry
 //! is [`Error::Malformed`](crate::Error::Malformed) there; the partitions before the last whole
 //! entry, whose own end is not known, have been given by then. Of an `Index.db` that was cut
 //! exactly between two entries nothing tells that it is incomplete: its last partition appears to
@@ -38,8 +38,8 @@ mod key;
 mod pages;
 mod partition_data;
 mod partitions;
+mod sstable;
 mod statistics;
-mod table;
 mod token;
 mod trie;
 
@@ -50,4 +50,4 @@ pub use growing::{GrowingIndex, Written};
 pub use key::Key;
 pub use partition_data::{each_possible_partition, partition_key_at};
 pub use partitions::{Partition, Partitions, Place};
-pub use table::{Components, Table};
+pub use sstable::{Components, SsTable};

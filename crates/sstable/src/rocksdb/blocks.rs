@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::index::{IndexCursor, IndexValue, Separator};
-use super::table::Table;
+use super::sstable::SsTable;
 use crate::Result;
 
 /// Where a data block lies, and which user keys it may have.
@@ -31,7 +31,7 @@ pub struct DataBlock<'b> {
 /// blocks than those whose `lower` and `separator` admit it. Deletions of ranges are not in data
 /// blocks, and not covered.
 pub struct Blocks<'t> {
-    table: &'t Table<'t>,
+    table: &'t SsTable<'t>,
     /// The partition whose entries are being read, with its number.
     loaded: Option<(usize, IndexCursor)>,
     /// The partition to be read when there is none, or when it has ended.
@@ -45,7 +45,7 @@ pub struct Blocks<'t> {
 }
 
 impl<'t> Blocks<'t> {
-    pub(super) fn new(table: &'t Table<'t>) -> Self {
+    pub(super) fn new(table: &'t SsTable<'t>) -> Self {
         Self {
             table,
             loaded: None,
@@ -195,13 +195,13 @@ impl<'t> Blocks<'t> {
     }
 }
 
-fn separator_of<'k>(stored_key: Option<&'k [u8]>, table: &Table<'_>) -> Option<Separator<'k>> {
+fn separator_of<'k>(stored_key: Option<&'k [u8]>, table: &SsTable<'_>) -> Option<Separator<'k>> {
     Separator::decode(stored_key?, table.index.user_keys)
 }
 
 /// Where the block of `value` ends, in bytes of the file.
 fn verified_end(
-    table: &Table<'_>,
+    table: &SsTable<'_>,
     cursor: &IndexCursor,
     value: &IndexValue,
     lower: Option<Separator<'_>>,

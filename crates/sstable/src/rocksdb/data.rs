@@ -7,7 +7,7 @@
 use super::block::{Block, Position, ValueLength};
 use super::bytes::Bytes;
 use super::handle::{BlockHandle, TRAILER_BYTES};
-use super::table::Table;
+use super::sstable::SsTable;
 use crate::{Error, Result};
 
 /// The block has a hash index.
@@ -15,7 +15,7 @@ const HASH_INDEX: u32 = 1 << 31;
 /// Sequence number and type, behind every user key.
 const INTERNAL_BYTES: usize = 8;
 
-impl Table<'_> {
+impl SsTable<'_> {
     /// Calls `visit` with each user key of the data block at `offset`, of `length` bytes with its
     /// trailer (as [`DataBlock`](super::DataBlock) tells them), in their order; once with a key that
     /// is there in several versions. Reads the block.

@@ -1,8 +1,8 @@
 //! RocksDB's block-based table and LevelDB's table.
 //!
-//! [`Table::open`] reads a table from its end to the top of its index; [`Table::blocks`] then gives
+//! [`SsTable::open`] reads a table from its end to the top of its index; [`SsTable::blocks`] then gives
 //! each data block's place in the file and the user keys that it may have, reading one block of the
-//! index at a time; [`Table::user_keys`] reads a data block for its keys. Every block's checksum is verified, unless the table was
+//! index at a time; [`SsTable::user_keys`] reads a data block for its keys. Every block's checksum is verified, unless the table was
 //! written without.
 //!
 //! What is read:
@@ -36,9 +36,9 @@ mod handle;
 mod index;
 mod metaindex;
 mod properties;
+mod sstable;
 mod storage;
-mod table;
 
 pub use blocks::{Blocks, DataBlock};
 pub use properties::Properties;
-pub use table::{Format, Table};
+pub use sstable::{Format, SsTable};

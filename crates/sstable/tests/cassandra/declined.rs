@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use coldstream_sstable::cassandra::{Component, Format, Key, Table};
+use coldstream_sstable::cassandra::{Component, Format, Key, SsTable};
 use coldstream_sstable::{Error, Result};
 
 use super::synthetic::{self, Files, Partition, Random, descriptor, walk};
@@ -472,21 +472,21 @@ fn tables_in_a_directory() {
         );
 
         // Statistics.db is missing as long as the table is being written.
-        let opened = Table::open(&path(keys)).map(|_| 0);
+        let opened = SsTable::open(&path(keys)).map(|_| 0);
         assert!(
             matches!(&opened, Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound)
         );
         write(Component::Statistics, &files.statistics);
         for component in [keys, Component::Data, Component::Statistics] {
-            let table = Table::open(&path(component)).expect("a table");
+            let table = SsTable::open(&path(component)).expect("a table");
             assert_eq!(walk(&table).expect("whole").len(), 3);
             let first_chunk = table.chunks().file_range(0..1).expect("a chunk");
             assert_eq!(first_chunk, offsets[0]..offsets[1]);
         }
         fs::remove_file(path(Component::CompressionInfo)).expect("remove");
-        let table = Table::open(&path(keys)).expect("a table without compression");
+        let table = SsTable::open(&path(keys)).expect("a table without compression");
         assert_eq!(table.chunks().file_range(3..4).expect("no chunk"), 3..4);
     }
-    let opened = Table::open(Path::new("/")).map(|_| 0);
+    let opened = SsTable::open(Path::new("/")).map(|_| 0);
     assert!(matches!(opened, Err(Error::Unsupported(_))));
 }

@@ -3,7 +3,7 @@
 //!
 //! `COLDSTREAM_LONG=1` makes millions of executions; `COLDSTREAM_SEED=n` repeats a run.
 
-use coldstream_sstable::cassandra::{Components, Format, Key, Table};
+use coldstream_sstable::cassandra::{Components, Format, Key, SsTable};
 
 use super::counted::Counted;
 use super::long;
@@ -132,7 +132,7 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
         statistics: &statistics,
         data_length: files.data_length,
     };
-    let Ok(table) = Table::new(&descriptor(files.format), components) else {
+    let Ok(table) = SsTable::new(&descriptor(files.format), components) else {
         return;
     };
     outcomes.opened += 1;

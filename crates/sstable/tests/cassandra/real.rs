@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use coldstream_sstable::ReadAt;
-use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Key, Table};
+use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Key, SsTable};
 
 use super::counted::Counted;
 use super::engine::{Dumped, Engine};
@@ -105,7 +105,7 @@ fn large_tables_are_read_once() {
             statistics: &Counted::new(&statistics),
             data_length: fs::metadata(&data).expect("the data").len(),
         };
-        let table = Table::new(&descriptor, components).expect("a table");
+        let table = SsTable::new(&descriptor, components).expect("a table");
         let before = keys.read();
         let walked = walk(&table).expect("a whole index");
         let read_once = keys.read() - before;
@@ -173,7 +173,7 @@ fn compare_tables(version: &'static str, formats: &[Format]) {
 
 /// Gives the keys as the index tells them.
 fn compare_with_dump(version: &str, name: &str, data: &Path, dumped: &[Dumped]) -> Vec<Key> {
-    let table = Table::open(data).expect("a table");
+    let table = SsTable::open(data).expect("a table");
     let walked = walk(&table).expect("a whole index");
     assert_eq!(walked.len(), dumped.len(), "{}", data.display());
     let (chunks, uncompressed) = chunks_and_data(&table, data);
@@ -241,7 +241,7 @@ struct Chunk {
 }
 
 /// The chunks, none if the table is not compressed, and the data without compression.
-fn chunks_and_data(table: &Table<fs::File>, data: &Path) -> (Vec<Chunk>, Vec<u8>) {
+fn chunks_and_data(table: &SsTable<fs::File>, data: &Path) -> (Vec<Chunk>, Vec<u8>) {
     let file = fs::read(data).expect("the data");
     let mut lookup = table.chunks();
     let compressed = data
@@ -271,7 +271,7 @@ fn chunks_and_data(table: &Table<fs::File>, data: &Path) -> (Vec<Chunk>, Vec<u8>
     (chunks, uncompressed)
 }
 
-fn skip_to_positions(table: &Table<fs::File>, walked: &[(Key, Range<u64>)]) {
+fn skip_to_positions(table: &SsTable<fs::File>, walked: &[(Key, Range<u64>)]) {
     let mut cursor = table.partitions().expect("an index");
     for (key, range) in walked.iter().step_by(17) {
         let middle = range.start + (range.end - range.start) / 2;
@@ -286,7 +286,7 @@ fn skip_to_positions(table: &Table<fs::File>, walked: &[(Key, Range<u64>)]) {
 
 /// All keys are those of a table's partitions, in their order.
 fn look_for(keys: &[Key], data: &Path) {
-    let table = Table::open(data).expect("a table");
+    let table = SsTable::open(data).expect("a table");
     let walked = walk(&table).expect("a whole index");
     assert_eq!(keys.len(), walked.len());
     let mut cursor = table.partitions().expect("an index");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coldstream_sstable::cassandra::{Components, Descriptor, Format, Key, Table};
+use coldstream_sstable::cassandra::{Components, Descriptor, Format, Key, SsTable};
 use coldstream_sstable::{ReadAt, Result};
 
 const PAGE: usize = 4096;
@@ -56,8 +56,8 @@ impl Files {
         }
     }
 
-    pub fn open(&self) -> Result<Table<&[u8]>> {
-        Table::new(&descriptor(self.format), self.components())
+    pub fn open(&self) -> Result<SsTable<&[u8]>> {
+        SsTable::new(&descriptor(self.format), self.components())
     }
 }
 
@@ -340,7 +340,7 @@ fn pointers(distances: &[u64], bits: u32) -> Vec<u8> {
 }
 
 /// What a walk over the whole of a table gives.
-pub fn walk<R: ReadAt>(table: &Table<R>) -> Result<Vec<(Key, std::ops::Range<u64>)>> {
+pub fn walk<R: ReadAt>(table: &SsTable<R>) -> Result<Vec<(Key, std::ops::Range<u64>)>> {
     let mut partitions = table.partitions()?;
     let mut walked = Vec::new();
     while let Some(partition) = partitions.next_partition()? {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::ops::{Bound, Range};
 
-use coldstream_sstable::rocksdb::{Blocks, DataBlock, Table};
+use coldstream_sstable::rocksdb::{Blocks, DataBlock, SsTable};
 use coldstream_sstable::{Error, ReadAt};
 
 use crate::data_block;
@@ -96,7 +96,7 @@ pub fn kept(blocks: &mut Blocks<'_>) -> coldstream_sstable::Result<Option<Kept>>
     Ok(blocks.next()?.map(Kept::of))
 }
 
-pub fn all(table: &Table<'_>) -> coldstream_sstable::Result<Vec<Kept>> {
+pub fn all(table: &SsTable<'_>) -> coldstream_sstable::Result<Vec<Kept>> {
     let mut blocks = table.blocks();
     let mut all = Vec::new();
     while let Some(block) = kept(&mut blocks)? {
@@ -133,7 +133,7 @@ impl Checked {
 pub fn check(engine: &EngineTable) -> Checked {
     let name = &engine.name;
     let source = Watched::new(&engine.bytes);
-    let table = Table::open(&source).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let table = SsTable::open(&source).unwrap_or_else(|error| panic!("{name}: {error}"));
     let blocks = all(&table).unwrap_or_else(|error| panic!("{name}: {error}"));
     source.assert_read_once_in_small_pieces();
 
@@ -224,7 +224,7 @@ fn check_keys(engine: &EngineTable, blocks: &[Kept], dump: Option<&Dump>) -> Vec
 /// The reader finds in data blocks the keys that are there. Returns how many.
 fn check_data_blocks(
     engine: &EngineTable,
-    table: &Table<'_>,
+    table: &SsTable<'_>,
     blocks: &[Kept],
     keys: &[Vec<Vec<u8>>],
 ) -> usize {
@@ -253,7 +253,7 @@ fn check_data_blocks(
 }
 
 /// Seeks give what reading from the beginning gives.
-fn check_seeks(name: &str, table: &Table<'_>, blocks: &[Kept], keys: &[Vec<Vec<u8>>]) -> usize {
+fn check_seeks(name: &str, table: &SsTable<'_>, blocks: &[Kept], keys: &[Vec<Vec<u8>>]) -> usize {
     let mut targets = vec![Vec::new(), vec![0], vec![0xff; 64]];
     for key in keys
         .iter()

@@ -9,7 +9,7 @@ use std::ops::{Bound, Range};
 use std::path::Path;
 use std::time::Instant;
 
-use coldstream_sstable::rocksdb::Table;
+use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, Result};
 
 use crate::check::{Watched, all, kept};
@@ -36,7 +36,7 @@ struct Seed {
 impl Seed {
     fn new(table: EngineTable) -> Self {
         let source = Watched::new(&table.bytes);
-        let data_blocks = all(&Table::open(&source).unwrap())
+        let data_blocks = all(&SsTable::open(&source).unwrap())
             .unwrap()
             .iter()
             .take(DATA_BLOCKS_MAX)
@@ -225,7 +225,7 @@ struct Exercised {
 
 /// Reads all that there is.
 fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
-    let table = Table::open(&bytes)?;
+    let table = SsTable::open(&bytes)?;
     let blocks = all(&table);
     if let Ok(blocks) = &blocks {
         let mut end = 0;
@@ -321,7 +321,7 @@ fn a_flipped_bit_in_a_block_is_noticed() {
             for _ in 0..20 {
                 let mut bytes = seed.bytes.clone();
                 bytes[block.start + random.below(block.len())] ^= 1 << random.below(8);
-                let result = Table::open(&&bytes[..]).and_then(|table| all(&table).map(|_| ()));
+                let result = SsTable::open(&&bytes[..]).and_then(|table| all(&table).map(|_| ()));
                 assert!(matches!(result, Err(Error::Malformed { .. })), "{result:?}");
                 flipped += 1;
             }

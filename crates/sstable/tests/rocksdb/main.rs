@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use check::{Checked, Watched, all, check, kept};
 use coldstream_sstable::Error;
-use coldstream_sstable::rocksdb::{Format, Table};
+use coldstream_sstable::rocksdb::{Format, SsTable};
 use engines::{EngineTable, Skipped};
 use skip::skip;
 
@@ -84,7 +84,7 @@ fn every_version_and_index_type_of_rocksdb_7() -> Result<(), Error> {
     }
     let versions: BTreeSet<_> = tables
         .iter()
-        .map(|table| match Table::open(&&table.bytes[..])?.format() {
+        .map(|table| match SsTable::open(&&table.bytes[..])?.format() {
             Format::RocksDb { format_version } => Ok(format_version),
             Format::LevelDb => panic!("{} taken for LevelDB's", table.name),
         })
@@ -184,7 +184,7 @@ fn what_is_not_known_is_declined() {
     for options in options {
         match engines::db_bench(&[&SMALL[..], options].concat()) {
             Ok(table) => {
-                let error = Table::open(&&table.bytes[..]).err();
+                let error = SsTable::open(&&table.bytes[..]).err();
                 assert!(
                     matches!(error, Some(Error::Unsupported(_))),
                     "{}: {error:?}",
@@ -270,7 +270,7 @@ fn every_version_and_index_type_of_rocksdb_11() {
         Ok(tables) => {
             let count = tables.len();
             let empty = tables.iter().filter(|table| {
-                all(&Table::open(&&table.bytes[..]).unwrap())
+                all(&SsTable::open(&&table.bytes[..]).unwrap())
                     .unwrap()
                     .is_empty()
             });
@@ -287,7 +287,7 @@ fn every_version_and_index_type_of_rocksdb_11() {
 fn another_order_of_keys_is_declined() {
     match engines::java(&["reverse reverse=1".to_string()]) {
         Ok(tables) => {
-            let error = Table::open(&&tables[0].bytes[..]).err();
+            let error = SsTable::open(&&tables[0].bytes[..]).err();
             assert!(
                 matches!(&error, Some(Error::Unsupported(what)) if what.contains("Reverse")),
                 "{error:?}"
@@ -312,7 +312,7 @@ fn tables_of_leveldb() {
     }
     for table in &tables {
         assert_eq!(
-            Table::open(&&table.bytes[..]).unwrap().format(),
+            SsTable::open(&&table.bytes[..]).unwrap().format(),
             Format::LevelDb
         );
     }
@@ -327,7 +327,7 @@ fn partitions_of_no_interest_are_not_read() {
         Err(why) => return skip(&why),
     };
     let source = Watched::new(&table.bytes);
-    let opened = Table::open(&source).unwrap();
+    let opened = SsTable::open(&source).unwrap();
     let after_open = source.bytes_read();
     let blocks = all(&opened).unwrap();
     let whole_index = source.bytes_read() - after_open;

@@ -31,7 +31,7 @@ pub enum Format {
 }
 
 /// An open table: what is known of it, and the top level of its index.
-pub struct Table<'a> {
+pub struct SsTable<'a> {
     pub(super) storage: Storage<'a>,
     pub(super) index: IndexFormat,
     /// In the order of their keys. An index that is not partitioned is a single one.
@@ -49,7 +49,7 @@ pub(super) struct Partition {
     pub(super) last_key: Option<Box<[u8]>>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> SsTable<'a> {
     /// Reads footer, metaindex and properties, and the top level of a partitioned index; these stay
     /// in memory, at most 64 MiB.
     ///

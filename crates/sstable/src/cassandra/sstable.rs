@@ -64,7 +64,7 @@ impl<R> Components<R> {
 
 /// A finished table.
 #[derive(Debug)]
-pub struct Table<R> {
+pub struct SsTable<R> {
     index: Index<R>,
     chunks: ChunkMap<R>,
 }
@@ -81,7 +81,7 @@ enum Index<R> {
     },
 }
 
-impl Table<File> {
+impl SsTable<File> {
     /// Opens the table that the file at `path` is part of, whichever file it is.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Table<File> {
     }
 }
 
-impl<R: ReadAt> Table<R> {
+impl<R: ReadAt> SsTable<R> {
     /// Makes a table of its files.
     ///
     /// # Errors
