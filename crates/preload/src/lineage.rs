@@ -8,7 +8,7 @@
 use coldstream_io::lock::FutexLock;
 use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
-use coldstream_sstable::cassandra::{Key, Place};
+use coldstream_sstable::cassandra::{IndexCursor, Key};
 use std::cell::Cell;
 use std::ffi::CString;
 
@@ -31,7 +31,7 @@ pub(crate) struct Input {
     /// The lowest offset that was read: who opens a table reads its end only.
     pub(crate) lowest_offset: u64,
     /// Where the next part of an output goes on in it (Cassandra).
-    pub(crate) place: Place,
+    pub(crate) place: IndexCursor,
     /// It was cold, and is not looked at before this time of the monotonic clock.
     pub(crate) cold_until_ns: Cell<i128>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Output {
     /// The one by which it is written; the number may be another file's by now.
     pub(crate) descriptor: i32,
     /// What has been handed over of it: up to this place,
-    pub(crate) place: Place,
+    pub(crate) place: IndexCursor,
     /// and to this byte of the file.
     pub(crate) end: u64,
     /// Index and data do not agree: nothing more before it is finished.
@@ -141,7 +141,7 @@ impl Lineage {
                 input.lowest_offset = input.lowest_offset.min(offset);
                 if offset == 0 {
                     // From its beginning, maybe once more.
-                    input.place = Place::default();
+                    input.place = IndexCursor::default();
                 }
                 if input.stamp.size_bytes == stamp.size_bytes
                     && input.stamp.changed_ns == stamp.changed_ns
@@ -155,7 +155,7 @@ impl Lineage {
                 {
                     input.path = path;
                     input.lowest_offset = offset;
-                    input.place = Place::default();
+                    input.place = IndexCursor::default();
                     input.cold_until_ns.set(0);
                 }
                 return;
@@ -170,7 +170,7 @@ impl Lineage {
                 stamp: *stamp,
                 path,
                 lowest_offset: offset,
-                place: Place::default(),
+                place: IndexCursor::default(),
                 cold_until_ns: Cell::new(0),
             });
         });
@@ -188,7 +188,7 @@ impl Lineage {
             work.outputs.push(Output {
                 stamp: *stamp,
                 descriptor,
-                place: Place::default(),
+                place: IndexCursor::default(),
                 end: 0,
                 is_declined: false,
             });

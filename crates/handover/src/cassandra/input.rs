@@ -3,7 +3,7 @@
 use super::{PAGE_BYTES, WHOLE_CHUNKS_MAX};
 use crate::HeatAt;
 use coldstream_sstable::cassandra::{
-    ChunkCursor, Compression, Key, Partition, Partitions, Place, SsTable,
+    ChunkCursor, Compression, IndexCursor, Key, Partition, Partitions, SsTable,
 };
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
@@ -21,13 +21,13 @@ pub struct Input<'a, R> {
 }
 
 impl<'a, R: ReadAt> Input<'a, R> {
-    /// The input from `place` on, which was told by [`Self::place`] of the same table.
+    /// The input from `cursor` on, which was told by [`Self::cursor`] of the same table.
     ///
     /// # Errors
     /// If the index cannot be read.
-    pub fn new(table: &'a SsTable<R>, place: Place, heat: HeatAt<'a>) -> Result<Self> {
+    pub fn new(table: &'a SsTable<R>, cursor: IndexCursor, heat: HeatAt<'a>) -> Result<Self> {
         Ok(Self {
-            partitions: table.partitions_from(place)?,
+            partitions: table.partitions_from(cursor)?,
             chunks: table.chunks(),
             chunk_length: (table.compression()).map_or(PAGE_BYTES, Compression::chunk_length),
             heat,
@@ -38,9 +38,9 @@ impl<'a, R: ReadAt> Input<'a, R> {
 
     /// Where a later part of the same output, or a later output, goes on; `None` if the input has
     /// failed.
-    pub fn place(&mut self) -> Option<Place> {
-        let place = self.partitions.place().ok();
-        place.filter(|_| !self.failed)
+    pub fn cursor(&mut self) -> Option<IndexCursor> {
+        let cursor = self.partitions.cursor().ok();
+        cursor.filter(|_| !self.failed)
     }
 
     /// Calls `give` with the heat of the partition of `key`, if it is here and has any, and with the

@@ -3,7 +3,7 @@
 use super::Input;
 use super::growing::Growing;
 use crate::Piece;
-use coldstream_sstable::cassandra::{GrowingIndex, Key, Place, SsTable};
+use coldstream_sstable::cassandra::{GrowingIndex, IndexCursor, Key, SsTable};
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ pub struct Carried {
     /// In the order of the file, except in very large partitions.
     pub pieces: Vec<Piece>,
     /// Where the next part begins.
-    pub place: Place,
+    pub cursor: IndexCursor,
     /// Position of the uncompressed data at which the next part begins.
     pub position: u64,
     /// Key of the last partition that was looked at, by the table's index.
@@ -62,13 +62,13 @@ impl Growing<'_> {
         &self,
         index: &R,
         data: &R,
-        from: Place,
+        from: IndexCursor,
         inputs: &mut [Input<'_, R>],
         is_over: &dyn Fn() -> bool,
     ) -> Result<Option<Carried>> {
         let written = self.written();
         let mut carried = Carried {
-            place: from,
+            cursor: from,
             ..Carried::default()
         };
         let mut index = GrowingIndex::new(index, from)?;
@@ -98,7 +98,7 @@ impl Growing<'_> {
             }
             entry.key.clone_into(&mut current);
             start = Some(last);
-            carried.place = entry.place;
+            carried.cursor = entry.cursor;
             carried.position = last;
         }
         let lead = INDEX_LEAD_BYTES.max(2 * self.chunk_length());
@@ -123,12 +123,12 @@ impl Growing<'_> {
 /// Those of the table's index.
 pub fn carry_finished<R: ReadAt>(
     table: &SsTable<R>,
-    from: Place,
+    from: IndexCursor,
     inputs: &mut [Input<'_, R>],
     is_over: &dyn Fn() -> bool,
 ) -> Result<Carried> {
     let mut carried = Carried {
-        place: from,
+        cursor: from,
         ..Carried::default()
     };
     let mut chunks = table.chunks();
@@ -174,7 +174,7 @@ mod tests {
         bytes
     }
 
-    fn carry(written: u64, partitions: u64, from: Place, most: u32) -> Option<Carried> {
+    fn carry(written: u64, partitions: u64, from: IndexCursor, most: u32) -> Option<Carried> {
         let index = index(partitions);
         let looks = std::cell::Cell::new(0);
         let is_over = || {
@@ -190,7 +190,8 @@ mod tests {
 
     #[test]
     fn an_index_that_is_ahead_of_its_data_is_of_other_chunks() {
-        let whole = |written, partitions| carry(written, partitions, Place::default(), u32::MAX);
+        let whole =
+            |written, partitions| carry(written, partitions, IndexCursor::default(), u32::MAX);
         assert_eq!(whole(500_500, 500).unwrap().position, 499_000);
         // A piece of the data is not there yet.
         assert_eq!(whole(400_500, 500).unwrap().position, 400_000);
@@ -202,9 +203,9 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_goes_on_with_the_next_part() {
-        let first = carry(50_000_000, 50_000, Place::default(), 3).unwrap();
+        let first = carry(50_000_000, 50_000, IndexCursor::default(), 3).unwrap();
         assert_eq!(first.position, 3070 * 1000, "the third look ends it");
-        let next = carry(50_000_000, 50_000, first.place, u32::MAX).unwrap();
+        let next = carry(50_000_000, 50_000, first.cursor, u32::MAX).unwrap();
         assert_eq!(next.position, 49_999_000);
     }
 }

@@ -13,7 +13,7 @@ use super::growing::Growing;
 use super::merged::Merged;
 use super::output::Carried;
 use super::{Input, WHOLE_CHUNKS_MAX};
-use coldstream_sstable::cassandra::{Place, each_possible_partition, partition_key_at};
+use coldstream_sstable::cassandra::{IndexCursor, each_possible_partition, partition_key_at};
 use coldstream_sstable::{ReadAt, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -55,7 +55,7 @@ type Found = (usize, u64);
 pub fn carry_found<R: ReadAt>(
     growing: &Growing<'_>,
     data: &R,
-    from: Place,
+    from: IndexCursor,
     inputs: &mut [Input<'_, R>],
     is_over: &dyn Fn() -> bool,
     read_ahead: &dyn Fn(&[Range<u64>]),
@@ -64,7 +64,7 @@ pub fn carry_found<R: ReadAt>(
     let chunk_length = growing.chunk_length();
     let written = growing.written();
     let mut carried = Carried {
-        place: from,
+        cursor: from,
         position: start,
         ..Carried::default()
     };
@@ -141,7 +141,7 @@ pub fn carry_found<R: ReadAt>(
         position = found(usize::MAX);
     }
     if let Some(position) = position {
-        carried.place = Place::in_data(position);
+        carried.cursor = IndexCursor::in_data(position);
         carried.position = position;
     }
     Ok(Some(carried))
@@ -503,7 +503,7 @@ mod tests {
             let mut ends: Vec<u64> = parts.iter().map(|it| it.index(data.len()) as u64).collect();
             ends.push(data.len() as u64);
             ends.sort_unstable();
-            let mut place = Place::default();
+            let mut cursor = IndexCursor::default();
             let mut warm = BTreeSet::new();
             for end in ends {
                 let heats = [0, 1].map(|input: usize| {
@@ -512,21 +512,21 @@ mod tests {
                 });
                 let mut inputs = Vec::new();
                 for (table, heat) in tables.iter().zip(&heats) {
-                    inputs.push(Input::new(table, Place::default(), heat).unwrap());
+                    inputs.push(Input::new(table, IndexCursor::default(), heat).unwrap());
                 }
                 let growing = Growing::Plain(end);
-                let found = carry_found(&growing, &&data[..], place, &mut inputs, &|| false, &|_| {});
+                let found = carry_found(&growing, &&data[..], cursor, &mut inputs, &|| false, &|_| {});
                 let Some(carried) = found.unwrap() else {
-                    prop_assert!(end < place.position_in_data() + 600, "nothing was found");
+                    prop_assert!(end < cursor.position_in_data() + 600, "nothing was found");
                     continue;
                 };
                 for piece in carried.pieces {
                     prop_assert!(piece.offset + piece.length <= end);
                     warm.extend(piece.offset / PAGE..(piece.offset + piece.length).div_ceil(PAGE));
                 }
-                place = carried.place;
+                cursor = carried.cursor;
             }
-            let behind = place.position_in_data();
+            let behind = cursor.position_in_data();
             let passed: Vec<_> = hot.iter().filter(|range| range.end <= behind).collect();
             let missing = passed.iter().filter(|range| {
                 (range.start / PAGE..range.end.div_ceil(PAGE)).any(|page| !warm.contains(&page))

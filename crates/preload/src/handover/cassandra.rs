@@ -7,7 +7,7 @@ use coldstream_handover::cassandra::{self, Carried, Growing};
 use coldstream_handover::{Limits, Piece, Plan};
 use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{
-    Component, Components, Compression, Descriptor, Format, Key, Place, SsTable,
+    Component, Components, Compression, Descriptor, Format, IndexCursor, Key, SsTable,
 };
 use std::ffi::{CStr, CString};
 use std::ops::Range;
@@ -113,7 +113,7 @@ impl<'b> Handover<'b> {
                 return Ok(());
             }
             let is_behind = match finished {
-                Some(table) if before.place == Place::default() => {
+                Some(table) if before.place == IndexCursor::default() => {
                     is_behind(table, work.passed.as_ref())?
                 }
                 _ => true,
@@ -124,7 +124,7 @@ impl<'b> Handover<'b> {
                     let place = if is_behind {
                         input.place
                     } else {
-                        Place::default()
+                        IndexCursor::default()
                     };
                     inputs.push(cassandra::Input::new(table, place, heat)?);
                 }
@@ -149,7 +149,7 @@ impl<'b> Handover<'b> {
             // Inputs that were searched are ahead of what was found.
             if !is_searched {
                 for ((number, ..), input) in tables.iter().zip(&mut inputs) {
-                    places.push((*number, input.place()));
+                    places.push((*number, input.cursor()));
                 }
             }
             (carried, places)
@@ -163,7 +163,7 @@ impl<'b> Handover<'b> {
             return Err(Refused::Declined);
         };
         if let Some(output) = work.outputs.get_mut(output_number) {
-            output.place = carried.place;
+            output.place = carried.cursor;
         }
         if carried.last.is_some() {
             work.passed = carried.last;

@@ -3,7 +3,7 @@
 use super::big::Entries;
 use super::forward::ENDS_EARLY;
 use super::key::Key;
-use super::partitions::Place;
+use super::partitions::IndexCursor;
 use crate::{Error, ReadAt, Result};
 
 /// What has been written of an `Index.db`, entry by entry: the last one is incomplete more often
@@ -21,17 +21,17 @@ pub struct Written<'k> {
     /// Where the partition begins in the uncompressed data, in bytes.
     pub position: u64,
     /// Where the entry is.
-    pub place: Place,
+    pub cursor: IndexCursor,
 }
 
 impl<'a, R: ReadAt> GrowingIndex<'a, R> {
-    /// Reads `index` from `place` on, as far as it has been written by now.
+    /// Reads `index` from `cursor` on, as far as it has been written by now.
     ///
     /// # Errors
-    /// If its size cannot be told, or `place` is behind its end.
-    pub fn new(index: &'a R, place: Place) -> Result<Self> {
+    /// If its size cannot be told, or `cursor` is behind its end.
+    pub fn new(index: &'a R, cursor: IndexCursor) -> Result<Self> {
         Ok(Self {
-            entries: Entries::from(index, place.0)?,
+            entries: Entries::from(index, cursor.0)?,
             key: Key::default(),
         })
     }
@@ -41,12 +41,12 @@ impl<'a, R: ReadAt> GrowingIndex<'a, R> {
     /// # Errors
     /// If the index cannot be read or is malformed.
     pub fn next_written(&mut self) -> Result<Option<Written<'_>>> {
-        let place = Place(self.entries.offset());
+        let cursor = IndexCursor(self.entries.offset());
         match self.entries.advance(&mut self.key) {
             Ok(position) => Ok(position.map(|position| Written {
                 key: &self.key,
                 position,
-                place,
+                cursor,
             })),
             Err(Error::Malformed {
                 what: ENDS_EARLY, ..

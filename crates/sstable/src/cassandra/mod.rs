@@ -49,5 +49,5 @@ pub use descriptor::{Component, Descriptor, Format};
 pub use growing::{GrowingIndex, Written};
 pub use key::Key;
 pub use partition_data::{each_possible_partition, partition_key_at};
-pub use partitions::{Partition, Partitions, Place};
+pub use partitions::{IndexCursor, Partition, Partitions};
 pub use sstable::{Components, SsTable};

@@ -46,15 +46,15 @@ struct Entry {
     /// `None` after the last entry.
     position: Option<u64>,
     /// Where it begins in a BIG index.
-    place: Place,
+    cursor: IndexCursor,
 }
 
 /// A place in a table, to go on from later: 0 is the beginning. Of a BIG table a place in its index;
 /// of a BTI table, whose index is no sequence, one in the uncompressed data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(pub(super) u64);
+pub struct IndexCursor(pub(super) u64);
 
-impl Place {
+impl IndexCursor {
     /// Of a BTI table, the partition at this position of its uncompressed data, in bytes.
     #[must_use]
     pub fn in_data(position: u64) -> Self {
@@ -112,9 +112,9 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
     ///
     /// # Errors
     /// If the index cannot be read or is malformed.
-    pub fn place(&mut self) -> Result<Place> {
+    pub fn cursor(&mut self) -> Result<IndexCursor> {
         self.pass_given()?;
-        Ok(self.current.place)
+        Ok(self.current.cursor)
     }
 
     /// Passes over all partitions that end at `position` of the uncompressed data or before it, so
@@ -224,7 +224,7 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
 
     fn read_following(&mut self) -> Result<()> {
         if let Entries::Big(entries) = &self.entries {
-            self.following.place = Place(entries.offset());
+            self.following.cursor = IndexCursor(entries.offset());
         }
         let read = match &mut self.entries {
             Entries::Big(entries) => entries.advance(&mut self.following.key),

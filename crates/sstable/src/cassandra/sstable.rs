@@ -9,7 +9,7 @@ use super::bti::Footer;
 use super::compression::Compression;
 use super::compression_info::{ChunkCursor, ChunkMap};
 use super::descriptor::{Component, Descriptor, Format};
-use super::partitions::{Entries, Partitions, Place};
+use super::partitions::{Entries, IndexCursor, Partitions};
 use super::statistics::require_murmur3_partitioner;
 use super::{big, bti};
 use crate::{Error, ReadAt, Result};
@@ -134,26 +134,26 @@ impl<R: ReadAt> SsTable<R> {
     /// # Errors
     /// If the index cannot be read.
     pub fn partitions(&self) -> Result<Partitions<'_, R>> {
-        self.partitions_from(Place::default())
+        self.partitions_from(IndexCursor::default())
     }
 
     /// The partitions from a place of this very table on.
     ///
     /// # Errors
     /// If the index cannot be read, or is malformed on the way there.
-    pub fn partitions_from(&self, place: Place) -> Result<Partitions<'_, R>> {
+    pub fn partitions_from(&self, cursor: IndexCursor) -> Result<Partitions<'_, R>> {
         let entries = match &self.index {
-            Index::Big { index } => Entries::Big(big::Entries::from(index, place.0)?),
+            Index::Big { index } => Entries::Big(big::Entries::from(index, cursor.0)?),
             Index::Bti {
                 partitions,
                 rows,
                 footer,
             } => Entries::Bti(bti::Entries::new(footer, partitions, rows)?),
         };
-        let is_in_data = matches!(entries, Entries::Bti(_)) && place.0 > 0;
+        let is_in_data = matches!(entries, Entries::Bti(_)) && cursor.0 > 0;
         let mut partitions = Partitions::new(entries, self.chunks.uncompressed_length());
         if is_in_data {
-            partitions.skip_to_position(place.0)?;
+            partitions.skip_to_position(cursor.0)?;
         }
         Ok(partitions)
     }
