@@ -6,8 +6,8 @@
 //! ([`coldstream_io::sys::thread`]), and so may use no `errno`, nothing of a thread's state and nothing
 //! that can panic. A forked child has none until its own first table.
 
+use crate::core::switches::mechanisms;
 use crate::runtime::Runtime;
-use crate::switches::mechanisms;
 use coldstream_control::{Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, Switches};
 use coldstream_io::sys::{priority, process, thread};
 use coldstream_policy::{Config, Priorities, PriorityMode};

@@ -1,6 +1,6 @@
 //! The heat of this process's tables: a sketch in memory of its own, and its clock.
 
-use crate::inodes::Inode;
+use crate::core::inode_map::Inode;
 use crate::runtime::Runtime;
 use crate::thread;
 use coldstream_control::Counter;

@@ -11,28 +11,20 @@
 // itself; what only they use is then unused.
 #![cfg_attr(test, allow(dead_code))]
 
-mod background;
 mod control_thread;
-mod descriptors;
-mod errno;
+mod core;
 mod eviction;
 #[cfg(not(test))]
 mod exports;
-mod filesystems;
 mod handover;
-mod heap;
 mod heat;
-mod inodes;
-mod lineage;
-mod memory;
-mod next;
 mod pacing;
 mod priority;
 mod readahead;
+mod reads;
 mod report;
 mod runtime;
 mod sending;
 mod settings;
-mod staging;
-mod switches;
 mod thread;
+mod writes;

@@ -9,7 +9,7 @@
 //! What never waits: a flush; a sync or a close; a read near a table's end, which is where a table's
 //! opening reads, under an engine's lock that readers of the same table wait for.
 
-use crate::background;
+use crate::reads;
 use crate::runtime::Runtime;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
@@ -224,7 +224,7 @@ impl Runtime {
             }
         }));
         if paced.is_err() {
-            background::note_panic(self);
+            reads::note_panic(self);
             self.pacing.floor.store(0, Ordering::Relaxed);
             self.release_brake();
         }

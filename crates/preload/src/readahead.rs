@@ -10,9 +10,9 @@
 //! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where that is asked for, mappings are told
 //! `MADV_RANDOM`; nothing can be read ahead of scans there, which nobody sees.
 
-use crate::descriptors::{Entry, TrackedFile};
-use crate::errno::ErrnoGuard;
-use crate::memory::each_line;
+use crate::core::descriptor_map::{Entry, TrackedFile};
+use crate::core::errno::ErrnoGuard;
+use crate::core::host_memory::each_line;
 use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread;

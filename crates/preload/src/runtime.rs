@@ -7,21 +7,22 @@
 pub(crate) mod entries;
 mod private;
 
-use crate::descriptors::{DescriptorMap, Entry, TrackedDescriptor, TrackedFile};
+use crate::core::descriptor_map::{DescriptorMap, Entry, TrackedDescriptor, TrackedFile};
+use crate::core::heap;
+use crate::core::host_memory;
+use crate::core::inode_map::InodeMap;
+use crate::core::switches::OwnSwitches;
 use crate::eviction::Eviction;
-use crate::filesystems::Filesystems;
+use crate::handover::lineage::Lineage;
 use crate::heat::HeatMap;
-use crate::inodes::InodeMap;
-use crate::lineage::Lineage;
-use crate::memory;
 use crate::pacing::Pacing;
 use crate::priority::Threads;
+use crate::reads::filesystems::Filesystems;
 use crate::sending::Sendings;
 use crate::settings::Settings;
-use crate::staging::StagedFiles;
-use crate::switches::OwnSwitches;
 use crate::thread::Inside;
-use crate::{control_thread, eviction, heap, report};
+use crate::writes::StagedFiles;
+use crate::{control_thread, eviction, report};
 use coldstream_control::{Counter, PageView, PidNamespace};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
@@ -177,7 +178,8 @@ impl Runtime {
             memory_bytes: config.memory_bytes,
         });
         if config.handover || config.eviction {
-            self.heat.open(config.heat_bytes, memory::limit_bytes());
+            self.heat
+                .open(config.heat_bytes, host_memory::limit_bytes());
         }
         self.pacing.open(config);
         let namespace = report::own_namespace();

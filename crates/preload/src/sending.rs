@@ -6,12 +6,12 @@
 //! get the kernel's readahead. Of two descriptors of a table one is followed: what it lets go the
 //! other has to read again.
 
-use crate::background;
-use crate::descriptors::TrackedFile;
-use crate::errno::ErrnoGuard;
-use crate::filesystems::Choice;
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno::ErrnoGuard;
+use crate::core::inode_map;
 use crate::heat::Present;
-use crate::inodes;
+use crate::reads;
+use crate::reads::filesystems::Choice;
 use crate::runtime::Runtime;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
@@ -85,8 +85,7 @@ impl Runtime {
         let Some(_inside) = Inside::enter() else {
             return false;
         };
-        let Ok((stamp, Choice::Windows(_))) = background::eligible(self, tracked, descriptor)
-        else {
+        let Ok((stamp, Choice::Windows(_))) = reads::eligible(self, tracked, descriptor) else {
             return false;
         };
         let Some(sent) = self.place_of(tracked, descriptor) else {
@@ -172,9 +171,7 @@ impl Runtime {
     /// Whether bulk reads are to leave the page cache alone, and readahead, which must not run ahead
     /// of the windows, is ours.
     fn sends_through_windows(&self) -> bool {
-        self.switches.is_on(Mechanism::Reads)
-            && self.controls_readahead()
-            && !background::is_broken()
+        self.switches.is_on(Mechanism::Reads) && self.controls_readahead() && !reads::is_broken()
     }
 
     /// The place of a table that is sent by this descriptor, which may be a new one.
@@ -212,7 +209,7 @@ impl Runtime {
         stamp: &FileStamp,
         present: Present,
     ) -> impl Fn(u64) -> bool {
-        let (key, inode) = (inodes::key_of(stamp), self.inodes.get(tracked.slot));
+        let (key, inode) = (inode_map::key_of(stamp), self.inodes.get(tracked.slot));
         let is_hot = move |offset| present.heat.of(key, offset, present.epoch) > 0;
         move |offset: u64| {
             inode.is_none_or(|inode| inode.is_read_unseen())

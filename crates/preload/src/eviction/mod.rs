@@ -11,7 +11,7 @@
 mod room;
 mod tables;
 
-use crate::descriptors::TrackedFile;
+use crate::core::descriptor_map::TrackedFile;
 use crate::heat::Present;
 use crate::runtime::Runtime;
 use crate::settings;

@@ -1,7 +1,7 @@
 //! How much memory there is left: of the cgroups around the process, of each node, and how short of
 //! it everybody is. Read into memory of the stack: the thread that does so has no allocator.
 
-use crate::memory::{each_line, read, read_again};
+use crate::core::host_memory::{each_line, read, read_again};
 use crate::report::Text;
 use coldstream_io::sys::{file, memory};
 use coldstream_policy::eviction::{Margin, Nodes, Room, parse_clean_file_bytes, tightest};
@@ -111,11 +111,11 @@ impl Sources {
         best
     }
 
-    /// Of all tasks, in percent: see [`crate::memory::pressure`]; 0 if it is not known.
+    /// Of all tasks, in percent: see [`crate::core::host_memory::pressure`]; 0 if it is not known.
     pub(super) fn pressure(&mut self, clock: u32) -> f32 {
-        let pressure = self
-            .pressure
-            .get(clock, SLOW_MILLISECONDS, crate::memory::pressure);
+        let pressure =
+            self.pressure
+                .get(clock, SLOW_MILLISECONDS, crate::core::host_memory::pressure);
         pressure.unwrap_or(0.0)
     }
 

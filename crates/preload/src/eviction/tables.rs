@@ -7,9 +7,9 @@
 //! kernel drops nothing.
 
 use super::{LATELY_READ, Moment, processor_ns};
-use crate::descriptors::Entry;
+use crate::core::descriptor_map::Entry;
+use crate::core::inode_map::{Inode, Scan};
 use crate::heat::Present;
-use crate::inodes::{Inode, Scan};
 use crate::runtime::Runtime;
 use coldstream_control::{Counter, Mechanism, PageView};
 use coldstream_io::Errno;

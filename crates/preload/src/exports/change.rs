@@ -2,11 +2,11 @@
 //! and a table that is staged hears of it before.
 
 use super::{not_open, staged, unless_private};
-use crate::descriptors::Entry;
-use crate::errno;
-use crate::next::interpose;
+use crate::core::descriptor_map::Entry;
+use crate::core::errno;
+use crate::exports::next::interpose;
 use crate::runtime;
-use crate::staging::write;
+use crate::writes::write;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};

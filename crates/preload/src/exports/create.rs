@@ -1,7 +1,7 @@
 //! Making threads: a new one inherits the priority of the one that makes it, and must not inherit
 //! what Coldstream gave that one.
 
-use crate::next::interpose;
+use crate::exports::next::interpose;
 use crate::thread;
 use libc::{c_int, c_void, pthread_attr_t, pthread_t};
 

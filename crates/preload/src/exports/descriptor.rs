@@ -2,8 +2,8 @@
 
 use super::staged::{self, Failed};
 use super::{unless_private, with_room};
-use crate::errno::{self, ErrnoGuard};
-use crate::next::interpose;
+use crate::core::errno::{self, ErrnoGuard};
+use crate::exports::next::interpose;
 use crate::runtime;
 use crate::runtime::entries::Visible;
 use coldstream_control::Counter;
@@ -190,7 +190,7 @@ interpose! {
 
 /// `closefrom`, which returns nothing.
 mod closefrom {
-    use crate::next::Next;
+    use crate::exports::next::Next;
     use libc::{c_int, c_uint};
 
     static NEXT: Next = Next::new(c"closefrom");

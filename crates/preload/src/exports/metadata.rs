@@ -3,7 +3,7 @@
 //! to the kernel first.
 
 use super::{staged, unless_private};
-use crate::next::interpose;
+use crate::exports::next::interpose;
 use coldstream_io::append::Operation;
 use libc::{c_char, c_int, c_uint, c_void, off64_t};
 

@@ -13,12 +13,14 @@ mod create;
 mod descriptor;
 mod metadata;
 mod name;
+mod next;
 mod open;
 mod process;
 mod read;
 mod staged;
 
-use crate::{errno, report, runtime, settings};
+use crate::core::errno;
+use crate::{report, runtime, settings};
 use libc::c_int;
 
 /// Makes a call that names a descriptor, unless it is Coldstream's own: to the application that

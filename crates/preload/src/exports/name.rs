@@ -1,6 +1,6 @@
 //! Naming threads: roles follow names.
 
-use crate::next::interpose;
+use crate::exports::next::interpose;
 use crate::thread;
 use libc::{c_char, c_int, pthread_t};
 

@@ -1,8 +1,8 @@
 //! Opening: what is opened under a table's name enters the runtime.
 
 use super::{staged, with_room};
-use crate::errno::ErrnoGuard;
-use crate::next::interpose;
+use crate::core::errno::ErrnoGuard;
+use crate::exports::next::interpose;
 use crate::runtime;
 use libc::{FILE, c_char, c_int, mode_t};
 

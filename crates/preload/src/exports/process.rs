@@ -6,8 +6,8 @@
 //! returns twice into its caller's own frame.
 
 use super::staged::{self, Failed};
-use crate::errno;
-use crate::next::Next;
+use crate::core::errno;
+use crate::exports::next::Next;
 use crate::runtime::{self, Runtime};
 use coldstream_control::Counter;
 use libc::c_int;
@@ -249,7 +249,7 @@ macro_rules! before_jump {
             }
         )*
 
-        $crate::next::symbols!($($name),*);
+        $crate::exports::next::symbols!($($name),*);
     };
 }
 

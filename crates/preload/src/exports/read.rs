@@ -3,10 +3,10 @@
 use super::change::with_fallen_back;
 use super::staged::{self, Failed};
 use super::unless_private;
-use crate::background;
-use crate::descriptors::{Entry, TrackedDescriptor, TrackedFile};
-use crate::errno::{self, ErrnoGuard};
-use crate::next::interpose;
+use crate::core::descriptor_map::{Entry, TrackedDescriptor, TrackedFile};
+use crate::core::errno::{self, ErrnoGuard};
+use crate::exports::next::interpose;
+use crate::reads;
 use crate::runtime::{self, Runtime};
 use crate::thread::{self, Caller};
 use coldstream_control::Counter;
@@ -106,7 +106,7 @@ unsafe fn read_at(
         Reader::Nobody => -1,
         // SAFETY: passed on.
         Reader::Background(tracked) => unsafe {
-            background::read(
+            reads::read(
                 runtime,
                 tracked,
                 descriptor,
@@ -156,7 +156,7 @@ fn read_otherwise(descriptor: c_int, order: Order, next: impl FnOnce() -> ssize_
             let result = next();
             let _errno = ErrnoGuard::new();
             runtime.count(Counter::FallbackCall, 1);
-            background::count_plain(runtime, result);
+            reads::count_plain(runtime, result);
             result
         }
     }
@@ -166,7 +166,7 @@ fn read_otherwise(descriptor: c_int, order: Order, next: impl FnOnce() -> ssize_
 fn advice_is_done_with(runtime: &Runtime, tracked: TrackedFile, descriptor: c_int) -> bool {
     !runtime.is_staged(tracked)
         && thread::is_background_reader()
-        && background::swallow_advice(runtime, tracked, descriptor)
+        && reads::swallow_advice(runtime, tracked, descriptor)
 }
 
 fn advise(

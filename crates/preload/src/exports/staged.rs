@@ -1,9 +1,9 @@
 //! What interposed calls do about a staged table before they are made.
 
-use crate::descriptors::TrackedFile;
-use crate::errno::{self, ErrnoGuard};
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno::{self, ErrnoGuard};
 use crate::runtime::{self, Runtime};
-use crate::staging::Before;
+use crate::writes::Before;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::append::Operation;

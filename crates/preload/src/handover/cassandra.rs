@@ -2,7 +2,7 @@
 
 use super::files::TableFile;
 use super::{Handover, Refused, SHARE_MIN};
-use crate::lineage::{self, Input, Output, Work};
+use crate::handover::lineage::{self, Input, Output, Work};
 use coldstream_handover::cassandra::{self, Carried, Growing};
 use coldstream_handover::{Limits, Piece, Plan};
 use coldstream_sstable::ReadAt;

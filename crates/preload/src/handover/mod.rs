@@ -9,15 +9,16 @@
 
 mod cassandra;
 mod files;
+pub(crate) mod lineage;
 mod rocksdb;
 
-use crate::background;
-use crate::descriptors::TrackedFile;
-use crate::errno::ErrnoGuard;
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno::ErrnoGuard;
+use crate::core::host_memory;
+use crate::core::inode_map;
+use crate::handover::lineage::{Input, Output, Work};
 use crate::heat::Present;
-use crate::inodes;
-use crate::lineage::{self, Input, Output, Work};
-use crate::memory;
+use crate::reads;
 use crate::runtime::Runtime;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside};
@@ -150,7 +151,7 @@ impl Runtime {
             && let Ok(stamp) = file::stamp(descriptor)
         {
             let bytes = 0..stamp.size_bytes;
-            present.heat.forget(inodes::key_of(&stamp), bytes);
+            present.heat.forget(inode_map::key_of(&stamp), bytes);
         }
     }
 
@@ -208,7 +209,7 @@ impl Runtime {
         let (Some(present), Some(settings)) = (self.heat.present(), settings::get()) else {
             return;
         };
-        if !self.hands_over_now() || background::is_broken() || !self.are_ours() {
+        if !self.hands_over_now() || reads::is_broken() || !self.are_ours() {
             return;
         }
         let _errno = ErrnoGuard::new();
@@ -247,7 +248,7 @@ impl Runtime {
             Ok(Err(refused)) => {
                 handover.note_refused(&refused);
             }
-            Err(_) => background::note_panic(self),
+            Err(_) => reads::note_panic(self),
         }
         self.note_memory();
     }
@@ -274,7 +275,7 @@ impl End<'_> {
 impl<'b> Handover<'b> {
     /// The number under which the output's heat is kept.
     fn key(&self) -> u64 {
-        inodes::key_of(&self.stamp)
+        inode_map::key_of(&self.stamp)
     }
 
     /// A descriptor of our own of the output.
@@ -304,7 +305,7 @@ impl<'b> Handover<'b> {
     /// over.
     fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<'b> {
         let Present { heat, epoch } = self.present;
-        let key = inodes::key_of(&input.stamp);
+        let key = inode_map::key_of(&input.stamp);
         let (end, end_ns) = (self.end.clone(), self.search_end_ns());
         let asked = Cell::new(0_u32);
         let is_over = Cell::new(false);
@@ -339,7 +340,7 @@ impl<'b> Handover<'b> {
         if now_ns < input.cold_until_ns.get() {
             return false;
         }
-        let (key, size_bytes) = (inodes::key_of(&input.stamp), input.stamp.size_bytes);
+        let (key, size_bytes) = (inode_map::key_of(&input.stamp), input.stamp.size_bytes);
         let is_hot = heat.any(key, size_bytes, HEAT_MIN, epoch);
         if !is_hot {
             let end_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
@@ -431,9 +432,9 @@ impl<'b> Handover<'b> {
 
     /// How many pages may be warmed.
     fn pages_max(&self) -> usize {
-        let share = memory::limit_bytes() / MEMORY_SHARE;
+        let share = host_memory::limit_bytes() / MEMORY_SHARE;
         let bytes = share.min(self.settings.config.handover_bytes);
-        if memory::pressure().is_some_and(|pressure| pressure > PRESSURE_MAX) {
+        if host_memory::pressure().is_some_and(|pressure| pressure > PRESSURE_MAX) {
             self.runtime.count(Counter::HandoverShortOfMemory, 1);
             return 0;
         }

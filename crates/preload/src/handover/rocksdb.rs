@@ -1,7 +1,7 @@
 //! To a finished table of RocksDB or LevelDB.
 
 use super::{Handover, Refused};
-use crate::lineage::{Input, Work};
+use crate::handover::lineage::{Input, Work};
 use coldstream_handover::rocksdb::Output;
 use coldstream_sstable::rocksdb::SsTable;
 

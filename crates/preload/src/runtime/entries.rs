@@ -1,9 +1,10 @@
 //! How descriptors of tables enter the runtime and leave it: opened, duplicated, closed.
 
 use super::{Runtime, STATE_OPEN};
-use crate::descriptors::{Entry, TrackedFile};
+use crate::core::descriptor_map::{Entry, TrackedFile};
+use crate::core::errno;
+use crate::settings;
 use crate::thread::{self, Inside};
-use crate::{errno, settings};
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file;

@@ -1,8 +1,8 @@
 //! Descriptors of Coldstream's own: counted, hidden from the application, and given up when it needs room.
 
 use super::Runtime;
-use crate::descriptors::Entry;
-use crate::errno::ErrnoGuard;
+use crate::core::descriptor_map::Entry;
+use crate::core::errno::ErrnoGuard;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_io::private::is_marked;

@@ -5,15 +5,15 @@
 //! and the system calls. A file leaves the table, for good, with the first call that the state
 //! does not know ("demoted"): everything is then in the kernel, and the file position is right.
 
-mod begin;
 mod drain;
-mod edge;
+mod kernel_io;
 mod sweep;
+mod take_in;
 pub(crate) mod write;
 
-use crate::descriptors::TrackedFile;
-use crate::errno;
-use crate::inodes::Inode;
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno;
+use crate::core::inode_map::Inode;
 use crate::runtime::Runtime;
 use crate::thread::Inside;
 use coldstream_control::Counter;

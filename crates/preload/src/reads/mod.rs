@@ -1,10 +1,12 @@
 //! A background thread reads a table: serves the bytes around the page cache, or says that the
 //! plain call must be made.
 
-use crate::descriptors::TrackedFile;
-use crate::errno::ErrnoGuard;
-use crate::filesystems::Choice;
+pub(crate) mod filesystems;
+
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno::ErrnoGuard;
 use crate::pacing::Moved;
+use crate::reads::filesystems::Choice;
 use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread::{self, Inside};

@@ -1,7 +1,7 @@
 //! Staged tables found by what they are rather than by a descriptor: all of them, or a file's.
 
 use super::StagedFile;
-use crate::errno;
+use crate::core::errno;
 use crate::runtime::Runtime;
 use crate::thread::Inside;
 use coldstream_control::Counter;

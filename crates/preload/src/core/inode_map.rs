@@ -43,7 +43,7 @@ pub(crate) struct Inode {
     locked: AtomicBool,
     /// Place in the table of staged files plus one; 0 is none.
     staged_slot: AtomicU32,
-    /// How background reads are served, as [`crate::filesystems`] encodes it; 0 is undecided.
+    /// How background reads are served, as [`crate::reads::filesystems`] encodes it; 0 is undecided.
     method: AtomicU32,
     /// The last descriptor of it that was entered, plus one; others may be open, and this one not.
     descriptor: AtomicI32,

@@ -1,9 +1,9 @@
 //! Which tables are treated, and how.
 
 use super::{StagedFile, WriteMode};
-use crate::background;
-use crate::descriptors::TrackedFile;
-use crate::memory;
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::host_memory;
+use crate::reads;
 use crate::report;
 use crate::runtime::Runtime;
 use crate::settings::Settings;
@@ -49,7 +49,7 @@ impl Runtime {
             || !thread::role().is_background_writer(config.bypass_flush)
             || self.staging.is_closed()
             || !self.switches.is_on(Mechanism::Writes)
-            || background::is_broken()
+            || reads::is_broken()
         {
             return;
         }
@@ -124,7 +124,7 @@ impl Runtime {
     /// Whether a table made of cached ones is best written around the page cache and what was hot
     /// handed over to it: where keeping all of it would evict something else.
     fn is_better_handed_over(&self) -> bool {
-        self.hands_over_now() && !memory::has_room()
+        self.hands_over_now() && !host_memory::has_room()
     }
 
     fn free_slot(&self) -> Option<(usize, FutexGuard<'_, StagedFile>)> {

@@ -1,7 +1,7 @@
 //! One staged table's way into the kernel: its bytes, its file position, the error of a delayed write,
 //! and the end of its being staged.
 
-use super::edge::{Kernel, Memory, Outcome};
+use super::kernel_io::{Kernel, Memory, Outcome};
 use super::{StagedFile, WriteMode};
 use crate::runtime::Runtime;
 use coldstream_control::Counter;

@@ -1,7 +1,7 @@
 //! What the calling thread is. Names are followed through the naming calls; a thread that was
 //! named by another one finds out at its next read of a table.
 
-use crate::errno::ErrnoGuard;
+use crate::core::errno::ErrnoGuard;
 use crate::priority::Slot;
 use crate::runtime::{self, Runtime};
 use crate::settings;

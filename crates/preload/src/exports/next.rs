@@ -41,12 +41,11 @@ impl Next {
 }
 
 /// The next definitions of a module's interposed symbols, in `symbols`, and a `resolve` for all.
-#[cfg(not(test))]
 macro_rules! symbols {
     ($($name:ident),*) => {
         #[allow(non_upper_case_globals)]
         mod symbols {
-            use $crate::next::Next;
+            use $crate::exports::next::Next;
             $(
                 pub(super) static $name: Next = Next::new(
                     match std::ffi::CStr::from_bytes_with_nul(
@@ -69,7 +68,6 @@ macro_rules! symbols {
 /// Declares interposed functions; symbols of one signature and one body (`open | open64`: `off_t` is
 /// `off64_t` on the supported machines) stand together. Each body sees its arguments, and `next`
 /// calls on to the next definition; a symbol that no other library defines fails with `ENOSYS`.
-#[cfg(not(test))]
 macro_rules! interpose {
     (@one $name:ident ($($argument:ident: $type:ty),*) -> $result:ty |$next:ident| $body:block) => {
         #[doc(hidden)]
@@ -79,7 +77,7 @@ macro_rules! interpose {
             let $next = move || {
                 let address = symbols::$name.address();
                 if address.is_null() {
-                    $crate::errno::set(libc::ENOSYS);
+                    $crate::core::errno::set(libc::ENOSYS);
                     return -1_isize as $result;
                 }
                 // SAFETY: the address is the symbol's next definition, which has the same
@@ -97,13 +95,12 @@ macro_rules! interpose {
     ($(
         fn $($name:ident)|+ ($($arguments:tt)*) -> $result:ty |$next:ident| $body:block
     )*) => {
-        $($crate::next::interpose!(@each [$($name)+] ($($arguments)*) -> $result |$next| $body);)*
-        $crate::next::symbols!($($($name),+),*);
+        $($crate::exports::next::interpose!(@each [$($name)+] ($($arguments)*) -> $result |$next| $body);)*
+        $crate::exports::next::symbols!($($($name),+),*);
     };
     (@each [$($name:ident)+] $arguments:tt -> $result:ty |$next:ident| $body:block) => {
-        $($crate::next::interpose!(@one $name $arguments -> $result |$next| $body);)+
+        $($crate::exports::next::interpose!(@one $name $arguments -> $result |$next| $body);)+
     };
 }
 
-#[cfg(not(test))]
 pub(crate) use {interpose, symbols};

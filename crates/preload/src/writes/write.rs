@@ -2,8 +2,8 @@
 
 use super::drain::run_chore;
 use super::{StagedFile, WriteMode};
-use crate::descriptors::TrackedFile;
-use crate::errno;
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno;
 use crate::pacing::Moved;
 use crate::runtime::Runtime;
 use crate::thread::{self, Inside};
@@ -86,7 +86,7 @@ pub(crate) unsafe fn write(
                 unsafe { attempt(runtime, tracked, descriptor, buffer, length_bytes, &plain) }
             }))
             .unwrap_or_else(|_| {
-                crate::background::note_panic(runtime);
+                crate::reads::note_panic(runtime);
                 Outcome::Done(Err(Errno(libc::EIO)))
             })
         }
