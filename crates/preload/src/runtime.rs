@@ -8,10 +8,10 @@ pub(crate) mod entries;
 mod private;
 
 use crate::core::descriptor_map::{DescriptorMap, Entry, TrackedDescriptor, TrackedFile};
-use crate::core::heap;
 use crate::core::host_memory;
 use crate::core::inode_map::InodeMap;
 use crate::core::switches::OwnSwitches;
+use crate::core::{heap, status_page};
 use crate::eviction::Eviction;
 use crate::handover::lineage::Lineage;
 use crate::heat::HeatMap;
@@ -182,10 +182,10 @@ impl Runtime {
                 .open(config.heat_bytes, host_memory::limit_bytes());
         }
         self.pacing.open(config);
-        let namespace = report::own_namespace();
+        let namespace = status_page::own_namespace();
         self.namespace.store(namespace.0, Ordering::Relaxed);
         let mut page = self.page_memory.lock();
-        *page = report::create_page(settings, namespace);
+        *page = status_page::create_page(settings, namespace);
         if let (Ok(()), Some(page)) = (configured, &*page) {
             // Stays where it is, and is never changed again: may be read without the lock.
             self.page
@@ -295,7 +295,7 @@ impl Runtime {
                 self.note_memory();
                 report::log_summary(settings, page);
             }
-            report::remove_page(PidNamespace(self.namespace.load(Ordering::Relaxed)));
+            status_page::remove_page(PidNamespace(self.namespace.load(Ordering::Relaxed)));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How much memory the process may have, and whether it is short.
 
-use crate::report::Text;
+use crate::core::text::Text;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::memory::{
     Version, limit_files, parse_full_pressure, parse_limit, path_of_controller, usage_file,

@@ -5,4 +5,6 @@ pub(crate) mod errno;
 pub(crate) mod heap;
 pub(crate) mod host_memory;
 pub(crate) mod inode_map;
+pub(crate) mod status_page;
 pub(crate) mod switches;
+pub(crate) mod text;

@@ -2,7 +2,7 @@
 //! it everybody is. Read into memory of the stack: the thread that does so has no allocator.
 
 use crate::core::host_memory::{each_line, read, read_again};
-use crate::report::Text;
+use crate::core::text::Text;
 use coldstream_io::sys::{file, memory};
 use coldstream_policy::eviction::{Margin, Nodes, Room, parse_clean_file_bytes, tightest};
 use coldstream_policy::memory::{Version, each_cgroup, parse_limit};
