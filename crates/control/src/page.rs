@@ -296,7 +296,7 @@ mod tests {
             pid: 4711,
             start_time_ticks: 987_654,
             profile: Profile::Cassandra,
-            configured: IoModeSetting::Fixed(IoMode::Window),
+            configured: IoModeSetting::Fixed(IoMode::DropBehind),
             in_force: None,
             window_bytes: 1 << 20,
             windows_in_flight: 2,

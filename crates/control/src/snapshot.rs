@@ -92,7 +92,7 @@ impl fmt::Display for Snapshot {
         write!(formatter, "direct {}", bytes(Counter::BytesDirect))?;
         for (name, counter) in [
             ("dontcache", Counter::BytesDontcache),
-            ("window", Counter::BytesWindow),
+            ("drop-behind", Counter::BytesWindow),
         ] {
             if self.get(counter) != 0 {
                 write!(formatter, ", {name} {}", bytes(counter))?;
@@ -163,7 +163,7 @@ impl fmt::Display for Snapshot {
         for (name, counter) in [
             ("of these overlapped", Counter::WriteBytesOverlapped),
             ("dontcache", Counter::WriteBytesDontcache),
-            ("window", Counter::WriteBytesWindow),
+            ("drop-behind", Counter::WriteBytesWindow),
             ("buffered", Counter::WriteBytesBuffered),
         ] {
             if self.get(counter) != 0 {
@@ -316,7 +316,7 @@ mod tests {
         ]);
         assert_eq!(
             busy.to_string(),
-            "direct 1.2 GiB, window 4 KiB, page cache 3 MiB, buffered 0 B; waited for 3 % of \
+            "direct 1.2 GiB, drop-behind 4 KiB, page cache 3 MiB, buffered 0 B; waited for 3 % of \
              200 windows, window memory at most 0 B, heap 0 B; fallbacks: filesystem=3 aio_unavailable=1"
         );
     }

@@ -160,9 +160,12 @@ mod tests {
             ("coldstream:auto", "coldstream"),
             ("coldstream:auto+auto", "coldstream"),
             ("coldstream:direct+auto", "coldstream:direct"),
-            ("coldstream:window", "coldstream:window"),
+            ("coldstream:window", "coldstream:drop-behind"),
             ("coldstream:auto+buffered", "coldstream:auto+buffered"),
-            ("coldstream:direct+window", "coldstream:direct+window"),
+            (
+                "coldstream:direct+drop-behind",
+                "coldstream:direct+drop-behind",
+            ),
             ("coldstream:handover=off", "coldstream:handover=off"),
             ("coldstream:pacing=off", "coldstream:pacing=off"),
             (
@@ -180,7 +183,7 @@ mod tests {
             ),
             (
                 "coldstream:priority=off+auto+window+handover=off",
-                "coldstream:auto+window+handover=off+priority=off",
+                "coldstream:auto+drop-behind+handover=off+priority=off",
             ),
         ] {
             let io_modes = IoModes::from_name(name).unwrap().unwrap();

@@ -31,7 +31,7 @@ macro_rules! preloaded_help {
                            any other setting, by the name of its variable: handover-in-flight=16 is
                            COLDSTREAM_HANDOVER_IN_FLIGHT
   preload:PATH             any other preload library
-READS and WRITES are auto, direct, dontcache, window or buffered. Settings that a mode does not
+READS and WRITES are auto, direct, dontcache, drop-behind or buffered. Settings that a mode does not
 name are inherited from the environment."
     };
 }
@@ -40,7 +40,7 @@ pub(crate) use preloaded_help;
 impl Preloaded {
     /// The forms of [`Preloaded::from_name`], for a mode that has none of any kind.
     pub const FORMS: &str = "coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, \
-        direct, dontcache, window or buffered; and +handover=off, +priority=off, +pacing=on, \
+        direct, dontcache, drop-behind or buffered; and +handover=off, +priority=off, +pacing=on, \
         +eviction=on, +SETTING=VALUE) or preload:PATH";
 
     /// `coldstream…` or `preload:PATH`, or what is wrong with it; `None` for other kinds of mode.

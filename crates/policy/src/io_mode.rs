@@ -10,8 +10,8 @@ pub enum IoMode {
     Direct = 1,
     /// `preadv2` with `RWF_DONTCACHE` (Linux 6.14).
     DontCache = 2,
-    /// Buffered, then the pages that came in are dropped.
-    Window = 3,
+    /// Buffered; the pages that came in are dropped behind.
+    DropBehind = 3,
     /// As the application asked.
     Buffered = 4,
 }
@@ -22,7 +22,7 @@ impl IoMode {
         match self {
             IoMode::Direct => "direct",
             IoMode::DontCache => "dontcache",
-            IoMode::Window => "window",
+            IoMode::DropBehind => "drop-behind",
             IoMode::Buffered => "buffered",
         }
     }
@@ -32,7 +32,7 @@ impl IoMode {
         match number {
             1 => Some(IoMode::Direct),
             2 => Some(IoMode::DontCache),
-            3 => Some(IoMode::Window),
+            3 => Some(IoMode::DropBehind),
             4 => Some(IoMode::Buffered),
             _ => None,
         }
@@ -60,11 +60,17 @@ impl IoModeSetting {
 
     /// The I/O mode of that name.
     pub fn from_name(name: &str) -> Option<Self> {
+        // `window` was the name of drop-behind; it is accepted for one version.
+        let name = if name == "window" {
+            "drop-behind"
+        } else {
+            name
+        };
         [
             IoModeSetting::Auto,
             IoModeSetting::Fixed(IoMode::Direct),
             IoModeSetting::Fixed(IoMode::DontCache),
-            IoModeSetting::Fixed(IoMode::Window),
+            IoModeSetting::Fixed(IoMode::DropBehind),
             IoModeSetting::Fixed(IoMode::Buffered),
         ]
         .into_iter()
@@ -77,22 +83,25 @@ impl IoModeSetting {
         let works = |io_mode| match io_mode {
             IoMode::Direct => trusted && direct,
             IoMode::DontCache => trusted && dont_cache,
-            IoMode::Window => trusted,
+            IoMode::DropBehind => trusted,
             IoMode::Buffered => true,
         };
-        self.first_that_works([IoMode::Direct, IoMode::DontCache, IoMode::Window], works)
+        self.first_that_works(
+            [IoMode::Direct, IoMode::DontCache, IoMode::DropBehind],
+            works,
+        )
     }
 
     /// The I/O mode of writes on a filesystem of which this is known: `direct` writes work,
-    /// `RWF_DONTCACHE` is accepted. `auto` prefers the window to `RWF_DONTCACHE`, whose write side
+    /// `RWF_DONTCACHE` is accepted. `auto` prefers drop-behind to `RWF_DONTCACHE`, whose write side
     /// is broken in Linux 6.14 and 6.15 and has a bad tail before 7.2.
     pub fn choose_for_writes(self, direct: bool, dont_cache: bool) -> IoMode {
         let works = |io_mode| match io_mode {
             IoMode::Direct => direct,
             IoMode::DontCache => dont_cache,
-            IoMode::Window | IoMode::Buffered => true,
+            IoMode::DropBehind | IoMode::Buffered => true,
         };
-        self.first_that_works([IoMode::Direct, IoMode::Window], works)
+        self.first_that_works([IoMode::Direct, IoMode::DropBehind], works)
     }
 
     fn first_that_works<const COUNT: usize>(
@@ -179,14 +188,17 @@ mod tests {
 
     #[test]
     fn the_best_that_works_is_chosen() {
-        use IoMode::{Buffered, Direct, DontCache, Window};
+        use IoMode::{Buffered, Direct, DontCache, DropBehind};
         let auto = IoModeSetting::Auto;
         assert_eq!(auto.choose_for_reads(true, true, true), Direct);
         assert_eq!(auto.choose_for_reads(false, true, true), DontCache);
-        assert_eq!(auto.choose_for_reads(false, false, true), Window);
+        assert_eq!(auto.choose_for_reads(false, false, true), DropBehind);
         assert_eq!(auto.choose_for_reads(true, true, false), Buffered);
         let fixed = IoModeSetting::Fixed;
-        assert_eq!(fixed(Window).choose_for_reads(true, true, true), Window);
+        assert_eq!(
+            fixed(DropBehind).choose_for_reads(true, true, true),
+            DropBehind
+        );
         assert_eq!(
             fixed(DontCache).choose_for_reads(true, false, true),
             Buffered
@@ -195,10 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn writes_prefer_the_window_to_dontcache() {
-        use IoMode::{Buffered, Direct, DontCache, Window};
+    fn writes_prefer_drop_behind_to_dontcache() {
+        use IoMode::{Buffered, Direct, DontCache, DropBehind};
         assert_eq!(IoModeSetting::Auto.choose_for_writes(true, true), Direct);
-        assert_eq!(IoModeSetting::Auto.choose_for_writes(false, true), Window);
+        assert_eq!(
+            IoModeSetting::Auto.choose_for_writes(false, true),
+            DropBehind
+        );
         let fixed = IoModeSetting::Fixed;
         assert_eq!(fixed(DontCache).choose_for_writes(true, true), DontCache);
         assert_eq!(fixed(Direct).choose_for_writes(false, true), Buffered);
@@ -245,6 +260,10 @@ mod tests {
         }
         assert_eq!(IoMode::from_u8(0), None);
         assert_eq!(IoModeSetting::from_name("auto"), Some(IoModeSetting::Auto));
+        assert_eq!(
+            IoModeSetting::from_name("window"),
+            Some(IoModeSetting::Fixed(IoMode::DropBehind))
+        );
         assert_eq!(IoModeSetting::from_name("Direct"), None);
     }
 }

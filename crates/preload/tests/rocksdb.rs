@@ -311,7 +311,11 @@ fn a_database_survives_kills() {
     let directory = support::places::on_disk();
     let rounds = if support::long() { 20 } else { 3 };
     let mut random = support::random::Random::new(support::seed());
-    for (writes, visible) in [("direct", "process"), ("auto", "auto"), ("window", "auto")] {
+    for (writes, visible) in [
+        ("direct", "process"),
+        ("auto", "auto"),
+        ("drop-behind", "auto"),
+    ] {
         let database = directory.path().join(writes);
         let preload = Preload::quiet()
             .with("COLDSTREAM_WRITES", writes)

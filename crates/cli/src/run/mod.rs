@@ -24,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   coldstream run -- db_bench --benchmarks=fillrandom,compact --db=/var/lib/bench
   coldstream run --profile cassandra -- cassandra -f
-  coldstream run --reads window --memory 32MiB --log /var/log/coldstream.log -- ./server
+  coldstream run --reads drop-behind --memory 32MiB --log /var/log/coldstream.log -- ./server
   coldstream run --config /etc/coldstream.toml -- ./server
 
 A script is checked by its interpreter; the programs that it starts inherit the library, except

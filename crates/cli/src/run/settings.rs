@@ -2,10 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use coldstream_policy::{Config, ConfigError, VARIABLES};
 
 use crate::exit::{Exit, failure};
 use crate::{library, output};
+
+/// The values of an I/O mode. `window` was the name of `drop-behind`; it is accepted for one version.
+fn io_modes() -> PossibleValuesParser {
+    PossibleValuesParser::new([
+        PossibleValue::new("auto"),
+        PossibleValue::new("direct"),
+        PossibleValue::new("dontcache"),
+        PossibleValue::new("drop-behind").alias("window"),
+        PossibleValue::new("buffered"),
+    ])
+}
 
 /// The settings as options.
 #[derive(clap::Args)]
@@ -13,8 +25,8 @@ pub struct SettingsArguments {
     /// Engine whose threads and files are recognised [default: auto]
     #[arg(long, value_parser = ["auto", "rocksdb", "leveldb", "cassandra"])]
     profile: Option<String>,
-    /// IoMode of background reads [default: auto]
-    #[arg(long, value_parser = ["auto", "direct", "dontcache", "window", "buffered"])]
+    /// I/O mode of background reads [default: auto]
+    #[arg(long, value_parser = io_modes())]
     reads: Option<String>,
     /// Size of one window, a power of two from 64KiB to 2MiB [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
@@ -25,8 +37,8 @@ pub struct SettingsArguments {
     /// Cap for all windows and staging buffers of the program, 1MiB to 1GiB [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// IoMode of background writes [default: auto]
-    #[arg(long, value_parser = ["auto", "direct", "dontcache", "window", "buffered"])]
+    /// I/O mode of background writes [default: auto]
+    #[arg(long, value_parser = io_modes())]
     writes: Option<String>,
     /// Whom written bytes must be visible to when write returns: every process (everywhere), or
     /// the program's own threads at once and others a little later (process) [default: auto, which

@@ -54,7 +54,7 @@ Examples:
   coldstream lab rocksdb --cases small,third,most,large,in-memory --html report.html
   coldstream lab rocksdb --modes buffered,coldstream:auto+buffered,coldstream
       what the bypass of reads gives, and what the bypass of writes adds to it
-  coldstream lab rocksdb --modes buffered,coldstream:window,preload:/usr/lib/other.so
+  coldstream lab rocksdb --modes buffered,coldstream:drop-behind,preload:/usr/lib/other.so
   coldstream lab rocksdb --engine-library ./librocksdbjni-linux64.so \\
       --modes buffered,direct-reads-writes,coldstream
       another build, for modes that Debian's RocksDB 7.8 does not have. The Java artifact of

@@ -86,9 +86,9 @@ mod tests {
             "direct-reads",
             "direct-reads-writes",
             "coldstream",
-            "coldstream:window",
+            "coldstream:drop-behind",
             "coldstream:auto+buffered",
-            "coldstream:direct+window",
+            "coldstream:direct+drop-behind",
             "coldstream:buffered+direct",
             "preload:/a/b.so",
         ] {

@@ -94,7 +94,7 @@ impl Key {
             Self::Enabled | Self::Handover | Self::Pacing | Self::Eviction => "use on or off",
             Self::Profile => "use auto, rocksdb, leveldb or cassandra",
             Self::Log => "use none, stderr or an absolute path",
-            Self::Reads | Self::Writes => "use auto, direct, dontcache, window or buffered",
+            Self::Reads | Self::Writes => "use auto, direct, dontcache, drop-behind or buffered",
             Self::WindowBytes => "use a power of two from 64KiB to 2MiB",
             Self::WindowsInFlight => "use a number from 1 to 4",
             Self::MemoryBytes => "use a size from 1MiB to 1GiB",

@@ -33,7 +33,14 @@ const MIB: u64 = 1 << 20;
 const SMALL_BYTES: u64 = 128 * MIB;
 
 /// The first is what the others are compared with.
-const MODES: [&str; 6] = ["plain", "buffered", "window", "dontcache", "direct", "auto"];
+const MODES: [&str; 6] = [
+    "plain",
+    "buffered",
+    "drop-behind",
+    "dontcache",
+    "direct",
+    "auto",
+];
 
 /// Rate of the held device.
 const HELD_BYTES_PER_SECOND: u64 = 250 * MIB;

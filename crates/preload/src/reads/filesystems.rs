@@ -86,7 +86,7 @@ impl Choice {
         match self {
             Choice::Windows(Method::Direct(_)) => IoMode::Direct,
             Choice::Windows(Method::DontCache) => IoMode::DontCache,
-            Choice::Windows(Method::Window) => IoMode::Window,
+            Choice::Windows(Method::Window) => IoMode::DropBehind,
             Choice::Buffered(_) => IoMode::Buffered,
         }
     }
@@ -97,7 +97,7 @@ impl Choice {
         match reads.choose_for_reads(probe.direct_is_usable(), probe.dont_cache, probe.trusted) {
             IoMode::Direct => Choice::Windows(Method::Direct(probe.alignment)),
             IoMode::DontCache => Choice::Windows(Method::DontCache),
-            IoMode::Window => Choice::Windows(Method::Window),
+            IoMode::DropBehind => Choice::Windows(Method::Window),
             IoMode::Buffered if reads.name() == IoMode::Buffered.name() => Choice::Buffered(None),
             IoMode::Buffered if probe.trusted && probe.direct == DirectEffect::None => {
                 Choice::Buffered(Some(Counter::FallbackNoEffect))

@@ -102,7 +102,7 @@ impl StagedFile {
         match self.mode {
             WriteMode::WriteBehind | WriteMode::WriteThrough => IoMode::Direct,
             WriteMode::DontCache => IoMode::DontCache,
-            WriteMode::DropBehind => IoMode::Window,
+            WriteMode::DropBehind => IoMode::DropBehind,
             WriteMode::None => IoMode::Buffered,
         }
     }

@@ -70,7 +70,7 @@ impl Runtime {
         let mut mode = match io_mode {
             IoMode::Buffered => return,
             IoMode::DontCache => WriteMode::DontCache,
-            IoMode::Window => WriteMode::DropBehind,
+            IoMode::DropBehind => WriteMode::DropBehind,
             IoMode::Direct if config.visible.may_stage(tracked.kind) => WriteMode::WriteBehind,
             IoMode::Direct => WriteMode::WriteThrough,
         };

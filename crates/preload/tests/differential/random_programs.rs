@@ -53,14 +53,14 @@ fn settings() -> Vec<Setting> {
             ],
         ),
         setting("dontcache", false, &[("COLDSTREAM_READS", "dontcache")]),
-        setting("window", false, &[("COLDSTREAM_READS", "window")]),
+        setting("drop-behind", false, &[("COLDSTREAM_READS", "drop-behind")]),
         setting("buffered", false, &[("COLDSTREAM_READS", "buffered")]),
         setting("everything", false, &EVERYTHING),
         setting("off", false, &[("COLDSTREAM", "off")]),
         setting(
             "written as windows",
             false,
-            &[("COLDSTREAM_WRITES", "window")],
+            &[("COLDSTREAM_WRITES", "drop-behind")],
         ),
     ]
 }
@@ -82,7 +82,7 @@ fn settings_of_appends() -> Vec<Setting> {
             false,
             &[small, ("COLDSTREAM_MEMORY_BYTES", "1MiB")],
         ),
-        staged("windows", true, &[("COLDSTREAM_WRITES", "window")]),
+        staged("windows", true, &[("COLDSTREAM_WRITES", "drop-behind")]),
         staged("everything", false, &EVERYTHING),
         staged("dontcache", false, &[("COLDSTREAM_WRITES", "dontcache")]),
         setting("through", true, &[("COLDSTREAM_WRITES", "direct"), small]),

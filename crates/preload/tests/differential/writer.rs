@@ -273,7 +273,7 @@ fn what_was_overwritten_is_never_read_again_on_xfs() {
 
 #[test]
 fn what_was_overwritten_is_never_read_again_out_of_buffered_windows() {
-    overwritten(Filesystem::Current, "writer", "window", |log| {
+    overwritten(Filesystem::Current, "writer", "drop-behind", |log| {
         log.window_bytes
     });
 }
@@ -301,7 +301,10 @@ fn what_was_stored_through_a_mapping_is_read_on_xfs() {
 
 #[test]
 fn what_was_stored_through_a_mapping_is_read_out_of_buffered_windows() {
-    overwritten(Filesystem::Current, "writer by mapping", "window", |log| {
-        log.window_bytes
-    });
+    overwritten(
+        Filesystem::Current,
+        "writer by mapping",
+        "drop-behind",
+        |log| log.window_bytes,
+    );
 }

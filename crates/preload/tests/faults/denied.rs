@@ -57,7 +57,7 @@ fn plainly_direct_bytes() -> u64 {
 
 #[test]
 fn residency_cannot_be_asked() {
-    for reads in ["auto", "window"] {
+    for reads in ["auto", "drop-behind"] {
         let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
         for errno in [libc::ENOSYS, libc::EPERM, libc::EINVAL] {
             deny(&[(SYS_CACHESTAT, errno, None)], &preload);
@@ -125,7 +125,7 @@ fn the_kernel_is_an_old_one() {
 
 #[track_caller]
 fn short_of(role: &str) {
-    for reads in ["auto", "window", "dontcache"] {
+    for reads in ["auto", "drop-behind", "dontcache"] {
         let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
         let (lines, ended) = scan(role, |program| program.run_with(&preload));
         assert!(ended.status.success(), "reads = {reads}: {ended:?}");

@@ -100,7 +100,7 @@ fn what_a_failing_device_can_read_is_read() {
         assert!(cut > 1 << 20, "no block of the table is anywhere");
     };
     println!("{} of {all} reads of a damaged device succeed", plain.len());
-    for reads in ["direct", "window", "dontcache"] {
+    for reads in ["direct", "drop-behind", "dontcache"] {
         let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
         let with = run(Some(&preload));
         let missing: Vec<_> = plain.difference(&with).take(5).collect();

@@ -132,7 +132,7 @@ fn take_what_is_left() {
         unsafe { libc::syscall(libc::SYS_fcntl, *number, libc::F_GETFD) >= 0 }
     };
     let reads = std::env::var("COLDSTREAM_READS").unwrap_or_default();
-    if matches!(reads.as_str(), "auto" | "window") {
+    if matches!(reads.as_str(), "auto" | "drop-behind") {
         assert!(
             left.clone().any(|number| is_open(&number)),
             "nothing is given back"

@@ -172,7 +172,7 @@ fn files_cannot_be_opened_once_more() {
 
 #[test]
 fn windows_cannot_be_read() {
-    for reads in ["window", "dontcache"] {
+    for reads in ["drop-behind", "dontcache"] {
         let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
         each(
             "preadv2",
@@ -188,7 +188,7 @@ fn windows_cannot_be_read() {
 fn memory_and_pages_cannot_be_advised_on() {
     let window_memory = ("madvise", "MADV_DONTFORK");
     each_of(window_memory, &[], &["EINVAL", "ENOMEM"], &Preload::quiet());
-    let preload = Preload::quiet().with("COLDSTREAM_READS", "window");
+    let preload = Preload::quiet().with("COLDSTREAM_READS", "drop-behind");
     each("mincore", &[], &["EAGAIN", "ENOMEM", "ENOSYS"], &preload);
 }
 

@@ -59,7 +59,7 @@ impl ExitLog {
                 match name {
                     "direct" => log.direct_bytes += bytes,
                     "dontcache" => log.dontcache_bytes += bytes,
-                    "window" => log.window_bytes += bytes,
+                    "drop-behind" => log.window_bytes += bytes,
                     "page cache" => log.cache_bytes += bytes,
                     "buffered" => log.buffered_bytes += bytes,
                     _ => panic!("unknown sum {name} in: {line}"),

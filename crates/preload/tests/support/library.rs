@@ -25,7 +25,7 @@ pub fn path() -> &'static Path {
 pub const WRITE_WAYS: [(&str, &str); 4] = [
     ("direct", "process"),
     ("direct", "everywhere"),
-    ("window", "auto"),
+    ("drop-behind", "auto"),
     ("dontcache", "auto"),
 ];
 

@@ -92,7 +92,7 @@ fn compare(name: &str) {
     if let Some(why) = expected[0].strip_prefix("skipped: ") {
         return skip(why);
     }
-    for reads in ["auto", "window", "dontcache", "buffered"] {
+    for reads in ["auto", "drop-behind", "dontcache", "buffered"] {
         let preload = Preload::quiet().with("COLDSTREAM_READS", reads);
         let (lines, ended) = run(Some(&preload));
         let place = (0..expected.len().max(lines.len()))
