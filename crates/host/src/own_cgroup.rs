@@ -1,0 +1,185 @@
+//! Cgroups that exist for one run. Dropping one removes it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use coldstream_policy::memory::Version;
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::cgroup::memory_hierarchy;
+use crate::mounts;
+
+/// Pages keep a cgroup busy for a moment after its last process: removing it is tried this often.
+const REMOVALS_MAX: u32 = 50;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why there is no such cgroup.
+#[derive(Debug, Error)]
+pub enum CgroupError {
+    /// No hierarchy has a memory controller.
+    #[error("no memory cgroup is mounted")]
+    NoMemoryHierarchy,
+    /// The unified hierarchy is there without the controller.
+    #[error("the unified hierarchy has no memory controller")]
+    NoMemoryController,
+    /// A file or directory of the hierarchy refused.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the kernel answered.
+        error: io::Error,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> CgroupError {
+    let path = path.to_owned();
+    |error| CgroupError::File { path, error }
+}
+
+/// A cgroup in any hierarchy.
+#[derive(Debug)]
+pub struct OwnCgroup {
+    path: PathBuf,
+}
+
+/// A cgroup with a memory limit.
+#[derive(Debug)]
+pub struct MemoryCgroup {
+    own: OwnCgroup,
+    version: Version,
+}
+
+impl OwnCgroup {
+    /// Makes the cgroup `name` in a hierarchy. An empty one of this name is replaced: an earlier run left it behind.
+    ///
+    /// # Errors
+    /// The hierarchy refused.
+    pub fn make_in(hierarchy: &Path, name: &str) -> Result<Self, CgroupError> {
+        let path = hierarchy.join(name);
+        let mut made = fs::create_dir(&path);
+        if made
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+        {
+            made = remove(&path).and_then(|()| fs::create_dir(&path));
+        }
+        made.map_err(at(&path))?;
+        Ok(Self { path })
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes one of its files.
+    ///
+    /// # Errors
+    /// The kernel refused the value.
+    pub fn write(&self, file: &str, value: &str) -> Result<(), CgroupError> {
+        let file = self.path.join(file);
+        fs::write(&file, value).map_err(at(&file))
+    }
+
+    /// The file that takes process ids.
+    #[must_use]
+    pub fn processes_file(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+}
+
+impl Drop for OwnCgroup {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path) {
+            let path = self.path.display();
+            eprintln!("coldstream: cannot remove the cgroup {path}: {error}");
+        }
+    }
+}
+
+impl MemoryCgroup {
+    /// Makes the cgroup `name` with a limit.
+    ///
+    /// # Errors
+    /// There is no memory controller, or the hierarchy refused.
+    pub fn create(name: &str, limit_bytes: u64) -> Result<Self, CgroupError> {
+        let mounts = mounts::read();
+        let (mount, version) = memory_hierarchy(&mounts).ok_or(CgroupError::NoMemoryHierarchy)?;
+        let parent = Path::new(&mount.point);
+        if version == Version::V2 {
+            let controllers =
+                fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
+            if !controllers.split_whitespace().any(|name| name == "memory") {
+                return Err(CgroupError::NoMemoryController);
+            }
+            // Fails without harm where it is enabled already or belongs to the service manager.
+            let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
+        }
+        let own = OwnCgroup::make_in(parent, name)?;
+        own.write(version.limit_file(), &limit_bytes.to_string())?;
+        Ok(Self { own, version })
+    }
+
+    /// The file that takes process ids.
+    #[must_use]
+    pub fn processes_file(&self) -> PathBuf {
+        self.own.processes_file()
+    }
+
+    /// The version of the interface.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// `memory.stat`.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub fn memory_statistics(&self) -> io::Result<String> {
+        fs::read_to_string(self.own.path.join("memory.stat"))
+    }
+
+    /// The file with the memory pressure of this cgroup. Only version 2 has one.
+    #[must_use]
+    pub fn pressure_file(&self) -> Option<PathBuf> {
+        let path = self.own.path.join("memory.pressure");
+        (self.version == Version::V2 && path.exists()).then_some(path)
+    }
+}
+
+/// Removes a cgroup whose processes have ended.
+fn remove(path: &Path) -> io::Result<()> {
+    for _ in 0..REMOVALS_MAX {
+        match fs::remove_dir(path) {
+            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+                std::thread::sleep(REMOVAL_PAUSE);
+            }
+            other => return other,
+        }
+    }
+    fs::remove_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_that_was_left_behind_is_replaced_and_drop_removes_it() {
+        let hierarchy = tempfile::tempdir().unwrap();
+        let path = hierarchy.path().join("one");
+        fs::create_dir(&path).unwrap();
+        let own = OwnCgroup::make_in(hierarchy.path(), "one").unwrap();
+        assert_eq!(own.path(), path);
+        drop(own);
+        assert!(!path.exists());
+        let error = OwnCgroup::make_in(&path, "two").unwrap_err().to_string();
+        assert!(error.contains("one/two"), "{error}");
+    }
+}

@@ -1,0 +1,325 @@
+//! One process, as `/proc` shows it.
+//!
+//! `procfs` parses `status` and `limits`. Command lines, environments and mappings are read by hand: `procfs` (0.18)
+//! requires UTF-8 in two of them, and keeps the last of two equal variables where `getenv` finds the first.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use coldstream_control::{start_time_ticks, stat_field};
+use coldstream_policy::mapped_file;
+use procfs::process::{LimitValue, Process, Status};
+
+/// Ticks of `/proc/PID/stat` are 10 ms on every architecture that Linux supports here (`USER_HZ`).
+const TICK_NS: u64 = 10_000_000;
+
+/// What the kernel appends to the name of a mapped file that was replaced or removed (proc_pid_maps(5)).
+const DELETED: &[u8] = b" (deleted)";
+
+/// A file of the process in `/proc`.
+#[must_use]
+pub fn proc_path(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
+}
+
+/// Start of the process in clock ticks since boot; `None` if there is no such process.
+#[must_use]
+pub fn started(pid: u32) -> Option<u64> {
+    start_time_ticks(&fs::read(proc_path(pid, "stat")).ok()?)
+}
+
+/// Whether the process is gone, or waits for its parent only.
+#[must_use]
+pub fn has_ended(pid: u32) -> bool {
+    let stat = fs::read(proc_path(pid, "stat")).unwrap_or_default();
+    // The name in parentheses may hold any bytes, parentheses too.
+    let state = stat.rsplit(|&byte| byte == b')').next().unwrap_or_default();
+    matches!(state.trim_ascii_start().first(), None | Some(b'Z' | b'X'))
+}
+
+/// The effective user.
+#[must_use]
+pub fn user(pid: u32) -> Option<u32> {
+    // The owner of the directory would be root for a process that is not dumpable.
+    Some(status(pid)?.euid)
+}
+
+/// Whether that is the caller's user.
+#[must_use]
+pub fn is_own_user(user: u32) -> bool {
+    user == rustix::process::geteuid().as_raw()
+}
+
+/// The process's id in its container: a pid namespace below the caller's. `None` outside containers.
+#[must_use]
+pub fn id_in_container(pid: u32) -> Option<u32> {
+    innermost(&status(pid)?)
+}
+
+fn innermost(status: &Status) -> Option<u32> {
+    let (_, inner) = status.nspid.as_ref()?.split_first()?;
+    u32::try_from(*inner.last()?).ok()
+}
+
+fn status(pid: u32) -> Option<Status> {
+    process(pid)?.status().ok()
+}
+
+fn process(pid: u32) -> Option<Process> {
+    Process::new(i32::try_from(pid).ok()?).ok()
+}
+
+/// The command line, or the short name in brackets where there is none.
+#[must_use]
+pub fn command_line(pid: u32) -> String {
+    let arguments = fs::read(proc_path(pid, "cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&arguments).replace('\0', " ");
+    if text.trim().is_empty() {
+        let name = fs::read_to_string(proc_path(pid, "comm")).unwrap_or_default();
+        return format!("[{}]", name.trim());
+    }
+    text.trim().to_owned()
+}
+
+/// The arguments, the program first; `None` if they cannot be read.
+#[must_use]
+pub fn arguments(pid: u32) -> Option<Vec<OsString>> {
+    let line = fs::read(proc_path(pid, "cmdline")).ok()?;
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    let arguments = line.split(|&byte| byte == 0);
+    Some(arguments.map(owned).collect())
+}
+
+/// The environment that the process was started with, in its order. Empty if it cannot be read.
+#[must_use]
+pub fn environment(pid: u32) -> Vec<(OsString, OsString)> {
+    parse_environment(&fs::read(proc_path(pid, "environ")).unwrap_or_default())
+}
+
+/// The text of `environ` as names and values.
+#[must_use]
+pub fn parse_environment(environ: &[u8]) -> Vec<(OsString, OsString)> {
+    let variables = environ.split(|&byte| byte == 0).filter_map(|variable| {
+        let equals = variable.iter().position(|&byte| byte == b'=')?;
+        let (name, value) = variable.split_at(equals);
+        Some((owned(name), owned(value.get(1..)?)))
+    });
+    variables.collect()
+}
+
+fn owned(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_owned())
+}
+
+/// One thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id.
+    pub id: i32,
+    /// Its name, without the newline. 15 bytes at most.
+    pub name: Vec<u8>,
+}
+
+/// All threads; empty if the process has ended.
+#[must_use]
+pub fn threads(pid: u32) -> Vec<Thread> {
+    let tasks = fs::read_dir(proc_path(pid, "task"));
+    let threads = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        let mut name = fs::read(task.path().join("comm")).ok()?;
+        name.pop_if(|byte| *byte == b'\n');
+        let id = task.file_name().to_str()?.parse().ok()?;
+        Some(Thread { id, name })
+    });
+    threads.collect()
+}
+
+/// What each open descriptor refers to.
+///
+/// # Errors
+/// The caller may not look into the process, or it has ended.
+pub fn open_files(pid: u32) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(proc_path(pid, "fd"))?.flatten();
+    // A descriptor that was closed meanwhile is no error.
+    let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    Ok(targets.collect())
+}
+
+/// Number of open descriptors; 0 if the caller may not look into the process.
+#[must_use]
+pub fn descriptors(pid: u32) -> usize {
+    fs::read_dir(proc_path(pid, "fd")).map_or(0, Iterator::count)
+}
+
+/// Soft limit of open descriptors; `None` if there is no limit.
+#[must_use]
+pub fn descriptor_limit(pid: u32) -> Option<u64> {
+    match process(pid)?.limits().ok()?.max_open_files.soft_limit {
+        LimitValue::Value(limit) => Some(limit),
+        LimitValue::Unlimited => None,
+    }
+}
+
+/// The files that a process has mapped.
+#[derive(Clone, Debug)]
+pub struct Mappings {
+    maps: Vec<u8>,
+}
+
+impl Mappings {
+    /// Those of a process.
+    ///
+    /// # Errors
+    /// The caller may not look into the process, or it has ended.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        Ok(Self::parse(fs::read(proc_path(pid, "maps"))?))
+    }
+
+    /// Those in the text of `maps`.
+    #[must_use]
+    pub fn parse(maps: Vec<u8>) -> Self {
+        Self { maps }
+    }
+
+    /// Their paths. A file that was removed has the path that it had.
+    #[must_use]
+    pub fn files(&self) -> BTreeSet<PathBuf> {
+        self.lines()
+            .filter_map(mapped_file)
+            .map(|file| PathBuf::from(OsStr::from_bytes(file.path)))
+            .collect()
+    }
+
+    /// Whether a mapped file with this name was removed, or replaced by another one.
+    #[must_use]
+    pub fn is_replaced(&self, file_name: &str) -> bool {
+        let end = [b"/", file_name.as_bytes(), DELETED].concat();
+        self.lines().any(|line| line.ends_with(&end))
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.maps.split(|&byte| byte == b'\n')
+    }
+}
+
+/// Memory and threads of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Resident memory that belongs to no file: heaps, stacks, buffers.
+    pub anonymous_bytes: u64,
+    /// Resident memory, mapped files included.
+    pub resident_bytes: u64,
+    /// Number of threads.
+    pub threads: u64,
+}
+
+/// Memory and threads of a process; `None` if it has ended.
+#[must_use]
+pub fn usage(pid: u32) -> Option<Usage> {
+    let status = status(pid)?;
+    Some(Usage {
+        anonymous_bytes: status.rssanon.unwrap_or(0) << 10,
+        resident_bytes: status.vmrss.unwrap_or(0) << 10,
+        threads: status.threads,
+    })
+}
+
+/// Processor time of all threads, user and system; 0 if the process has ended.
+#[must_use]
+pub fn processor_time_ns(pid: u32) -> u64 {
+    let stat = fs::read(proc_path(pid, "stat")).unwrap_or_default();
+    let ticks = |number| stat_field(&stat, number).unwrap_or(0);
+    (ticks(14) + ticks(15)) * TICK_NS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_known() {
+        let pid = std::process::id();
+        assert!(started(pid).is_some());
+        assert!(!has_ended(pid));
+        assert_eq!(user(pid), Some(rustix::process::geteuid().as_raw()));
+        assert!(!command_line(pid).is_empty());
+        assert_eq!(arguments(pid).unwrap().len(), std::env::args_os().len());
+        assert_eq!(started(u32::MAX), None);
+        assert!(has_ended(u32::MAX));
+        assert_eq!(id_in_container(pid), None);
+        let usage = usage(pid).unwrap();
+        assert!(usage.resident_bytes > usage.anonymous_bytes && usage.anonymous_bytes > 0);
+        assert!(usage.threads >= 1 && !threads(pid).is_empty());
+        assert!(descriptors(pid) >= 3 && !open_files(pid).unwrap().is_empty());
+        assert!(descriptor_limit(pid).is_none_or(|limit| limit > 3));
+        assert!(!environment(pid).is_empty());
+    }
+
+    #[test]
+    fn a_child_that_nobody_waited_for_has_ended() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while !has_ended(child.id()) {
+            std::thread::yield_now();
+        }
+        assert!(started(child.id()).is_some());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_innermost_of_several_ids() {
+        let text = fs::read_to_string("/proc/self/status").unwrap();
+        let with_ids = |ids: &str| {
+            let lines = text.lines().map(|line| match line.starts_with("NSpid:") {
+                true => format!("NSpid:\t{ids}\n"),
+                false => format!("{line}\n"),
+            });
+            let text: String = lines.collect();
+            use procfs::FromBufRead;
+            innermost(&Status::from_buf_read(text.as_bytes()).unwrap())
+        };
+        assert_eq!(with_ids("4711\t18\t1"), Some(1));
+        assert_eq!(with_ids("4711"), None);
+    }
+
+    #[test]
+    fn variables_are_in_their_order() {
+        let variables = parse_environment(b"A=1\0A=2\0nonsense\0B=\xff=\0");
+        let texts: Vec<_> = variables
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+            .collect();
+        let expected: [(&[u8], &[u8]); 3] = [(b"A", b"1"), (b"A", b"2"), (b"B", b"\xff=")];
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn files_of_the_map() {
+        let maps = b"7f00-7f01 r--p 00000000 08:01 42   /opt/lib coldstream/libcoldstream.so\n\
+            7f02-7f03 rw-p 00000000 00:00 0\n\
+            7f04-7f05 rw-p 00000000 00:00 0   [stack]\n\
+            7f06-7f07 r--s 00000000 08:01 43   /d/nb-1-big-Data.db\n";
+        let mappings = Mappings::parse(maps.to_vec());
+        let files: Vec<_> = mappings.files().into_iter().collect();
+        assert_eq!(files.len(), 2);
+        assert_eq!(
+            files[1],
+            PathBuf::from("/opt/lib coldstream/libcoldstream.so")
+        );
+        assert!(!mappings.is_replaced("libcoldstream.so"));
+    }
+
+    #[test]
+    fn a_library_that_was_replaced_is_still_loaded() {
+        let maps = b"7f00-7f01 r--p 00000000 08:01 42   /opt/libcoldstream.so (deleted)\n";
+        let mappings = Mappings::parse(maps.to_vec());
+        assert!(
+            mappings
+                .files()
+                .contains(&PathBuf::from("/opt/libcoldstream.so"))
+        );
+        assert!(mappings.is_replaced("libcoldstream.so"));
+    }
+}
