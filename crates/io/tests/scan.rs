@@ -44,7 +44,7 @@ fn cold_file(directory: &Path, name: &str, bytes: &[u8]) -> File {
     let file = File::open(path).unwrap();
     file.sync_all().unwrap();
     drop_cache(&file);
-    wait_until_settled(&file);
+    wait_until_unchanged(&file);
     file
 }
 
@@ -52,7 +52,7 @@ fn drop_cache(file: &File) {
     file::advise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED).unwrap();
 }
 
-fn wait_until_settled(file: &File) {
+fn wait_until_unchanged(file: &File) {
     use std::time::{Duration, SystemTime};
     let changed = file.metadata().unwrap().modified().unwrap();
     while SystemTime::now()
@@ -325,12 +325,12 @@ fn a_file_that_just_changed_is_passed_through() {
         .unwrap();
     let scanner = Scanner::for_process(SETTINGS).unwrap();
     let mut buffer = [0; 4096];
-    // Who is held up until the change has settled tries again.
+    // Who is held up until the change is old enough tries again.
     let is_passed_through = (0..50).any(|_| {
         writer.write_all_at(b"new", 0).unwrap();
         let (_, outcome) = read(scanner, 0, &file, direct(), 0, &mut buffer);
         assert_eq!(&buffer[..3], b"new");
-        outcome == Outcome::PassThrough(Reason::NotSettled)
+        outcome == Outcome::PassThrough(Reason::ChangedRecently)
     });
     assert!(is_passed_through);
 }
@@ -369,7 +369,7 @@ fn a_change_is_seen_by_the_next_read() {
     let scanner = Scanner::for_process(SETTINGS).unwrap();
     let mut buffer = [0; 4096];
     for round in 0..20_u8 {
-        wait_until_settled(&file);
+        wait_until_unchanged(&file);
         for offset in [0, 4096] {
             let (_, outcome) = read(scanner, 0, &file, direct(), offset, &mut buffer);
             assert!(is_served(&outcome), "round {round}, {offset}: {outcome:?}");

@@ -4,7 +4,7 @@
 //! Its promises:
 //! - a byte is served only if the file's [`FileStamp`](crate::sys::file::FileStamp) is the one
 //!   under which the window was read, and the file had then been unchanged for
-//!   [`SETTLED_NS`]: a change since then would show;
+//!   [`CHANGED_RECENTLY_NS`]: a change since then would show;
 //! - window memory never exceeds the cap, however many files are merged at once;
 //! - whatever goes wrong ends in [`Outcome::PassThrough`] with its reason: the caller then makes
 //!   the plain call;
@@ -19,7 +19,7 @@ pub use sequence::WINDOW_BYTES_MIN;
 
 /// How long a file must have been unchanged before its windows can be trusted: two ticks of
 /// the slowest kernel clock (HZ=100) that stamps a change.
-pub const SETTLED_NS: i128 = 20_000_000;
+pub const CHANGED_RECENTLY_NS: i128 = 20_000_000;
 
 /// The most windows of one stream: the consumer's own and those read ahead of it.
 pub const WINDOWS_MAX: usize = 5;
@@ -38,8 +38,8 @@ pub enum Method {
 /// Why a read is left to the plain call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The file changed less than [`SETTLED_NS`] ago.
-    NotSettled,
+    /// The file changed less than [`CHANGED_RECENTLY_NS`] ago.
+    ChangedRecently,
     /// No further descriptor could be opened (`EMFILE`, `ENFILE`, or Coldstream's own limit).
     DescriptorLimit,
     /// The private descriptor could not be opened for another reason.

@@ -5,7 +5,7 @@
 
 use super::sequence::{Relation, fair_share, relation};
 use super::stream::{Destination, ReadContext, Stream};
-use super::{Host, Method, Outcome, Reason, SETTLED_NS, WINDOWS_MAX};
+use super::{CHANGED_RECENTLY_NS, Host, Method, Outcome, Reason, WINDOWS_MAX};
 use crate::lock::{FutexGuard, FutexLock};
 use crate::mapping::{OnFork, map_for_life};
 use crate::pool::WindowPool;
@@ -216,8 +216,8 @@ impl Scanner {
         let key = key_of(request.slot, file.generation);
         if file.stamp != request.stamp {
             // Seen for the first time, or changed since: trusted only when it has come to rest.
-            if !is_settled(&request.stamp) {
-                return Err(Reason::NotSettled);
+            if changed_recently(&request.stamp) {
+                return Err(Reason::ChangedRecently);
             }
             file.stamp = request.stamp;
         }
@@ -488,10 +488,10 @@ fn nothing() -> Outcome {
     }
 }
 
-/// Whether the file last changed long enough ago for the next change to show in its change time.
-fn is_settled(stamp: &FileStamp) -> bool {
+/// Whether the change time may be too young for the next change to move it.
+fn changed_recently(stamp: &FileStamp) -> bool {
     let age_ns = process::clock_ns(libc::CLOCK_REALTIME) - stamp.changed_ns;
     // A change time in the future (a clock that was set back) is as good as an old one, once it
     // is further away than a tick.
-    !(-SETTLED_NS..SETTLED_NS).contains(&age_ns)
+    (-CHANGED_RECENTLY_NS..CHANGED_RECENTLY_NS).contains(&age_ns)
 }

@@ -264,7 +264,7 @@ fn bytes_counter(method: Method) -> Counter {
 
 fn reason_counter(reason: Reason) -> Counter {
     match reason {
-        Reason::NotSettled => Counter::FallbackNotSettled,
+        Reason::ChangedRecently => Counter::FallbackNotSettled,
         Reason::DescriptorLimit => Counter::FallbackDescriptorLimit,
         Reason::OpenFailed => Counter::FallbackOpenFailed,
         Reason::Identity => Counter::FallbackIdentity,
