@@ -6,7 +6,7 @@
 //!   under which the window was read, and the file had then been unchanged for
 //!   [`CHANGED_RECENTLY_NS`]: a change since then would show;
 //! - window memory never exceeds the cap, however many files are merged at once;
-//! - whatever goes wrong ends in [`Outcome::PassThrough`] with its reason: the caller then makes
+//! - whatever goes wrong ends in [`Outcome::Plain`] with its reason: the caller then makes
 //!   the plain call;
 //! - all-zero memory is a valid, empty [`Scanner`] (a forked child finds just that).
 
@@ -68,7 +68,7 @@ pub enum Outcome {
         cached_bytes: usize,
     },
     /// Nothing was delivered; the plain call must be made.
-    PassThrough(Reason),
+    Plain(Reason),
 }
 
 /// What the scan reader counts.

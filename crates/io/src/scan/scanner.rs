@@ -151,7 +151,7 @@ impl Scanner {
     /// Serves a read to memory that the application named. With `check_writable` the kernel is
     /// asked first whether it can be written: a bad pointer must end in the system call's
     /// `EFAULT`. Bytes behind those delivered are left alone; bytes before may be clobbered when
-    /// the outcome is [`Outcome::PassThrough`].
+    /// the outcome is [`Outcome::Plain`].
     ///
     /// # Safety
     /// Without `check_writable`, `destination` must be writable for `length_bytes`. With it, the
@@ -170,7 +170,7 @@ impl Scanner {
             || end.is_none_or(|end| i64::try_from(end).is_err())
             || !within_user_space(destination, length_bytes)
         {
-            return Outcome::PassThrough(Reason::BadBuffer);
+            return Outcome::Plain(Reason::BadBuffer);
         }
         let Some(left) = request.stamp.size_bytes.checked_sub(request.offset) else {
             return nothing();
@@ -181,7 +181,7 @@ impl Scanner {
         }
         // Before a window is read for it in vain.
         if check_writable && length_bytes < memory::WRITABLE_BYTES_MIN {
-            return Outcome::PassThrough(Reason::BadBuffer);
+            return Outcome::Plain(Reason::BadBuffer);
         }
         let destination = Destination {
             memory: destination,
@@ -195,9 +195,9 @@ impl Scanner {
             },
             Err(Reason::Identity) => {
                 self.close(request.slot, host);
-                Outcome::PassThrough(Reason::Identity)
+                Outcome::Plain(Reason::Identity)
             }
-            Err(reason) => Outcome::PassThrough(reason),
+            Err(reason) => Outcome::Plain(reason),
         }
     }
 

@@ -171,7 +171,7 @@ unsafe fn serve(
             runtime.count(bytes_counter(method), (bytes - cached_bytes) as u64);
             Some(bytes as isize)
         }
-        Outcome::PassThrough(reason) => {
+        Outcome::Plain(reason) => {
             runtime.count(reason_counter(reason), 1);
             None
         }
