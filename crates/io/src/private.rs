@@ -1,7 +1,7 @@
 //! Private descriptors: a second opening of the application's file, kept out of its way.
 
 use crate::probe::reopen;
-use crate::scan::{Host, Reason};
+use crate::scan::{Fallback, Host};
 use crate::sys::Errno;
 use crate::sys::file::{self, FileStamp};
 use std::ffi::CStr;
@@ -31,14 +31,14 @@ impl PrivateDescriptor {
         stamp: &FileStamp,
         slot: u32,
         host: &H,
-    ) -> Result<Self, Reason> {
+    ) -> Result<Self, Fallback> {
         let (mut opened, found) =
             Self::keep(|| reopen(descriptor, MARK | extra_flags), slot, host)?;
         if found.same_inode(stamp) {
             Ok(opened)
         } else {
             opened.close(&found, host);
-            Err(Reason::Identity)
+            Err(Fallback::Identity)
         }
     }
 
@@ -51,7 +51,7 @@ impl PrivateDescriptor {
         path: &CStr,
         slot: u32,
         host: &H,
-    ) -> Result<(Self, FileStamp), Reason> {
+    ) -> Result<(Self, FileStamp), Fallback> {
         Self::keep(|| file::open(path, MARK | libc::O_RDONLY, 0), slot, host)
     }
 
@@ -60,22 +60,22 @@ impl PrivateDescriptor {
         open: impl FnOnce() -> Result<i32, Errno>,
         slot: u32,
         host: &H,
-    ) -> Result<(Self, FileStamp), Reason> {
+    ) -> Result<(Self, FileStamp), Fallback> {
         if !host.may_open(slot) {
-            return Err(Reason::DescriptorLimit);
+            return Err(Fallback::DescriptorLimit);
         }
         let low = open().map_err(reason_of)?;
         // The application's next open must get the number it would have got without us.
         let moved = if low < host.lowest_descriptor() {
             let moved = file::duplicate_above(low, host.lowest_descriptor());
             let _ = file::close(low);
-            moved.map_err(|_| Reason::DescriptorLimit)?
+            moved.map_err(|_| Fallback::DescriptorLimit)?
         } else {
             low
         };
         let Ok(stamp) = file::stamp(moved) else {
             let _ = file::close(moved);
-            return Err(Reason::Identity);
+            return Err(Fallback::Identity);
         };
         host.opened(moved, slot);
         Ok((Self(moved + 1), stamp))
@@ -101,9 +101,9 @@ pub fn is_marked(descriptor: i32) -> bool {
     file::status_flags(descriptor).is_ok_and(|flags| flags & MARK != 0)
 }
 
-fn reason_of(errno: Errno) -> Reason {
+fn reason_of(errno: Errno) -> Fallback {
     match errno.0 {
-        libc::EMFILE | libc::ENFILE => Reason::DescriptorLimit,
-        _ => Reason::OpenFailed,
+        libc::EMFILE | libc::ENFILE => Fallback::DescriptorLimit,
+        _ => Fallback::OpenFailed,
     }
 }

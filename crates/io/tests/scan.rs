@@ -6,7 +6,7 @@ mod skip;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::probe::{self, Probe};
 use coldstream_io::residency;
-use coldstream_io::scan::{Method, NoHost, Outcome, Reason, Request, Scanner, Settings};
+use coldstream_io::scan::{Fallback, Method, NoHost, Outcome, Request, Scanner, Settings};
 use coldstream_io::sys::file;
 use proptest::prelude::*;
 use skip::skip;
@@ -246,7 +246,7 @@ fn a_descriptor_that_was_closed_unseen_leaves_no_other_behind() {
     file::close(direct.expect("a direct one")).unwrap();
     loop {
         match go_on() {
-            (_, Outcome::Plain(Reason::Identity)) => break,
+            (_, Outcome::Plain(Fallback::Identity)) => break,
             (read_bytes, _) => assert!(read_bytes < bytes.len() as u64),
         }
     }
@@ -330,7 +330,7 @@ fn a_file_that_just_changed_is_passed_through() {
         writer.write_all_at(b"new", 0).unwrap();
         let (_, outcome) = read(scanner, 0, &file, direct(), 0, &mut buffer);
         assert_eq!(&buffer[..3], b"new");
-        outcome == Outcome::Plain(Reason::ChangedRecently)
+        outcome == Outcome::Plain(Fallback::ChangedRecently)
     });
     assert!(is_passed_through);
 }
@@ -351,7 +351,7 @@ fn a_read_of_a_few_bytes_that_are_to_be_checked_is_passed_through_at_once() {
     let mut byte = 0_u8;
     // SAFETY: the byte is this thread's own.
     let outcome = unsafe { scanner.read(&request, &raw mut byte, 1, true, &NoHost) };
-    assert_eq!(outcome, Outcome::Plain(Reason::BadBuffer));
+    assert_eq!(outcome, Outcome::Plain(Fallback::BadBuffer));
     assert_eq!(scanner.pool().peak_bytes(), 0);
 }
 

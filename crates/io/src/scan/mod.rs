@@ -37,7 +37,7 @@ pub enum Method {
 
 /// Why a read is left to the plain call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum Fallback {
     /// The file changed less than [`CHANGED_RECENTLY_NS`] ago.
     ChangedRecently,
     /// No further descriptor could be opened (`EMFILE`, `ENFILE`, or Coldstream's own limit).
@@ -68,7 +68,7 @@ pub enum Outcome {
         cached_bytes: usize,
     },
     /// Nothing was delivered; the plain call must be made.
-    Plain(Reason),
+    Plain(Fallback),
 }
 
 /// What the scan reader counts.

@@ -5,7 +5,7 @@
 
 use super::sequence::{Relation, fair_share, relation};
 use super::stream::{Destination, ReadContext, Stream};
-use super::{CHANGED_RECENTLY_NS, Host, Method, Outcome, Reason, WINDOWS_MAX};
+use super::{CHANGED_RECENTLY_NS, Fallback, Host, Method, Outcome, WINDOWS_MAX};
 use crate::lock::{FutexGuard, FutexLock};
 use crate::mapping::{OnFork, map_for_life};
 use crate::pool::WindowPool;
@@ -170,7 +170,7 @@ impl Scanner {
             || end.is_none_or(|end| i64::try_from(end).is_err())
             || !within_user_space(destination, length_bytes)
         {
-            return Outcome::Plain(Reason::BadBuffer);
+            return Outcome::Plain(Fallback::BadBuffer);
         }
         let Some(left) = request.stamp.size_bytes.checked_sub(request.offset) else {
             return nothing();
@@ -181,7 +181,7 @@ impl Scanner {
         }
         // Before a window is read for it in vain.
         if check_writable && length_bytes < memory::WRITABLE_BYTES_MIN {
-            return Outcome::Plain(Reason::BadBuffer);
+            return Outcome::Plain(Fallback::BadBuffer);
         }
         let destination = Destination {
             memory: destination,
@@ -193,9 +193,9 @@ impl Scanner {
                 bytes: length_bytes,
                 cached_bytes,
             },
-            Err(Reason::Identity) => {
+            Err(Fallback::Identity) => {
                 self.close(request.slot, host);
-                Outcome::Plain(Reason::Identity)
+                Outcome::Plain(Fallback::Identity)
             }
             Err(reason) => Outcome::Plain(reason),
         }
@@ -207,17 +207,17 @@ impl Scanner {
         request: &Request,
         destination: &Destination,
         host: &H,
-    ) -> Result<usize, Reason> {
+    ) -> Result<usize, Fallback> {
         let file = self
             .files
             .get(request.slot as usize)
-            .ok_or(Reason::StreamLimit)?;
+            .ok_or(Fallback::StreamLimit)?;
         let mut file = file.lock();
         let key = key_of(request.slot, file.generation);
         if file.stamp != request.stamp {
             // Seen for the first time, or changed since: trusted only when it has come to rest.
             if changed_recently(&request.stamp) {
-                return Err(Reason::ChangedRecently);
+                return Err(Fallback::ChangedRecently);
             }
             file.stamp = request.stamp;
         }
@@ -229,16 +229,16 @@ impl Scanner {
         let mut stream = self.streams[number].lock();
         let summary = &self.summaries[number];
         if summary.owner.load(Ordering::Relaxed) != key {
-            return Err(Reason::StreamLimit);
+            return Err(Fallback::StreamLimit);
         }
-        let buffered = buffered.ok_or(Reason::OpenFailed)?;
+        let buffered = buffered.ok_or(Fallback::OpenFailed)?;
         let windows_in_flight = limited(&self.windows_in_flight, &self.windows_in_flight_limit);
         let context = ReadContext {
             host,
             pool: &self.pool,
             method: request.method,
             descriptor: match request.method {
-                Method::Direct(_) => direct.ok_or(Reason::OpenFailed)?,
+                Method::Direct(_) => direct.ok_or(Fallback::OpenFailed)?,
                 Method::DontCache | Method::Window => buffered,
             },
             buffered,
@@ -254,7 +254,7 @@ impl Scanner {
         let cover_end = stream.sequence.cover_end;
         // SAFETY: the destination is checked, or vouched for by the caller of `read`.
         let mut result = unsafe { stream.read(&context, destination, request.offset) };
-        if result == Err(Reason::MemoryCap) && self.release_idle(number, host) {
+        if result == Err(Fallback::MemoryCap) && self.release_idle(number, host) {
             // SAFETY: as above.
             result = unsafe { stream.read(&context, destination, request.offset) };
         }
@@ -298,7 +298,7 @@ impl Scanner {
         key: u64,
         offset: u64,
         host: &H,
-    ) -> Result<usize, Reason> {
+    ) -> Result<usize, Fallback> {
         let mut skipping = None;
         let mut reusable: Option<(bool, u32, usize)> = None;
         for place in &mut file.streams {
@@ -334,11 +334,11 @@ impl Scanner {
         let Some(place) = file.streams.iter_mut().find(|place| **place == 0) else {
             return reusable
                 .map(|(_, _, number)| number)
-                .ok_or(Reason::StreamLimit);
+                .ok_or(Fallback::StreamLimit);
         };
         let number = self
             .acquire(key, process::coarse_milliseconds(), host)
-            .ok_or(Reason::StreamLimit)?;
+            .ok_or(Fallback::StreamLimit)?;
         *place = number as u16 + 1;
         Ok(number)
     }
@@ -430,7 +430,7 @@ impl Scanner {
 }
 
 impl ScannedFile {
-    fn ensure_open<H: Host>(&mut self, request: &Request, host: &H) -> Result<(), Reason> {
+    fn ensure_open<H: Host>(&mut self, request: &Request, host: &H) -> Result<(), Fallback> {
         let open = |flags| {
             PrivateDescriptor::open(
                 request.descriptor,

@@ -4,7 +4,7 @@
 //! Not thread-safe: the scanner hands it to one thread at a time.
 
 use super::sequence::{Relation, Sequence, WINDOW_BYTES_MIN, relation};
-use super::{Event, Host, Method, Reason, WINDOWS_MAX};
+use super::{Event, Fallback, Host, Method, WINDOWS_MAX};
 use crate::absent::AbsentPages;
 use crate::alignment::Alignment;
 use crate::pool::{WindowMemory, WindowPool};
@@ -109,7 +109,7 @@ impl Stream {
         context: &ReadContext<'_, H>,
         destination: &Destination,
         offset: u64,
-    ) -> Result<usize, Reason> {
+    ) -> Result<usize, Fallback> {
         // SAFETY: passed on.
         let result = unsafe { self.read_windows(context, destination, offset) };
         if result.is_err() {
@@ -128,7 +128,7 @@ impl Stream {
         context: &ReadContext<'_, H>,
         destination: &Destination,
         offset: u64,
-    ) -> Result<usize, Reason> {
+    ) -> Result<usize, Fallback> {
         if self.stamp != context.stamp {
             self.release(context.pool, context.host);
             self.stamp = context.stamp;
@@ -152,16 +152,16 @@ impl Stream {
         while position < end {
             self.retire(position)?;
             self.top_up(context)?;
-            let window = self.windows.get(self.first).ok_or(Reason::ReadFailed)?;
+            let window = self.windows.get(self.first).ok_or(Fallback::ReadFailed)?;
             if self.count == 0 || !(window.start..window.end()).contains(&position) {
-                return Err(Reason::ReadFailed);
+                return Err(Fallback::ReadFailed);
             }
             self.make_ready(context)?;
             if std::mem::take(&mut unchecked)
                 // SAFETY: whoever asks for bytes there counts on nothing that is there now.
                 && !unsafe { memory::writable(destination.memory, destination.length_bytes) }
             {
-                return Err(Reason::BadBuffer);
+                return Err(Fallback::BadBuffer);
             }
             let rest = destination
                 .memory
@@ -192,25 +192,25 @@ impl Stream {
         destination: *mut u8,
         position: u64,
         wanted_bytes: u64,
-    ) -> Result<(usize, bool), Reason> {
+    ) -> Result<(usize, bool), Fallback> {
         let window = &self.windows[self.first];
         let within = (position - window.start) as usize;
         let length_bytes = (wanted_bytes as usize).min(window.length_bytes - within);
         if window.state == State::Cached {
             if !file::is_still(context.buffered, &context.stamp) {
-                return Err(Reason::Identity);
+                return Err(Fallback::Identity);
             }
             // SAFETY: passed on.
             let read =
                 unsafe { file::pread(context.buffered, destination, length_bytes, position) };
             return match read {
                 Ok(bytes) if bytes == length_bytes => Ok((bytes, true)),
-                Err(Errno(libc::EFAULT)) => Err(Reason::BadBuffer),
-                _ => Err(Reason::ReadFailed),
+                Err(Errno(libc::EFAULT)) => Err(Fallback::BadBuffer),
+                _ => Err(Fallback::ReadFailed),
             };
         }
         if within + length_bytes > window.filled_bytes {
-            return Err(Reason::ReadFailed);
+            return Err(Fallback::ReadFailed);
         }
         let source = context.pool.address(&window.memory).wrapping_add(within);
         // SAFETY: the window holds `filled_bytes` bytes that the kernel has finished writing,
@@ -220,7 +220,7 @@ impl Stream {
     }
 
     /// Windows that end at or before `position` have been consumed.
-    fn retire(&mut self, position: u64) -> Result<(), Reason> {
+    fn retire(&mut self, position: u64) -> Result<(), Fallback> {
         while self.count > 0 && self.windows[self.first].end() <= position {
             if self.windows[self.first].state == State::InFlight {
                 // Skipped over before it arrived: until then its memory is the kernel's.
@@ -240,7 +240,7 @@ impl Stream {
     }
 
     /// Starts windows until there is one for the consumer, and those ahead of it.
-    fn top_up<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Reason> {
+    fn top_up<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Fallback> {
         let asynchronous = matches!(context.method, Method::Direct(_)) && !self.aio_refused;
         let ahead = if self.sequence.continued && asynchronous {
             context.windows_in_flight
@@ -258,7 +258,7 @@ impl Stream {
             match self.start_window(context, length_bytes) {
                 Ok(()) => {}
                 // Reading ahead is a favour; the consumer's own window is not.
-                Err(Reason::MemoryCap) if self.count > 0 => return Ok(()),
+                Err(Fallback::MemoryCap) if self.count > 0 => return Ok(()),
                 Err(reason) => return Err(reason),
             }
         }
@@ -269,13 +269,13 @@ impl Stream {
         &mut self,
         context: &ReadContext<'_, H>,
         length_bytes: usize,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), Fallback> {
         let place = (self.first + self.count) % self.ring;
         let start = self.sequence.cover_end;
         // Guards against a private descriptor that somebody closed unseen: its number may name
         // another file by now.
         if !file::is_still(context.descriptor, &context.stamp) {
-            return Err(Reason::Identity);
+            return Err(Fallback::Identity);
         }
         let in_file_bytes = (context.stamp.size_bytes - start).min(length_bytes as u64);
         let residency = residency::of_range(context.descriptor, start, in_file_bytes);
@@ -286,7 +286,7 @@ impl Stream {
             // A store through a mapping to a page that is dirty already leaves no trace. Direct
             // reads write such pages back by themselves; the others must be made to.
             file::write_back(context.descriptor, start, in_file_bytes)
-                .map_err(|_| Reason::ReadFailed)?;
+                .map_err(|_| Fallback::ReadFailed)?;
         }
         let window = &mut self.windows[place];
         window.start = start;
@@ -346,7 +346,7 @@ impl Stream {
     }
 
     /// Makes the first window readable.
-    fn make_ready<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Reason> {
+    fn make_ready<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Fallback> {
         if self.windows[self.first].state == State::InFlight {
             self.take_completions(0)?;
         }
@@ -363,12 +363,12 @@ impl Stream {
         let window = &self.windows[self.first];
         let expected = (context.stamp.size_bytes - window.start).min(window.length_bytes as u64);
         if window.state == State::Filled && (window.filled_bytes as u64) < expected {
-            return Err(Reason::ReadFailed);
+            return Err(Fallback::ReadFailed);
         }
         Ok(())
     }
 
-    fn take_completions(&mut self, least: usize) -> Result<(), Reason> {
+    fn take_completions(&mut self, least: usize) -> Result<(), Fallback> {
         let mut completions = [aio::Completion::default(); WINDOWS_MAX];
         match aio::take(self.aio_context, least, &mut completions) {
             Ok(count) => {
@@ -382,12 +382,12 @@ impl Stream {
                 Ok(())
             }
             Err(Errno(libc::EINTR)) => Ok(()),
-            Err(_) => Err(Reason::ReadFailed),
+            Err(_) => Err(Fallback::ReadFailed),
         }
     }
 
     /// Reads the first window in the consumer's own time.
-    fn fill_now<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Reason> {
+    fn fill_now<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Fallback> {
         let window = &mut self.windows[self.first];
         let memory = context.pool.address(&window.memory);
         let expected =
@@ -431,7 +431,7 @@ impl Stream {
             window.filled_bytes as u64,
         );
         if window.filled_bytes < expected {
-            return Err(Reason::ReadFailed);
+            return Err(Fallback::ReadFailed);
         }
         Ok(())
     }
@@ -472,7 +472,7 @@ fn take_memory<H: Host>(
     length_bytes: usize,
     needed: bool,
     context: &ReadContext<'_, H>,
-) -> Result<usize, Reason> {
+) -> Result<usize, Fallback> {
     if memory.bytes() >= length_bytes && memory.bytes() <= context.window_bytes {
         return Ok(length_bytes);
     }
@@ -484,7 +484,7 @@ fn take_memory<H: Host>(
             return Ok(length_bytes.min(memory.bytes()));
         }
         if !needed || bytes <= WINDOW_BYTES_MIN {
-            return Err(Reason::MemoryCap);
+            return Err(Fallback::MemoryCap);
         }
         bytes = WINDOW_BYTES_MIN
             .max(bytes / 2)

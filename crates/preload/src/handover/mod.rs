@@ -25,7 +25,7 @@ use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_handover::{Limits, Page, Piece, Plan};
 use coldstream_io::alignment::PAGE_BYTES;
-use coldstream_io::scan::Reason;
+use coldstream_io::scan::Fallback;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_io::warm::{self, Warmed};
@@ -71,10 +71,10 @@ impl From<Error> for Refused {
     }
 }
 
-impl From<Reason> for Refused {
-    fn from(reason: Reason) -> Self {
+impl From<Fallback> for Refused {
+    fn from(reason: Fallback) -> Self {
         match reason {
-            Reason::Identity | Reason::OpenFailed => Self::Gone,
+            Fallback::Identity | Fallback::OpenFailed => Self::Gone,
             _ => Self::Failed,
         }
     }

@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
-use coldstream_io::scan::{Method, Outcome, Reason, Request};
+use coldstream_io::scan::{Fallback, Method, Outcome, Request};
 use coldstream_io::sys::file::{self, FileStamp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -262,15 +262,15 @@ fn bytes_counter(method: Method) -> Counter {
     }
 }
 
-fn reason_counter(reason: Reason) -> Counter {
+fn reason_counter(reason: Fallback) -> Counter {
     match reason {
-        Reason::ChangedRecently => Counter::FallbackNotSettled,
-        Reason::DescriptorLimit => Counter::FallbackDescriptorLimit,
-        Reason::OpenFailed => Counter::FallbackOpenFailed,
-        Reason::Identity => Counter::FallbackIdentity,
-        Reason::ReadFailed => Counter::FallbackReadFailed,
-        Reason::MemoryCap => Counter::FallbackMemoryCap,
-        Reason::StreamLimit => Counter::FallbackStreamLimit,
-        Reason::BadBuffer => Counter::FallbackCall,
+        Fallback::ChangedRecently => Counter::FallbackNotSettled,
+        Fallback::DescriptorLimit => Counter::FallbackDescriptorLimit,
+        Fallback::OpenFailed => Counter::FallbackOpenFailed,
+        Fallback::Identity => Counter::FallbackIdentity,
+        Fallback::ReadFailed => Counter::FallbackReadFailed,
+        Fallback::MemoryCap => Counter::FallbackMemoryCap,
+        Fallback::StreamLimit => Counter::FallbackStreamLimit,
+        Fallback::BadBuffer => Counter::FallbackCall,
     }
 }
