@@ -292,7 +292,7 @@ fn pages_behind_windows() -> (Vec<u64>, Vec<u64>) {
     let mut buffer = vec![0; 10_000];
     let mut offset = 0;
     while offset < bytes.len() as u64 {
-        let (count, outcome) = read(scanner, 0, &file, Method::Window, offset, &mut buffer);
+        let (count, outcome) = read(scanner, 0, &file, Method::DropBehind, offset, &mut buffer);
         assert!(matches!(outcome, Outcome::Served { .. }), "{outcome:?}");
         assert!(buffer[..count] == bytes[offset as usize..][..count]);
         offset += count as u64;
@@ -478,7 +478,7 @@ fn any_sequence_of_reads_gives_the_bytes_of_the_file() {
         let scanner = Scanner::for_process(Settings { memory_bytes: 1 << 20, ..SETTINGS }).unwrap();
         let (method, served) = match method {
             0 | 1 => (direct(), &directly),
-            _ => (Method::Window, &by_windows),
+            _ => (Method::DropBehind, &by_windows),
         };
         let mut position = 0_u64;
         for (kind, offset, length) in reads {

@@ -32,7 +32,7 @@ pub enum Method {
     /// `preadv2` with `RWF_DONTCACHE`.
     DontCache,
     /// A buffered read, after which the pages that it brought in are dropped.
-    Window,
+    DropBehind,
 }
 
 /// Why a read is left to the plain call.

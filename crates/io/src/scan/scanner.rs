@@ -239,7 +239,7 @@ impl Scanner {
             method: request.method,
             descriptor: match request.method {
                 Method::Direct(_) => direct.ok_or(Fallback::OpenFailed)?,
-                Method::DontCache | Method::Window => buffered,
+                Method::DontCache | Method::DropBehind => buffered,
             },
             buffered,
             stamp: request.stamp,

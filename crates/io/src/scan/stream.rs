@@ -72,7 +72,7 @@ impl<H: Host> ReadContext<'_, H> {
     fn alignment(&self) -> Alignment {
         match self.method {
             Method::Direct(alignment) => alignment,
-            Method::DontCache | Method::Window => Alignment::PAGE,
+            Method::DontCache | Method::DropBehind => Alignment::PAGE,
         }
     }
 }
@@ -394,10 +394,10 @@ impl Stream {
             (context.stamp.size_bytes - window.start).min(window.length_bytes as u64) as usize;
         let flags = match context.method {
             Method::DontCache => file::RWF_DONTCACHE,
-            Method::Direct(_) | Method::Window => 0,
+            Method::Direct(_) | Method::DropBehind => 0,
         };
         let absent_before = match context.method {
-            Method::Window => Some(AbsentPages::of(
+            Method::DropBehind => Some(AbsentPages::of(
                 context.buffered,
                 window.start,
                 expected as u64,

@@ -62,7 +62,7 @@ impl Choice {
             Choice::Buffered(Some(Counter::FallbackNoEffect)) => 2,
             Choice::Buffered(Some(_)) => 3,
             Choice::Windows(Method::DontCache) => 4,
-            Choice::Windows(Method::Window) => 5,
+            Choice::Windows(Method::DropBehind) => 5,
             Choice::Windows(Method::Direct(alignment)) => 6 | (alignment.bytes() as u32) << 8,
         }
     }
@@ -74,7 +74,7 @@ impl Choice {
             2 => Some(Choice::Buffered(Some(Counter::FallbackNoEffect))),
             3 => Some(Choice::Buffered(Some(Counter::FallbackFilesystem))),
             4 => Some(Choice::Windows(Method::DontCache)),
-            5 => Some(Choice::Windows(Method::Window)),
+            5 => Some(Choice::Windows(Method::DropBehind)),
             6 => Alignment::covering(1, word >> 8)
                 .map(|alignment| Choice::Windows(Method::Direct(alignment))),
             _ => None,
@@ -86,7 +86,7 @@ impl Choice {
         match self {
             Choice::Windows(Method::Direct(_)) => IoMode::Direct,
             Choice::Windows(Method::DontCache) => IoMode::DontCache,
-            Choice::Windows(Method::Window) => IoMode::DropBehind,
+            Choice::Windows(Method::DropBehind) => IoMode::DropBehind,
             Choice::Buffered(_) => IoMode::Buffered,
         }
     }
@@ -97,7 +97,7 @@ impl Choice {
         match reads.choose_for_reads(probe.direct_is_usable(), probe.dont_cache, probe.trusted) {
             IoMode::Direct => Choice::Windows(Method::Direct(probe.alignment)),
             IoMode::DontCache => Choice::Windows(Method::DontCache),
-            IoMode::DropBehind => Choice::Windows(Method::Window),
+            IoMode::DropBehind => Choice::Windows(Method::DropBehind),
             IoMode::Buffered if reads.name() == IoMode::Buffered.name() => Choice::Buffered(None),
             IoMode::Buffered if probe.trusted && probe.direct == DirectEffect::None => {
                 Choice::Buffered(Some(Counter::FallbackNoEffect))
@@ -173,7 +173,7 @@ mod tests {
             Choice::Buffered(Some(Counter::FallbackNoEffect)),
             Choice::Buffered(Some(Counter::FallbackFilesystem)),
             Choice::Windows(Method::DontCache),
-            Choice::Windows(Method::Window),
+            Choice::Windows(Method::DropBehind),
             Choice::Windows(Method::Direct(alignment(4096))),
             Choice::Windows(Method::Direct(alignment(65_536))),
         ] {

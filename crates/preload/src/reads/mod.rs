@@ -258,7 +258,7 @@ fn bytes_counter(method: Method) -> Counter {
     match method {
         Method::Direct(_) => Counter::BytesDirect,
         Method::DontCache => Counter::BytesDontcache,
-        Method::Window => Counter::BytesWindow,
+        Method::DropBehind => Counter::BytesWindow,
     }
 }
 
