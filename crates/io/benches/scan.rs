@@ -12,7 +12,7 @@
 mod device_limit;
 
 use coldstream_io::alignment::Alignment;
-use coldstream_io::scan::{Method, NoHost, Outcome, Request, Scanner, Settings};
+use coldstream_io::scan::{NoHost, Outcome, ReadMode, Request, Scanner, Settings};
 use coldstream_io::sys::{aio, file};
 use device_limit::DeviceLimit;
 use std::fs::File;
@@ -173,7 +173,7 @@ fn read(scanner: &Scanner, slot: u32, file: &File, offset: u64, buffer: &mut [u8
         descriptor: file.as_raw_fd(),
         // As in the preload library, each read pays for a look at the file.
         stamp: file::stamp(file.as_raw_fd()).expect("fstat"),
-        method: Method::Direct(Alignment::covering(1, 1).expect("page")),
+        mode: ReadMode::Direct(Alignment::covering(1, 1).expect("page")),
         offset,
     };
     matches!(

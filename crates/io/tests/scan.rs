@@ -6,7 +6,7 @@ mod skip;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::probe::{self, Probe};
 use coldstream_io::residency;
-use coldstream_io::scan::{Fallback, Method, NoHost, Outcome, Request, Scanner, Settings};
+use coldstream_io::scan::{Fallback, NoHost, Outcome, ReadMode, Request, Scanner, Settings};
 use coldstream_io::sys::file;
 use proptest::prelude::*;
 use skip::skip;
@@ -69,8 +69,8 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-fn direct() -> Method {
-    Method::Direct(Alignment::covering(1, 1).unwrap())
+fn direct() -> ReadMode {
+    ReadMode::Direct(Alignment::covering(1, 1).unwrap())
 }
 
 /// Reads like `pread`, by the scanner or, if it declines, by the plain call.
@@ -78,7 +78,7 @@ fn read(
     scanner: &Scanner,
     slot: u32,
     file: &File,
-    method: Method,
+    mode: ReadMode,
     offset: u64,
     buffer: &mut [u8],
 ) -> (usize, Outcome) {
@@ -86,7 +86,7 @@ fn read(
         slot,
         descriptor: file.as_raw_fd(),
         stamp: file::stamp(file.as_raw_fd()).unwrap(),
-        method,
+        mode,
         offset,
     };
     let outcome = scanner.read_into(&request, buffer, &NoHost);
@@ -128,7 +128,7 @@ fn a_scan_gives_the_bytes_of_the_file_and_leaves_the_page_cache_alone() {
                 scanner,
                 0,
                 &file,
-                Method::Direct(probe.alignment),
+                ReadMode::Direct(probe.alignment),
                 offset,
                 &mut buffer,
             );
@@ -168,8 +168,8 @@ fn windows_are_smaller_and_fewer_for_as_long_as_they_are_told_to() {
     let mut most_used = |range: std::ops::Range<usize>| {
         let mut most = 0;
         for offset in range.step_by(16 << 10) {
-            let method = Method::Direct(probe.alignment);
-            let (count, outcome) = read(scanner, 0, &file, method, offset as u64, &mut buffer);
+            let mode = ReadMode::Direct(probe.alignment);
+            let (count, outcome) = read(scanner, 0, &file, mode, offset as u64, &mut buffer);
             assert!(matches!(outcome, Outcome::Served { .. }), "{outcome:?}");
             assert!(buffer[..count] == bytes[offset..][..count]);
             most = most.max(scanner.pool().used_bytes());
@@ -200,8 +200,8 @@ fn a_limit_that_comes_between_two_reads_is_no_reason_for_a_plain_one() {
     for (number, in_flight) in [0, 1, 0, 1, 1, 0, 0, 0].into_iter().enumerate() {
         scanner.limit_requests(0, in_flight);
         let offset = number * buffer.len();
-        let method = Method::Direct(probe.alignment);
-        let (count, outcome) = read(scanner, 0, &file, method, offset as u64, &mut buffer);
+        let mode = ReadMode::Direct(probe.alignment);
+        let (count, outcome) = read(scanner, 0, &file, mode, offset as u64, &mut buffer);
         assert!(
             matches!(outcome, Outcome::Served { .. }),
             "{number}: {outcome:?}"
@@ -232,8 +232,8 @@ fn a_descriptor_that_was_closed_unseen_leaves_no_other_behind() {
     let mut buffer = vec![0; 64 << 10];
     let mut next = 0;
     let mut go_on = || {
-        let method = Method::Direct(probe.alignment);
-        let (count, outcome) = read(scanner, 0, &file, method, next, &mut buffer);
+        let mode = ReadMode::Direct(probe.alignment);
+        let (count, outcome) = read(scanner, 0, &file, mode, next, &mut buffer);
         assert!(buffer[..count] == bytes[next as usize..][..count]);
         next += count as u64;
         (next, outcome)
@@ -292,7 +292,7 @@ fn pages_behind_windows() -> (Vec<u64>, Vec<u64>) {
     let mut buffer = vec![0; 10_000];
     let mut offset = 0;
     while offset < bytes.len() as u64 {
-        let (count, outcome) = read(scanner, 0, &file, Method::DropBehind, offset, &mut buffer);
+        let (count, outcome) = read(scanner, 0, &file, ReadMode::DropBehind, offset, &mut buffer);
         assert!(matches!(outcome, Outcome::Served { .. }), "{outcome:?}");
         assert!(buffer[..count] == bytes[offset as usize..][..count]);
         offset += count as u64;
@@ -345,7 +345,7 @@ fn a_read_of_a_few_bytes_that_are_to_be_checked_is_passed_through_at_once() {
         slot: 0,
         descriptor: file.as_raw_fd(),
         stamp: file::stamp(file.as_raw_fd()).unwrap(),
-        method: direct(),
+        mode: direct(),
         offset: 4096,
     };
     let mut byte = 0_u8;
@@ -471,21 +471,21 @@ fn any_sequence_of_reads_gives_the_bytes_of_the_file() {
         proptest::collection::vec((0_u8..8, 0_u64..3_200_000, 1_usize..200_000), 1..120),
         0_u8..3,
     );
-    proptest!(ProptestConfig::with_cases(40), |((size, reads, method) in inputs)| {
+    proptest!(ProptestConfig::with_cases(40), |((size, reads, mode) in inputs)| {
         let directory = scratch();
         let bytes = content(size as u64, size);
         let file = cold_file(directory.path(), "1.sst", &bytes);
         let scanner = Scanner::for_process(Settings { memory_bytes: 1 << 20, ..SETTINGS }).unwrap();
-        let (method, served) = match method {
+        let (mode, served) = match mode {
             0 | 1 => (direct(), &directly),
-            _ => (Method::DropBehind, &by_windows),
+            _ => (ReadMode::DropBehind, &by_windows),
         };
         let mut position = 0_u64;
         for (kind, offset, length) in reads {
             // Mostly forward, sometimes a small skip, sometimes anywhere.
             let offset = match kind { 0 => offset, 1 => position + offset % 200_000, _ => position };
             let mut buffer = vec![0; length];
-            let (count, outcome) = read(scanner, 3, &file, method, offset, &mut buffer);
+            let (count, outcome) = read(scanner, 3, &file, mode, offset, &mut buffer);
             let expected = &bytes[(offset as usize).min(size)..(offset as usize + length).min(size)];
             prop_assert!(buffer[..count] == *expected);
             position = offset + count as u64;

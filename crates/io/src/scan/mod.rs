@@ -26,7 +26,7 @@ pub const WINDOWS_MAX: usize = 5;
 
 /// How windows are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum ReadMode {
     /// Direct I/O with this alignment; asynchronous, ahead of the consumer.
     Direct(crate::alignment::Alignment),
     /// `preadv2` with `RWF_DONTCACHE`.
@@ -75,7 +75,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A window was read: bytes asked of the device.
-    WindowRead(Method),
+    WindowRead(ReadMode),
     /// The consumer had to wait for a window that was still in flight or not yet asked for.
     WindowWaited,
     /// Bytes that were read ahead and dropped unread.

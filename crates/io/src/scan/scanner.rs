@@ -5,7 +5,7 @@
 
 use super::sequence::{Relation, fair_share, relation};
 use super::stream::{Destination, ReadContext, Stream};
-use super::{CHANGED_RECENTLY_NS, Fallback, Host, Method, Outcome, WINDOWS_MAX};
+use super::{CHANGED_RECENTLY_NS, Fallback, Host, Outcome, ReadMode, WINDOWS_MAX};
 use crate::lock::{FutexGuard, FutexLock};
 use crate::mapping::{OnFork, map_for_life};
 use crate::pool::WindowPool;
@@ -46,7 +46,7 @@ pub struct Request {
     /// What `fstat` says of that descriptor now.
     pub stamp: FileStamp,
     /// How windows are filled.
-    pub method: Method,
+    pub mode: ReadMode,
     /// Where in the file.
     pub offset: u64,
 }
@@ -236,10 +236,10 @@ impl Scanner {
         let context = ReadContext {
             host,
             pool: &self.pool,
-            method: request.method,
-            descriptor: match request.method {
-                Method::Direct(_) => direct.ok_or(Fallback::OpenFailed)?,
-                Method::DontCache | Method::DropBehind => buffered,
+            mode: request.mode,
+            descriptor: match request.mode {
+                ReadMode::Direct(_) => direct.ok_or(Fallback::OpenFailed)?,
+                ReadMode::DontCache | ReadMode::DropBehind => buffered,
             },
             buffered,
             stamp: request.stamp,
@@ -448,7 +448,7 @@ impl ScannedFile {
                 let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
             }
         }
-        if matches!(request.method, Method::Direct(_)) && self.direct.number().is_none() {
+        if matches!(request.mode, ReadMode::Direct(_)) && self.direct.number().is_none() {
             let flags = libc::O_DIRECT | file::access_time_flag(request.descriptor);
             self.direct = open(flags)?;
         }

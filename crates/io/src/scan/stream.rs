@@ -4,7 +4,7 @@
 //! Not thread-safe: the scanner hands it to one thread at a time.
 
 use super::sequence::{Relation, Sequence, WINDOW_BYTES_MIN, relation};
-use super::{Event, Fallback, Host, Method, WINDOWS_MAX};
+use super::{Event, Fallback, Host, ReadMode, WINDOWS_MAX};
 use crate::absent::AbsentPages;
 use crate::alignment::Alignment;
 use crate::pool::{WindowMemory, WindowPool};
@@ -55,8 +55,8 @@ pub(super) struct Destination {
 pub(super) struct ReadContext<'a, H: Host> {
     pub(super) host: &'a H,
     pub(super) pool: &'a WindowPool,
-    pub(super) method: Method,
-    /// Direct descriptor; the buffered one where the method is not direct.
+    pub(super) mode: ReadMode,
+    /// Direct descriptor; the buffered one where the mode is not direct.
     pub(super) descriptor: i32,
     /// Buffered descriptor without kernel readahead.
     pub(super) buffered: i32,
@@ -70,9 +70,9 @@ pub(super) struct ReadContext<'a, H: Host> {
 
 impl<H: Host> ReadContext<'_, H> {
     fn alignment(&self) -> Alignment {
-        match self.method {
-            Method::Direct(alignment) => alignment,
-            Method::DontCache | Method::DropBehind => Alignment::PAGE,
+        match self.mode {
+            ReadMode::Direct(alignment) => alignment,
+            ReadMode::DontCache | ReadMode::DropBehind => Alignment::PAGE,
         }
     }
 }
@@ -241,7 +241,7 @@ impl Stream {
 
     /// Starts windows until there is one for the consumer, and those ahead of it.
     fn top_up<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Fallback> {
-        let asynchronous = matches!(context.method, Method::Direct(_)) && !self.aio_refused;
+        let asynchronous = matches!(context.mode, ReadMode::Direct(_)) && !self.aio_refused;
         let ahead = if self.sequence.continued && asynchronous {
             context.windows_in_flight
         } else {
@@ -280,7 +280,7 @@ impl Stream {
         let in_file_bytes = (context.stamp.size_bytes - start).min(length_bytes as u64);
         let residency = residency::of_range(context.descriptor, start, in_file_bytes);
         let resident = residency.is_ok_and(|residency| residency.is_complete());
-        let direct = matches!(context.method, Method::Direct(_));
+        let direct = matches!(context.mode, ReadMode::Direct(_));
         let clean = residency.is_ok_and(|residency| residency.unwritten_pages == Some(0));
         if !direct && !resident && !clean {
             // A store through a mapping to a page that is dirty already leaves no trace. Direct
@@ -338,10 +338,9 @@ impl Stream {
         if submitted.is_ok() {
             window.state = State::InFlight;
             self.in_flight += 1;
-            context.host.count(
-                Event::WindowRead(context.method),
-                window.length_bytes as u64,
-            );
+            context
+                .host
+                .count(Event::WindowRead(context.mode), window.length_bytes as u64);
         }
     }
 
@@ -392,17 +391,17 @@ impl Stream {
         let memory = context.pool.address(&window.memory);
         let expected =
             (context.stamp.size_bytes - window.start).min(window.length_bytes as u64) as usize;
-        let flags = match context.method {
-            Method::DontCache => file::RWF_DONTCACHE,
-            Method::Direct(_) | Method::DropBehind => 0,
+        let flags = match context.mode {
+            ReadMode::DontCache => file::RWF_DONTCACHE,
+            ReadMode::Direct(_) | ReadMode::DropBehind => 0,
         };
-        let absent_before = match context.method {
-            Method::DropBehind => Some(AbsentPages::of(
+        let absent_before = match context.mode {
+            ReadMode::DropBehind => Some(AbsentPages::of(
                 context.buffered,
                 window.start,
                 expected as u64,
             )),
-            Method::Direct(_) | Method::DontCache => None,
+            ReadMode::Direct(_) | ReadMode::DontCache => None,
         };
         while window.filled_bytes < expected {
             // SAFETY: the memory belongs to this window, whose length it has at least.
@@ -426,10 +425,9 @@ impl Stream {
             absent.drop_again(context.buffered, window.start, |_| false);
         }
         window.state = State::Filled;
-        context.host.count(
-            Event::WindowRead(context.method),
-            window.filled_bytes as u64,
-        );
+        context
+            .host
+            .count(Event::WindowRead(context.mode), window.filled_bytes as u64);
         if window.filled_bytes < expected {
             return Err(Fallback::ReadFailed);
         }

@@ -6,7 +6,7 @@ use coldstream_control::Counter;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::probe::{self, DirectEffect, Probe};
-use coldstream_io::scan::Method;
+use coldstream_io::scan::ReadMode;
 use coldstream_policy::IoMode;
 
 /// Filesystems remembered; with more than this, some are probed for every table.
@@ -49,7 +49,7 @@ pub(crate) struct Filesystems {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// In windows.
-    Windows(Method),
+    Windows(ReadMode),
     /// Not at all, for this reason; `None` if that was the wish.
     Buffered(Option<Counter>),
 }
@@ -61,9 +61,9 @@ impl Choice {
             Choice::Buffered(None) => 1,
             Choice::Buffered(Some(Counter::FallbackNoEffect)) => 2,
             Choice::Buffered(Some(_)) => 3,
-            Choice::Windows(Method::DontCache) => 4,
-            Choice::Windows(Method::DropBehind) => 5,
-            Choice::Windows(Method::Direct(alignment)) => 6 | (alignment.bytes() as u32) << 8,
+            Choice::Windows(ReadMode::DontCache) => 4,
+            Choice::Windows(ReadMode::DropBehind) => 5,
+            Choice::Windows(ReadMode::Direct(alignment)) => 6 | (alignment.bytes() as u32) << 8,
         }
     }
 
@@ -73,10 +73,10 @@ impl Choice {
             1 => Some(Choice::Buffered(None)),
             2 => Some(Choice::Buffered(Some(Counter::FallbackNoEffect))),
             3 => Some(Choice::Buffered(Some(Counter::FallbackFilesystem))),
-            4 => Some(Choice::Windows(Method::DontCache)),
-            5 => Some(Choice::Windows(Method::DropBehind)),
+            4 => Some(Choice::Windows(ReadMode::DontCache)),
+            5 => Some(Choice::Windows(ReadMode::DropBehind)),
             6 => Alignment::covering(1, word >> 8)
-                .map(|alignment| Choice::Windows(Method::Direct(alignment))),
+                .map(|alignment| Choice::Windows(ReadMode::Direct(alignment))),
             _ => None,
         }
     }
@@ -84,9 +84,9 @@ impl Choice {
     /// The I/O mode's name for figures.
     pub(crate) fn io_mode(self) -> IoMode {
         match self {
-            Choice::Windows(Method::Direct(_)) => IoMode::Direct,
-            Choice::Windows(Method::DontCache) => IoMode::DontCache,
-            Choice::Windows(Method::DropBehind) => IoMode::DropBehind,
+            Choice::Windows(ReadMode::Direct(_)) => IoMode::Direct,
+            Choice::Windows(ReadMode::DontCache) => IoMode::DontCache,
+            Choice::Windows(ReadMode::DropBehind) => IoMode::DropBehind,
             Choice::Buffered(_) => IoMode::Buffered,
         }
     }
@@ -95,9 +95,9 @@ impl Choice {
     fn of(probe: &Probe, settings: &Settings) -> Self {
         let reads = settings.config.reads;
         match reads.choose_for_reads(probe.direct_is_usable(), probe.dont_cache, probe.trusted) {
-            IoMode::Direct => Choice::Windows(Method::Direct(probe.alignment)),
-            IoMode::DontCache => Choice::Windows(Method::DontCache),
-            IoMode::DropBehind => Choice::Windows(Method::DropBehind),
+            IoMode::Direct => Choice::Windows(ReadMode::Direct(probe.alignment)),
+            IoMode::DontCache => Choice::Windows(ReadMode::DontCache),
+            IoMode::DropBehind => Choice::Windows(ReadMode::DropBehind),
             IoMode::Buffered if reads.name() == IoMode::Buffered.name() => Choice::Buffered(None),
             IoMode::Buffered if probe.trusted && probe.direct == DirectEffect::None => {
                 Choice::Buffered(Some(Counter::FallbackNoEffect))
@@ -172,10 +172,10 @@ mod tests {
             Choice::Buffered(None),
             Choice::Buffered(Some(Counter::FallbackNoEffect)),
             Choice::Buffered(Some(Counter::FallbackFilesystem)),
-            Choice::Windows(Method::DontCache),
-            Choice::Windows(Method::DropBehind),
-            Choice::Windows(Method::Direct(alignment(4096))),
-            Choice::Windows(Method::Direct(alignment(65_536))),
+            Choice::Windows(ReadMode::DontCache),
+            Choice::Windows(ReadMode::DropBehind),
+            Choice::Windows(ReadMode::Direct(alignment(4096))),
+            Choice::Windows(ReadMode::Direct(alignment(65_536))),
         ] {
             assert_ne!(choice.encode(), 0);
             assert_eq!(Choice::decode(choice.encode()), Some(choice));

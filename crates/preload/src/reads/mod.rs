@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
-use coldstream_io::scan::{Fallback, Method, Outcome, Request};
+use coldstream_io::scan::{Fallback, ReadMode, Outcome, Request};
 use coldstream_io::sys::file::{self, FileStamp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,8 +134,8 @@ unsafe fn serve(
         }
     };
     runtime.note_input(descriptor, &stamp, offset);
-    let method = match choice {
-        Choice::Windows(method) => method,
+    let mode = match choice {
+        Choice::Windows(mode) => mode,
         Choice::Buffered(reason) => {
             if let Some(reason) = reason {
                 runtime.count(reason, 1);
@@ -147,7 +147,7 @@ unsafe fn serve(
         slot: tracked.slot,
         descriptor,
         stamp,
-        method,
+        mode,
         offset,
     };
     // SAFETY: the kernel is asked whether the destination is writable; it is the
@@ -168,7 +168,7 @@ unsafe fn serve(
             thread::note_served(bytes as u64, cached_bytes as u64);
             thread::note_read_for_writing(cached_bytes as u64);
             runtime.note_paced(Moved::Read, (bytes - cached_bytes) as u64);
-            runtime.count(bytes_counter(method), (bytes - cached_bytes) as u64);
+            runtime.count(bytes_counter(mode), (bytes - cached_bytes) as u64);
             Some(bytes as isize)
         }
         Outcome::Plain(reason) => {
@@ -254,11 +254,11 @@ pub(crate) fn swallow_advice(runtime: &Runtime, tracked: TrackedFile, descriptor
     served
 }
 
-fn bytes_counter(method: Method) -> Counter {
-    match method {
-        Method::Direct(_) => Counter::BytesDirect,
-        Method::DontCache => Counter::BytesDontcache,
-        Method::DropBehind => Counter::BytesWindow,
+fn bytes_counter(mode: ReadMode) -> Counter {
+    match mode {
+        ReadMode::Direct(_) => Counter::BytesDirect,
+        ReadMode::DontCache => Counter::BytesDontcache,
+        ReadMode::DropBehind => Counter::BytesWindow,
     }
 }
 

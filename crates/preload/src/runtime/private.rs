@@ -6,7 +6,7 @@ use crate::core::errno::ErrnoGuard;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_io::private::is_marked;
-use coldstream_io::scan::{Event, Host, Method};
+use coldstream_io::scan::{Event, Host, ReadMode};
 use coldstream_io::sys::process;
 use std::sync::atomic::Ordering;
 
@@ -98,9 +98,9 @@ impl Runtime {
 impl Host for Runtime {
     fn count(&self, event: Event, amount: u64) {
         match event {
-            Event::WindowRead(method) => {
+            Event::WindowRead(mode) => {
                 self.count(Counter::WindowsRead, 1);
-                if matches!(method, Method::Direct(_)) {
+                if matches!(mode, ReadMode::Direct(_)) {
                     self.count(Counter::DeviceBytesDirect, amount);
                 }
                 self.note_memory();
