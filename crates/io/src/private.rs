@@ -1,7 +1,7 @@
 //! Private descriptors: a second opening of the application's file, kept out of its way.
 
 use crate::probe::reopen;
-use crate::scan::{Fallback, Host};
+use crate::scan::Host;
 use crate::sys::Errno;
 use crate::sys::file::{self, FileStamp};
 use std::ffi::CStr;
@@ -9,6 +9,17 @@ use std::ffi::CStr;
 /// A mark that tells a private descriptor from one of the application that may have got the
 /// same number after somebody closed ours unseen: `O_NONBLOCK` has no effect on regular files.
 const MARK: i32 = libc::O_NONBLOCK;
+
+/// Why there is no private descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// No further descriptor could be opened (`EMFILE`, `ENFILE`, or Coldstream's own limit).
+    DescriptorLimit,
+    /// The kernel refused for another reason.
+    OpenFailed,
+    /// The kernel opened another inode than the expected one.
+    Identity,
+}
 
 /// A descriptor number plus one; zero is none, so that zeroed memory is valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,14 +42,14 @@ impl PrivateDescriptor {
         stamp: &FileStamp,
         slot: u32,
         host: &H,
-    ) -> Result<Self, Fallback> {
+    ) -> Result<Self, OpenError> {
         let (mut opened, found) =
             Self::keep(|| reopen(descriptor, MARK | extra_flags), slot, host)?;
         if found.same_inode(stamp) {
             Ok(opened)
         } else {
             opened.close(&found, host);
-            Err(Fallback::Identity)
+            Err(OpenError::Identity)
         }
     }
 
@@ -51,7 +62,7 @@ impl PrivateDescriptor {
         path: &CStr,
         slot: u32,
         host: &H,
-    ) -> Result<(Self, FileStamp), Fallback> {
+    ) -> Result<(Self, FileStamp), OpenError> {
         Self::keep(|| file::open(path, MARK | libc::O_RDONLY, 0), slot, host)
     }
 
@@ -60,22 +71,22 @@ impl PrivateDescriptor {
         open: impl FnOnce() -> Result<i32, Errno>,
         slot: u32,
         host: &H,
-    ) -> Result<(Self, FileStamp), Fallback> {
+    ) -> Result<(Self, FileStamp), OpenError> {
         if !host.may_open(slot) {
-            return Err(Fallback::DescriptorLimit);
+            return Err(OpenError::DescriptorLimit);
         }
-        let low = open().map_err(reason_of)?;
+        let low = open().map_err(error_of)?;
         // The application's next open must get the number it would have got without us.
         let moved = if low < host.lowest_descriptor() {
             let moved = file::duplicate_above(low, host.lowest_descriptor());
             let _ = file::close(low);
-            moved.map_err(|_| Fallback::DescriptorLimit)?
+            moved.map_err(|_| OpenError::DescriptorLimit)?
         } else {
             low
         };
         let Ok(stamp) = file::stamp(moved) else {
             let _ = file::close(moved);
-            return Err(Fallback::Identity);
+            return Err(OpenError::Identity);
         };
         host.opened(moved, slot);
         Ok((Self(moved + 1), stamp))
@@ -101,9 +112,9 @@ pub fn is_marked(descriptor: i32) -> bool {
     file::status_flags(descriptor).is_ok_and(|flags| flags & MARK != 0)
 }
 
-fn reason_of(errno: Errno) -> Fallback {
+fn error_of(errno: Errno) -> OpenError {
     match errno.0 {
-        libc::EMFILE | libc::ENFILE => Fallback::DescriptorLimit,
-        _ => Fallback::OpenFailed,
+        libc::EMFILE | libc::ENFILE => OpenError::DescriptorLimit,
+        _ => OpenError::OpenFailed,
     }
 }

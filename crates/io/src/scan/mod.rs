@@ -14,6 +14,8 @@ mod scanner;
 mod sequence;
 mod stream;
 
+use crate::private::OpenError;
+
 pub use scanner::{FILES_MAX, Request, STREAMS_MAX, Scanner, Settings};
 pub use sequence::WINDOW_BYTES_MIN;
 
@@ -54,6 +56,16 @@ pub enum Fallback {
     StreamLimit,
     /// The destination is not writable: the kernel shall say so.
     BadBuffer,
+}
+
+impl From<OpenError> for Fallback {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::DescriptorLimit => Self::DescriptorLimit,
+            OpenError::OpenFailed => Self::OpenFailed,
+            OpenError::Identity => Self::Identity,
+        }
+    }
 }
 
 /// What became of a read.

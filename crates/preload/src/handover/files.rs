@@ -3,8 +3,7 @@
 use crate::runtime::Runtime;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
-use coldstream_io::private::PrivateDescriptor;
-use coldstream_io::scan::Fallback;
+use coldstream_io::private::{OpenError, PrivateDescriptor};
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_sstable::ReadAt;
 use std::cell::Cell;
@@ -27,13 +26,13 @@ impl<'b> TableFile<'b> {
         descriptor: i32,
         stamp: &FileStamp,
         slot: u32,
-    ) -> Result<Self, Fallback> {
+    ) -> Result<Self, OpenError> {
         let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, runtime)?;
         Ok(Self::new(runtime, opened, *stamp))
     }
 
     /// The file at a path.
-    pub(super) fn open(runtime: &'b Runtime, path: &CStr, slot: u32) -> Result<Self, Fallback> {
+    pub(super) fn open(runtime: &'b Runtime, path: &CStr, slot: u32) -> Result<Self, OpenError> {
         let (opened, stamp) = PrivateDescriptor::open_path(path, slot, runtime)?;
         Ok(Self::new(runtime, opened, stamp))
     }

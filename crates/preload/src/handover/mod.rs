@@ -25,7 +25,7 @@ use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_handover::{Limits, Page, Piece, Plan};
 use coldstream_io::alignment::PAGE_BYTES;
-use coldstream_io::scan::Fallback;
+use coldstream_io::private::OpenError;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_io::warm::{self, Warmed};
@@ -71,11 +71,11 @@ impl From<Error> for Refused {
     }
 }
 
-impl From<Fallback> for Refused {
-    fn from(reason: Fallback) -> Self {
-        match reason {
-            Fallback::Identity | Fallback::OpenFailed => Self::Gone,
-            _ => Self::Failed,
+impl From<OpenError> for Refused {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Identity | OpenError::OpenFailed => Self::Gone,
+            OpenError::DescriptorLimit => Self::Failed,
         }
     }
 }
