@@ -12,7 +12,7 @@
 mod device_limit;
 
 use coldstream_io::alignment::Alignment;
-use coldstream_io::scan::{NoHost, Outcome, ReadMode, Request, Scanner, Settings};
+use coldstream_io::scan::{Outcome, ReadMode, Request, Scanner, Settings, Standalone};
 use coldstream_io::sys::{aio, file};
 use device_limit::DeviceLimit;
 use std::fs::File;
@@ -177,7 +177,7 @@ fn read(scanner: &Scanner, slot: u32, file: &File, offset: u64, buffer: &mut [u8
         offset,
     };
     matches!(
-        scanner.read_into(&request, buffer, &NoHost),
+        scanner.read_into(&request, buffer, &Standalone),
         Outcome::Served {
             cached_bytes: 0,
             ..

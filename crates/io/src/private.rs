@@ -1,7 +1,6 @@
 //! Private descriptors: a second opening of the application's file, kept out of its way.
 
 use crate::probe::reopen;
-use crate::scan::Host;
 use crate::sys::Errno;
 use crate::sys::file::{self, FileStamp};
 use std::ffi::CStr;
@@ -9,6 +8,20 @@ use std::ffi::CStr;
 /// A mark that tells a private descriptor from one of the application that may have got the
 /// same number after somebody closed ours unseen: `O_NONBLOCK` has no effect on regular files.
 const MARK: i32 = libc::O_NONBLOCK;
+
+/// Keeps the private descriptors of a process: how many there may be, and which numbers they have.
+pub trait DescriptorRegistry {
+    /// Whether one more private descriptor leaves the application enough of its own, and closing it
+    /// can do no harm to file `slot`. Asked with the file's lock held.
+    fn may_open(&self, slot: u32) -> bool;
+    /// The lowest number that a private descriptor may have. Below it the application's own numbers
+    /// stay what they would be without Coldstream.
+    fn lowest_descriptor(&self) -> i32;
+    /// A private descriptor of file `slot` was opened.
+    fn register(&self, descriptor: i32, slot: u32);
+    /// The private descriptor is about to be closed.
+    fn unregister(&self, descriptor: i32);
+}
 
 /// Why there is no private descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,19 +49,19 @@ impl PrivateDescriptor {
     ///
     /// # Errors
     /// Why there is none; nothing is left open then.
-    pub fn open<H: Host>(
+    pub fn open<R: DescriptorRegistry>(
         descriptor: i32,
         extra_flags: i32,
         stamp: &FileStamp,
         slot: u32,
-        host: &H,
+        registry: &R,
     ) -> Result<Self, OpenError> {
         let (mut opened, found) =
-            Self::keep(|| reopen(descriptor, MARK | extra_flags), slot, host)?;
+            Self::keep(|| reopen(descriptor, MARK | extra_flags), slot, registry)?;
         if found.same_inode(stamp) {
             Ok(opened)
         } else {
-            opened.close(&found, host);
+            opened.close(&found, registry);
             Err(OpenError::Identity)
         }
     }
@@ -58,27 +71,31 @@ impl PrivateDescriptor {
     ///
     /// # Errors
     /// Why there is none; nothing is left open then.
-    pub fn open_path<H: Host>(
+    pub fn open_path<R: DescriptorRegistry>(
         path: &CStr,
         slot: u32,
-        host: &H,
+        registry: &R,
     ) -> Result<(Self, FileStamp), OpenError> {
-        Self::keep(|| file::open(path, MARK | libc::O_RDONLY, 0), slot, host)
+        Self::keep(
+            || file::open(path, MARK | libc::O_RDONLY, 0),
+            slot,
+            registry,
+        )
     }
 
     /// Opens, with [`MARK`], and moves the descriptor out of the application's way.
-    fn keep<H: Host>(
+    fn keep<R: DescriptorRegistry>(
         open: impl FnOnce() -> Result<i32, Errno>,
         slot: u32,
-        host: &H,
+        registry: &R,
     ) -> Result<(Self, FileStamp), OpenError> {
-        if !host.may_open(slot) {
+        if !registry.may_open(slot) {
             return Err(OpenError::DescriptorLimit);
         }
         let low = open().map_err(error_of)?;
         // The application's next open must get the number it would have got without us.
-        let moved = if low < host.lowest_descriptor() {
-            let moved = file::duplicate_above(low, host.lowest_descriptor());
+        let moved = if low < registry.lowest_descriptor() {
+            let moved = file::duplicate_above(low, registry.lowest_descriptor());
             let _ = file::close(low);
             moved.map_err(|_| OpenError::DescriptorLimit)?
         } else {
@@ -88,18 +105,18 @@ impl PrivateDescriptor {
             let _ = file::close(moved);
             return Err(OpenError::Identity);
         };
-        host.opened(moved, slot);
+        registry.register(moved, slot);
         Ok((Self(moved + 1), stamp))
     }
 
     /// Closes it, unless the number belongs to somebody else by now.
-    pub fn close<H: Host>(&mut self, stamp: &FileStamp, host: &H) {
+    pub fn close<R: DescriptorRegistry>(&mut self, stamp: &FileStamp, registry: &R) {
         let Some(descriptor) = self.number() else {
             return;
         };
         self.0 = 0;
         let ours = file::is_still(descriptor, stamp) && is_marked(descriptor);
-        host.closing(descriptor);
+        registry.unregister(descriptor);
         if ours {
             let _ = file::close(descriptor);
         }

@@ -6,7 +6,7 @@ mod skip;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::probe::{self, Probe};
 use coldstream_io::residency;
-use coldstream_io::scan::{Fallback, NoHost, Outcome, ReadMode, Request, Scanner, Settings};
+use coldstream_io::scan::{Fallback, Outcome, ReadMode, Request, Scanner, Settings, Standalone};
 use coldstream_io::sys::file;
 use proptest::prelude::*;
 use skip::skip;
@@ -89,7 +89,7 @@ fn read(
         mode,
         offset,
     };
-    let outcome = scanner.read_into(&request, buffer, &NoHost);
+    let outcome = scanner.read_into(&request, buffer, &Standalone);
     match outcome {
         Outcome::Served { bytes, .. } => (bytes, outcome),
         Outcome::Plain(_) => (file.read_at(buffer, offset).unwrap(), outcome),
@@ -152,7 +152,7 @@ fn a_scan_gives_the_bytes_of_the_file_and_leaves_the_page_cache_alone() {
         let after = residency::of_range(file.as_raw_fd(), 0, bytes.len() as u64).unwrap();
         assert_eq!(after.resident_pages, 0, "chunk {chunk}");
     }
-    scanner.close(0, &NoHost);
+    scanner.close(0, &Standalone);
     assert_eq!(scanner.pool().used_bytes(), 0);
 }
 
@@ -350,7 +350,7 @@ fn a_read_of_a_few_bytes_that_are_to_be_checked_is_passed_through_at_once() {
     };
     let mut byte = 0_u8;
     // SAFETY: the byte is this thread's own.
-    let outcome = unsafe { scanner.read(&request, &raw mut byte, 1, true, &NoHost) };
+    let outcome = unsafe { scanner.read(&request, &raw mut byte, 1, true, &Standalone) };
     assert_eq!(outcome, Outcome::Plain(Fallback::BadBuffer));
     assert_eq!(scanner.pool().peak_bytes(), 0);
 }
@@ -425,7 +425,7 @@ fn two_hundred_files_at_once_keep_the_cap() {
             assert_eq!(served, 200 * bytes.len().div_ceil(4096) as u64);
         }
         for slot in 0..200 {
-            scanner.close(slot, &NoHost);
+            scanner.close(slot, &Standalone);
         }
         assert_eq!(scanner.pool().used_bytes(), 0);
         files.iter().for_each(drop_cache);
@@ -492,7 +492,7 @@ fn any_sequence_of_reads_gives_the_bytes_of_the_file() {
             served.set(served.get() + u64::from(is_served(&outcome)));
             if kind == 2 { drop_cache(&file); }
         }
-        scanner.close(3, &NoHost);
+        scanner.close(3, &Standalone);
         prop_assert_eq!(scanner.pool().used_bytes(), 0);
     });
     assert!(by_windows.get() > 0, "no window was read");

@@ -14,7 +14,7 @@ mod scanner;
 mod sequence;
 mod stream;
 
-use crate::private::OpenError;
+use crate::private::{DescriptorRegistry, OpenError};
 
 pub use scanner::{FILES_MAX, Request, STREAMS_MAX, Scanner, Settings};
 pub use sequence::WINDOW_BYTES_MIN;
@@ -96,35 +96,27 @@ pub enum Event {
     AsynchronousUnavailable,
 }
 
-/// Whoever embeds a [`Scanner`]: counts its events and keeps the book of descriptors that the
-/// application did not open.
-pub trait Host {
+/// Hears what a [`Scanner`] does. Called by any thread that reads, with a stream's lock held.
+pub trait ScanObserver {
     /// Adds `amount` (bytes, or 1) to the counter of `event`.
     fn count(&self, event: Event, amount: u64);
-    /// A private descriptor of file `slot` was opened.
-    fn opened(&self, descriptor: i32, slot: u32);
-    /// The private descriptor is about to be closed.
-    fn closing(&self, descriptor: i32);
-    /// Whether one more private descriptor leaves the application enough of its own, and closing it can
-    /// do no harm to file `slot`. Asked with the file's lock held.
-    fn may_open(&self, slot: u32) -> bool;
-    /// The lowest number that a private descriptor may have, so that the application's own
-    /// numbers stay what they would be.
-    fn lowest_descriptor(&self) -> i32;
 }
 
-/// A host that counts nothing and hides nothing: for programs that own the process.
+/// Counts nothing and hides no descriptor: for programs that own the process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoHost;
+pub struct Standalone;
 
-impl Host for NoHost {
+impl ScanObserver for Standalone {
     fn count(&self, _: Event, _: u64) {}
-    fn opened(&self, _: i32, _: u32) {}
-    fn closing(&self, _: i32) {}
+}
+
+impl DescriptorRegistry for Standalone {
     fn may_open(&self, _: u32) -> bool {
         true
     }
     fn lowest_descriptor(&self) -> i32 {
         0
     }
+    fn register(&self, _: i32, _: u32) {}
+    fn unregister(&self, _: i32) {}
 }

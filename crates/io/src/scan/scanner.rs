@@ -5,11 +5,11 @@
 
 use super::sequence::{Relation, fair_share, relation};
 use super::stream::{Destination, ReadContext, Stream};
-use super::{CHANGED_RECENTLY_NS, Fallback, Host, Outcome, ReadMode, WINDOWS_MAX};
+use super::{CHANGED_RECENTLY_NS, Fallback, Outcome, ReadMode, ScanObserver, WINDOWS_MAX};
 use crate::lock::{FutexGuard, FutexLock};
 use crate::mapping::{OnFork, map_for_life};
 use crate::pool::WindowPool;
-use crate::private::PrivateDescriptor;
+use crate::private::{DescriptorRegistry, PrivateDescriptor};
 use crate::sys::file::{self, FileStamp};
 use crate::sys::{Errno, memory, process};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -130,7 +130,7 @@ impl Scanner {
     }
 
     /// Serves a read into `destination`.
-    pub fn read_into<H: Host>(
+    pub fn read_into<H: DescriptorRegistry + ScanObserver>(
         &self,
         request: &Request,
         destination: &mut [u8],
@@ -156,7 +156,7 @@ impl Scanner {
     /// # Safety
     /// Without `check_writable`, `destination` must be writable for `length_bytes`. With it, the
     /// range must not be memory that Rust code relies upon.
-    pub unsafe fn read<H: Host>(
+    pub unsafe fn read<H: DescriptorRegistry + ScanObserver>(
         &self,
         request: &Request,
         destination: *mut u8,
@@ -202,7 +202,7 @@ impl Scanner {
     }
 
     /// Serves bytes that are all within the file.
-    fn read_present<H: Host>(
+    fn read_present<H: DescriptorRegistry + ScanObserver>(
         &self,
         request: &Request,
         destination: &Destination,
@@ -234,7 +234,7 @@ impl Scanner {
         let buffered = buffered.ok_or(Fallback::OpenFailed)?;
         let windows_in_flight = limited(&self.windows_in_flight, &self.windows_in_flight_limit);
         let context = ReadContext {
-            host,
+            observer: host,
             pool: &self.pool,
             mode: request.mode,
             descriptor: match request.mode {
@@ -292,7 +292,7 @@ impl Scanner {
     }
 
     /// The stream that a read at `offset` belongs to.
-    fn stream_for<H: Host>(
+    fn stream_for<H: DescriptorRegistry + ScanObserver>(
         &self,
         file: &mut ScannedFile,
         key: u64,
@@ -344,7 +344,12 @@ impl Scanner {
     }
 
     /// A stream that belongs to nobody, or one that its owner has left idle.
-    fn acquire<H: Host>(&self, key: u64, now: u32, host: &H) -> Option<usize> {
+    fn acquire<H: DescriptorRegistry + ScanObserver>(
+        &self,
+        key: u64,
+        now: u32,
+        host: &H,
+    ) -> Option<usize> {
         let free = self.summaries.iter().position(|summary| {
             summary.owner.load(Ordering::Relaxed) == 0
                 && summary
@@ -380,7 +385,7 @@ impl Scanner {
     }
 
     /// Takes the windows of idle streams, except `own`; whether there were any.
-    fn release_idle<H: Host>(&self, own: usize, host: &H) -> bool {
+    fn release_idle<H: DescriptorRegistry + ScanObserver>(&self, own: usize, host: &H) -> bool {
         let now = process::coarse_milliseconds();
         let mut released = false;
         for number in (0..STREAMS_MAX).filter(|&number| number != own) {
@@ -400,7 +405,7 @@ impl Scanner {
     /// file: the file's last descriptor is about to be closed, or the application needs the
     /// number of a private one. If the file is read again, private descriptors are opened anew.
     /// A private descriptor that was lost to somebody else is theirs, and stays open.
-    pub fn close<H: Host>(&self, slot: u32, host: &H) {
+    pub fn close<H: DescriptorRegistry + ScanObserver>(&self, slot: u32, host: &H) {
         let Some(file) = self.files.get(slot as usize) else {
             return;
         };
@@ -430,7 +435,11 @@ impl Scanner {
 }
 
 impl ScannedFile {
-    fn ensure_open<H: Host>(&mut self, request: &Request, host: &H) -> Result<(), Fallback> {
+    fn ensure_open<H: DescriptorRegistry + ScanObserver>(
+        &mut self,
+        request: &Request,
+        host: &H,
+    ) -> Result<(), Fallback> {
         let open = |flags| {
             PrivateDescriptor::open(
                 request.descriptor,

@@ -4,7 +4,7 @@
 //! Not thread-safe: the scanner hands it to one thread at a time.
 
 use super::sequence::{Relation, Sequence, WINDOW_BYTES_MIN, relation};
-use super::{Event, Fallback, Host, ReadMode, WINDOWS_MAX};
+use super::{Event, Fallback, ReadMode, ScanObserver, WINDOWS_MAX};
 use crate::absent::AbsentPages;
 use crate::alignment::Alignment;
 use crate::pool::{WindowMemory, WindowPool};
@@ -52,8 +52,8 @@ pub(super) struct Destination {
 }
 
 /// What a stream needs from context it for one read.
-pub(super) struct ReadContext<'a, H: Host> {
-    pub(super) host: &'a H,
+pub(super) struct ReadContext<'a, O: ScanObserver> {
+    pub(super) observer: &'a O,
     pub(super) pool: &'a WindowPool,
     pub(super) mode: ReadMode,
     /// Direct descriptor; the buffered one where the mode is not direct.
@@ -68,7 +68,7 @@ pub(super) struct ReadContext<'a, H: Host> {
     pub(super) windows_in_flight: usize,
 }
 
-impl<H: Host> ReadContext<'_, H> {
+impl<O: ScanObserver> ReadContext<'_, O> {
     fn alignment(&self) -> Alignment {
         match self.mode {
             ReadMode::Direct(alignment) => alignment,
@@ -104,40 +104,40 @@ impl Stream {
     ///
     /// # Safety
     /// The destination must be writable, or be one to be checked that no Rust code relies upon.
-    pub(super) unsafe fn read<H: Host>(
+    pub(super) unsafe fn read<O: ScanObserver>(
         &mut self,
-        context: &ReadContext<'_, H>,
+        context: &ReadContext<'_, O>,
         destination: &Destination,
         offset: u64,
     ) -> Result<usize, Fallback> {
         // SAFETY: passed on.
         let result = unsafe { self.read_windows(context, destination, offset) };
         if result.is_err() {
-            self.release(context.pool, context.host);
+            self.release(context.pool, context.observer);
         } else if self.consumed_to >= context.stamp.size_bytes {
             // At the end of the file there is nothing left to serve.
-            self.release(context.pool, context.host);
+            self.release(context.pool, context.observer);
         }
         result
     }
 
     /// # Safety
     /// As for [`Stream::read`].
-    unsafe fn read_windows<H: Host>(
+    unsafe fn read_windows<O: ScanObserver>(
         &mut self,
-        context: &ReadContext<'_, H>,
+        context: &ReadContext<'_, O>,
         destination: &Destination,
         offset: u64,
     ) -> Result<usize, Fallback> {
         if self.stamp != context.stamp {
-            self.release(context.pool, context.host);
+            self.release(context.pool, context.observer);
             self.stamp = context.stamp;
             // There may be contexts again: others take them and give them back.
             self.aio_refused = false;
         }
         let now = relation(self.sequence.cover_start, self.sequence.cover_end, offset);
         if now != Relation::Continues {
-            self.release(context.pool, context.host);
+            self.release(context.pool, context.observer);
             self.sequence.restart(offset, context.alignment(), now);
         }
         self.sequence.note_read();
@@ -186,9 +186,9 @@ impl Stream {
     ///
     /// # Safety
     /// `destination` must be writable for `wanted_bytes`.
-    unsafe fn copy_out<H: Host>(
+    unsafe fn copy_out<O: ScanObserver>(
         &self,
-        context: &ReadContext<'_, H>,
+        context: &ReadContext<'_, O>,
         destination: *mut u8,
         position: u64,
         wanted_bytes: u64,
@@ -240,7 +240,7 @@ impl Stream {
     }
 
     /// Starts windows until there is one for the consumer, and those ahead of it.
-    fn top_up<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Fallback> {
+    fn top_up<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>) -> Result<(), Fallback> {
         let asynchronous = matches!(context.mode, ReadMode::Direct(_)) && !self.aio_refused;
         let ahead = if self.sequence.continued && asynchronous {
             context.windows_in_flight
@@ -265,9 +265,9 @@ impl Stream {
         Ok(())
     }
 
-    fn start_window<H: Host>(
+    fn start_window<O: ScanObserver>(
         &mut self,
-        context: &ReadContext<'_, H>,
+        context: &ReadContext<'_, O>,
         length_bytes: usize,
     ) -> Result<(), Fallback> {
         let place = (self.first + self.count) % self.ring;
@@ -309,13 +309,13 @@ impl Stream {
 
     /// Asks the device for a pending window; it stays pending if that cannot be done, and is
     /// then read when the consumer gets there.
-    fn submit<H: Host>(&mut self, context: &ReadContext<'_, H>, place: usize) {
+    fn submit<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>, place: usize) {
         if self.aio_context == 0 && !self.aio_refused {
             match aio::create(WINDOWS_MAX as u32) {
                 Ok(created) => self.aio_context = created,
                 Err(_) => {
                     self.aio_refused = true;
-                    context.host.count(Event::AsynchronousUnavailable, 1);
+                    context.observer.count(Event::AsynchronousUnavailable, 1);
                 }
             }
         }
@@ -339,24 +339,27 @@ impl Stream {
             window.state = State::InFlight;
             self.in_flight += 1;
             context
-                .host
+                .observer
                 .count(Event::WindowRead(context.mode), window.length_bytes as u64);
         }
     }
 
     /// Makes the first window readable.
-    fn make_ready<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Fallback> {
+    fn make_ready<O: ScanObserver>(
+        &mut self,
+        context: &ReadContext<'_, O>,
+    ) -> Result<(), Fallback> {
         if self.windows[self.first].state == State::InFlight {
             self.take_completions(0)?;
         }
         if self.windows[self.first].state == State::InFlight {
-            context.host.count(Event::WindowWaited, 1);
+            context.observer.count(Event::WindowWaited, 1);
             while self.windows[self.first].state == State::InFlight {
                 self.take_completions(1)?;
             }
         }
         if self.windows[self.first].state == State::Pending {
-            context.host.count(Event::WindowWaited, 1);
+            context.observer.count(Event::WindowWaited, 1);
             self.fill_now(context)?;
         }
         let window = &self.windows[self.first];
@@ -386,7 +389,7 @@ impl Stream {
     }
 
     /// Reads the first window in the consumer's own time.
-    fn fill_now<H: Host>(&mut self, context: &ReadContext<'_, H>) -> Result<(), Fallback> {
+    fn fill_now<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>) -> Result<(), Fallback> {
         let window = &mut self.windows[self.first];
         let memory = context.pool.address(&window.memory);
         let expected =
@@ -426,7 +429,7 @@ impl Stream {
         }
         window.state = State::Filled;
         context
-            .host
+            .observer
             .count(Event::WindowRead(context.mode), window.filled_bytes as u64);
         if window.filled_bytes < expected {
             return Err(Fallback::ReadFailed);
@@ -435,7 +438,7 @@ impl Stream {
     }
 
     /// Waits for what is in flight and gives all windows back; their content is forgotten.
-    pub(super) fn release<H: Host>(&mut self, pool: &WindowPool, host: &H) {
+    pub(super) fn release<O: ScanObserver>(&mut self, pool: &WindowPool, observer: &O) {
         while self.in_flight > 0 {
             if self.take_completions(1).is_err() {
                 // Destroying the context waits for the device: afterwards nothing is in flight.
@@ -444,13 +447,13 @@ impl Stream {
                 self.aio_context = 0;
                 self.aio_refused = true;
                 self.in_flight = 0;
-                host.count(Event::AsynchronousUnavailable, 1);
+                observer.count(Event::AsynchronousUnavailable, 1);
             }
         }
         for step in 0..self.count {
             let window = &self.windows[(self.first + step) % self.ring];
             if window.start >= self.consumed_to && window.state == State::Filled {
-                host.count(Event::Wasted, window.length_bytes as u64);
+                observer.count(Event::Wasted, window.length_bytes as u64);
             }
         }
         for window in &mut self.windows {
@@ -465,11 +468,11 @@ impl Stream {
 
 /// Gets memory for a window, reusing what it has; returns the length that it is good for. A
 /// consumer's own window (`needed`) makes do with less.
-fn take_memory<H: Host>(
+fn take_memory<O: ScanObserver>(
     memory: &mut WindowMemory,
     length_bytes: usize,
     needed: bool,
-    context: &ReadContext<'_, H>,
+    context: &ReadContext<'_, O>,
 ) -> Result<usize, Fallback> {
     if memory.bytes() >= length_bytes && memory.bytes() <= context.window_bytes {
         return Ok(length_bytes);

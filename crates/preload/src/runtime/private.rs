@@ -5,8 +5,8 @@ use crate::core::descriptor_map::Entry;
 use crate::core::errno::ErrnoGuard;
 use crate::thread::Inside;
 use coldstream_control::Counter;
-use coldstream_io::private::is_marked;
-use coldstream_io::scan::{Event, Host, ReadMode};
+use coldstream_io::private::{DescriptorRegistry, is_marked};
+use coldstream_io::scan::{Event, ReadMode, ScanObserver};
 use coldstream_io::sys::process;
 use std::sync::atomic::Ordering;
 
@@ -95,7 +95,7 @@ impl Runtime {
     }
 }
 
-impl Host for Runtime {
+impl ScanObserver for Runtime {
     fn count(&self, event: Event, amount: u64) {
         match event {
             Event::WindowRead(mode) => {
@@ -110,7 +110,9 @@ impl Host for Runtime {
             Event::AsynchronousUnavailable => self.count(Counter::AioUnavailable, amount),
         }
     }
+}
 
+impl DescriptorRegistry for Runtime {
     fn may_open(&self, slot: u32) -> bool {
         // Record locks are lost with any descriptor of the file that is closed: see `before_lock`.
         let is_locked = self.inodes.get(slot).is_some_and(|inode| inode.is_locked());
@@ -119,13 +121,13 @@ impl Host for Runtime {
                 < self.private_descriptors_max.load(Ordering::Relaxed)
     }
 
-    fn opened(&self, descriptor: i32, slot: u32) {
+    fn register(&self, descriptor: i32, slot: u32) {
         self.private_descriptors.fetch_add(1, Ordering::Relaxed);
         // If there is no room for it in the table it is simply not hidden.
         let _ = self.descriptors.put(descriptor, Entry::Private(slot));
     }
 
-    fn closing(&self, descriptor: i32) {
+    fn unregister(&self, descriptor: i32) {
         self.private_descriptors.fetch_sub(1, Ordering::Relaxed);
         if let Some(Entry::Private(_)) = self.descriptors.get(descriptor) {
             self.descriptors.take(descriptor);
