@@ -6,6 +6,7 @@ use std::io;
 use clap::Subcommand;
 use coldstream_lab::cassandra::{self, CassandraArgs};
 use coldstream_lab::rocksdb::{self, RocksDbArgs};
+use coldstream_lab::saved::{self, SavedReportArgs};
 use coldstream_lab::{LabError, WorkDirArgs};
 
 use crate::exit::{self, Exit, failure};
@@ -29,6 +30,8 @@ enum Engine {
     RocksDb(Box<RocksDbArgs>),
     /// Apache Cassandra: real nodes under an open-loop load through a major compaction
     Cassandra(Box<CassandraArgs>),
+    /// Show a saved report again, and write its page or its picture
+    Report(SavedReportArgs),
 }
 
 /// Runs the laboratory.
@@ -49,6 +52,7 @@ pub fn run(arguments: LabArguments) -> anyhow::Result<()> {
             }
             cassandra::run(&arguments)
         }
+        Engine::Report(arguments) => saved::run(&arguments),
     };
     ended.map_err(|error| failure(exit_of(&error), error.to_string()))
 }

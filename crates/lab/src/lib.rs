@@ -25,6 +25,7 @@ mod progress;
 mod reclaimers;
 mod report;
 pub mod rocksdb;
+mod rows;
 mod run_report;
 mod sampler;
 mod summary;
@@ -32,4 +33,5 @@ mod testbed;
 mod throttle;
 
 pub use error::LabError;
+pub use report::saved;
 pub use testbed::WorkDirArgs;

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The machine as the report records it.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Machine {
     /// Release of the kernel.
     pub kernel: String,
@@ -28,7 +28,7 @@ pub struct Machine {
 }
 
 /// A block device.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Device {
     /// `major:minor`, of a partition where it is one.
     pub number: String,

@@ -203,7 +203,7 @@ impl Measurement {
         };
         let (mut untouched, mut touched) = (histogram(), 0_u64);
         for (_, start_ns, end_ns) in reads.iter().filter(|(of, ..)| *of == phase) {
-            if self.pauses.touch(*start_ns, *end_ns) {
+            if self.pauses.delay(*start_ns, *end_ns) {
                 touched += 1;
             } else {
                 untouched.saturating_record(end_ns.saturating_sub(*start_ns));

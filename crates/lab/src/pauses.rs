@@ -1,35 +1,36 @@
-//! What the virtual machine's own pauses do to reads, told apart from what the disk does.
+//! Separates reads that a pause of the virtual machine delayed from all others.
 //!
-//! While a virtual machine collects garbage no request is served, and those that have come
-//! meanwhile wait in a queue after it. At a steady rate a pause of 35 ms every 4 s is in more than
-//! one read of a hundred, so that it *is* the p99, whatever becomes of the page cache. The reads
-//! that no pause has touched show what is left.
+//! While a virtual machine collects garbage, it serves no request. Requests that arrive meanwhile
+//! wait in a queue after the pause. At a steady rate, a pause of 35 ms every 4 s delays more than
+//! one read in a hundred: the pause is then the p99, whatever the page cache does. The other reads
+//! show what the page cache and the device do.
 
 use coldstream_nodes::Pause;
 
-/// A shorter pause is not told apart from the rest of what a read waits for.
+/// A shorter pause is not distinguished from other waits.
 const PAUSE_NS_MIN: u64 = 1_000_000;
 
-/// Pauses of a run, each with the time that its queue takes to dissolve: as long again, since a
-/// node that can serve twice its load needs so long. Times are of the monotonic clock, in
-/// nanoseconds.
+/// Pauses of a run, each with the time that its queue takes to drain. That is the duration of the
+/// pause again: a node that can serve twice its load needs this long. Times are of the monotonic
+/// clock, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses {
-    /// By their begin.
-    pauses: Vec<Settling>,
+    /// In the order of their begin.
+    pauses: Vec<PauseAndQueue>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Settling {
+struct PauseAndQueue {
     pause: Pause,
-    /// When the queues of this one and of all before it are dissolved.
-    settled_ns: u64,
+    /// End of the queues of this pause and of all before it.
+    queue_end_ns: u64,
 }
 
 /// Pauses in a part of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct PauseRates {
-    /// Of at least a millisecond.
+    /// Pauses of at least a millisecond.
     pub per_second: f64,
     /// Time in them.
     pub ms_per_second: f64,
@@ -38,39 +39,42 @@ pub struct PauseRates {
 }
 
 impl Pauses {
-    /// Of all of a run.
+    /// All pauses of a run, in any order.
     pub fn new(pauses: impl IntoIterator<Item = Pause>) -> Self {
         let mut pauses: Vec<_> = pauses
             .into_iter()
             .filter(|pause| pause.duration_ns() >= PAUSE_NS_MIN)
             .collect();
         pauses.sort_unstable_by_key(|pause| pause.begin_ns);
-        let mut settled_ns = 0;
+        let mut queue_end_ns = 0;
         let pauses = pauses.into_iter().map(|pause| {
-            settled_ns = settled_ns.max(pause.end_ns + pause.duration_ns());
-            Settling { pause, settled_ns }
+            queue_end_ns = queue_end_ns.max(pause.end_ns + pause.duration_ns());
+            PauseAndQueue {
+                pause,
+                queue_end_ns,
+            }
         });
         Self {
             pauses: pauses.collect(),
         }
     }
 
-    /// Whether anything of a read from `begin_ns` to `end_ns` lies in a pause or its queue.
-    pub fn touch(&self, begin_ns: u64, end_ns: u64) -> bool {
+    /// Whether a read from `begin_ns` to `end_ns` overlaps a pause or its queue.
+    pub fn delay(&self, begin_ns: u64, end_ns: u64) -> bool {
         let begun = self
             .pauses
-            .partition_point(|settling| settling.pause.begin_ns <= end_ns);
+            .partition_point(|it| it.pause.begin_ns <= end_ns);
         let last = begun.checked_sub(1).map(|last| self.pauses[last]);
-        last.is_some_and(|last| last.settled_ns >= begin_ns)
+        last.is_some_and(|last| last.queue_end_ns >= begin_ns)
     }
 
-    /// Those that begin in a part of the run.
+    /// Rates of the pauses that begin in a part of the run.
     pub fn rates(&self, begin_ns: u64, end_ns: u64) -> PauseRates {
         let seconds = end_ns.saturating_sub(begin_ns).max(1) as f64 / 1e9;
         let ms = self
             .pauses
             .iter()
-            .map(|settling| settling.pause)
+            .map(|it| it.pause)
             .filter(|pause| (begin_ns..end_ns).contains(&pause.begin_ns))
             .map(|pause| pause.duration_ns() as f64 / 1e6);
         let (mut count, mut sum_ms, mut longest_ms) = (0.0, 0.0, 0.0_f64);
@@ -98,9 +102,9 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_touched_by_a_pause_and_by_its_queue() {
+    fn a_pause_and_its_queue_delay_a_read() {
         let pauses = pauses([(100 * MS, 110 * MS), (300 * MS, 300 * MS + MS / 2)]);
-        for (begin, end, touched) in [
+        for (begin, end, delayed) in [
             (90, 99, false),
             (90, 100, true),
             (105, 106, true),
@@ -110,16 +114,16 @@ mod tests {
             // Too short to count.
             (300, 301, false),
         ] {
-            assert_eq!(pauses.touch(begin * MS, end * MS), touched, "{begin}–{end}");
+            assert_eq!(pauses.delay(begin * MS, end * MS), delayed, "{begin}–{end}");
         }
-        assert!(!Pauses::default().touch(0, u64::MAX));
+        assert!(!Pauses::default().delay(0, u64::MAX));
     }
 
     #[test]
     fn a_short_pause_in_the_queue_of_a_long_one_does_not_hide_it() {
         let pauses = pauses([(130 * MS, 131 * MS), (100 * MS, 120 * MS)]);
-        assert!(pauses.touch(136 * MS, 137 * MS));
-        assert!(!pauses.touch(141 * MS, 142 * MS));
+        assert!(pauses.delay(136 * MS, 137 * MS));
+        assert!(!pauses.delay(141 * MS, 142 * MS));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What a run tells: its phases, each read, and what the compaction has moved.
 
 /// A phase of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// After the start; not counted.

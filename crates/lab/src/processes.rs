@@ -71,7 +71,8 @@ impl LibrarySample {
 }
 
 /// What became of both between two moments, and what is at the second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct ProcessRates {
     /// Memory of no file at the end, MiB.
     pub anonymous_mib: f64,

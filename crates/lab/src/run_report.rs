@@ -1,15 +1,16 @@
-//! What a run has come to, as it goes into the report's JSON.
+//! The result of one run, as the report's JSON holds it.
 
 use crate::pauses::PauseRates;
 use crate::phase::Phase;
 use crate::sampler::Rates;
 use hdrhistogram::Histogram;
 
-/// Reads that are answered in less than this mostly came from memory: few devices are as fast.
+/// A read that takes less mostly comes from memory: few devices answer sooner.
 pub const HIT_NS_MAX: u64 = 40_000;
 
 /// Percentiles of one distribution, µs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Percentiles {
     /// Median.
     pub p50: f64,
@@ -28,7 +29,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of times in ns.
+    /// Percentiles of a histogram of times in ns.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1000.0;
         Self {
@@ -44,15 +45,15 @@ impl Percentiles {
 }
 
 /// A phase of a run.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PhaseReport {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
     /// Reads that started in it.
     pub reads: u64,
-    /// Those of them that ended with an error; their times count like the others'.
+    /// Reads that ended with an error; their times count like the others'.
     pub failed_reads: u64,
     /// Updates that ended with an error.
     pub failed_updates: u64,
@@ -60,83 +61,88 @@ pub struct PhaseReport {
     pub reads_per_second: f64,
     /// From the start of a read to its end, µs.
     pub service_us: Percentiles,
-    /// From the time at which it was due, µs: what a client of a steady load sees.
+    /// From the time at which a read was due, µs: what a client of a steady load sees.
     pub response_us: Percentiles,
-    /// Reads answered in less than [`HIT_NS_MAX`], %, where the engine's are told apart by that.
+    /// Reads that took less than [`HIT_NS_MAX`], %; 0 for engines whose reads are slower.
     pub fast_reads_percent: f64,
-    /// The kernel and the device.
+    /// Figures of the kernel and the device.
     pub rates: Rates,
-    /// Memory that was dirty, mean of the samples, MiB.
+    /// Dirty memory, mean of the samples, MiB.
+    #[serde(default)]
     pub dirty_mib_mean: f64,
-    /// The most that a sample found, MiB.
+    /// Dirty memory, largest sample, MiB.
+    #[serde(default)]
     pub dirty_mib_peak: f64,
     /// Service time at rising quantiles, `(quantile, µs)`, for the curve.
     pub curve: Vec<(f64, f64)>,
-    /// What pauses of the database's virtual machine did; nothing where it has none.
+    /// Pauses of the database's virtual machine; all 0 where it has none.
+    #[serde(default)]
     pub pauses: PausesReport,
 }
 
-/// Pauses of a virtual machine in a phase, and reads that they have not touched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+/// Pauses of a virtual machine in a phase, and the reads that no pause delayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct PausesReport {
-    /// How many, how long.
+    /// Number and duration.
     pub rates: PauseRates,
     /// Reads that lay in a pause or in the queue after it, %.
     pub touched_reads_percent: f64,
-    /// From the start of a read to its end, µs, of all others.
+    /// From the start of a read to its end, µs, of all other reads.
     pub untouched_service_us: Percentiles,
 }
 
 /// A second of a run.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Second {
     /// Since the start of the run.
     pub second: f64,
     /// Reads that started in it.
     pub reads: u64,
-    /// Median of the service times of reads that started in it, µs.
+    /// Median of the service times of these reads, µs.
     pub p50_us: f64,
-    /// 99 %.
+    /// 99 % of them, µs.
     pub p99_us: f64,
-    /// The kernel and the device.
+    /// Figures of the kernel and the device.
     pub rates: Rates,
 }
 
 /// A whole run.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct RunReport {
     /// The counted phases.
     pub phases: Vec<PhaseReport>,
-    /// When each phase began, in seconds since the start.
+    /// The start of each phase, in seconds since the start of the run.
     pub boundaries: Vec<(Phase, f64)>,
-    /// Bytes that the compaction read and wrote, by the engine's count.
+    /// Bytes that the compaction read, by the engine's count.
     pub compacted_read_bytes: u64,
-    /// Bytes written by it.
+    /// Bytes that the compaction wrote, by the engine's count.
     pub compacted_written_bytes: u64,
-    /// Bytes read by it a second, MiB.
+    /// Bytes read by the compaction a second, MiB.
     pub compaction_input_mib_per_second: f64,
-    /// Bytes read and written by it a second, MiB.
+    /// Bytes read and written by the compaction a second, MiB.
     pub compaction_mib_per_second: f64,
-    /// Updates a second during compaction, where it is they that keep it going.
+    /// Updates a second during compaction, where updates keep it going.
     pub updates_per_second: f64,
-    /// How much later than it was due the latest of them began, ms.
+    /// Largest delay between the due time of an update and its start, ms.
     pub update_late_ms_max: f64,
-    /// What compaction is behind at the end of its phase, MiB, as the engine estimates it.
+    /// Compaction work that is left at the end of its phase, MiB, by the engine's estimate.
     pub compaction_debt_mib: f64,
-    /// CPU time of the whole process during compaction, user and system.
+    /// Processor time of the whole process during compaction, user and system.
     pub compaction_cpu_seconds: f64,
-    /// The same without the threads that make the load: what the engine's own threads spent.
+    /// The same without the threads that make the load: the engine's own threads.
     pub compaction_engine_cpu_seconds: f64,
     /// p99 during compaction ÷ p99 before, service time.
     pub compaction_tax_p99: f64,
     /// p99.9 during compaction ÷ p99.9 before, service time.
     pub compaction_tax_p99_9: f64,
-    /// p99 during compaction ÷ p99 before, service time of reads that no pause of a virtual machine
-    /// has touched; 0 where it has none.
+    /// p99 during compaction ÷ p99 before, service time of the reads that no pause of a virtual
+    /// machine delayed; 0 where it has none.
     pub compaction_tax_p99_outside_pauses: f64,
     /// Second by second.
     pub timeline: Vec<Second>,
-    /// What Coldstream's library logged.
+    /// Lines that Coldstream's library logged.
     pub library_log: Vec<String>,
 }
 
@@ -146,7 +152,8 @@ impl RunReport {
         self.phases.iter().find(|report| report.phase == phase)
     }
 
-    /// CPU time of the engine's own threads for each GiB that was compacted, s; 0 if nothing was.
+    /// Processor time of the engine's own threads for each GiB of compaction, s; 0 without a
+    /// compaction.
     pub fn engine_cpu_seconds_per_gib(&self) -> f64 {
         match self.compacted_read_bytes + self.compacted_written_bytes {
             0 => 0.0,
@@ -154,7 +161,7 @@ impl RunReport {
         }
     }
 
-    /// The largest share of the processors' time that the host took in any phase, %.
+    /// The largest share of processor time that the host took in any phase, %.
     pub fn stolen_percent(&self) -> f64 {
         let phases = self.phases.iter();
         phases
@@ -163,7 +170,7 @@ impl RunReport {
     }
 }
 
-/// Quantiles from 0 to 99.99 % and their values in µs, closer together towards the tail.
+/// Quantiles from 0 to 99.99 % and their values in µs. The steps become smaller towards the tail.
 pub fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     (0..=40)
         .map(|step| {

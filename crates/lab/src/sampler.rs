@@ -253,7 +253,8 @@ pub fn mib(bytes: u64) -> f64 {
 }
 
 /// Rates between two samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Rates {
     /// Refaults a second.
     pub refaults_per_second: f64,

@@ -11,10 +11,9 @@ use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::phase::{Event, Phase};
 use crate::progress::Progress;
-use crate::report::{CaseDescription, CaseReport, OutputArgs, Report};
+use crate::report::{self, CaseDescription, CaseReport, OutputArgs, Report};
 use crate::run_report::RunReport;
 use crate::sampler::{Sampler, now_ns};
-use crate::summary::rows;
 use crate::throttle::{DeviceRate, Throttle};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -289,17 +288,13 @@ impl Testbed {
             }
         }
         let is_of_use = finished.iter().all(|runs| !runs.is_empty());
-        is_of_use.then(|| CaseReport {
-            description: case,
-            rows: rows(&finished),
-            runs: finished,
-        })
+        is_of_use.then(|| CaseReport::new(case, finished))
     }
 
     /// Publishes what was measured, and then gives the error that ended it before its time, if one did.
     pub fn publish(&mut self, report: &Report, output: &OutputArgs) -> Result<()> {
         if !report.cases.is_empty() {
-            report.publish(output)?;
+            report::publish(report, output)?;
         }
         self.ended_by.take().map_or(Ok(()), Err)
     }

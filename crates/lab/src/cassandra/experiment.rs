@@ -117,7 +117,7 @@ fn measure(arguments: &CassandraArgs) -> Result<()> {
         },
     );
     let report = Report {
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").into(),
         engine: "Apache Cassandra".into(),
         load,
         parameters: json!({

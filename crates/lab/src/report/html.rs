@@ -1,9 +1,10 @@
 //! The report as one HTML page: no script, no font, no picture from anywhere else.
 
-use super::{CaseReport, Report, losses, not_one, row_name, spread};
+use super::data::{CaseReport, Report};
+use super::figures::{losses, not_one, row_name, spread};
 use crate::phase::Phase;
 use crate::run_report::{RunReport, Second};
-use crate::summary::{Spread, Verdict};
+use crate::summary::{Certainty, Change, Spread};
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use std::fmt::Write;
@@ -131,12 +132,12 @@ fn table(page: &mut String, report: &Report, case: &CaseReport) -> Result<()> {
     for row in &case.rows {
         write!(page, "<tr><td>{}</td>", escape(&row_name(row)))?;
         for (mode, figures) in row.modes.iter().enumerate() {
-            let class = match row.verdict(mode) {
+            let class = match row.change(mode) {
                 _ if mode == 0 => "",
-                Verdict::Wins => "wins",
-                Verdict::Loses => "loses",
-                Verdict::LosesWithinNoise => "noise",
-                Verdict::Even => "",
+                Change::Better(Certainty::BeyondNoise) => "wins",
+                Change::Worse(Certainty::BeyondNoise) => "loses",
+                Change::Worse(_) => "noise",
+                Change::Better(_) | Change::Even => "",
             };
             write!(page, "<td class=\"{class}\">{}</td>", spread(figures))?;
         }

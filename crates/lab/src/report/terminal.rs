@@ -1,7 +1,8 @@
 //! The report as a table in the terminal.
 
-use super::{CaseReport, Report, figure, losses, not_one, row_name, spread};
-use crate::summary::Verdict;
+use super::data::{CaseReport, Report};
+use super::figures::{figure, losses, not_one, row_name, spread};
+use crate::summary::{Certainty, Change};
 use std::fmt::Write;
 
 const GREEN: &str = "\x1b[32m";
@@ -80,12 +81,12 @@ fn case_table(text: &mut String, report: &Report, case: &CaseReport, coloured: b
         let _ = write!(text, "{name:first_width$}");
         for (mode, (cell, width)) in cells.iter().zip(&widths).enumerate() {
             let padded = format!("{cell:>width$}");
-            let padded = match row.verdict(mode) {
+            let padded = match row.change(mode) {
                 _ if mode == 0 => padded,
-                Verdict::Wins => paint(&padded, GREEN),
-                Verdict::Loses => paint(&padded, RED),
-                Verdict::LosesWithinNoise => paint(&padded, YELLOW),
-                Verdict::Even => padded,
+                Change::Better(Certainty::BeyondNoise) => paint(&padded, GREEN),
+                Change::Worse(Certainty::BeyondNoise) => paint(&padded, RED),
+                Change::Worse(_) => paint(&padded, YELLOW),
+                Change::Better(_) | Change::Even => padded,
             };
             let _ = write!(text, "  {padded}");
         }

@@ -89,7 +89,7 @@ fn measure(arguments: &RocksDbArgs) -> Result<()> {
     };
     let sizes = arguments.sizes();
     let report = Report {
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").into(),
         engine: lab.engine,
         load: format!(
             "{} keys of {} bytes, {} reads/s, {load}{options}",

@@ -1,0 +1,110 @@
+//! The report's data. As JSON it is the report for programs; every other form is made from it.
+
+use crate::machine::Machine;
+use crate::rows::rows;
+use crate::run_report::RunReport;
+use crate::summary::Row;
+
+/// All that was measured.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Report {
+    /// Version of Coldstream.
+    pub version: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The database, with its version.
+    pub engine: String,
+    /// Data and load, in one sentence.
+    pub load: String,
+    /// The options of the command line, by their names.
+    pub parameters: serde_json::Value,
+    /// Names of the modes; the others are compared with the first.
+    pub modes: Vec<String>,
+    /// Turns that were planned. A case that ended early has fewer.
+    pub runs: u32,
+    /// What could not be done or measured on this machine.
+    pub limitations: Vec<String>,
+    /// The cases.
+    pub cases: Vec<CaseReport>,
+}
+
+/// What distinguishes a case from the others.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct CaseDescription {
+    /// Its name.
+    pub title: String,
+    /// What distinguishes it, with figures, for people.
+    pub text: String,
+    /// The same for programs.
+    pub parameters: serde_json::Value,
+}
+
+/// A case.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct CaseReport {
+    /// What distinguishes it.
+    #[serde(flatten)]
+    pub description: CaseDescription,
+    /// Every run, by mode in the order of `Report::modes`.
+    pub runs: Vec<Vec<RunReport>>,
+    /// Medians and spreads.
+    #[serde(skip_deserializing)]
+    pub rows: Vec<Row>,
+}
+
+impl CaseReport {
+    /// A case of these runs.
+    pub fn new(description: CaseDescription, runs: Vec<Vec<RunReport>>) -> Self {
+        Self {
+            description,
+            rows: rows(&runs),
+            runs,
+        }
+    }
+}
+
+impl Report {
+    /// The report that this JSON holds. Its rows are computed again from the runs, so that a report
+    /// of an older version has the rows of this one.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        let mut report: Self = serde_json::from_str(text)?;
+        for case in &mut report.cases {
+            case.rows = rows(&case.runs);
+        }
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::Spread;
+    use serde_json::json;
+
+    #[test]
+    fn a_saved_report_has_the_rows_of_this_version() {
+        let machine = json!({
+            "kernel": "6.1", "cores": 2, "memory_bytes": 1, "filesystem": "ext4", "device": null,
+            "multi_generational_lru": "not built in", "kept_awake": false, "reclaimers": []
+        });
+        // Without what later versions add to a run.
+        let run = json!({"phases": [], "compaction_tax_p99": 3.0});
+        let case = json!({
+            "title": "most", "text": "", "parameters": null, "runs": [[run]],
+            "rows": [{"name": "a row of another version"}]
+        });
+        let report = json!({
+            "version": "0.1.0", "machine": machine, "engine": "RocksDB", "load": "",
+            "parameters": null, "modes": ["buffered"], "runs": 1, "limitations": [], "cases": [case]
+        });
+        let report = Report::from_json(&report.to_string()).unwrap();
+        let rows = &report.cases[0].rows;
+        assert_eq!(rows.len(), 1);
+        assert_eq!(
+            (rows[0].name, rows[0].modes[0]),
+            ("compaction tax p99", Spread::of([3.0]))
+        );
+        let again = Report::from_json(&serde_json::to_string(&report).unwrap()).unwrap();
+        assert_eq!(again.cases[0].description.title, "most");
+    }
+}
