@@ -14,6 +14,7 @@ mod location;
 mod owner;
 mod page;
 mod snapshot;
+mod summary;
 mod switch;
 
 pub use counter::Counter;

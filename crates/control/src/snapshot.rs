@@ -1,17 +1,15 @@
-//! Header and counters as plain values, and their two texts: JSON for programs,
-//! one line for people.
+//! Header and counters as plain values, and their JSON for programs. The line for a log is in
+//! [`crate::summary`].
 
-use std::fmt;
-
-use coldstream_policy::{DisplayBytes, Priorities};
+use coldstream_policy::Priorities;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use crate::counter::{Counter, DEVICE_READ_NS};
 use crate::page::Header;
 use crate::switch::Switches;
 
-/// The page at about one moment. Shown with `{}` it is one line:
-/// `direct 1.2 GiB, page cache 3 MiB, …`.
+/// The page at about one moment. Shown with `{}` it is one line: `1.2 GiB were read and 5 MiB
+/// written around the page cache. bytes_direct=1.2GiB …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// What the page says about its process.
@@ -83,111 +81,6 @@ impl Snapshot {
         let waited = u128::from(self.get(Counter::WindowsWaited));
         let percent = (waited * 100).checked_div(read).unwrap_or_default();
         u64::try_from(percent).unwrap_or(u64::MAX)
-    }
-}
-
-impl fmt::Display for Snapshot {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = |counter| DisplayBytes(self.get(counter));
-        write!(formatter, "direct {}", bytes(Counter::BytesDirect))?;
-        for (name, counter) in [
-            ("dontcache", Counter::BytesDontcache),
-            ("drop-behind", Counter::BytesWindow),
-        ] {
-            if self.get(counter) != 0 {
-                write!(formatter, ", {name} {}", bytes(counter))?;
-            }
-        }
-        write!(
-            formatter,
-            ", page cache {}, buffered {}; waited for {} % of {} windows, window memory at most {}, \
-             heap {}; fallbacks: ",
-            bytes(Counter::BytesFromCache),
-            bytes(Counter::BytesBuffered),
-            self.windows_waited_percent(),
-            self.get(Counter::WindowsRead),
-            bytes(Counter::WindowMemoryPeakBytes),
-            bytes(Counter::HeapPeakBytes),
-        )?;
-        let mut separator = "";
-        for (reason, count) in self.fallbacks() {
-            write!(formatter, "{separator}{reason}={count}")?;
-            separator = " ";
-        }
-        if separator.is_empty() {
-            formatter.write_str("none")?;
-        }
-        if self.get(Counter::KeptCached) != 0 {
-            let kept = self.get(Counter::KeptCached);
-            write!(formatter, "; {kept} tables left in the page cache")?;
-        }
-        if self.get(Counter::HandoverTables) != 0 {
-            let count = |counter| self.get(counter);
-            write!(
-                formatter,
-                "; handed over to {} tables or parts in {} ms, {} pages warmed for {} hot places, \
-                 of which {} have been read",
-                count(Counter::HandoverTables),
-                count(Counter::HandoverNanoseconds) / 1_000_000,
-                count(Counter::HandoverPagesWarmed),
-                count(Counter::HandoverPlacesWarmed),
-                count(Counter::HandoverPlacesHit),
-            )?;
-        }
-        if self.get(Counter::SentBytes) != 0 {
-            let dropped = bytes(Counter::SentBytesDropped);
-            let sent = bytes(Counter::SentBytes);
-            write!(formatter, "; sent {sent}, of which {dropped} were dropped")?;
-        }
-        if self.get(Counter::PacingBrakes) != 0 {
-            write!(
-                formatter,
-                "; held back {} times, waited {} ms, let go for flushes {} times",
-                self.get(Counter::PacingBrakes),
-                self.get(Counter::PacingNanoseconds) / 1_000_000,
-                self.get(Counter::PacingReleases),
-            )?;
-        }
-        if self.get(Counter::EvictionBytes) != 0 {
-            let bytes = bytes(Counter::EvictionBytes);
-            write!(formatter, "; {bytes} of cold pages dropped")?;
-        }
-        if self.get(Counter::StagedFiles) == 0 {
-            return Ok(());
-        }
-        write!(
-            formatter,
-            "; writes direct {}",
-            bytes(Counter::WriteBytesDirect)
-        )?;
-        for (name, counter) in [
-            ("of these overlapped", Counter::WriteBytesOverlapped),
-            ("dontcache", Counter::WriteBytesDontcache),
-            ("drop-behind", Counter::WriteBytesWindow),
-            ("buffered", Counter::WriteBytesBuffered),
-        ] {
-            if self.get(counter) != 0 {
-                write!(formatter, ", {name} {}", bytes(counter))?;
-            }
-        }
-        write!(
-            formatter,
-            " in {} tables, {} calls staged, {} settled; given up:",
-            self.get(Counter::StagedFiles),
-            self.get(Counter::StagedWrites),
-            self.get(Counter::Settled)
-        )?;
-        let mut none = true;
-        for (counter, count) in self.counters().filter(|(_, count)| *count != 0) {
-            if let Some(reason) = counter.demotion_reason() {
-                write!(formatter, " {reason}={count}")?;
-                none = false;
-            }
-        }
-        if none {
-            formatter.write_str(" none")?;
-        }
-        Ok(())
     }
 }
 
@@ -263,12 +156,12 @@ impl Serialize for Counters<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::switch::{Mechanism, Mechanisms};
     use coldstream_policy::{IoMode, IoModeSetting, Profile};
 
-    fn snapshot(values: &[(Counter, u64)]) -> Snapshot {
+    pub(crate) fn snapshot(values: &[(Counter, u64)]) -> Snapshot {
         let mut counters = [0; Counter::COUNT];
         for &(counter, value) in values {
             counters[counter as usize] = value;
@@ -296,39 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_a_quiet_process() {
-        assert_eq!(
-            snapshot(&[]).to_string(),
-            "direct 0 B, page cache 0 B, buffered 0 B; waited for 0 % of 0 windows, window memory at most 0 B, heap 0 B; fallbacks: none"
-        );
-    }
-
-    #[test]
-    fn the_line_of_a_busy_process() {
-        let busy = snapshot(&[
-            (Counter::BytesDirect, (1 << 30) + (1 << 28)),
-            (Counter::BytesWindow, 4096),
-            (Counter::BytesFromCache, 3 << 20),
-            (Counter::WindowsRead, 200),
-            (Counter::WindowsWaited, 7),
-            (Counter::FallbackFilesystem, 3),
-            (Counter::AioUnavailable, 1),
-        ]);
-        assert_eq!(
-            busy.to_string(),
-            "direct 1.2 GiB, drop-behind 4 KiB, page cache 3 MiB, buffered 0 B; waited for 3 % of \
-             200 windows, window memory at most 0 B, heap 0 B; fallbacks: filesystem=3 aio_unavailable=1"
-        );
-    }
-
-    #[test]
     fn latencies_of_the_foreground() {
         let some = snapshot(&[
             (Counter::ForegroundDeviceReads128Us, 60),
             (Counter::ForegroundDeviceReads256Us, 39),
             (Counter::ForegroundDeviceReads8Ms, 1),
-            (Counter::PacingBrakes, 2),
-            (Counter::PacingNanoseconds, 3_400_000),
         ]);
         assert_eq!(some.device_reads(), 100);
         assert_eq!(some.device_reads_below_ns(500), Some(128_000));
@@ -339,8 +204,6 @@ mod tests {
             json["foreground_device_reads"],
             serde_json::json!({ "timed": 100, "p50_below_ns": 128_000, "p99_below_ns": 256_000 })
         );
-        let text = some.to_string();
-        assert!(text.ends_with("; held back 2 times, waited 3 ms, let go for flushes 0 times"));
         assert_eq!(snapshot(&[]).device_reads_below_ns(500), None);
         let forged = Counter::DEVICE_READS.map(|counter| (counter, u64::MAX));
         let forged = snapshot(&forged);

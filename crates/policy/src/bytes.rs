@@ -19,23 +19,25 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// A size for people: the largest unit of which there is at least one, with one decimal (`1.2
-/// GiB`, `3 MiB`, `0 B`). Displaying it allocates nothing.
+/// GiB`, `3 MiB`, `0 B`); with `{:#}` without the space, for `key=value`. Displaying it allocates
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DisplayBytes(pub u64);
 
 impl std::fmt::Display for DisplayBytes {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let space = if formatter.alternate() { "" } else { " " };
         let (shift, unit) = match self.0 {
-            0..=0x3FF => return write!(formatter, "{} B", self.0),
+            0..=0x3FF => return write!(formatter, "{}{space}B", self.0),
             0x400..=0xF_FFFF => (10, "KiB"),
             0x10_0000..=0x3FFF_FFFF => (20, "MiB"),
             _ => (30, "GiB"),
         };
         let tenths = ((self.0 >> (shift - 10)) * 10) >> 10;
         if tenths.is_multiple_of(10) || tenths >= 1000 {
-            write!(formatter, "{} {unit}", tenths / 10)
+            write!(formatter, "{}{space}{unit}", tenths / 10)
         } else {
-            write!(formatter, "{}.{} {unit}", tenths / 10, tenths % 10)
+            write!(formatter, "{}.{}{space}{unit}", tenths / 10, tenths % 10)
         }
     }
 }
@@ -61,6 +63,8 @@ mod tests {
         assert_eq!(display_bytes(0), "0 B");
         assert_eq!(display_bytes(1 << 20), "1 MiB");
         assert_eq!(display_bytes((1 << 30) + (1 << 28)), "1.2 GiB");
+        assert_eq!(format!("{:#}", DisplayBytes(1536)), "1.5KiB");
+        assert_eq!(format!("{:#}", DisplayBytes(7)), "7B");
         assert_eq!(display_bytes(1023), "1023 B");
         assert_eq!(display_bytes((500 << 20) + (1 << 19)), "500 MiB");
     }
