@@ -16,8 +16,8 @@ fn the_exit_code_is_the_programs_own() {
     assert_eq!((code, stdout.as_str()), (42, "out\n"));
     assert_eq!(
         stderr,
-        "coldstream: background reads of auto tables: auto (window 1 MiB, 1 in flight, at most \
-         64 MiB), writes: auto\n"
+        "coldstream: the program starts with the library. event=start profile=auto reads=auto \
+         writes=auto window=1MiB in_flight=1 memory_max=64MiB\n"
     );
 }
 
@@ -139,7 +139,7 @@ fn the_log_begins_with_what_is_in_force() {
     let log = fs::read_to_string(scene.path("the.log")).unwrap();
     assert!(log.starts_with("coldstream["), "{log}");
     assert!(
-        log.contains("background reads of auto tables: direct"),
+        log.contains("event=start profile=auto reads=direct "),
         "{log}"
     );
 }

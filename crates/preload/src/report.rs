@@ -1,4 +1,7 @@
-//! Up to three lines of log. A process without background work on SSTables logs nothing at all.
+//! Up to three log lines. A process without background I/O on SSTables logs nothing.
+//!
+//! A line has at most two sentences. `key=value` pairs follow, for log shippers; `event` names the
+//! line. Nothing here allocates.
 
 use crate::core::text::Text;
 use crate::settings::Settings;
@@ -8,20 +11,22 @@ use coldstream_io::sys::{file, process};
 use coldstream_policy::{DisplayBytes, IoMode, LogTarget};
 use std::io::Write;
 
-/// Says what is in force, once a process.
-pub(crate) fn log_in_force(settings: &Settings, io_mode: IoMode) {
+/// Logs the I/O mode of background reads, once a process.
+pub(crate) fn log_reads(settings: &Settings, io_mode: IoMode) {
     let config = &settings.config;
     let mut line = start_line();
     let _ = write!(
         line,
-        "background reads of {} tables: {}",
+        "background reads {}. event=reads io_mode={} setting={} profile={}",
+        effect(io_mode),
+        io_mode.name(),
+        config.reads.name(),
         config.profile.name(),
-        io_mode.name()
     );
     if io_mode != IoMode::Buffered {
         let _ = write!(
             line,
-            " (window {}, {} in flight, at most {})",
+            " window={:#} in_flight={} memory_max={:#}",
             DisplayBytes(config.window_bytes as u64),
             config.windows_in_flight,
             DisplayBytes(config.memory_bytes as u64)
@@ -30,33 +35,47 @@ pub(crate) fn log_in_force(settings: &Settings, io_mode: IoMode) {
     finish_line(settings, line);
 }
 
-/// Says how tables are written, once a process.
+/// Logs the I/O mode of background writes, once a process.
 pub(crate) fn log_writes(settings: &Settings, io_mode: IoMode) {
+    let config = &settings.config;
     let mut line = start_line();
     let _ = write!(
         line,
-        "background writes of {} tables: {}",
-        settings.config.profile.name(),
-        io_mode.name()
+        "background writes {}. event=writes io_mode={} setting={} profile={}",
+        effect(io_mode),
+        io_mode.name(),
+        config.writes.name(),
+        config.profile.name(),
     );
     finish_line(settings, line);
 }
 
-/// Says what was done, at the end.
+/// What an I/O mode does to the page cache.
+const fn effect(io_mode: IoMode) -> &'static str {
+    match io_mode {
+        IoMode::Direct => "bypass the page cache",
+        IoMode::DontCache => "leave no pages in the page cache",
+        IoMode::DropBehind => "drop their pages from the page cache",
+        IoMode::Buffered => "use the page cache",
+    }
+}
+
+/// Logs the sums of the counters when the process ends.
 pub(crate) fn log_summary(settings: &Settings, page: &PageView<'_>) {
     let mut line = start_line();
     if let Ok(snapshot) = page.snapshot() {
-        let _ = write!(line, "{snapshot}");
+        let (headline, totals) = (snapshot.headline(), snapshot.totals());
+        let _ = write!(line, "the process ends: {headline}. event=exit{totals}");
         finish_line(settings, line);
     }
 }
 
-/// Says why nothing is done, with a configuration that is not understood. Only for the
-/// constructor: the application has not opened anything yet.
+/// Logs why the library does nothing: its configuration is wrong. Only for the constructor, which
+/// runs before the application has opened a file.
 pub(crate) fn log_refusal(why: &str) {
     let mut line = start_line();
     let _ = writeln!(line, "off: {why}");
-    say(libc::STDERR_FILENO, &line);
+    write_now(libc::STDERR_FILENO, &line);
 }
 
 fn start_line() -> Text<1024> {
@@ -68,7 +87,7 @@ fn start_line() -> Text<1024> {
 fn finish_line(settings: &Settings, mut line: Text<1024>) {
     line.end_line();
     if let Some(path) = &settings.log_path {
-        // A pipe without a reader fails to open, and does not keep the database waiting for one.
+        // O_NONBLOCK: the open of a pipe without a reader fails instead of waiting for one.
         let flags = libc::O_WRONLY
             | libc::O_CREAT
             | libc::O_APPEND
@@ -76,23 +95,23 @@ fn finish_line(settings: &Settings, mut line: Text<1024>) {
             | libc::O_NONBLOCK
             | libc::O_CLOEXEC;
         if let Ok(descriptor) = file::open(path, flags, 0o644) {
-            say(descriptor, &line);
+            write_now(descriptor, &line);
             let _ = file::close(descriptor);
         }
         return;
     }
-    // Standard error may have been closed and its number given to a file of the database:
-    // written to only while it is the very file that it was at the start.
+    // The application may have closed standard error and opened a file of the database under its
+    // number. Write only while it is the same file as at the start.
     if settings.config.log == LogTarget::Stderr
         && let Some(then) = settings.stderr
         && file::is_still(libc::STDERR_FILENO, &then)
     {
-        say(libc::STDERR_FILENO, &line);
+        write_now(libc::STDERR_FILENO, &line);
     }
 }
 
-/// Writes a line, unless that would wait for whoever reads it, or end the process because nobody does.
-fn say(descriptor: i32, line: &Text<1024>) {
+/// Writes a line unless the reader is slow (the write would block) or gone (SIGPIPE).
+fn write_now(descriptor: i32, line: &Text<1024>) {
     if file::takes_bytes_now(descriptor) {
         without_broken_pipes(|| {
             let _ = file::write(descriptor, line.as_bytes());

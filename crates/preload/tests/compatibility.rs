@@ -323,5 +323,5 @@ fn an_empty_variable_is_none() {
         .with("COLDSTREAM_READS", "");
     let with = bench.program("scan").run_with(&preload).well();
     let said = String::from_utf8_lossy(&with.stderr).into_owned();
-    assert!(said.contains("background reads of"), "{said}");
+    assert!(said.contains("event=reads"), "{said}");
 }

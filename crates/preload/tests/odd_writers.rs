@@ -203,7 +203,7 @@ fn no_room_for_the_status_page() {
         .run_under(&launcher, &Preload::talking())
         .well();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(said.contains("background writes"), "{said}");
+    assert!(said.contains("event=writes"), "{said}");
 }
 
 /// A table that a thread begins while the process ends is either written at once or never.

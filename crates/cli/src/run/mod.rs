@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use coldstream_io::signals;
-use coldstream_policy::{Config, LogTarget, Profile, display_bytes};
+use coldstream_policy::{Config, DisplayBytes, LogTarget, Profile};
 
 pub use settings::is_unknown_variable;
 
@@ -96,10 +96,10 @@ fn attach(
     elf::check_library(&library)?;
     let preload = library::preload_value(&library, std::env::var_os("LD_PRELOAD").as_deref())?;
 
-    let in_force = in_force(config);
-    log_file::begin(&config.log, &in_force)?;
+    let start_line = start_line(config);
+    log_file::begin(&config.log, &start_line)?;
     if config.log != LogTarget::None {
-        output::say(&in_force);
+        output::say(&start_line);
         if let Some(interpreter) = interpreters.first() {
             output::say(&format!(
                 "{} is a script for {}: the programs that it starts inherit the library, \
@@ -122,14 +122,16 @@ fn attach(
     Ok(())
 }
 
-fn in_force(config: &Config) -> String {
+/// The first line of the log, without the program's name in front.
+fn start_line(config: &Config) -> String {
     format!(
-        "background reads of {} tables: {} (window {}, {} in flight, at most {}), writes: {}",
+        "the program starts with the library. event=start profile={} reads={} writes={} \
+         window={:#} in_flight={} memory_max={:#}",
         config.profile.name(),
         config.reads.name(),
-        display_bytes(config.window_bytes as u64),
-        config.windows_in_flight,
-        display_bytes(config.memory_bytes as u64),
         config.writes.name(),
+        DisplayBytes(config.window_bytes as u64),
+        config.windows_in_flight,
+        DisplayBytes(config.memory_bytes as u64),
     )
 }

@@ -218,7 +218,7 @@ pub(crate) fn eligible(
         page.set_in_force(choice.io_mode());
     }
     if runtime.first_to_say_what_is_in_force() {
-        crate::report::log_in_force(settings, choice.io_mode());
+        crate::report::log_reads(settings, choice.io_mode());
     }
     Ok((stamp, choice))
 }

@@ -76,7 +76,7 @@ fn busy(filesystem: Filesystem) {
     let text = std::fs::read_to_string(&log).unwrap();
     let direct = text
         .lines()
-        .filter(|line| line.contains("tables: direct"))
+        .filter(|line| line.contains("event=reads io_mode=direct"))
         .count();
     assert_eq!(
         direct, RUNS,

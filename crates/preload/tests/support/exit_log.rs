@@ -1,4 +1,4 @@
-//! What the library says of itself when a process ends.
+//! The line that the library logs when a process ends.
 
 use std::path::Path;
 
@@ -26,43 +26,29 @@ impl ExitLog {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let mut log = Self::default();
         for line in text.lines() {
-            let Some((_, sums)) = line.split_once("]: direct ") else {
+            let Some((_, pairs)) = line.split_once(" event=exit") else {
                 continue;
             };
             log.lines += 1;
-            if let Some((_, writes)) = sums.split_once("; writes direct ") {
-                let size = writes.split(',').next().unwrap_or_default();
-                let size = size.split(" in ").next().unwrap_or_default();
-                log.written_direct_bytes += size_in_bytes(size)
-                    .unwrap_or_else(|| panic!("{size} is not a size, in: {line}"));
-                if let Some((_, overlapped)) = writes.split_once("of these overlapped ") {
-                    let size = overlapped.split(',').next().unwrap_or_default();
-                    let size = size.split(" in ").next().unwrap_or_default();
-                    log.overlapped_bytes += size_in_bytes(size)
-                        .unwrap_or_else(|| panic!("{size} is not a size, in: {line}"));
-                }
-                let staged = writes
-                    .split_once(" calls staged")
-                    .and_then(|(before, _)| before.rsplit(' ').next()?.parse::<u64>().ok());
-                log.staged_writes += staged.unwrap_or_else(|| panic!("no staged calls in: {line}"));
-            }
-            let sums = format!("direct {}", sums.split(';').next().unwrap_or_default());
-            for part in sums.split(", ") {
-                let Some((name, size)) = part
-                    .split_once(|c: char| c.is_ascii_digit())
-                    .map(|(name, _)| (name.trim(), part[name.len()..].trim()))
-                else {
-                    continue;
+            for (key, value) in pairs.split(' ').filter_map(|pair| pair.split_once('=')) {
+                let size = || {
+                    size_in_bytes(value)
+                        .unwrap_or_else(|| panic!("{value} is not a size, in: {line}"))
                 };
-                let bytes = size_in_bytes(size)
-                    .unwrap_or_else(|| panic!("{size} is not a size, in: {line}"));
-                match name {
-                    "direct" => log.direct_bytes += bytes,
-                    "dontcache" => log.dontcache_bytes += bytes,
-                    "drop-behind" => log.window_bytes += bytes,
-                    "page cache" => log.cache_bytes += bytes,
-                    "buffered" => log.buffered_bytes += bytes,
-                    _ => panic!("unknown sum {name} in: {line}"),
+                match key {
+                    "bytes_direct" => log.direct_bytes += size(),
+                    "bytes_dontcache" => log.dontcache_bytes += size(),
+                    "bytes_window" | "bytes_drop_behind" => log.window_bytes += size(),
+                    "bytes_from_cache" => log.cache_bytes += size(),
+                    "bytes_buffered" => log.buffered_bytes += size(),
+                    "write_bytes_direct" => log.written_direct_bytes += size(),
+                    "write_bytes_overlapped" => log.overlapped_bytes += size(),
+                    "staged_writes" => {
+                        log.staged_writes += value
+                            .parse::<u64>()
+                            .unwrap_or_else(|_| panic!("{value} is no number, in: {line}"));
+                    }
+                    _ => {}
                 }
             }
         }
@@ -72,7 +58,7 @@ impl ExitLog {
 }
 
 fn size_in_bytes(text: &str) -> Option<u64> {
-    let (number, unit) = text.split_once(' ')?;
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
     let factor = match unit {
         "B" => 1.0,
         "KiB" => 1024.0,
