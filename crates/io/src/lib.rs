@@ -17,6 +17,7 @@ pub mod mapping;
 pub mod pool;
 pub mod private;
 pub mod probe;
+pub mod proc_fd;
 pub mod residency;
 pub mod scan;
 pub mod sending;

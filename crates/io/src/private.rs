@@ -1,6 +1,6 @@
 //! Private descriptors: a second opening of the application's file, kept out of its way.
 
-use crate::probe::reopen;
+use crate::proc_fd::reopen;
 use crate::sys::Errno;
 use crate::sys::file::{self, FileStamp};
 use std::ffi::CStr;

@@ -13,7 +13,7 @@ use crate::heat::Present;
 use crate::runtime::Runtime;
 use coldstream_control::{Counter, Mechanism, PageView};
 use coldstream_io::Errno;
-use coldstream_io::probe::reopen;
+use coldstream_io::proc_fd::reopen;
 use coldstream_io::scan::FILES_MAX;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::{memory, process};

@@ -6,7 +6,7 @@
 //! is gone.
 
 use coldstream_io::lock::FutexLock;
-use coldstream_io::probe;
+use coldstream_io::proc_fd;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_sstable::cassandra::{IndexCursor, Key};
 use std::cell::Cell;
@@ -245,7 +245,7 @@ impl Lineage {
 /// The path at which the file behind a descriptor is.
 pub(crate) fn path_of(descriptor: i32) -> Option<CString> {
     let mut path = [0; PATH_BYTES];
-    let length = probe::path_of(descriptor, &mut path).ok()?;
+    let length = proc_fd::path_of(descriptor, &mut path).ok()?;
     CString::new(path.get(..length)?).ok()
 }
 

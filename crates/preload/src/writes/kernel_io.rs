@@ -4,7 +4,7 @@ use super::drain::writeback_error;
 use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, KernelIo};
 use coldstream_io::pool::{WindowMemory, WindowPool};
-use coldstream_io::probe::reopen;
+use coldstream_io::proc_fd::reopen;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::writers::{Flight, Request, Writers};
 
