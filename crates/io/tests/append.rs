@@ -325,7 +325,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
                 let bytes = &source[told as usize..told as usize + length];
                 assert_eq!(staging.verdict(Operation::Append), Verdict::Buffer);
                 let result = if through {
-                    staging.append_through(&mut kernel, &mut memory, alignment, bytes)
+                    staging.append_write_through(&mut kernel, &mut memory, alignment, bytes)
                 } else {
                     staging.append(&mut kernel, &mut memory, alignment, bytes)
                 };

@@ -116,7 +116,7 @@ impl Staging {
     ///
     /// # Errors
     /// The error of a write, if the kernel took no byte.
-    pub fn append_through<E: KernelIo, B: Buffers>(
+    pub fn append_write_through<E: KernelIo, B: Buffers>(
         &mut self,
         kernel: &mut E,
         buffers: &mut B,

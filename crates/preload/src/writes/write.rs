@@ -218,7 +218,7 @@ fn write_through(
     source: &[u8],
 ) -> Result<usize, Errno> {
     let result = runtime.with_kernel(staged, |staging, kernel, memory, alignment| {
-        staging.append_through(kernel, memory, alignment, source)
+        staging.append_write_through(kernel, memory, alignment, source)
     });
     // The application is told now.
     staged.error = 0;
