@@ -173,7 +173,7 @@ impl KernelIo for Kernel<'_> {
         self.make_direct(bytes, offset)
     }
 
-    fn begin_direct(&mut self, bytes: &[u8], offset: u64) -> bool {
+    fn start_direct(&mut self, bytes: &[u8], offset: u64) -> bool {
         assert!(self.flight.is_none(), "a second write in flight");
         if self.random.once_in(10) {
             return false;
@@ -190,7 +190,7 @@ impl KernelIo for Kernel<'_> {
         true
     }
 
-    fn has_landed(&mut self) -> bool {
+    fn direct_is_finished(&mut self) -> bool {
         if self.random.once_in(20) {
             self.make_flight();
         }
@@ -198,7 +198,7 @@ impl KernelIo for Kernel<'_> {
         flight.result.is_some()
     }
 
-    fn land(&mut self) -> Result<usize, Errno> {
+    fn finish_direct(&mut self) -> Result<usize, Errno> {
         self.make_flight();
         let flight = self.flight.take().expect("a write in flight");
         self.tower.in_flight.set(false);

@@ -48,14 +48,14 @@ pub trait KernelIo {
     /// Begins a direct write that goes on while the caller fills the other buffer, whose bytes stay
     /// as they are until it has landed. `false` if that cannot be done: then it is made as any
     /// other.
-    fn begin_direct(&mut self, bytes: &[u8], offset: u64) -> bool;
+    fn start_direct(&mut self, bytes: &[u8], offset: u64) -> bool;
     /// Whether the write that was begun has ended.
-    fn has_landed(&mut self) -> bool;
+    fn direct_is_finished(&mut self) -> bool;
     /// Waits for the end of the write that was begun; its result.
     ///
     /// # Errors
     /// As of [`KernelIo::write_direct`].
-    fn land(&mut self) -> Result<usize, Errno>;
+    fn finish_direct(&mut self) -> Result<usize, Errno>;
 }
 
 /// The memory of a staged file: one buffer, or two of the same length.

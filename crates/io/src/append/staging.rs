@@ -81,9 +81,9 @@ impl Staging {
         alignment: Alignment,
         source: &[u8],
     ) -> Result<usize, Errno> {
-        if self.in_flight && kernel.has_landed() {
+        if self.in_flight && kernel.direct_is_finished() {
             // The application hears of an error now, not when the next buffer is full.
-            self.land(kernel, buffers, alignment)?;
+            self.finish_in_flight(kernel, buffers, alignment)?;
         }
         let mut taken = 0;
         while taken < source.len() {
@@ -157,7 +157,7 @@ impl Staging {
         buffers: &mut B,
         alignment: Alignment,
     ) -> Result<(), Errno> {
-        self.land(kernel, buffers, alignment)?;
+        self.finish_in_flight(kernel, buffers, alignment)?;
         self.write_filled(kernel, buffers, alignment, Extent::Everything)
     }
 
@@ -166,7 +166,7 @@ impl Staging {
     pub fn discard<E: KernelIo>(&mut self, kernel: &mut E) -> bool {
         let was_in_flight = self.in_flight;
         if was_in_flight {
-            let _ = kernel.land();
+            let _ = kernel.finish_direct();
         }
         *self = Self::at(0, self.position);
         was_in_flight
@@ -179,7 +179,7 @@ impl Staging {
         buffers: &mut B,
         alignment: Alignment,
     ) -> Result<(), Errno> {
-        self.land(kernel, buffers, alignment)?;
+        self.finish_in_flight(kernel, buffers, alignment)?;
         let ends_with_a_block = alignment.down(self.end) == self.end;
         if ends_with_a_block && !buffers.leaving().is_empty() {
             let head_start = self.start;
@@ -198,7 +198,7 @@ impl Staging {
             }
             let blocks = filled.get((head_end - self.base) as usize..);
             if blocks
-                .is_some_and(|blocks| !blocks.is_empty() && kernel.begin_direct(blocks, head_end))
+                .is_some_and(|blocks| !blocks.is_empty() && kernel.start_direct(blocks, head_end))
             {
                 self.in_flight = true;
                 self.leaving_base = self.base;
@@ -212,13 +212,13 @@ impl Staging {
     }
 
     /// Waits for what is in flight. What did not arrive, then or earlier, is written now.
-    fn land<E: KernelIo, B: Buffers>(
+    fn finish_in_flight<E: KernelIo, B: Buffers>(
         &mut self,
         kernel: &mut E,
         buffers: &B,
         alignment: Alignment,
     ) -> Result<(), Errno> {
-        let begun = std::mem::take(&mut self.in_flight).then(|| kernel.land());
+        let begun = std::mem::take(&mut self.in_flight).then(|| kernel.finish_direct());
         if self.start >= self.leaving_end {
             return Ok(());
         }

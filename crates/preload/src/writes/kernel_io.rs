@@ -79,7 +79,7 @@ impl KernelIo for Kernel<'_> {
         result
     }
 
-    fn begin_direct(&mut self, bytes: &[u8], offset: u64) -> bool {
+    fn start_direct(&mut self, bytes: &[u8], offset: u64) -> bool {
         let Some(descriptor) = self.direct.filter(|_| self.may_hand_over) else {
             return false;
         };
@@ -102,11 +102,11 @@ impl KernelIo for Kernel<'_> {
         }
     }
 
-    fn has_landed(&mut self) -> bool {
+    fn direct_is_finished(&mut self) -> bool {
         self.writers.is_finished(self.flight)
     }
 
-    fn land(&mut self) -> Result<usize, Errno> {
+    fn finish_direct(&mut self) -> Result<usize, Errno> {
         let result = self.writers.finish(std::mem::take(self.flight));
         self.note_direct(result);
         if let Ok(written) = result {
