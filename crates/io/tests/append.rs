@@ -51,12 +51,12 @@ struct Memory<'a> {
 }
 
 impl Buffers for Memory<'_> {
-    fn filling(&mut self) -> &mut [u8] {
+    fn to_fill(&mut self) -> &mut [u8] {
         assert!(self.tower.may_fill(), "bytes in flight could be changed");
         &mut self.buffers[self.filling]
     }
 
-    fn leaving(&self) -> &[u8] {
+    fn to_write(&self) -> &[u8] {
         &self.buffers[1 - self.filling]
     }
 

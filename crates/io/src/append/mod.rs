@@ -61,9 +61,9 @@ pub trait KernelIo {
 /// The memory of a staged file: one buffer, or two of the same length.
 pub trait Buffers {
     /// The one that is being filled.
-    fn filling(&mut self) -> &mut [u8];
+    fn to_fill(&mut self) -> &mut [u8];
     /// The one that is being written, or whose bytes could not be; empty if there is only one.
-    fn leaving(&self) -> &[u8];
+    fn to_write(&self) -> &[u8];
     /// Each becomes the other.
     fn swap(&mut self);
 }

@@ -91,7 +91,7 @@ impl Staging {
                 self.base = alignment.down(self.start);
             }
             let used = (self.end - self.base) as usize;
-            let room = buffers.filling().get_mut(used..).unwrap_or_default();
+            let room = buffers.to_fill().get_mut(used..).unwrap_or_default();
             if room.is_empty() {
                 match self.make_room(kernel, buffers, alignment) {
                     Ok(()) => continue,
@@ -128,7 +128,7 @@ impl Staging {
         let mut result = Ok(());
         while taken < source.len() && result.is_ok() {
             let ahead = (self.end - alignment.down(self.end)) as usize;
-            let room = buffers.filling().len() - ahead;
+            let room = buffers.to_fill().len() - ahead;
             let part = &source[taken..source.len().min(taken + room)];
             result = match self.append(kernel, buffers, alignment, part) {
                 Ok(count) => {
@@ -181,10 +181,10 @@ impl Staging {
     ) -> Result<(), Errno> {
         self.finish_in_flight(kernel, buffers, alignment)?;
         let ends_with_a_block = alignment.down(self.end) == self.end;
-        if ends_with_a_block && !buffers.leaving().is_empty() {
+        if ends_with_a_block && !buffers.to_write().is_empty() {
             let head_start = self.start;
             let head_end = alignment.up(head_start);
-            let filled = buffers.filling();
+            let filled = buffers.to_fill();
             let head = Stretch::new(filled, self.base, head_end);
             head.write(
                 &mut self.start,
@@ -223,7 +223,7 @@ impl Staging {
             return Ok(());
         }
         // It ends with a block.
-        let left = Stretch::new(buffers.leaving(), self.leaving_base, self.leaving_end);
+        let left = Stretch::new(buffers.to_write(), self.leaving_base, self.leaving_end);
         left.write(
             &mut self.start,
             kernel,
@@ -241,9 +241,9 @@ impl Staging {
         alignment: Alignment,
         extent: Extent,
     ) -> Result<(), Errno> {
-        let filled = Stretch::new(buffers.filling(), self.base, self.end);
+        let filled = Stretch::new(buffers.to_fill(), self.base, self.end);
         let result = filled.write(&mut self.start, kernel, alignment, extent, None);
-        self.close_up(buffers.filling(), alignment);
+        self.close_up(buffers.to_fill(), alignment);
         result
     }
 

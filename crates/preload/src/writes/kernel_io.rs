@@ -179,13 +179,13 @@ impl<'a> Memory<'a> {
 }
 
 impl Buffers for Memory<'_> {
-    fn filling(&mut self) -> &mut [u8] {
+    fn to_fill(&mut self) -> &mut [u8] {
         let (address, bytes) = self.place(*self.filling);
         // SAFETY: the caller's alone, as `new` demands; it is not this one that is in flight.
         unsafe { std::slice::from_raw_parts_mut(address, bytes) }
     }
 
-    fn leaving(&self) -> &[u8] {
+    fn to_write(&self) -> &[u8] {
         let (address, bytes) = self.place(1 - *self.filling);
         // SAFETY: nobody changes it before it is the one that is filled.
         unsafe { std::slice::from_raw_parts(address, bytes) }
