@@ -29,12 +29,12 @@ pub enum WritebackStep {
 /// How far each step has come; all zeros at the start of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Behind {
+pub struct WritebackProgress {
     started_to: u64,
     dropped_to: u64,
 }
 
-impl Behind {
+impl WritebackProgress {
     /// The next step, with the file written to `end`; `None` if there is nothing to do yet.
     pub fn next(&mut self, end: u64) -> Option<WritebackStep> {
         if end.saturating_sub(self.started_to) >= STEP_BYTES {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_started_and_not_dropped() {
-        let mut behind = Behind::default();
+        let mut behind = WritebackProgress::default();
         behind.keep_to(3 << 20);
         let end = 8 << 20;
         let mut steps = Vec::new();
@@ -108,7 +108,7 @@ mod tests {
         fn every_byte_is_started_once_and_dropped_once_after(
             writes in proptest::collection::vec(1_u64..3 << 20, 1..60)
         ) {
-            let mut behind = Behind::default();
+            let mut behind = WritebackProgress::default();
             let (mut end, mut started, mut dropped) = (0, 0, 0);
             for length in writes {
                 end += length;

@@ -7,7 +7,7 @@
 //! - [`Buffers`] are the memory of such a file, two if they can be had: one is filled while the
 //!   other is being written;
 //! - [`Operation`] and [`Verdict`] say which of the application's calls sees staged bytes;
-//! - [`Behind`] follows a buffered writer, starts writeback early and drops what is done.
+//! - [`WritebackProgress`] follows a buffered writer, starts writeback early and drops what is done.
 //!
 //! Its promises:
 //! - the kernel's file is at every moment a prefix of what was appended, never longer, never with
@@ -22,7 +22,7 @@ mod pieces;
 mod rules;
 mod staging;
 
-pub use behind::{Behind, LAG_BYTES, STEP_BYTES, WritebackStep};
+pub use behind::{LAG_BYTES, STEP_BYTES, WritebackProgress, WritebackStep};
 pub use pieces::{DIRECT_BYTES_MIN, Extent, Piece, Way, pieces};
 pub use rules::{Operation, Verdict};
 pub use staging::Staging;

@@ -12,7 +12,7 @@ pub enum Operation {
     ReadAt {
         /// First byte.
         start: u64,
-        /// Behind the last.
+        /// WritebackProgress the last.
         end: u64,
     },
     /// Whatever tells the size, and reads without a range: `fstat`, `sendfile`, `link`, …
@@ -31,7 +31,7 @@ pub enum Operation {
     Preallocate,
     /// A private or read-only mapping of the bytes before `end`.
     Map {
-        /// Behind the last byte.
+        /// WritebackProgress the last byte.
         end: u64,
     },
     /// Anything else.

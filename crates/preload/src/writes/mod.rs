@@ -20,7 +20,7 @@ use coldstream_control::Counter;
 use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
-use coldstream_io::append::{Behind, Operation, Staging, Verdict};
+use coldstream_io::append::{WritebackProgress, Operation, Staging, Verdict};
 use coldstream_io::lock::{FutexGuard, FutexLock};
 use coldstream_io::pool::WindowMemory;
 use coldstream_io::private::PrivateDescriptor;
@@ -76,7 +76,7 @@ struct StagedFile {
     flight: Flight,
     /// I/O priority of the thread that last wrote; 0 is none.
     io_priority: i32,
-    behind: Behind,
+    behind: WritebackProgress,
     /// The kernel's own file position is not the application's.
     position_is_behind: bool,
     /// A direct write was made, in the application's thread: those that follow may be handed over.
