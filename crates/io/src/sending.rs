@@ -34,12 +34,12 @@ enum SendStep {
 /// Which segments are prepared and not dropped: those from `first` to `end`. Pure logic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-struct Course {
+struct PreparedSegments {
     first: u64,
     end: u64,
 }
 
-impl Course {
+impl PreparedSegments {
     /// Whether a segment is here, or just where it goes on.
     fn is_near(&self, segment: u64) -> bool {
         (self.first..=self.end).contains(&segment)
@@ -86,25 +86,25 @@ impl Course {
 /// One file on its way; all zeros before it begins. Not to be used by two threads at once.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Sending {
-    course: Course,
+pub struct SendfileStream {
+    prepared: PreparedSegments,
     absent: [AbsentPages; SEGMENTS],
 }
 
-impl Sending {
+impl SendfileStream {
     /// The bytes `call`, at most [`CALL_BYTES_MAX`], of a file of `size_bytes` behind `descriptor` are
     /// about to be sent. Pages whose offset `is_kept` are not dropped. Returns how many bytes were
     /// let go: what is still in use stays.
-    pub fn go_on(
+    pub fn before_call(
         &mut self,
         descriptor: i32,
         call: Range<u64>,
         size_bytes: u64,
         is_kept: impl Fn(u64) -> bool,
     ) -> u64 {
-        let goal = self.course.goal(&call, size_bytes);
+        let goal = self.prepared.goal(&call, size_bytes);
         let mut dropped_bytes = 0;
-        while let Some(step) = self.course.next(call.start, goal) {
+        while let Some(step) = self.prepared.next(call.start, goal) {
             dropped_bytes += self.perform(step, descriptor, size_bytes, &is_kept);
         }
         dropped_bytes
@@ -113,7 +113,7 @@ impl Sending {
     /// Nothing more is sent: drops what is left. Returns as above.
     pub fn finish(&mut self, descriptor: i32, is_kept: impl Fn(u64) -> bool) -> u64 {
         let mut dropped_bytes = 0;
-        while let Some(step) = self.course.rest() {
+        while let Some(step) = self.prepared.rest() {
             dropped_bytes += self.perform(step, descriptor, 0, &is_kept);
         }
         dropped_bytes
@@ -150,40 +150,44 @@ mod tests {
 
     const SIZE: u64 = 100 * SEGMENT_BYTES + 1;
 
-    fn steps(course: &mut Course, start: u64, length: u64) -> Vec<SendStep> {
-        let goal = course.goal(&(start..start + length), SIZE);
-        std::iter::from_fn(|| course.next(start, goal)).collect()
+    fn steps(prepared: &mut PreparedSegments, start: u64, length: u64) -> Vec<SendStep> {
+        let goal = prepared.goal(&(start..start + length), SIZE);
+        std::iter::from_fn(|| prepared.next(start, goal)).collect()
     }
 
     #[test]
     fn a_file_is_prepared_ahead_and_dropped_behind() {
-        let mut course = Course::default();
-        let prepared = |segments: Range<u64>| segments.map(SendStep::Prepare).collect::<Vec<_>>();
-        assert_eq!(steps(&mut course, 7, 9), prepared(0..1), "as far as asked");
-        assert_eq!(steps(&mut course, 16, 9), prepared(1..SEGMENTS_AHEAD));
-        assert!(steps(&mut course, SEGMENT_BYTES - 1, 9).is_empty());
+        let mut prepared = PreparedSegments::default();
+        let preparing = |segments: Range<u64>| segments.map(SendStep::Prepare).collect::<Vec<_>>();
+        assert_eq!(
+            steps(&mut prepared, 7, 9),
+            preparing(0..1),
+            "as far as asked"
+        );
+        assert_eq!(steps(&mut prepared, 16, 9), preparing(1..SEGMENTS_AHEAD));
+        assert!(steps(&mut prepared, SEGMENT_BYTES - 1, 9).is_empty());
         let at = SEGMENTS_BEHIND;
         for segment in 1..at {
             let next = SEGMENTS_AHEAD + segment - 1;
-            let expected = prepared(next..next + 1);
-            assert_eq!(steps(&mut course, segment * SEGMENT_BYTES, 9), expected);
+            let expected = preparing(next..next + 1);
+            assert_eq!(steps(&mut prepared, segment * SEGMENT_BYTES, 9), expected);
         }
         let next = SendStep::Prepare(at + SEGMENTS_AHEAD - 1);
         let expected = [SendStep::Drop(0), next];
-        assert_eq!(steps(&mut course, at * SEGMENT_BYTES, 9), expected);
-        assert_eq!(course.rest(), Some(SendStep::Drop(1)));
+        assert_eq!(steps(&mut prepared, at * SEGMENT_BYTES, 9), expected);
+        assert_eq!(prepared.rest(), Some(SendStep::Drop(1)));
     }
 
     #[test]
     fn whoever_jumps_leaves_nothing_behind() {
-        let mut course = Course::default();
-        let _ = steps(&mut course, 0, 1);
+        let mut prepared = PreparedSegments::default();
+        let _ = steps(&mut prepared, 0, 1);
         let call = 50 * SEGMENT_BYTES + 1;
         let expected: Vec<_> = [SendStep::Drop(0)]
             .into_iter()
             .chain((50..54).map(SendStep::Prepare))
             .collect();
-        assert_eq!(steps(&mut course, call, CALL_BYTES_MAX), expected);
+        assert_eq!(steps(&mut prepared, call, CALL_BYTES_MAX), expected);
     }
 
     proptest! {
@@ -192,7 +196,7 @@ mod tests {
             jumps in proptest::collection::vec(0..SIZE, 1..50),
             steps in proptest::collection::vec(0..3 * SEGMENT_BYTES, 1..100),
         ) {
-            let mut course = Course::default();
+            let mut prepared = PreparedSegments::default();
             let mut held = std::collections::BTreeSet::new();
             let mut at = 0;
             let jumps = jumps.into_iter().map(Ok);
@@ -202,8 +206,8 @@ mod tests {
                     Err(length) => (at + length).min(SIZE - 1),
                 };
                 let call = at..(at + CALL_BYTES_MAX).min(SIZE);
-                let goal = course.goal(&call, SIZE);
-                while let Some(step) = course.next(at, goal) {
+                let goal = prepared.goal(&call, SIZE);
+                while let Some(step) = prepared.next(at, goal) {
                     match step {
                         SendStep::Prepare(segment) => {
                             prop_assert!(segment * SEGMENT_BYTES < SIZE);
@@ -217,7 +221,7 @@ mod tests {
                     prop_assert!(held.contains(&segment));
                 }
             }
-            while let Some(SendStep::Drop(segment)) = course.rest() {
+            while let Some(SendStep::Drop(segment)) = prepared.rest() {
                 prop_assert!(held.remove(&segment));
             }
             prop_assert!(held.is_empty());

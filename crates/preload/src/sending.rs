@@ -17,7 +17,7 @@ use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::lock::FutexLock;
-use coldstream_io::sending::{CALL_BYTES_MAX, Sending};
+use coldstream_io::sending::{CALL_BYTES_MAX, SendfileStream};
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::memory;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -30,7 +30,7 @@ const SENT_MAX: usize = 16;
 struct Window {
     /// What the window was begun with: after a change, or of another file, nothing is known.
     stamp: FileStamp,
-    sending: Sending,
+    sending: SendfileStream,
 }
 
 /// A table that is being sent.
@@ -96,7 +96,7 @@ impl Runtime {
             return false;
         }
         if !is_same(&window.stamp, &stamp) {
-            window.sending = Sending::default();
+            window.sending = SendfileStream::default();
             window.stamp = stamp;
         }
         // The kernel's readahead would look as if its pages had been there; who has sent plainly
@@ -106,7 +106,7 @@ impl Runtime {
         let is_kept = self.is_kept(tracked, &stamp, present);
         let dropped = window
             .sending
-            .go_on(descriptor, call, stamp.size_bytes, is_kept);
+            .before_call(descriptor, call, stamp.size_bytes, is_kept);
         self.count(Counter::SentBytesDropped, dropped);
         // A switch may have come, and told the descriptor, before us.
         let is_followed = self.sends_through_windows();
@@ -193,7 +193,7 @@ impl Runtime {
             }
         }
         let sent = free?;
-        sent.window.lock().sending = Sending::default();
+        sent.window.lock().sending = SendfileStream::default();
         sent.descriptor.store(descriptor, Ordering::Relaxed);
         if sent.owner.swap(tracked.slot + 1, Ordering::AcqRel) == 0 {
             self.sendings.count.fetch_add(1, Ordering::AcqRel);
