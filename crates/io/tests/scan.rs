@@ -6,7 +6,9 @@ mod skip;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::probe::{self, Probe};
 use coldstream_io::residency;
-use coldstream_io::scan::{Fallback, Outcome, ReadMode, Request, Scanner, Settings, Standalone};
+use coldstream_io::scan::{
+    BufferCheck, Fallback, Outcome, ReadMode, Request, Scanner, Settings, Standalone,
+};
 use coldstream_io::sys::file;
 use proptest::prelude::*;
 use skip::skip;
@@ -350,7 +352,15 @@ fn a_read_of_a_few_bytes_that_are_to_be_checked_is_passed_through_at_once() {
     };
     let mut byte = 0_u8;
     // SAFETY: the byte is this thread's own.
-    let outcome = unsafe { scanner.read(&request, &raw mut byte, 1, true, &Standalone) };
+    let outcome = unsafe {
+        scanner.read(
+            &request,
+            &raw mut byte,
+            1,
+            BufferCheck::AskKernel,
+            &Standalone,
+        )
+    };
     assert_eq!(outcome, Outcome::Plain(Fallback::BadBuffer));
     assert_eq!(scanner.pool().peak_bytes(), 0);
 }

@@ -16,7 +16,7 @@ mod stream;
 
 use crate::private::{DescriptorRegistry, OpenError};
 
-pub use scanner::{FILES_MAX, Request, STREAMS_MAX, Scanner, Settings};
+pub use scanner::{BufferCheck, FILES_MAX, Request, STREAMS_MAX, Scanner, Settings};
 pub use sequence::WINDOW_BYTES_MIN;
 
 /// How long a file must have been unchanged before its windows can be trusted: two ticks of

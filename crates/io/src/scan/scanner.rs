@@ -36,6 +36,16 @@ pub struct Settings {
     pub memory_bytes: usize,
 }
 
+/// Who knows that the destination of a read is writable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferCheck {
+    /// The caller vouches for it.
+    Vouched,
+    /// The scanner asks the kernel before it copies: a bad pointer must end in the `EFAULT` of the
+    /// system call.
+    AskKernel,
+}
+
 /// One read of one file.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
@@ -142,26 +152,26 @@ impl Scanner {
                 request,
                 destination.as_mut_ptr(),
                 destination.len(),
-                false,
+                BufferCheck::Vouched,
                 host,
             )
         }
     }
 
-    /// Serves a read to memory that the application named. With `check_writable` the kernel is
+    /// Serves a read to memory that the application named. With [`BufferCheck::AskKernel`] the kernel is
     /// asked first whether it can be written: a bad pointer must end in the system call's
     /// `EFAULT`. Bytes behind those delivered are left alone; bytes before may be clobbered when
     /// the outcome is [`Outcome::Plain`].
     ///
     /// # Safety
-    /// Without `check_writable`, `destination` must be writable for `length_bytes`. With it, the
-    /// range must not be memory that Rust code relies upon.
+    /// With [`BufferCheck::Vouched`], `destination` must be writable for `length_bytes`. Otherwise
+    /// the range must not be memory that Rust code relies upon.
     pub unsafe fn read<H: DescriptorRegistry + ScanObserver>(
         &self,
         request: &Request,
         destination: *mut u8,
         length_bytes: usize,
-        check_writable: bool,
+        check: BufferCheck,
         host: &H,
     ) -> Outcome {
         // What makes no sense is the kernel's to refuse, in its own order of checks.
@@ -180,13 +190,13 @@ impl Scanner {
             return nothing();
         }
         // Before a window is read for it in vain.
-        if check_writable && length_bytes < memory::WRITABLE_BYTES_MIN {
+        if check == BufferCheck::AskKernel && length_bytes < memory::WRITABLE_BYTES_MIN {
             return Outcome::Plain(Fallback::BadBuffer);
         }
         let destination = Destination {
             memory: destination,
             length_bytes,
-            check_writable,
+            check,
         };
         match self.read_present(request, &destination, host) {
             Ok(cached_bytes) => Outcome::Served {

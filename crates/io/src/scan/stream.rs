@@ -4,7 +4,7 @@
 //! Not thread-safe: the scanner hands it to one thread at a time.
 
 use super::sequence::{Relation, Sequence, WINDOW_BYTES_MIN, relation};
-use super::{Event, Fallback, ReadMode, ScanObserver, WINDOWS_MAX};
+use super::{BufferCheck, Event, Fallback, ReadMode, ScanObserver, WINDOWS_MAX};
 use crate::absent::AbsentPages;
 use crate::alignment::Alignment;
 use crate::pool::{WindowMemory, WindowPool};
@@ -48,7 +48,7 @@ pub(super) struct Destination {
     pub(super) length_bytes: usize,
     /// Whether to ask the kernel first if it can be written: at the last moment, since asking
     /// leaves marks in it that only the bytes themselves cover.
-    pub(super) check_writable: bool,
+    pub(super) check: BufferCheck,
 }
 
 /// What a stream needs from context it for one read.
@@ -148,7 +148,7 @@ impl Stream {
         let end = offset + destination.length_bytes as u64;
         let mut position = offset;
         let mut cached_bytes = 0;
-        let mut unchecked = destination.check_writable;
+        let mut unchecked = destination.check == BufferCheck::AskKernel;
         while position < end {
             self.retire(position)?;
             self.top_up(context)?;

@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
-use coldstream_io::scan::{Fallback, ReadMode, Outcome, Request};
+use coldstream_io::scan::{BufferCheck, Fallback, Outcome, ReadMode, Request};
 use coldstream_io::sys::file::{self, FileStamp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -153,9 +153,13 @@ unsafe fn serve(
     // SAFETY: the kernel is asked whether the destination is writable; it is the
     // application's, and nothing in this library relies on its content.
     let outcome = unsafe {
-        runtime
-            .scanner
-            .read(&request, destination, length_bytes, true, runtime)
+        runtime.scanner.read(
+            &request,
+            destination,
+            length_bytes,
+            BufferCheck::AskKernel,
+            runtime,
+        )
     };
     match outcome {
         Outcome::Served {
