@@ -1,8 +1,102 @@
-//! The counters by name. Their order is their place on the page: a new counter
-//! goes to the end, and a removed one raises the page's version.
+//! The counters: one list holds name, explanation, mechanism and unit of each.
+//!
+//! The order of the list is the layout of the page. A new counter goes to the end, here and in
+//! `counter_layout.txt`. A counter that is removed raises the page's version. A counter that gets
+//! another name keeps the old one for one version (`formerly`): `ctl status --json` prints both.
+
+/// The part of Coldstream that a counter belongs to. The order is the one in which users see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CounterGroup {
+    /// Background reads.
+    Reads,
+    /// Background writes.
+    Writes,
+    /// Plain calls instead of a mechanism, by reason; and files whose staging ended, by reason.
+    Fallbacks,
+    /// Handover, and the heat that it needs.
+    Handover,
+    /// Pacing of background I/O.
+    Pacing,
+    /// Latency of foreground reads.
+    Foreground,
+    /// Readahead of SSTables.
+    Readahead,
+    /// Files that the kernel sends (`sendfile`).
+    Sending,
+    /// Eviction of cold pages.
+    Eviction,
+    /// Priorities of background threads.
+    Priority,
+    /// Requests of `coldstream ctl`.
+    Control,
+    /// The library's own memory.
+    Memory,
+}
+
+impl CounterGroup {
+    /// All groups, in the order in which users see them.
+    pub const ALL: [Self; 12] = [
+        Self::Reads,
+        Self::Writes,
+        Self::Fallbacks,
+        Self::Handover,
+        Self::Pacing,
+        Self::Foreground,
+        Self::Readahead,
+        Self::Sending,
+        Self::Eviction,
+        Self::Priority,
+        Self::Control,
+        Self::Memory,
+    ];
+
+    /// The heading of the group.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Reads => "background reads",
+            Self::Writes => "background writes",
+            Self::Fallbacks => "fallbacks",
+            Self::Handover => "handover",
+            Self::Pacing => "pacing",
+            Self::Foreground => "foreground reads",
+            Self::Readahead => "readahead",
+            Self::Sending => "sending",
+            Self::Eviction => "eviction",
+            Self::Priority => "priority",
+            Self::Control => "control",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// What the number of a counter measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Things or events.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bytes per second.
+    BytesPerSecond,
+}
+
+/// How a counter changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CounterKind {
+    /// A sum since the process started: it only grows.
+    Total,
+    /// The value at this moment: it grows and falls.
+    Gauge,
+    /// The largest value since the process started.
+    Peak,
+}
 
 macro_rules! counters {
-    ($($(#[doc = $doc:expr])+ $variant:ident = $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal:
+        $group:ident, $kind:ident($unit:ident) $(, formerly $former:literal)?;)+) => {
         /// One 64-bit counter of the status page.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(usize)]
@@ -13,7 +107,7 @@ macro_rules! counters {
         impl Counter {
             /// All counters in the order of the page.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$variant,)+];
-            /// How many there are.
+            /// The number of counters.
             pub const COUNT: usize = [$($name,)+].len();
 
             /// The name as it is printed.
@@ -21,252 +115,297 @@ macro_rules! counters {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
+
+            /// The name that this counter had in the version before; JSON prints both.
+            #[must_use]
+            pub const fn former_name(self) -> Option<&'static str> {
+                match self {
+                    $($(Self::$variant => Some($former),)?)+
+                    _ => None,
+                }
+            }
+
+            /// The explanation for users: one or two sentences in Markdown.
+            #[must_use]
+            pub const fn explanation(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
+            }
+
+            /// The mechanism, or other part of Coldstream, that this counter belongs to.
+            #[must_use]
+            pub const fn mechanism(self) -> CounterGroup {
+                match self { $(Self::$variant => CounterGroup::$group,)+ }
+            }
+
+            /// What the number measures.
+            #[must_use]
+            pub const fn unit(self) -> Unit {
+                match self { $(Self::$variant => Unit::$unit,)+ }
+            }
+
+            /// Whether the number is a sum, a present value or a largest value.
+            #[must_use]
+            pub const fn kind(self) -> CounterKind {
+                match self { $(Self::$variant => CounterKind::$kind,)+ }
+            }
         }
     };
 }
 
-/// The first of [`Counter::DEVICE_READS`] has reads of less than this, in nanoseconds.
+/// The upper bound of the first counter of [`Counter::DEVICE_READS`], in nanoseconds.
 pub(crate) const DEVICE_READ_NS: u64 = 64_000;
 
 counters! {
-    /// Tables that were opened and are followed.
-    TrackedFilesOpened = "tracked_files_opened",
-    /// Read calls of background threads on tables.
-    BackgroundReads = "background_reads",
-    /// Bytes delivered to background threads from tables.
-    BackgroundBytes = "background_bytes",
-    /// Of these, bytes delivered from directly read windows.
-    BytesDirect = "bytes_direct",
-    /// Of these, bytes read with `RWF_DONTCACHE`.
-    BytesDontcache = "bytes_dontcache",
-    /// Of these, bytes read buffered and dropped afterwards.
-    BytesWindow = "bytes_window",
-    /// Of these, bytes whose window was resident and came from the page cache.
-    BytesFromCache = "bytes_from_cache",
-    /// Of these, bytes passed through as the application asked for them.
-    BytesBuffered = "bytes_buffered",
-    /// Bytes that direct I/O moved from the device, read-ahead included.
-    DeviceBytesDirect = "device_bytes_direct",
-    /// Windows read directly.
-    WindowsRead = "windows_read",
-    /// Windows for which the consumer had to wait.
-    WindowsWaited = "windows_waited",
-    /// Bytes read ahead that no one consumed.
-    ReadAheadWastedBytes = "read_ahead_wasted_bytes",
-    /// `readahead` and `WILLNEED` calls of background threads not passed on.
-    AdviceSwallowed = "advice_swallowed",
-    /// Memory held by windows now.
-    WindowMemoryBytes = "window_memory_bytes",
-    /// The most memory that windows ever held.
-    WindowMemoryPeakBytes = "window_memory_peak_bytes",
-    /// The filesystem cannot do direct I/O.
-    FallbackFilesystem = "fallback_filesystem",
-    /// Direct I/O is accepted but goes through the page cache all the same.
-    FallbackNoEffect = "fallback_no_effect",
-    /// No descriptor left for an own open.
-    FallbackDescriptorLimit = "fallback_descriptor_limit",
-    /// The own open failed.
-    FallbackOpenFailed = "fallback_open_failed",
-    /// An own read failed.
-    FallbackReadFailed = "fallback_read_failed",
-    /// The cap for windows was reached.
-    FallbackMemoryCap = "fallback_memory_cap",
-    /// The file changed less than 20 ms ago.
-    FallbackNotSettled = "fallback_not_settled",
+    /// SSTables that were opened and are tracked.
+    TrackedFilesOpened = "tracked_files_opened": Reads, Total(Count);
+    /// Read calls of background threads on SSTables.
+    BackgroundReads = "background_reads": Reads, Total(Count);
+    /// Bytes that background threads read from SSTables.
+    BackgroundBytes = "background_bytes": Reads, Total(Bytes);
+    /// Part of `background_bytes`: read around the page cache, with direct I/O.
+    BytesDirect = "bytes_direct": Reads, Total(Bytes);
+    /// Part of `background_bytes`: read with `RWF_DONTCACHE`.
+    BytesDontcache = "bytes_dontcache": Reads, Total(Bytes);
+    /// Part of `background_bytes`: read buffered, and dropped from the page cache afterwards.
+    BytesDropBehind = "bytes_drop_behind": Reads, Total(Bytes), formerly "bytes_window";
+    /// Part of `background_bytes`: in the page cache already, and served from there.
+    BytesFromCache = "bytes_from_cache": Reads, Total(Bytes);
+    /// Part of `background_bytes`: read by plain calls. The `fallback_` counters give the reasons.
+    BytesBuffered = "bytes_buffered": Reads, Total(Bytes);
+    /// Bytes that direct reads moved from the device, read-ahead included.
+    DeviceBytesDirect = "device_bytes_direct": Reads, Total(Bytes);
+    /// Windows read from the device.
+    WindowsRead = "windows_read": Reads, Total(Count);
+    /// Windows that a background thread had to wait for.
+    WindowsWaited = "windows_waited": Reads, Total(Count);
+    /// Bytes read ahead that no thread used.
+    ReadAheadWastedBytes = "read_ahead_wasted_bytes": Reads, Total(Bytes);
+    /// `readahead` and `WILLNEED` calls of background threads that were not passed to the kernel.
+    ReadaheadAdviceSkipped = "readahead_advice_skipped": Readahead, Total(Count),
+        formerly "advice_swallowed";
+    /// Memory of windows and staging buffers now.
+    WindowMemoryBytes = "window_memory_bytes": Memory, Gauge(Bytes);
+    /// The most memory that windows and staging buffers ever had.
+    WindowMemoryPeakBytes = "window_memory_peak_bytes": Memory, Peak(Bytes);
+    /// The filesystem cannot do direct I/O, or its change times cannot be trusted.
+    FallbackFilesystem = "fallback_filesystem": Fallbacks, Total(Count);
+    /// Direct reads are accepted, but go through the page cache all the same.
+    FallbackNoEffect = "fallback_no_effect": Fallbacks, Total(Count);
+    /// No descriptor is left for an open of the library's own.
+    FallbackDescriptorLimit = "fallback_descriptor_limit": Fallbacks, Total(Count);
+    /// An open of the library's own failed.
+    FallbackOpenFailed = "fallback_open_failed": Fallbacks, Total(Count);
+    /// A read of the library's own failed.
+    FallbackReadFailed = "fallback_read_failed": Fallbacks, Total(Count);
+    /// The limit of memory for windows was reached (`--memory`).
+    FallbackMemoryCap = "fallback_memory_cap": Fallbacks, Total(Count);
+    /// The file changed less than 20 ms ago. This is normal.
+    FallbackChangedRecently = "fallback_changed_recently": Fallbacks, Total(Count),
+        formerly "fallback_not_settled";
     /// The file has a writer or a shared writable mapping.
-    FallbackWritten = "fallback_written",
+    FallbackWritten = "fallback_written": Fallbacks, Total(Count);
     /// The descriptor is no longer the file that was opened.
-    FallbackIdentity = "fallback_identity",
-    /// The descriptor's flags ask for something else (`O_DIRECT`, `O_APPEND`, …).
-    FallbackDescriptorFlags = "fallback_descriptor_flags",
-    /// Too many streams at once.
-    FallbackStreamLimit = "fallback_stream_limit",
-    /// A call whose bytes cannot be served (`readv`, `read`, a bad buffer, …).
-    FallbackCall = "fallback_call",
-    /// Asynchronous I/O cannot be had: windows are read when they are needed.
-    AioUnavailable = "aio_unavailable",
-    /// Bytes that background threads wrote to tables that are treated.
-    WriteBytes = "write_bytes",
-    /// Of these, bytes written directly.
-    WriteBytesDirect = "write_bytes_direct",
-    /// Of these, bytes written with `RWF_DONTCACHE`.
-    WriteBytesDontcache = "write_bytes_dontcache",
-    /// Of these, bytes written buffered, written back early and dropped.
-    WriteBytesWindow = "write_bytes_window",
-    /// Of these, bytes that went through the page cache and stayed: ends of blocks, small writes.
-    WriteBytesBuffered = "write_bytes_buffered",
-    /// Tables whose writes were treated.
-    StagedFiles = "staged_files",
-    /// Write calls that ended in a staging buffer, without a system call.
-    StagedWrites = "staged_writes",
-    /// Times that staged bytes were brought to the kernel because a call would have missed them.
-    Settled = "settled",
+    FallbackIdentity = "fallback_identity": Fallbacks, Total(Count);
+    /// The descriptor has `O_DIRECT`, `O_APPEND` or another flag that forbids it.
+    FallbackDescriptorFlags = "fallback_descriptor_flags": Fallbacks, Total(Count);
+    /// Too many files are read in sequence at once.
+    FallbackStreamLimit = "fallback_stream_limit": Fallbacks, Total(Count);
+    /// A call that Coldstream does not serve: `readv`, `read`, a bad buffer.
+    FallbackCall = "fallback_call": Fallbacks, Total(Count);
+    /// The kernel refuses asynchronous I/O: a window is read when a thread needs it, not before.
+    AioUnavailable = "aio_unavailable": Fallbacks, Total(Count);
+    /// Bytes that background threads wrote to staged files.
+    WriteBytes = "write_bytes": Writes, Total(Bytes);
+    /// Part of `write_bytes`: written around the page cache, with direct I/O.
+    WriteBytesDirect = "write_bytes_direct": Writes, Total(Bytes);
+    /// Part of `write_bytes`: written with `RWF_DONTCACHE`.
+    WriteBytesDontcache = "write_bytes_dontcache": Writes, Total(Bytes);
+    /// Part of `write_bytes`: written buffered, written back early and dropped.
+    WriteBytesDropBehind = "write_bytes_drop_behind": Writes, Total(Bytes),
+        formerly "write_bytes_window";
+    /// Part of `write_bytes`: written through the page cache, and left there. These are ends of
+    /// SSTables and small writes.
+    WriteBytesBuffered = "write_bytes_buffered": Writes, Total(Bytes);
+    /// New SSTables whose writes went through Coldstream.
+    StagedFiles = "staged_files": Writes, Total(Count);
+    /// Write calls that ended in a staging buffer and needed no system call.
+    StagedWrites = "staged_writes": Writes, Total(Count);
+    /// Times that staged bytes were written out because a call would have missed them.
+    Drains = "drains": Writes, Total(Count), formerly "settled";
     /// Errors of delayed writes that were reported to the application.
-    WriteErrors = "write_errors",
-    /// A call that the writer does not know: the table is written plainly from then on.
-    DemotedCall = "demoted_call",
-    /// A write elsewhere than at the end.
-    DemotedPosition = "demoted_position",
-    /// The descriptor was duplicated, or the file opened once more for writing or unseen.
-    DemotedDescriptor = "demoted_descriptor",
-    /// A mapping that could show staged bytes.
-    DemotedMapping = "demoted_mapping",
-    /// The process was forked or ends.
-    DemotedProcess = "demoted_process",
-    /// The application needed the descriptor number, or a record lock.
-    DemotedRoom = "demoted_room",
-    /// The application's buffer cannot be read.
-    DemotedBuffer = "demoted_buffer",
-    /// No memory, descriptor or place for a staging buffer: written as a window.
-    FallbackWriteMemory = "fallback_write_memory",
-    /// A direct write failed; its bytes went through the page cache.
-    FallbackWriteFailed = "fallback_write_failed",
-    /// Direct writes go through the page cache all the same: written as a window.
-    FallbackWriteNoEffect = "fallback_write_no_effect",
-    /// Direct writes are refused on this kernel (Debian #1057843).
-    FallbackWriteKernel = "fallback_write_kernel",
-    /// Coldstream's own code panicked: everything passes through from then on.
-    FallbackPanic = "fallback_panic",
-    /// Tables written plainly because what their writer had read was in the page cache: the data
-    /// fits in memory, and its successor shall too.
-    KeptCached = "kept_cached",
-    /// Of the bytes written directly, those that a thread of the library's own wrote while the
-    /// application filled the next buffer.
-    WriteBytesOverlapped = "write_bytes_overlapped",
-    /// Outputs, or parts of them, whose inputs had hot pages.
-    HandoverTables = "handover_tables",
-    /// Pages of outputs that were expected to be hot.
-    HandoverPagesHot = "handover_pages_hot",
-    /// Of these, too many to be warmed.
-    HandoverPagesLeftOut = "handover_pages_left_out",
-    /// Pages that were brought into the page cache before their table was published; those of parts
-    /// of BTI tables in which hot partitions were expected, and some were not, among them.
-    HandoverPagesWarmed = "handover_pages_warmed",
-    /// Blocks, chunks or partitions that are warm since.
-    HandoverPlacesWarmed = "handover_places_warmed",
-    /// Of these, those that the foreground has read since.
-    HandoverPlacesHit = "handover_places_hit",
-    /// Tables without handover: a format that is not known.
-    HandoverDeclined = "handover_declined",
-    /// Tables without handover: malformed, or could not be read.
-    HandoverFailed = "handover_failed",
+    WriteErrors = "write_errors": Writes, Total(Count);
+    /// Staging ended: a call that the writer does not know.
+    StagingEndedCall = "staging_ended_call": Fallbacks, Total(Count), formerly "demoted_call";
+    /// Staging ended: a write elsewhere than at the end of the file.
+    StagingEndedPosition = "staging_ended_position": Fallbacks, Total(Count),
+        formerly "demoted_position";
+    /// Staging ended: the descriptor was duplicated, or the file was opened once more.
+    StagingEndedDescriptor = "staging_ended_descriptor": Fallbacks, Total(Count),
+        formerly "demoted_descriptor";
+    /// Staging ended: a mapping that could show staged bytes.
+    StagingEndedMapping = "staging_ended_mapping": Fallbacks, Total(Count),
+        formerly "demoted_mapping";
+    /// Staging ended: the process was forked, or ends.
+    StagingEndedProcess = "staging_ended_process": Fallbacks, Total(Count),
+        formerly "demoted_process";
+    /// Staging ended: the application needed the descriptor number, or locked a record.
+    StagingEndedRoom = "staging_ended_room": Fallbacks, Total(Count), formerly "demoted_room";
+    /// Staging ended: the application's buffer cannot be read.
+    StagingEndedBuffer = "staging_ended_buffer": Fallbacks, Total(Count), formerly "demoted_buffer";
+    /// No memory, descriptor or slot was left for a staging buffer: drop-behind was used instead.
+    FallbackWriteMemory = "fallback_write_memory": Fallbacks, Total(Count);
+    /// A direct write failed. Its bytes went through the page cache.
+    FallbackWriteFailed = "fallback_write_failed": Fallbacks, Total(Count);
+    /// Direct writes go through the page cache all the same: drop-behind was used instead.
+    FallbackWriteNoEffect = "fallback_write_no_effect": Fallbacks, Total(Count);
+    /// Direct writes are refused on this kernel, which loses data (Debian #1057843).
+    FallbackWriteKernel = "fallback_write_kernel": Fallbacks, Total(Count);
+    /// Coldstream found a bug of its own, and makes plain calls since. Please report it.
+    FallbackPanic = "fallback_panic": Fallbacks, Total(Count);
+    /// SSTables written by plain calls because most of their inputs was in the page cache: the data
+    /// fits in memory, and stays there.
+    KeptCached = "kept_cached": Writes, Total(Count);
+    /// Part of `write_bytes_direct`: written by a thread of the library while the application filled
+    /// the next buffer.
+    WriteBytesOverlapped = "write_bytes_overlapped": Writes, Total(Bytes);
+    /// New SSTables, or early opened parts, whose inputs had hot pages.
+    HandoverSsTables = "handover_sstables": Handover, Total(Count), formerly "handover_tables";
+    /// Pages of new SSTables that were expected to be hot.
+    HandoverPagesHot = "handover_pages_hot": Handover, Total(Count);
+    /// Part of `handover_pages_hot`: too many to be warmed.
+    HandoverPagesLeftOut = "handover_pages_left_out": Handover, Total(Count);
+    /// Pages that were read into the page cache before their SSTable was published. In a part of a
+    /// BTI SSTable, these include pages around an expected hot partition.
+    HandoverPagesWarmed = "handover_pages_warmed": Handover, Total(Count);
+    /// Blocks, chunks or partitions that were warmed.
+    HandoverRangesWarmed = "handover_ranges_warmed": Handover, Total(Count),
+        formerly "handover_places_warmed";
+    /// Part of `handover_ranges_warmed`: read by the foreground since.
+    HandoverRangesHit = "handover_ranges_hit": Handover, Total(Count),
+        formerly "handover_places_hit";
+    /// SSTables without handover: their format is unknown, for instance another order of keys.
+    HandoverDeclined = "handover_declined": Handover, Total(Count);
+    /// SSTables without handover: malformed, or they could not be read.
+    HandoverFailed = "handover_failed": Handover, Total(Count);
     /// Handovers that warmed nothing because memory was short.
-    HandoverShortOfMemory = "handover_short_of_memory",
+    HandoverShortOfMemory = "handover_short_of_memory": Handover, Total(Count);
     /// Handovers that ran out of time, or were switched off.
-    HandoverCutShort = "handover_cut_short",
-    /// Bytes of indexes, of hot blocks, and of unfinished tables that were read to find places.
-    HandoverIndexBytes = "handover_index_bytes",
-    /// How long handovers held their threads up, in all.
-    HandoverNanoseconds = "handover_nanoseconds",
+    HandoverCutShort = "handover_cut_short": Handover, Total(Count);
+    /// Bytes that handovers read to find hot ranges: indexes, hot blocks, unfinished SSTables.
+    HandoverIndexBytes = "handover_index_bytes": Handover, Total(Bytes);
+    /// Time for which handovers delayed their threads.
+    HandoverNanoseconds = "handover_nanoseconds": Handover, Total(Nanoseconds);
     /// Handovers that took less than 1 ms.
-    HandoverDelay1Ms = "handover_delay_1_ms",
-    /// Handovers that took less than 4 ms, but no less than 1 ms.
-    HandoverDelay4Ms = "handover_delay_4_ms",
-    /// Handovers that took less than 16 ms, but no less than 4 ms.
-    HandoverDelay16Ms = "handover_delay_16_ms",
-    /// Handovers that took less than 64 ms, but no less than 16 ms.
-    HandoverDelay64Ms = "handover_delay_64_ms",
-    /// Handovers that took less than 256 ms, but no less than 64 ms.
-    HandoverDelay256Ms = "handover_delay_256_ms",
-    /// Handovers that took less than 1024 ms, but no less than 256 ms.
-    HandoverDelay1024Ms = "handover_delay_1024_ms",
-    /// Handovers that took longer.
-    HandoverDelayLonger = "handover_delay_longer",
-    /// Background reads passed through because reads are switched off.
-    FallbackSwitchedOff = "fallback_switched_off",
-    /// Writes were switched off while the table was written.
-    DemotedSwitchedOff = "demoted_switched_off",
-    /// Threads whose nice value or I/O priority was changed when the keeper last looked.
-    PriorityThreads = "priority_threads",
-    /// Threads whose nice value was left alone because it could not be taken back.
-    PriorityRefused = "priority_refused",
-    /// Threads left alone because there was no room for more.
-    PriorityLimit = "priority_limit",
+    HandoverDelay1Ms = "handover_delay_1_ms": Handover, Total(Count);
+    /// Handovers that took from 1 ms to less than 4 ms.
+    HandoverDelay4Ms = "handover_delay_4_ms": Handover, Total(Count);
+    /// Handovers that took from 4 ms to less than 16 ms.
+    HandoverDelay16Ms = "handover_delay_16_ms": Handover, Total(Count);
+    /// Handovers that took from 16 ms to less than 64 ms.
+    HandoverDelay64Ms = "handover_delay_64_ms": Handover, Total(Count);
+    /// Handovers that took from 64 ms to less than 256 ms.
+    HandoverDelay256Ms = "handover_delay_256_ms": Handover, Total(Count);
+    /// Handovers that took from 256 ms to less than 1024 ms.
+    HandoverDelay1024Ms = "handover_delay_1024_ms": Handover, Total(Count);
+    /// Handovers that took 1024 ms or longer.
+    HandoverDelayLonger = "handover_delay_longer": Handover, Total(Count);
+    /// Background reads that were plain calls because reads are switched off. This is normal.
+    FallbackSwitchedOff = "fallback_switched_off": Fallbacks, Total(Count);
+    /// Staging ended: writes were switched off while the SSTable was written. This is normal.
+    StagingEndedSwitchedOff = "staging_ended_switched_off": Fallbacks, Total(Count),
+        formerly "demoted_switched_off";
+    /// Threads whose nice value or I/O priority is changed now.
+    PriorityThreads = "priority_threads": Priority, Gauge(Count);
+    /// Threads whose nice value was left alone because the process could not restore it.
+    PriorityRefused = "priority_refused": Priority, Total(Count);
+    /// Threads that were left alone because Coldstream's list of threads was full.
+    PriorityLimit = "priority_limit": Priority, Total(Count);
     /// Requests of `coldstream ctl` that were answered.
-    SwitchRequests = "switch_requests",
-    /// Bytes that were asked for ahead of range scans.
-    ScanBytesAhead = "scan_bytes_ahead",
-    /// Bytes that background threads moved while pacing was on.
-    PacingBytes = "pacing_bytes",
-    /// What background I/O is held to now, in bytes per second; 0 is nothing.
-    PacingBytesPerSecond = "pacing_bytes_per_second",
-    /// The largest request that it may make now, in bytes; 0 is as configured.
-    PacingRequestBytes = "pacing_request_bytes",
+    SwitchRequests = "switch_requests": Control, Total(Count);
+    /// Bytes that were read ahead of range scans.
+    ScanBytesAhead = "scan_bytes_ahead": Readahead, Total(Bytes);
+    /// Bytes that background threads read and wrote while pacing was on.
+    PacingBytes = "pacing_bytes": Pacing, Total(Bytes);
+    /// The limit of background I/O now, in bytes per second; 0 is no limit.
+    PacingBytesPerSecond = "pacing_bytes_per_second": Pacing, Gauge(BytesPerSecond);
+    /// The largest request that background I/O may make now; 0 is no limit.
+    PacingRequestBytes = "pacing_request_bytes": Pacing, Gauge(Bytes);
     /// Times that a background thread waited.
-    PacingWaits = "pacing_waits",
-    /// How long background threads waited, in all.
-    PacingNanoseconds = "pacing_nanoseconds",
-    /// Times that background I/O began to be held back.
-    PacingBrakes = "pacing_brakes",
-    /// Times that it was let go because compactions fell behind flushes.
-    PacingReleases = "pacing_releases",
-    /// How far they are behind.
-    PacingDebtBytes = "pacing_debt_bytes",
-    /// Mean latency of the foreground's device reads without background I/O; 0 is not known.
-    PacingIdleNanoseconds = "pacing_idle_nanoseconds",
-    /// Bytes of memtables that were written out.
-    FlushedBytes = "flushed_bytes",
-    /// Foreground reads of tables that were timed.
-    ForegroundReadsTimed = "foreground_reads_timed",
-    /// Of these, reads that came from the device, as they took 16 µs at least, and less than 64 µs.
-    ForegroundDeviceReads64Us = "foreground_device_reads_64_us",
-    /// As above, less than 128 µs, but no less than 64 µs.
-    ForegroundDeviceReads128Us = "foreground_device_reads_128_us",
-    /// As above, less than 256 µs, but no less than 128 µs.
-    ForegroundDeviceReads256Us = "foreground_device_reads_256_us",
-    /// As above, less than 512 µs, but no less than 256 µs.
-    ForegroundDeviceReads512Us = "foreground_device_reads_512_us",
-    /// As above, less than 1024 µs, but no less than 512 µs.
-    ForegroundDeviceReads1Ms = "foreground_device_reads_1_ms",
-    /// As above, less than 2048 µs, but no less than 1024 µs.
-    ForegroundDeviceReads2Ms = "foreground_device_reads_2_ms",
-    /// As above, less than 4096 µs, but no less than 2048 µs.
-    ForegroundDeviceReads4Ms = "foreground_device_reads_4_ms",
-    /// As above, less than 8192 µs, but no less than 4096 µs.
-    ForegroundDeviceReads8Ms = "foreground_device_reads_8_ms",
-    /// As above, less than 16,384 µs, but no less than 8192 µs.
-    ForegroundDeviceReads16Ms = "foreground_device_reads_16_ms",
-    /// As above, less than 32,768 µs, but no less than 16,384 µs.
-    ForegroundDeviceReads32Ms = "foreground_device_reads_32_ms",
-    /// As above, less than 65,536 µs, but no less than 32,768 µs.
-    ForegroundDeviceReads64Ms = "foreground_device_reads_64_ms",
-    /// As above, less than 131,072 µs, but no less than 65,536 µs.
-    ForegroundDeviceReads128Ms = "foreground_device_reads_128_ms",
-    /// As above, less than 262,144 µs, but no less than 131,072 µs.
-    ForegroundDeviceReads256Ms = "foreground_device_reads_256_ms",
-    /// As above, longer.
-    ForegroundDeviceReadsLonger = "foreground_device_reads_longer",
-    /// Times that the thread which drops cold pages woke up to look how much room there is.
-    EvictionWakeups = "eviction_wakeups",
-    /// Processor time of that thread.
-    EvictionNanoseconds = "eviction_nanoseconds",
-    /// Cold ranges of tables of which it was asked what of them is in the page cache.
-    EvictionRanges = "eviction_ranges",
+    PacingWaits = "pacing_waits": Pacing, Total(Count);
+    /// Time for which background threads waited.
+    PacingNanoseconds = "pacing_nanoseconds": Pacing, Total(Nanoseconds);
+    /// Times that pacing began to slow background I/O down.
+    PacingBrakes = "pacing_brakes": Pacing, Total(Count);
+    /// Times that pacing stopped because compactions fell behind flushes.
+    PacingReleases = "pacing_releases": Pacing, Total(Count);
+    /// Bytes that compactions are behind flushes now.
+    PacingDebtBytes = "pacing_debt_bytes": Pacing, Gauge(Bytes);
+    /// Mean latency of the foreground's device reads without background I/O; 0 is unknown.
+    PacingIdleNanoseconds = "pacing_idle_nanoseconds": Pacing, Gauge(Nanoseconds);
+    /// Bytes that memtable flushes wrote.
+    FlushedBytes = "flushed_bytes": Pacing, Total(Bytes);
+    /// Foreground reads of SSTables whose latency was measured.
+    ForegroundReadsTimed = "foreground_reads_timed": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 16 µs to less than 64 µs.
+    ForegroundDeviceReads64Us = "foreground_device_reads_64_us": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 64 µs to less than 128 µs.
+    ForegroundDeviceReads128Us = "foreground_device_reads_128_us": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 128 µs to less than 256 µs.
+    ForegroundDeviceReads256Us = "foreground_device_reads_256_us": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 256 µs to less than 512 µs.
+    ForegroundDeviceReads512Us = "foreground_device_reads_512_us": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 512 µs to less than 1024 µs.
+    ForegroundDeviceReads1Ms = "foreground_device_reads_1_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 1024 µs to less than 2048 µs.
+    ForegroundDeviceReads2Ms = "foreground_device_reads_2_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 2048 µs to less than 4096 µs.
+    ForegroundDeviceReads4Ms = "foreground_device_reads_4_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 4096 µs to less than 8192 µs.
+    ForegroundDeviceReads8Ms = "foreground_device_reads_8_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 8192 µs to less than 16,384 µs.
+    ForegroundDeviceReads16Ms = "foreground_device_reads_16_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 16,384 µs to less than 32,768 µs.
+    ForegroundDeviceReads32Ms = "foreground_device_reads_32_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 32,768 µs to less than 65,536 µs.
+    ForegroundDeviceReads64Ms = "foreground_device_reads_64_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 65,536 µs to less than 131,072 µs.
+    ForegroundDeviceReads128Ms = "foreground_device_reads_128_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 131,072 µs to less than 262,144 µs.
+    ForegroundDeviceReads256Ms = "foreground_device_reads_256_ms": Foreground, Total(Count);
+    /// Timed reads that came from the device, in 262,144 µs or longer.
+    ForegroundDeviceReadsLonger = "foreground_device_reads_longer": Foreground, Total(Count);
+    /// Times that the eviction thread looked at the free memory.
+    EvictionWakeups = "eviction_wakeups": Eviction, Total(Count);
+    /// Processor time of the eviction thread.
+    EvictionNanoseconds = "eviction_nanoseconds": Eviction, Total(Nanoseconds);
+    /// Cold ranges of SSTables whose residency was asked for.
+    EvictionRanges = "eviction_ranges": Eviction, Total(Count);
     /// Bytes that were dropped from the page cache.
-    EvictionBytes = "eviction_bytes",
-    /// Cold ranges that were left alone because pages of them were dirty or being written.
-    EvictionRangesDirty = "eviction_ranges_dirty",
-    /// Times that nothing could be dropped because the kernel does not say what is dirty, or gives
-    /// the thread no table of descriptors of its own.
-    EvictionRefused = "eviction_refused",
-    /// What the library takes of the application's heap when a window or a handover last ended.
-    HeapBytes = "heap_bytes",
-    /// The most that it ever took.
-    HeapPeakBytes = "heap_peak_bytes",
-    /// Bytes of tables that the kernel sent (`sendfile`) through a window of the page cache.
-    SentBytes = "sent_bytes",
-    /// Of the page cache, bytes that were read for that and let go again; what the socket still held
-    /// stayed.
-    SentBytesDropped = "sent_bytes_dropped",
-    /// About how many hot ranges of 224 KiB made room for others. A few do so by chance; many where more is
-    /// read of tables than `handover.heat_bytes` has room for.
-    HeatDisplaced = "heat_displaced",
+    EvictionBytes = "eviction_bytes": Eviction, Total(Bytes);
+    /// Cold ranges that were left alone because some pages were dirty or being written.
+    EvictionRangesDirty = "eviction_ranges_dirty": Eviction, Total(Count);
+    /// Times that nothing could be dropped: the kernel has no `cachestat`, or gives the thread no
+    /// descriptor table of its own.
+    EvictionRefused = "eviction_refused": Eviction, Total(Count);
+    /// The library's part of the application's heap, when a window or a handover last ended.
+    HeapBytes = "heap_bytes": Memory, Gauge(Bytes);
+    /// The most that the library ever had of the application's heap.
+    HeapPeakBytes = "heap_peak_bytes": Memory, Peak(Bytes);
+    /// Bytes of SSTables that the kernel sent with `sendfile`, through a small part of the page
+    /// cache.
+    SendfileBytes = "sendfile_bytes": Sending, Total(Bytes), formerly "sent_bytes";
+    /// Bytes that were read for `sendfile` and dropped from the page cache again. Bytes that the
+    /// socket still held stayed.
+    SendfileBytesDropped = "sendfile_bytes_dropped": Sending, Total(Bytes),
+        formerly "sent_bytes_dropped";
+    /// Hot ranges of 224 KiB that were forgotten to make room for others; approximate. A few are
+    /// chance. Many mean that `handover.heat_bytes` is too small for what is read.
+    HeatDisplaced = "heat_displaced": Handover, Total(Count);
 }
 
 impl Counter {
-    /// Handovers by how long they took: each counter has those of less than
-    /// [`HANDOVER_DELAY_FACTOR`](Self::HANDOVER_DELAY_FACTOR) times what the one before it has, the
-    /// first those of less than 1 ms, the last all others.
+    /// Handovers by delay. The first counter has delays below 1 ms. The bound of each next one is
+    /// [`HANDOVER_DELAY_FACTOR`](Self::HANDOVER_DELAY_FACTOR) times as large. The last has all others.
     pub const HANDOVER_DELAYS: [Self; 7] = [
         Self::HandoverDelay1Ms,
         Self::HandoverDelay4Ms,
@@ -276,11 +415,11 @@ impl Counter {
         Self::HandoverDelay1024Ms,
         Self::HandoverDelayLonger,
     ];
-    /// From one of them to the next.
+    /// The ratio between the bounds of neighbours in [`Self::HANDOVER_DELAYS`].
     pub const HANDOVER_DELAY_FACTOR: u64 = 4;
 
-    /// The latencies of the foreground's device reads: each counter has those of less than twice
-    /// what the one before it has, the first those of less than 64 µs, the last all others.
+    /// The foreground's device reads by latency. The first counter has latencies below 64 µs. The
+    /// bound doubles from each to the next. The last has all others.
     pub const DEVICE_READS: [Self; 14] = [
         Self::ForegroundDeviceReads64Us,
         Self::ForegroundDeviceReads128Us,
@@ -298,29 +437,29 @@ impl Counter {
         Self::ForegroundDeviceReadsLonger,
     ];
 
-    /// The counter of [`Self::HANDOVER_DELAYS`] for a handover that took so many nanoseconds.
+    /// The counter of [`Self::HANDOVER_DELAYS`] for a handover that took `ns` nanoseconds.
     #[must_use]
     pub fn of_handover_delay(ns: u64) -> Self {
         let steps = (ns / 1_000_000)
             .checked_ilog(Self::HANDOVER_DELAY_FACTOR)
             .map_or(0, |log| log + 1);
-        let place = usize::try_from(steps).unwrap_or(usize::MAX);
+        let index = usize::try_from(steps).unwrap_or(usize::MAX);
         let last = Self::HandoverDelayLonger;
-        Self::HANDOVER_DELAYS.get(place).copied().unwrap_or(last)
+        Self::HANDOVER_DELAYS.get(index).copied().unwrap_or(last)
     }
 
-    /// The counter of [`Self::DEVICE_READS`] for a read that took so many nanoseconds.
+    /// The counter of [`Self::DEVICE_READS`] for a read that took `ns` nanoseconds.
     #[must_use]
     pub fn of_device_read(ns: u64) -> Self {
         let doublings = (ns / DEVICE_READ_NS)
             .checked_ilog2()
             .map_or(0, |log| log + 1);
-        let place = usize::try_from(doublings).unwrap_or(usize::MAX);
+        let index = usize::try_from(doublings).unwrap_or(usize::MAX);
         let last = Self::ForegroundDeviceReadsLonger;
-        Self::DEVICE_READS.get(place).copied().unwrap_or(last)
+        Self::DEVICE_READS.get(index).copied().unwrap_or(last)
     }
 
-    /// The reason that this counter stands for, if it counts fallbacks.
+    /// The reason for which a plain call was made, if this counter counts fallbacks.
     #[must_use]
     pub fn fallback_reason(self) -> Option<&'static str> {
         if self == Self::AioUnavailable {
@@ -329,11 +468,10 @@ impl Counter {
         self.name().strip_prefix("fallback_")
     }
 
-    /// The reason that this counter stands for, if it counts tables that were given up to plain
-    /// writes.
+    /// The reason for which staging ended early, if this counter counts such files.
     #[must_use]
-    pub fn demotion_reason(self) -> Option<&'static str> {
-        self.name().strip_prefix("demoted_")
+    pub fn staging_ended_reason(self) -> Option<&'static str> {
+        self.name().strip_prefix("staging_ended_")
     }
 }
 
@@ -361,126 +499,47 @@ mod tests {
     #[test]
     fn order_and_names_are_the_layout() {
         let names: Vec<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();
-        assert_eq!(
-            names,
-            [
-                "tracked_files_opened",
-                "background_reads",
-                "background_bytes",
-                "bytes_direct",
-                "bytes_dontcache",
-                "bytes_window",
-                "bytes_from_cache",
-                "bytes_buffered",
-                "device_bytes_direct",
-                "windows_read",
-                "windows_waited",
-                "read_ahead_wasted_bytes",
-                "advice_swallowed",
-                "window_memory_bytes",
-                "window_memory_peak_bytes",
-                "fallback_filesystem",
-                "fallback_no_effect",
-                "fallback_descriptor_limit",
-                "fallback_open_failed",
-                "fallback_read_failed",
-                "fallback_memory_cap",
-                "fallback_not_settled",
-                "fallback_written",
-                "fallback_identity",
-                "fallback_descriptor_flags",
-                "fallback_stream_limit",
-                "fallback_call",
-                "aio_unavailable",
-                "write_bytes",
-                "write_bytes_direct",
-                "write_bytes_dontcache",
-                "write_bytes_window",
-                "write_bytes_buffered",
-                "staged_files",
-                "staged_writes",
-                "settled",
-                "write_errors",
-                "demoted_call",
-                "demoted_position",
-                "demoted_descriptor",
-                "demoted_mapping",
-                "demoted_process",
-                "demoted_room",
-                "demoted_buffer",
-                "fallback_write_memory",
-                "fallback_write_failed",
-                "fallback_write_no_effect",
-                "fallback_write_kernel",
-                "fallback_panic",
-                "kept_cached",
-                "write_bytes_overlapped",
-                "handover_tables",
-                "handover_pages_hot",
-                "handover_pages_left_out",
-                "handover_pages_warmed",
-                "handover_places_warmed",
-                "handover_places_hit",
-                "handover_declined",
-                "handover_failed",
-                "handover_short_of_memory",
-                "handover_cut_short",
-                "handover_index_bytes",
-                "handover_nanoseconds",
-                "handover_delay_1_ms",
-                "handover_delay_4_ms",
-                "handover_delay_16_ms",
-                "handover_delay_64_ms",
-                "handover_delay_256_ms",
-                "handover_delay_1024_ms",
-                "handover_delay_longer",
-                "fallback_switched_off",
-                "demoted_switched_off",
-                "priority_threads",
-                "priority_refused",
-                "priority_limit",
-                "switch_requests",
-                "scan_bytes_ahead",
-                "pacing_bytes",
-                "pacing_bytes_per_second",
-                "pacing_request_bytes",
-                "pacing_waits",
-                "pacing_nanoseconds",
-                "pacing_brakes",
-                "pacing_releases",
-                "pacing_debt_bytes",
-                "pacing_idle_nanoseconds",
-                "flushed_bytes",
-                "foreground_reads_timed",
-                "foreground_device_reads_64_us",
-                "foreground_device_reads_128_us",
-                "foreground_device_reads_256_us",
-                "foreground_device_reads_512_us",
-                "foreground_device_reads_1_ms",
-                "foreground_device_reads_2_ms",
-                "foreground_device_reads_4_ms",
-                "foreground_device_reads_8_ms",
-                "foreground_device_reads_16_ms",
-                "foreground_device_reads_32_ms",
-                "foreground_device_reads_64_ms",
-                "foreground_device_reads_128_ms",
-                "foreground_device_reads_256_ms",
-                "foreground_device_reads_longer",
-                "eviction_wakeups",
-                "eviction_nanoseconds",
-                "eviction_ranges",
-                "eviction_bytes",
-                "eviction_ranges_dirty",
-                "eviction_refused",
-                "heap_bytes",
-                "heap_peak_bytes",
-                "sent_bytes",
-                "sent_bytes_dropped",
-                "heat_displaced",
-            ]
-        );
-        for (place, counter) in Counter::ALL.into_iter().enumerate() {
-            assert_eq!(counter as usize, place);
+        let layout: Vec<_> = include_str!("counter_layout.txt").lines().collect();
+        assert_eq!(names, layout);
+        for (index, counter) in Counter::ALL.into_iter().enumerate() {
+            assert_eq!(counter as usize, index);
+        }
+    }
+
+    #[test]
+    fn no_name_is_given_twice() {
+        let names = Counter::ALL.iter().map(|counter| counter.name());
+        let former = Counter::ALL
+            .iter()
+            .filter_map(|counter| counter.former_name());
+        let all: Vec<_> = names.chain(former).collect();
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+    }
+
+    #[test]
+    fn names_tell_the_unit() {
+        for counter in Counter::ALL {
+            let name = counter.name();
+            let unit = match counter.unit() {
+                Unit::Bytes => name.contains("bytes"),
+                Unit::Nanoseconds => name.contains("nanoseconds"),
+                Unit::BytesPerSecond => name.contains("bytes_per_second"),
+                Unit::Count => !name.contains("bytes") && !name.contains("nanoseconds"),
+            };
+            assert!(unit, "{name}");
+            assert_eq!(counter.kind() == CounterKind::Peak, name.contains("_peak_"));
+            assert!(counter.explanation().ends_with('.'), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_group_has_counters() {
+        for group in CounterGroup::ALL {
+            let has = Counter::ALL
+                .iter()
+                .any(|counter| counter.mechanism() == group);
+            assert!(has, "{group:?}");
         }
     }
 

@@ -17,7 +17,7 @@ mod snapshot;
 mod summary;
 mod switch;
 
-pub use counter::Counter;
+pub use counter::{Counter, CounterGroup, CounterKind, Unit};
 pub use location::{
     DIRECTORY_MODE, FILE_MODE, PageName, PidNamespace, directory_path, page_path, pid_of_file_name,
 };

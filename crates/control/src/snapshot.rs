@@ -147,9 +147,12 @@ struct Counters<'a>(&'a Snapshot);
 
 impl Serialize for Counters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Counter::COUNT))?;
+        let mut map = serializer.serialize_map(None)?;
         for (counter, value) in self.0.counters() {
             map.serialize_entry(counter.name(), &value)?;
+            if let Some(former) = counter.former_name() {
+                map.serialize_entry(former, &value)?;
+            }
         }
         map.end()
     }
@@ -224,7 +227,9 @@ pub(crate) mod tests {
 
     #[test]
     fn json_has_names() {
-        let json = serde_json::to_value(snapshot(&[(Counter::BytesDirect, 5)])).unwrap();
+        let json =
+            serde_json::to_value(snapshot(&[(Counter::BytesDirect, 5), (Counter::Drains, 3)]))
+                .unwrap();
         assert_eq!(json["pid"], 7);
         assert_eq!(json["profile"], "rocksdb");
         assert_eq!(json["configured_io_mode"], "auto");
@@ -240,6 +245,12 @@ pub(crate) mod tests {
             "compaction:10,flush:none,validation:10,streaming:10"
         );
         assert_eq!(json["counters"]["bytes_direct"], 5);
-        assert_eq!(json["counters"].as_object().unwrap().len(), Counter::COUNT);
+        let former = Counter::ALL.iter().filter_map(|it| it.former_name());
+        assert_eq!(
+            json["counters"].as_object().unwrap().len(),
+            Counter::COUNT + former.count()
+        );
+        assert_eq!(json["counters"]["drains"], 3);
+        assert_eq!(json["counters"]["settled"], 3);
     }
 }

@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 const SHOWN: [Counter; 27] = [
     Counter::BytesDirect,
     Counter::BytesDontcache,
-    Counter::BytesWindow,
+    Counter::BytesDropBehind,
     Counter::BytesFromCache,
     Counter::BytesBuffered,
     Counter::WindowsRead,
@@ -25,18 +25,18 @@ const SHOWN: [Counter; 27] = [
     Counter::WriteBytesDirect,
     Counter::WriteBytesOverlapped,
     Counter::WriteBytesDontcache,
-    Counter::WriteBytesWindow,
+    Counter::WriteBytesDropBehind,
     Counter::WriteBytesBuffered,
     Counter::StagedWrites,
-    Counter::Settled,
+    Counter::Drains,
     Counter::KeptCached,
-    Counter::HandoverTables,
+    Counter::HandoverSsTables,
     Counter::HandoverNanoseconds,
     Counter::HandoverPagesWarmed,
-    Counter::HandoverPlacesWarmed,
-    Counter::HandoverPlacesHit,
-    Counter::SentBytes,
-    Counter::SentBytesDropped,
+    Counter::HandoverRangesWarmed,
+    Counter::HandoverRangesHit,
+    Counter::SendfileBytes,
+    Counter::SendfileBytesDropped,
     Counter::PacingBrakes,
     Counter::PacingNanoseconds,
     Counter::PacingReleases,
@@ -61,7 +61,7 @@ impl Snapshot {
         self.sum([
             Counter::BytesDirect,
             Counter::BytesDontcache,
-            Counter::BytesWindow,
+            Counter::BytesDropBehind,
         ])
     }
 
@@ -71,7 +71,7 @@ impl Snapshot {
         self.sum([
             Counter::WriteBytesDirect,
             Counter::WriteBytesDontcache,
-            Counter::WriteBytesWindow,
+            Counter::WriteBytesDropBehind,
         ])
     }
 
@@ -120,7 +120,7 @@ impl fmt::Display for Totals<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let problems = Counter::ALL.into_iter().filter(|counter| {
             counter.fallback_reason().is_some()
-                || counter.demotion_reason().is_some()
+                || counter.staging_ended_reason().is_some()
                 || *counter == Counter::WriteErrors
         });
         for counter in problems.chain(SHOWN).chain(MEMORY) {
@@ -162,7 +162,7 @@ mod tests {
     fn the_line_of_a_busy_process() {
         let busy = snapshot(&[
             (Counter::BytesDirect, (1 << 30) + (1 << 28)),
-            (Counter::BytesWindow, 4096),
+            (Counter::BytesDropBehind, 4096),
             (Counter::BytesFromCache, 3 << 20),
             (Counter::WindowsRead, 200),
             (Counter::WindowsWaited, 7),
@@ -186,7 +186,7 @@ mod tests {
     fn forged_counters_do_not_overflow_the_headline() {
         let forged = snapshot(&[
             (Counter::BytesDirect, u64::MAX),
-            (Counter::BytesWindow, u64::MAX),
+            (Counter::BytesDropBehind, u64::MAX),
         ]);
         assert_eq!(forged.read_around_cache_bytes(), u64::MAX);
     }

@@ -61,8 +61,8 @@ impl LibrarySample {
         self.evicting_ns += get(Counter::EvictionNanoseconds);
         self.warmed_pages += get(Counter::HandoverPagesWarmed);
         self.index_bytes += get(Counter::HandoverIndexBytes);
-        self.places_warmed += get(Counter::HandoverPlacesWarmed);
-        self.places_hit += get(Counter::HandoverPlacesHit);
+        self.places_warmed += get(Counter::HandoverRangesWarmed);
+        self.places_hit += get(Counter::HandoverRangesHit);
         self.handover_ns += get(Counter::HandoverNanoseconds);
         for (handovers, counter) in self.handovers.iter_mut().zip(Counter::HANDOVER_DELAYS) {
             *handovers += get(counter);

@@ -118,7 +118,7 @@ impl Runtime {
     fn note_heat(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) {
         match self.heat.note_read(inode, offset, length_bytes, in_scan) {
             Touched::Plain => {}
-            Touched::FirstSinceWarmed => self.count(Counter::HandoverPlacesHit, 1),
+            Touched::FirstSinceWarmed => self.count(Counter::HandoverRangesHit, 1),
             Touched::Displaced => self.count(Counter::HeatDisplaced, 1),
         }
     }

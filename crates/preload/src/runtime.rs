@@ -247,7 +247,7 @@ impl Runtime {
             inode.note_locked();
             if let Some(_inside) = Inside::enter() {
                 self.scanner.close(tracked.slot, self);
-                let _ = self.fall_back_slot(tracked.slot, Counter::DemotedRoom);
+                let _ = self.fall_back_slot(tracked.slot, Counter::StagingEndedRoom);
             }
         }
     }
@@ -289,7 +289,7 @@ impl Runtime {
             let work = [
                 Counter::BackgroundReads,
                 Counter::StagedFiles,
-                Counter::SentBytes,
+                Counter::SendfileBytes,
             ];
             if work.iter().any(|counter| page.get(*counter) > 0) {
                 self.note_memory();

@@ -107,7 +107,7 @@ impl Runtime {
         let dropped = window
             .sending
             .before_call(descriptor, call, stamp.size_bytes, is_kept);
-        self.count(Counter::SentBytesDropped, dropped);
+        self.count(Counter::SendfileBytesDropped, dropped);
         // A switch may have come, and told the descriptor, before us.
         let is_followed = self.sends_through_windows();
         if !is_followed {
@@ -162,7 +162,7 @@ impl Runtime {
         {
             let is_kept = self.is_kept(tracked, &stamp, present);
             let dropped = window.sending.finish(descriptor, is_kept);
-            self.count(Counter::SentBytesDropped, dropped);
+            self.count(Counter::SendfileBytesDropped, dropped);
         }
         sent.owner.store(0, Ordering::Release);
         self.sendings.count.fetch_sub(1, Ordering::AcqRel);

@@ -203,7 +203,7 @@ fn repair_and_stream(scene: Scene, whole_tables: bool) {
     cluster.start(2);
     cluster.check("the node under Coldstream sent everything");
     let process_id = cluster.node(SUBJECT).process_id();
-    let sent_bytes = Counters::of(process_id).get("sent_bytes");
+    let sent_bytes = Counters::of(process_id).get("sendfile_bytes");
     assert!(!whole_tables || sent_bytes > 1 << 20, "{sent_bytes} sent");
 
     cluster.rebuild(SUBJECT);

@@ -120,11 +120,11 @@ fn compact(scene: Scene, format: SstableFormat) {
             for _ in 0..3 {
                 read_hot(&client, &name);
             }
-            let before = Counters::of(node.process_id()).get("handover_tables");
+            let before = Counters::of(node.process_id()).get("handover_sstables");
             let warm = compact_and_look(&mut node, &name);
             if warm.is_warm() || tries == TRIES {
                 read_hot(&client, &name);
-                handovers += Counters::of(node.process_id()).get("handover_tables") - before;
+                handovers += Counters::of(node.process_id()).get("handover_sstables") - before;
                 break warm;
             }
             eprintln!("{name}: once more: {warm:?}");

@@ -125,8 +125,8 @@ impl Counters {
             "fallback_write_no_effect",
             "fallback_identity",
             "write_errors",
-            "demoted_call",
-            "demoted_buffer",
+            "staging_ended_call",
+            "staging_ended_buffer",
         ] {
             assert_eq!(self.get(name), 0, "{who}: {name}; {}", self.line());
         }

@@ -96,10 +96,10 @@ fn switch_again_and_again(scene: &Scene, switches: u64) {
         ledger.writes(),
     ));
     assert!(counters.get("switch_requests") >= 2 * switches);
-    for name in ["fallback_switched_off", "handover_tables"] {
+    for name in ["fallback_switched_off", "handover_sstables"] {
         assert!(counters.get(name) > 0, "{name} is 0");
     }
     // Of some ten tables of the short form there may be none that is staged at such a moment.
-    assert!(!scene::long() || counters.get("demoted_switched_off") > 0);
+    assert!(!scene::long() || counters.get("staging_ended_switched_off") > 0);
     node.stop().unwrap_or_else(|error| panic!("{error}"));
 }

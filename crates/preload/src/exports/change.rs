@@ -31,7 +31,7 @@ fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
 /// A change that the staging writer does not know.
 #[inline]
 pub(super) fn with_fallen_back<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
-    let before = staged::fall_back(descriptor, Counter::DemotedCall);
+    let before = staged::fall_back(descriptor, Counter::StagingEndedCall);
     staged::unless_failed(before, || count_change(descriptor, next))
 }
 

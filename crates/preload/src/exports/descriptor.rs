@@ -27,7 +27,7 @@ const HARMLESS_COMMANDS: [c_int; 7] = [
 /// Two descriptors of one position: a staged table is given up before. The error of a delayed
 /// write fails the call.
 fn before_duplicate(descriptor: c_int) -> Result<(), Failed> {
-    staged::fall_back(descriptor, Counter::DemotedDescriptor)
+    staged::fall_back(descriptor, Counter::StagingEndedDescriptor)
 }
 
 fn note_duplicate(descriptor: c_int, duplicate: c_int) -> c_int {

@@ -88,7 +88,7 @@ extern "C" fn before(
         (_, None) => Ok(()),
         (Scope::Everything | Scope::Sharing, Some(runtime)) => {
             // Of whom it would be told is gone, or is not concerned.
-            let _ = runtime.drain_all(Some(Counter::DemotedProcess));
+            let _ = runtime.drain_all(Some(Counter::StagingEndedProcess));
             Ok(())
         }
         (Scope::EverythingOnce, Some(runtime)) => {
@@ -122,7 +122,7 @@ unsafe fn fall_back_named(
     [first, second, third]: [usize; 3],
 ) -> Result<(), Failed> {
     let errno = errno::get();
-    let fall_back = |descriptor| staged::fall_back(descriptor, Counter::DemotedCall);
+    let fall_back = |descriptor| staged::fall_back(descriptor, Counter::StagingEndedCall);
     // SAFETY: passed on.
     let named_by = |block| unsafe { descriptor_of_block(block as *const c_int) };
     match scope {
@@ -140,7 +140,7 @@ unsafe fn fall_back_named(
     match (scope, second) {
         (Scope::Ioctl, FICLONE) => fall_back(third as c_int)?,
         (Scope::Ioctl, FICLONERANGE | FIDEDUPERANGE) => {
-            staged::report_to_caller(runtime.drain_all(Some(Counter::DemotedCall)))?;
+            staged::report_to_caller(runtime.drain_all(Some(Counter::StagingEndedCall)))?;
         }
         _ => {}
     }

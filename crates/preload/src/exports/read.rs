@@ -67,7 +67,12 @@ fn reader_of_staged(
     descriptor: c_int,
     operation: Operation,
 ) -> Reader {
-    let before = runtime.before(tracked, descriptor, operation, Counter::DemotedPosition);
+    let before = runtime.before(
+        tracked,
+        descriptor,
+        operation,
+        Counter::StagingEndedPosition,
+    );
     if staged::report_to_caller(before).is_err() {
         return Reader::Nobody;
     }
@@ -276,7 +281,7 @@ fn sendfile_tracked(
             with_fallen_back(to, || {
                 let result = next();
                 let _errno = ErrnoGuard::new();
-                runtime.count(Counter::SentBytes, u64::try_from(result).unwrap_or(0));
+                runtime.count(Counter::SendfileBytes, u64::try_from(result).unwrap_or(0));
                 result
             })
         }

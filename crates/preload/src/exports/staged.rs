@@ -40,7 +40,7 @@ pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), Failed
             tracked,
             descriptor,
             operation,
-            Counter::DemotedMapping,
+            Counter::StagingEndedMapping,
         ))
         .map(|_| ()),
         None => Ok(()),
@@ -79,7 +79,7 @@ pub(super) fn report_to_caller<T>(before: Result<T, Errno>) -> Result<T, Failed>
 
 /// `aio_fsync`, which is not followed any further: everything goes to the kernel, and a delayed error is its.
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
-    fall_back(descriptor, Counter::DemotedCall)?;
+    fall_back(descriptor, Counter::StagingEndedCall)?;
     match tracked(descriptor) {
         Some((runtime, tracked)) => report_to_caller(runtime.after_sync(tracked, false)),
         None => Ok(()),
@@ -104,7 +104,12 @@ fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
         return next();
     };
     // What was not in the kernel when its sync began may be by its end, and is not synced for that.
-    let late = runtime.before(tracked, descriptor, Operation::Sync, Counter::DemotedCall);
+    let late = runtime.before(
+        tracked,
+        descriptor,
+        Operation::Sync,
+        Counter::StagingEndedCall,
+    );
     let result = next();
     let after = runtime
         .after_sync(tracked, result == 0)
@@ -125,7 +130,7 @@ pub(super) fn truncate(descriptor: c_int, size: i64, next: impl FnOnce() -> c_in
         tracked,
         descriptor,
         Operation::Truncate,
-        Counter::DemotedCall,
+        Counter::StagingEndedCall,
     );
     unless_failed(report_to_caller(before).map(|_| ()), || {
         let result = next();
@@ -152,7 +157,12 @@ pub(super) fn lseek_staged(
     } else {
         Operation::MovePosition
     };
-    let before = runtime.before(tracked, descriptor, operation, Counter::DemotedPosition);
+    let before = runtime.before(
+        tracked,
+        descriptor,
+        operation,
+        Counter::StagingEndedPosition,
+    );
     match report_to_caller(before) {
         Ok(Before::Answer(position)) => position as i64,
         Ok(Before::Plain) => {

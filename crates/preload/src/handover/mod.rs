@@ -379,7 +379,7 @@ impl<'b> Handover<'b> {
             pages_max: self.pages_left(),
         };
         let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits);
-        runtime.count(Counter::HandoverTables, 1);
+        runtime.count(Counter::HandoverSsTables, 1);
         runtime.count(
             Counter::HandoverPagesHot,
             (plan.pages.len() + plan.left_out) as u64,
@@ -405,7 +405,7 @@ impl<'b> Handover<'b> {
             let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
             heat.put(self.key(), offset, warmth, was_warmed, epoch);
         }
-        runtime.count(Counter::HandoverPlacesWarmed, places);
+        runtime.count(Counter::HandoverRangesWarmed, places);
         self.note_delay();
     }
 

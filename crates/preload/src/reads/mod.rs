@@ -253,7 +253,7 @@ pub(crate) fn swallow_advice(runtime: &Runtime, tracked: TrackedFile, descriptor
         Ok((_, Choice::Windows(_)))
     );
     if served {
-        runtime.count(Counter::AdviceSwallowed, 1);
+        runtime.count(Counter::ReadaheadAdviceSkipped, 1);
     }
     served
 }
@@ -262,13 +262,13 @@ fn bytes_counter(mode: ReadMode) -> Counter {
     match mode {
         ReadMode::Direct(_) => Counter::BytesDirect,
         ReadMode::DontCache => Counter::BytesDontcache,
-        ReadMode::DropBehind => Counter::BytesWindow,
+        ReadMode::DropBehind => Counter::BytesDropBehind,
     }
 }
 
 fn reason_counter(reason: Fallback) -> Counter {
     match reason {
-        Fallback::ChangedRecently => Counter::FallbackNotSettled,
+        Fallback::ChangedRecently => Counter::FallbackChangedRecently,
         Fallback::DescriptorLimit => Counter::FallbackDescriptorLimit,
         Fallback::OpenFailed => Counter::FallbackOpenFailed,
         Fallback::Identity => Counter::FallbackIdentity,

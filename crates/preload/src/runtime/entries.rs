@@ -115,7 +115,7 @@ impl Runtime {
         let follows = kind != FileKind::Untracked
             && flags & libc::O_ACCMODE == libc::O_RDONLY
             && flags & (libc::O_TRUNC | libc::O_PATH) == 0;
-        let for_good = (!follows).then_some(Counter::DemotedDescriptor);
+        let for_good = (!follows).then_some(Counter::StagingEndedDescriptor);
         let truncated = flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0;
         self.drain_identity(stamp.device, stamp.inode, for_good, truncated);
     }
@@ -243,7 +243,7 @@ impl Runtime {
         if let Entry::Tracked(tracked) = entry {
             self.inodes.detach(tracked.slot, tracked.writable, || {
                 // A stage that is left lost its descriptor unseen.
-                let _ = self.fall_back_slot(tracked.slot, Counter::DemotedDescriptor);
+                let _ = self.fall_back_slot(tracked.slot, Counter::StagingEndedDescriptor);
                 self.scanner.close(tracked.slot, self);
                 self.note_memory();
             });

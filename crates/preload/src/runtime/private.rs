@@ -36,7 +36,7 @@ impl Runtime {
     pub(super) fn give_up_private(&self, slot: u32) {
         if let Some(_inside) = Inside::enter() {
             self.scanner.close(slot, self);
-            let _ = self.fall_back_slot(slot, Counter::DemotedRoom);
+            let _ = self.fall_back_slot(slot, Counter::StagingEndedRoom);
         }
     }
 

@@ -17,7 +17,7 @@ impl Runtime {
     pub(super) fn drain(&self, staged: &mut StagedFile) -> Result<(), Errno> {
         let mut drained = Ok(());
         if staged.staging.staged_bytes() > 0 {
-            self.count(Counter::Settled, 1);
+            self.count(Counter::Drains, 1);
             drained = self.with_kernel(staged, |staging, kernel, memory, alignment| {
                 staging.drain(kernel, memory, alignment)
             });

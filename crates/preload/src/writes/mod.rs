@@ -20,7 +20,7 @@ use coldstream_control::Counter;
 use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
-use coldstream_io::append::{WritebackProgress, Operation, Staging, Verdict};
+use coldstream_io::append::{Operation, Staging, Verdict, WritebackProgress};
 use coldstream_io::lock::{FutexGuard, FutexLock};
 use coldstream_io::pool::WindowMemory;
 use coldstream_io::private::PrivateDescriptor;
@@ -319,7 +319,7 @@ impl Runtime {
         if is_shorter {
             // What was to be written back and dropped is not there any more, and a mapping that was made
             // before may go beyond what is: bytes that come to be there must be seen in it.
-            let _ = self.fall_back(&mut staged, Counter::DemotedCall);
+            let _ = self.fall_back(&mut staged, Counter::StagingEndedCall);
         }
     }
 

@@ -75,7 +75,7 @@ impl Runtime {
         let Ok(named) = (unsafe { file::stamp_of_path(path) }) else {
             return Ok(());
         };
-        self.drain_each(Some(Counter::DemotedCall), |staged| {
+        self.drain_each(Some(Counter::StagingEndedCall), |staged| {
             staged.stamp.same_inode(&named)
         })
     }
@@ -92,7 +92,7 @@ impl Runtime {
             let mut staged = place.lock();
             if staged.owner != 0 {
                 all &= self
-                    .fall_back(&mut staged, Counter::DemotedSwitchedOff)
+                    .fall_back(&mut staged, Counter::StagingEndedSwitchedOff)
                     .is_ok();
             }
         }
@@ -109,7 +109,7 @@ impl Runtime {
         fence(Ordering::SeqCst);
         if self.staging.any() {
             // There is nobody left to tell.
-            let _ = self.drain_all(Some(Counter::DemotedProcess));
+            let _ = self.drain_all(Some(Counter::StagingEndedProcess));
         }
     }
 

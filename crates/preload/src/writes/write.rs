@@ -132,7 +132,7 @@ unsafe fn attempt(
         WriteMode::WriteBehind | WriteMode::WriteThrough
             if !staged.can_read(buffer, length_bytes) =>
         {
-            return fall_back(runtime, &mut staged, Counter::DemotedBuffer);
+            return fall_back(runtime, &mut staged, Counter::StagingEndedBuffer);
         }
         WriteMode::WriteBehind => {
             // SAFETY: the kernel has been asked whether it can be read.
@@ -175,11 +175,11 @@ fn ready(runtime: &Runtime, staged: &mut StagedFile, descriptor: i32) -> Result<
         drained.map_err(|errno| Outcome::Done(Err(errno)))?;
     }
     let reason = if !runtime.switches.is_on(Mechanism::Writes) {
-        Counter::DemotedSwitchedOff
+        Counter::StagingEndedSwitchedOff
     } else if staged.descriptor != descriptor {
-        Counter::DemotedDescriptor
+        Counter::StagingEndedDescriptor
     } else if staged.staging.verdict(Operation::Append) != Verdict::Buffer {
-        Counter::DemotedPosition
+        Counter::StagingEndedPosition
     } else {
         return Ok(());
     };
@@ -267,7 +267,7 @@ fn write_drop_behind(
     plain: &impl Fn() -> isize,
 ) -> Result<usize, Errno> {
     let written = plainly(staged, plain)?;
-    runtime.count(Counter::WriteBytesWindow, written as u64);
+    runtime.count(Counter::WriteBytesDropBehind, written as u64);
     let end = staged.staging.end();
     while let Some(chore) = staged.behind.next(end) {
         run_chore(staged, chore);

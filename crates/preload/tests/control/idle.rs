@@ -58,7 +58,7 @@ fn what_is_staged_is_written_at_once() {
 
     assert_eq!(asker.off(&[Mechanism::Writes]), Outcome::Done);
     assert_eq!(size(), PART_BYTES as u64);
-    assert_eq!(asker.get(Counter::DemotedSwitchedOff), 1);
+    assert_eq!(asker.get(Counter::StagingEndedSwitchedOff), 1);
     assert_eq!(asker.get(Counter::StagedFiles), 1);
     File::create_new(work.join("go on after 0")).unwrap();
     running.wait_until(|| work.join("wrote 1").exists());

@@ -81,7 +81,7 @@ fn switching_for_ever_costs_nothing_but_time() {
     for counter in [
         Counter::BytesDirect,
         Counter::FallbackSwitchedOff,
-        Counter::DemotedSwitchedOff,
+        Counter::StagingEndedSwitchedOff,
         Counter::StagedWrites,
         Counter::EvictionWakeups,
     ] {
