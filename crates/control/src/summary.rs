@@ -8,7 +8,7 @@ use std::fmt;
 
 use coldstream_policy::DisplayBytes;
 
-use crate::counter::Counter;
+use crate::counter::{Counter, Unit};
 use crate::snapshot::Snapshot;
 
 /// The counters of the line, in its order. The problems come before these, so that a line that is
@@ -133,16 +133,19 @@ impl fmt::Display for Totals<'_> {
     }
 }
 
-/// ` key=value` with the unit that the counter's name says.
+/// ` key=value` in the counter's unit. Nanoseconds become milliseconds, in the key too.
 fn pair(formatter: &mut fmt::Formatter<'_>, counter: Counter, value: u64) -> fmt::Result {
     let name = counter.name();
-    if let Some(what) = name.strip_suffix("_nanoseconds") {
-        return write!(formatter, " {what}_ms={}", value / 1_000_000);
+    match counter.unit() {
+        Unit::Bytes | Unit::BytesPerSecond => {
+            write!(formatter, " {name}={:#}", DisplayBytes(value))
+        }
+        Unit::Nanoseconds => {
+            let what = name.strip_suffix("_nanoseconds").unwrap_or(name);
+            write!(formatter, " {what}_ms={}", value / 1_000_000)
+        }
+        Unit::Count => write!(formatter, " {name}={value}"),
     }
-    if name.split('_').any(|word| word == "bytes") {
-        return write!(formatter, " {name}={:#}", DisplayBytes(value));
-    }
-    write!(formatter, " {name}={value}")
 }
 
 #[cfg(test)]
@@ -176,7 +179,7 @@ mod tests {
         assert_eq!(
             busy.to_string(),
             "1.2 GiB were read and 5 MiB written around the page cache. fallback_filesystem=3 \
-             aio_unavailable=1 bytes_direct=1.2GiB bytes_window=4KiB bytes_from_cache=3MiB \
+             aio_unavailable=1 bytes_direct=1.2GiB bytes_drop_behind=4KiB bytes_from_cache=3MiB \
              windows_read=200 windows_waited=7 write_bytes_direct=5MiB pacing_brakes=2 pacing_ms=3 \
              heap_peak_bytes=1.5KiB"
         );
