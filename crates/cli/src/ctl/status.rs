@@ -27,7 +27,7 @@ pub fn list(json: bool) -> anyhow::Result<()> {
                 output::say(&format!("removed the status page of ended process {pid}"));
             }
             Status::Absent => {}
-            Status::Unreadable(reason) => output::say(&reason),
+            Status::Unreadable(error) => output::say(&error.to_string()),
         }
     }
     if json {
@@ -139,15 +139,23 @@ fn counts_bytes(counter: Counter) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::processes::header;
-    use coldstream_control::{PAGE_WORDS, PageView};
+    use coldstream_control::{Header, PAGE_WORDS, PageView};
     use std::sync::atomic::AtomicU64;
 
     #[test]
     fn the_longest_device_reads_are_those_behind_the_last_bound() {
         let words: Vec<AtomicU64> = (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
         let page = PageView::new(&words).unwrap();
-        page.initialise(&header(1, 1));
+        page.initialise(&Header {
+            pid: 1,
+            start_time_ticks: 1,
+            profile: coldstream_policy::Profile::Auto,
+            configured: coldstream_policy::IoModeSetting::Auto,
+            in_force: None,
+            window_bytes: 1 << 20,
+            windows_in_flight: 1,
+            memory_bytes: 64 << 20,
+        });
         let [.., last_bound, longer] = Counter::DEVICE_READS;
         page.add(last_bound, 1);
         let bound_ns = page.snapshot().unwrap().device_reads_below_ns(1000);

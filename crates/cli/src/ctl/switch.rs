@@ -1,13 +1,10 @@
 //! Asks running processes to switch mechanisms, and waits until they have.
 
-use std::ffi::CString;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use coldstream_control::{Mechanism, Mechanisms, Outcome, PageView, Request, Snapshot, Switches};
-use coldstream_io::shared::SharedPage;
-use coldstream_io::sys::process::{futex_wait_shared, futex_wake_shared};
+use coldstream_control::{Mechanism, Mechanisms, Outcome, Snapshot, Switches};
+use coldstream_host::status_page::{StatusPage, page_of};
 use coldstream_policy::{Config, ConfigError, Priorities};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
@@ -20,7 +17,7 @@ use crate::{output, processes};
 /// longer over what was staged.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Whether the process still lives is asked so often.
-const LOOK_MILLISECONDS: u32 = 100;
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// `on` and `off`.
 #[derive(clap::Args)]
@@ -177,10 +174,7 @@ fn ask(
 ) -> anyhow::Result<Report> {
     let begun = Instant::now();
     processes::running(pid)?;
-    let path = processes::page_of(pid);
-    let error = |error: &dyn std::fmt::Display| {
-        failure(Exit::Failure, format!("{}: {error}", path.display()))
-    };
+    let path = page_of(pid);
     let file = File::options()
         .read(true)
         .write(true)
@@ -199,9 +193,7 @@ fn ask(
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|failed| error(&failed))?;
-    let shared = SharedPage::open_shared(&c_path).map_err(|failed| error(&failed))?;
-    let page = PageView::new(shared.words()).map_err(|failed| error(&failed))?;
+    let page = StatusPage::open_for_requests(pid).map_err(|error| processes::unusable(&error))?;
     let snapshot = snapshot_of(&page, pid)?;
     if snapshot.switches.mechanisms.is_empty() {
         return Err(failure(
@@ -212,25 +204,17 @@ fn ask(
             ),
         ));
     }
-    let last = page.request();
+    let last = page.view().request();
     let mut now = snapshot.switches;
-    if last.number != page.answer().number {
+    if last.number != page.view().answer().number {
         // What was asked for last and is still to come is not taken back by asking for more.
         now.off = Mechanisms::from_bits(last.off_bits);
         now.priorities_bits = last.priorities_bits;
     }
     let (off, priorities_bits) = change(&now)?;
-    let request = Request {
-        number: last.number.wrapping_add(1),
-        off_bits: u64::from(off.bits()),
-        priorities_bits,
-    };
-    page.ask(&request);
-    if let Some(bell) = page.bell() {
-        futex_wake_shared(bell);
-    }
-    let outcome = wait(&page, pid, request.number, begun)?;
-    let after = page.switches();
+    let number = page.send_request(u64::from(off.bits()), priorities_bits);
+    let outcome = wait(&page, pid, number, begun)?;
+    let after = page.view().switches();
     told(pid, outcome)?;
     if after.off != off {
         return Err(damaged(pid, "it says something else than it was asked for"));
@@ -250,10 +234,12 @@ fn ask(
     })
 }
 
-fn snapshot_of(page: &PageView<'_>, pid: u32) -> anyhow::Result<Snapshot> {
-    let started = processes::started(pid).ok_or_else(|| processes::no_such_process(pid))?;
-    page.snapshot_of(pid, started)
-        .map_err(|error| damaged(pid, &error.to_string()))
+fn snapshot_of(page: &StatusPage, pid: u32) -> anyhow::Result<Snapshot> {
+    if processes::started(pid).is_none() {
+        return Err(processes::no_such_process(pid));
+    }
+    let snapshot = page.snapshot();
+    snapshot.map_err(|error| damaged(pid, &error.to_string()))
 }
 
 fn damaged(pid: u32, why: &str) -> anyhow::Error {
@@ -263,11 +249,10 @@ fn damaged(pid: u32, why: &str) -> anyhow::Error {
     )
 }
 
-fn wait(page: &PageView<'_>, pid: u32, number: u32, begun: Instant) -> anyhow::Result<Outcome> {
+fn wait(page: &StatusPage, pid: u32, number: u32, begun: Instant) -> anyhow::Result<Outcome> {
     loop {
-        let answer = page.answer();
-        if answer.number == number {
-            return Ok(answer.outcome);
+        if let Some(outcome) = page.wait_for_answer(number, LOOK_INTERVAL) {
+            return Ok(outcome);
         }
         snapshot_of(page, pid)?;
         if begun.elapsed() > PATIENCE {
@@ -280,9 +265,6 @@ fn wait(page: &PageView<'_>, pid: u32, number: u32, begun: Instant) -> anyhow::R
                     PATIENCE.as_secs()
                 ),
             ));
-        }
-        if let Some(answered) = page.answered() {
-            futex_wait_shared(answered, answer.number, Some(LOOK_MILLISECONDS));
         }
     }
 }

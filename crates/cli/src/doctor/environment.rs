@@ -1,65 +1,65 @@
-//! The environment that a process was started with, and what the library made of it.
+//! The environment that a process was started with, and the settings that the library reads in it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use coldstream_host::process::{self, proc_path};
 use coldstream_policy::Config;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use crate::processes::proc_path;
 use crate::{library, run};
 
-/// A configuration file of so much is refused by the library (`preload/src/settings.rs`).
+/// The library refuses a configuration file of this size (`preload/src/settings.rs`).
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// What the library reads of an environment.
+/// The environment of a process, as text.
 pub struct Environment {
     variables: Vec<(String, String)>,
 }
 
-/// What the library made of its settings.
+/// The library's verdict on its settings.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Settings {
     /// They are in force.
     Accepted,
-    /// They say that it is off.
+    /// They switch it off.
     Off,
-    /// It is off, since it does not understand them, and why.
+    /// It does not understand them, for this reason, and is off.
     Refused(String),
 }
 
 impl Environment {
-    /// That of a process; empty where it may not be read.
+    /// That of a process; empty if it cannot be read.
     pub fn of_process(pid: u32) -> Self {
-        Self::parse(&fs::read(proc_path(pid, "environ")).unwrap_or_default())
+        Self::of_variables(process::environment(pid))
     }
 
-    fn parse(environ: &[u8]) -> Self {
-        let variables = environ.split(|&byte| byte == 0).filter_map(|variable| {
-            let text = String::from_utf8_lossy(variable);
-            let (name, value) = text.split_once('=')?;
-            Some((name.to_owned(), value.to_owned()))
-        });
+    fn of_variables(variables: Vec<(OsString, OsString)>) -> Self {
+        let text = |bytes: OsString| bytes.to_string_lossy().into_owned();
+        let variables = variables
+            .into_iter()
+            .map(|(name, value)| (text(name), text(value)));
         Self {
             variables: variables.collect(),
         }
     }
 
-    /// As `getenv` has it: the first of a name.
+    /// The value that `getenv` returns: of the first variable with this name.
     fn value(&self, wanted: &str) -> Option<String> {
         let mut variables = self.variables.iter();
         let (_, value) = variables.find(|(name, _)| name == wanted)?;
         Some(value.clone())
     }
 
-    /// Whether it asks the loader for the library.
+    /// Whether it asks the loader to preload the library.
     pub fn asks_for_library(&self) -> bool {
         let preload = self.value("LD_PRELOAD");
         preload.is_some_and(|preload| preload.contains(library::FILE_NAME))
     }
 
-    /// Names that look like Coldstream's, and are not.
+    /// Variables that look like Coldstream's but have no meaning.
     pub fn unknown_variables(&self) -> Vec<String> {
         let names = self.variables.iter().map(|(name, _)| name);
         names
@@ -68,8 +68,8 @@ impl Environment {
             .collect()
     }
 
-    /// What the library made of it, as far as that can be told from here: a configuration file that
-    /// this user may not read, or whose name is no full path, is passed over.
+    /// The library's verdict, as far as it can be known from outside. A configuration file is passed over if this
+    /// user may not read it, or if its path is relative.
     pub fn settings(&self, pid: u32) -> Settings {
         self.settings_with(|path| read_in_its_root(pid, path))
     }
@@ -95,7 +95,7 @@ impl Environment {
     }
 }
 
-/// Whether the library, too, takes a file that is read with this error for none that it understands.
+/// Whether the library also refuses a file that is read with this error.
 fn is_refused(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -103,10 +103,10 @@ fn is_refused(error: &io::Error) -> bool {
     )
 }
 
-/// The file of that full path as a process sees it, which may be in a container.
+/// The file at an absolute path, as the process sees it. It may be in a container.
 fn read_in_its_root(pid: u32, path: &Path) -> io::Result<String> {
     let root = fs::File::open(proc_path(pid, "root"))?;
-    // A pipe without a writer shall not keep us waiting.
+    // Do not wait for the writer of a pipe.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
     let mut text = String::new();
@@ -127,7 +127,8 @@ mod tests {
     use super::*;
 
     fn environment(variables: &[&str]) -> Environment {
-        Environment::parse(variables.join("\0").as_bytes())
+        let environ = variables.join("\0");
+        Environment::of_variables(process::parse_environment(environ.as_bytes()))
     }
 
     fn settings(variables: &[&str]) -> Settings {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_names_are_told() {
+    fn misspelt_names_are_reported() {
         let variables = [
             "COLDSTREAM_WRITE=buffered",
             "COLDSTREAM_WRITES=direct",

@@ -1,16 +1,14 @@
-//! `coldstream doctor`: what this machine, a path or a process allows, what
-//! Coldstream would do there and why, and what to change.
+//! `coldstream doctor`: what this machine, a path or a process allows, what Coldstream would do there and why, and
+//! what to change.
 //!
-//! Reads only, except for one temporary file in a directory without a table, and the status page that an
-//! ended process left behind.
+//! Changes nothing, with two exceptions. It makes a temporary file in a directory without an SSTable. It removes the
+//! status page of a process that has ended.
 
 mod cassandra;
-mod cgroup;
 mod environment;
 mod machine;
-mod mounts;
+mod path_facts;
 mod paths;
-mod place;
 mod process;
 mod text;
 
@@ -19,6 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::output::{self, Colours};
+use path_facts::PathFacts;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,11 +27,11 @@ Examples:
   coldstream doctor 4711
   coldstream doctor /etc/cassandra/cassandra.yaml
 
-A directory is examined by a table in it if there is one, else by a temporary file. A number is a
-process id; write ./4711 for a path of that name. Of a Cassandra node, or its cassandra.yaml, the
-configuration and the directories of its data are examined too.";
+doctor probes an SSTable in the directory, or a temporary file where there is none. A number is a
+process id: write ./4711 for a path with that name. For a Cassandra node, or its cassandra.yaml,
+doctor examines the configuration and the data directories too.";
 
-/// Say what bypassing the page cache can do here, for a path or a process
+/// Show what Coldstream can do for a path or a process, and what to change
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DoctorArguments {
@@ -47,13 +46,12 @@ pub struct DoctorArguments {
 #[derive(Serialize)]
 struct Report {
     machine: machine::Machine,
-    paths: Vec<place::Place>,
+    paths: Vec<PathFacts>,
     cassandra: Vec<cassandra::Node>,
     processes: Vec<process::Process>,
 }
 
-/// Examines all subjects; the first error decides the exit code, after the
-/// report about the others.
+/// Examines all subjects. The report comes first, then the errors. The first error decides the exit code.
 pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
     let here = [PathBuf::from(".")];
     let subjects = if arguments.subjects.is_empty() {
@@ -74,13 +72,15 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
             None if cassandra::is_configuration(subject) => {
                 cassandra::of_configuration(subject).map(|node| report.cassandra.push(node))
             }
-            None => place::examine(subject, &report.machine).map(|place| report.paths.push(place)),
+            None => {
+                path_facts::examine(subject, &report.machine).map(|facts| report.paths.push(facts))
+            }
         };
         errors.extend(examined.err());
     }
     for directory in data_directories(&report) {
-        let examined = place::examine(&directory, &report.machine);
-        errors.extend(examined.map(|place| report.paths.push(place)).err());
+        let examined = path_facts::examine(&directory, &report.machine);
+        errors.extend(examined.map(|facts| report.paths.push(facts)).err());
     }
     if !report.paths.is_empty() || !report.processes.is_empty() || !report.cassandra.is_empty() {
         if arguments.json {
@@ -97,7 +97,7 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
     first.map_or(Ok(()), Err)
 }
 
-/// The directories of all nodes' tables that exist: a configuration may be another machine's.
+/// The data directories of all nodes. Only existing ones: a configuration may belong to another machine.
 fn data_directories(report: &Report) -> Vec<PathBuf> {
     let of_processes = report
         .processes

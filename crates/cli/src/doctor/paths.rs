@@ -1,4 +1,4 @@
-//! Paths in JSON. They may be any bytes, and JSON is text: what is no UTF-8 is replaced.
+//! Paths in JSON. A path may be any bytes, and JSON is text: bytes that are not UTF-8 are replaced.
 
 use std::path::{Path, PathBuf};
 

@@ -1,26 +1,26 @@
-//! The report for people.
+//! The report as text.
 
 use std::path::PathBuf;
 
+use coldstream_host::cgroup::MemoryLimit;
 use coldstream_policy::display_bytes;
 
 use super::Report;
 use super::cassandra::Node;
-use super::cgroup::MemoryLimit;
 use super::machine::Machine;
-use super::place::Place;
+use super::path_facts::PathFacts;
 use super::process::Process;
 use crate::output::Colours;
 
-/// Tables named one by one; the rest is counted.
-const TABLES_SHOWN: usize = 5;
+/// SSTables that are listed by name. The rest is counted.
+const SSTABLES_SHOWN: usize = 5;
 
 /// The whole report.
 pub fn render(report: &Report, colours: Colours) -> String {
     let mut lines = machine(&report.machine, colours);
     for subject in &report.paths {
         lines.push(String::new());
-        lines.extend(place(subject, colours));
+        lines.extend(path_facts(subject, colours));
     }
     for subject in &report.cassandra {
         lines.push(String::new());
@@ -89,8 +89,8 @@ fn limit(limit: Option<&MemoryLimit>) -> String {
     }
 }
 
-fn place(place: &Place, colours: Colours) -> Vec<String> {
-    let device = match &place.device {
+fn path_facts(facts: &PathFacts, colours: Colours) -> Vec<String> {
+    let device = match &facts.device {
         Some(device) => {
             let ahead = device
                 .read_ahead_kib
@@ -99,17 +99,17 @@ fn place(place: &Place, colours: Colours) -> Vec<String> {
         }
         None => "none".to_owned(),
     };
-    let alignment = match place.reported_alignment_bytes {
+    let alignment = match facts.reported_alignment_bytes {
         Some((memory, offset)) => format!(
             "memory {memory} B, offset {offset} B (used: {})",
-            display_bytes(place.alignment_bytes)
+            display_bytes(facts.alignment_bytes)
         ),
         None => format!(
             "not reported (used: {})",
-            display_bytes(place.alignment_bytes)
+            display_bytes(facts.alignment_bytes)
         ),
     };
-    let probed = place
+    let probed = facts
         .probed_file
         .as_ref()
         .map_or("a temporary file".to_owned(), |path| {
@@ -120,25 +120,25 @@ fn place(place: &Place, colours: Colours) -> Vec<String> {
         better => colours.green(better),
     };
     let mut lines = vec![
-        colours.bold(place.path.display()),
+        colours.bold(facts.path.display()),
         row(
             "filesystem",
             format!(
                 "{} on {}, mounted at {}",
-                place.filesystem,
-                place.source,
-                place.mount_point.display()
+                facts.filesystem,
+                facts.source,
+                facts.mount_point.display()
             ),
         ),
         row("device", device),
         row("direct alignment", alignment),
         row(
             "direct read",
-            format!("{} (probed with {probed})", place.direct_effect),
+            format!("{} (probed with {probed})", facts.direct_effect),
         ),
         row(
             "RWF_DONTCACHE",
-            if place.dont_cache {
+            if facts.dont_cache {
                 "accepted"
             } else {
                 "not accepted"
@@ -146,7 +146,7 @@ fn place(place: &Place, colours: Colours) -> Vec<String> {
         ),
         row(
             "cachestat",
-            if place.cache_statistics {
+            if facts.cache_statistics {
                 "answers"
             } else {
                 "does not answer"
@@ -154,14 +154,14 @@ fn place(place: &Place, colours: Colours) -> Vec<String> {
         ),
         row(
             "background reads",
-            format!("{}: {}", coloured(place.io_mode), place.reason),
+            format!("{}: {}", coloured(facts.io_mode), facts.reason),
         ),
         row(
             "background writes",
-            format!("{}: {}", coloured(place.write_io_mode), place.write_reason),
+            format!("{}: {}", coloured(facts.write_io_mode), facts.write_reason),
         ),
     ];
-    lines.extend(advice(&place.advice, colours));
+    lines.extend(advice(&facts.advice, colours));
     lines
 }
 
@@ -190,11 +190,11 @@ fn process(process: &Process, colours: Colours) -> Vec<String> {
         row("library", library),
         row("status", status),
         row("background threads", threads),
-        row("open tables", process.open_tables.len()),
+        row("open SSTables", process.open_sstables.len()),
     ];
-    lines.extend(tables(process.open_tables.iter()));
-    lines.push(row("mapped tables", process.mapped_tables.len()));
-    lines.extend(tables(process.mapped_tables.iter()));
+    lines.extend(sstables(process.open_sstables.iter()));
+    lines.push(row("mapped SSTables", process.mapped_sstables.len()));
+    lines.extend(sstables(process.mapped_sstables.iter()));
     lines.push(row("memory limit", limit(process.memory_limit.as_ref())));
     let files = process.descriptor_limit.map(|limit| limit.to_string());
     lines.push(row("open files", files.as_deref().unwrap_or("unlimited")));
@@ -215,9 +215,9 @@ fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
         (true, true) => "reads and writes",
     };
     let since = if node.early_open {
-        "read before they are finished"
+        "read while they are written"
     } else {
-        "read once they are finished"
+        "read when they are complete"
     };
     let mut lines = vec![
         row(
@@ -230,7 +230,7 @@ fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
         ),
         row("own direct modes", own),
         row(
-            "new tables",
+            "new SSTables",
             match &node.selected_format {
                 Some(format) => format!("{format}, {since}"),
                 None => since.to_owned(),
@@ -241,10 +241,10 @@ fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
     lines
 }
 
-fn tables<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> Vec<String> {
-    let more = paths.len().saturating_sub(TABLES_SHOWN);
+fn sstables<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> Vec<String> {
+    let more = paths.len().saturating_sub(SSTABLES_SHOWN);
     let mut lines: Vec<_> = paths
-        .take(TABLES_SHOWN)
+        .take(SSTABLES_SHOWN)
         .map(|path| row("", path.display()))
         .collect();
     if more > 0 {

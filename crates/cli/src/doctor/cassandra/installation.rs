@@ -1,23 +1,23 @@
-//! Where a node's configuration is, and which release it is of.
+//! Where a node's configuration file is, and which release the node runs.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::processes;
+use coldstream_host::process::{self, proc_path};
 
-/// Where packages and the tarball put it, if the command line does not say.
+/// Paths of the file in packages and containers, if the command line does not name it.
 const USUAL: [&str; 3] = [
     "/etc/cassandra/cassandra.yaml",
     "/etc/cassandra/conf/cassandra.yaml",
     "/opt/cassandra/conf/cassandra.yaml",
 ];
 
-/// Where packages put the release's jar.
+/// The directory of the release's jar in packages.
 const PACKAGED_JARS: &str = "/usr/share/cassandra";
 
-/// A release's number, to be compared.
+/// Major and minor number of a release.
 pub type Number = (u32, u32);
 
 /// Major and minor number of `4.1.10` or `6.0-alpha2`.
@@ -46,7 +46,7 @@ fn in_directory(directory: &Path) -> Option<String> {
     among(entries.flatten().map(|entry| entry.path()))
 }
 
-/// The release that a configuration file belongs to: of a tarball's `conf`, or the packaged one.
+/// The release that a configuration file belongs to: that of the tarball around it, or the packaged one.
 pub fn version_beside(configuration: &Path) -> Option<String> {
     let lib = configuration.ancestors().nth(2)?.join("lib");
     in_directory(&lib).or_else(|| in_directory(Path::new(PACKAGED_JARS)))
@@ -55,77 +55,79 @@ pub fn version_beside(configuration: &Path) -> Option<String> {
 /// A Cassandra process, as `/proc` shows it.
 pub struct Daemon {
     pid: u32,
-    arguments: Vec<Vec<u8>>,
+    arguments: Vec<OsString>,
 }
 
 impl Daemon {
-    /// `None` if it is another program.
+    /// The process `pid`; `None` if it is another program.
     pub fn of(pid: u32) -> Option<Self> {
-        let line = fs::read(processes::proc_path(pid, "cmdline")).ok()?;
-        let arguments: Vec<_> = line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
-        let is_daemon = |argument: &Vec<u8>| argument.ends_with(b".CassandraDaemon");
+        let arguments = process::arguments(pid)?;
+        let is_daemon = |argument: &OsString| argument.as_bytes().ends_with(b".CassandraDaemon");
         arguments
             .iter()
             .any(is_daemon)
             .then_some(Self { pid, arguments })
     }
 
-    /// Whether a path means the same file to it as to us: it may be in a container.
+    /// Whether a path names the same file for the process and for us. The process may be in a container.
     pub fn shares_our_files(&self) -> bool {
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-        let root = fs::read_link(processes::proc_path(self.pid, "root")).ok();
+        let root = fs::read_link(proc_path(self.pid, "root")).ok();
         root == Some(PathBuf::from("/")) && namespace("self") == namespace(&self.pid.to_string())
     }
 
-    /// A path of the process as we can open it.
+    /// The path at which we can open a file of the process.
     pub fn seen_from_here(&self, path: &Path) -> PathBuf {
         if self.shares_our_files() {
             return path.to_owned();
         }
         let below_root = path.strip_prefix("/").unwrap_or(path);
-        processes::proc_path(self.pid, "root").join(below_root)
+        proc_path(self.pid, "root").join(below_root)
     }
 
     /// The value of a system property.
     pub fn property(&self, name: &str) -> Option<&OsStr> {
         let prefix = format!("-D{name}=");
-        // The virtual machine takes the last one.
+        // The last one counts in the virtual machine.
         self.arguments
             .iter()
             .rev()
-            .find_map(|argument| argument.strip_prefix(prefix.as_bytes()))
+            .find_map(|argument| argument.as_bytes().strip_prefix(prefix.as_bytes()))
             .map(OsStr::from_bytes)
     }
 
     /// The entries of the class path; a directory of jars ends with `*`.
     fn class_path(&self) -> Vec<PathBuf> {
-        let follows =
-            |option: &[u8]| [&b"-cp"[..], b"-classpath", b"--class-path"].contains(&option);
+        let follows = |option: &OsStr| {
+            [&b"-cp"[..], b"-classpath", b"--class-path"].contains(&option.as_bytes())
+        };
         let given = self
             .arguments
             .iter()
             .zip(self.arguments.iter().skip(1))
             .find_map(|(option, value)| follows(option).then(|| value.clone()));
-        let environment = fs::read(processes::proc_path(self.pid, "environ")).unwrap_or_default();
-        let of_environment = environment
-            .split(|&byte| byte == 0)
-            .find_map(|variable| variable.strip_prefix(b"CLASSPATH="))
-            .map(<[u8]>::to_vec);
-        let directory = fs::read_link(processes::proc_path(self.pid, "cwd")).unwrap_or_default();
+        let of_environment = || {
+            let variables = process::environment(self.pid);
+            let mut named = variables
+                .into_iter()
+                .filter(|(name, _)| name == "CLASSPATH");
+            Some(named.next()?.1)
+        };
+        let directory = fs::read_link(proc_path(self.pid, "cwd")).unwrap_or_default();
         given
-            .or(of_environment)
+            .or_else(of_environment)
             .unwrap_or_default()
+            .as_bytes()
             .split(|&byte| byte == b':')
             .filter(|entry| !entry.is_empty())
             .map(|entry| directory.join(OsStr::from_bytes(entry)))
             .collect()
     }
 
-    /// The release: its jar is open, or on the class path.
+    /// The release, by the name of its jar, which is open or on the class path.
     pub fn version(&self) -> Option<String> {
-        let open = fs::read_dir(processes::proc_path(self.pid, "fd"));
-        let open = open.into_iter().flatten().flatten();
-        among(open.filter_map(|entry| fs::read_link(entry.path()).ok())).or_else(|| {
+        let open = process::open_files(self.pid).unwrap_or_default();
+        among(open).or_else(|| {
             let entries = self.class_path();
             among(entries.clone()).or_else(|| {
                 entries
@@ -136,9 +138,11 @@ impl Daemon {
         })
     }
 
-    /// The configuration file, as the process names it: a URL in the property, else a file of that
-    /// name on the class path (Cassandra's own scripts put its directory there), else where it
-    /// usually is.
+    /// The configuration file, as the process names it. In this order:
+    ///
+    /// 1. the URL in the property `cassandra.config`;
+    /// 2. a file with that name on the class path, where Cassandra's scripts put its directory;
+    /// 3. a usual path.
     pub fn configuration(&self) -> Option<PathBuf> {
         let named = self.property("cassandra.config");
         let name = match named.map(OsStr::as_bytes) {
