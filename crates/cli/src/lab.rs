@@ -1,63 +1,57 @@
-//! `coldstream lab`: hands over to the laboratory, and finds for it what belongs
-//! to this program.
+//! `coldstream lab`: starts the laboratory, and finds for it the library and the programs that are
+//! installed beside this command.
 
 use std::io;
 
 use clap::Subcommand;
-use coldstream_lab::cassandra::{self, CassandraArgs};
-use coldstream_lab::rocksdb::{self, RocksDbArgs};
 use coldstream_lab::saved::{self, SavedReportArgs};
-use coldstream_lab::{LabError, WorkDirArgs};
+use coldstream_lab::{EngineArguments, EngineCommand, LabError, WorkDirArgs};
 
 use crate::exit::{self, Exit, failure};
 use crate::library;
-
-/// The load driver, built from `crates/lab/rocksdb-driver`.
-const ROCKSDB_DRIVER: &str = "coldstream-rocksdb-driver";
 
 /// Measure real engines on this machine: before and after, mode beside mode
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct LabArguments {
     #[command(subcommand)]
-    engine: Engine,
+    command: LabCommand,
 }
 
 #[derive(Subcommand)]
-enum Engine {
-    /// RocksDB under an open-loop load while it compacts
-    #[command(name = "rocksdb")]
-    RocksDb(Box<RocksDbArgs>),
-    /// Apache Cassandra: real nodes under an open-loop load through a major compaction
-    Cassandra(Box<CassandraArgs>),
+enum LabCommand {
+    #[command(flatten)]
+    Engine(EngineCommand),
     /// Show a saved report again, and write its page or its picture
     Report(SavedReportArgs),
 }
 
 /// Runs the laboratory.
 pub fn run(arguments: LabArguments) -> anyhow::Result<()> {
-    let ended = match arguments.engine {
-        Engine::RocksDb(mut arguments) => {
-            arguments.driver = arguments
-                .driver
-                .or_else(|| library::companion(ROCKSDB_DRIVER));
-            if arguments.loads_coldstream() {
-                find_library(&mut arguments.work_dir)?;
-            }
-            rocksdb::run(&arguments)
+    let ended = match arguments.command {
+        LabCommand::Engine(mut engine) => {
+            find_companions(engine.arguments_mut())?;
+            engine.measure()
         }
-        Engine::Cassandra(mut arguments) => {
-            if arguments.loads_coldstream() {
-                find_library(&mut arguments.work_dir)?;
-            }
-            cassandra::run(&arguments)
-        }
-        Engine::Report(arguments) => saved::run(&arguments),
+        LabCommand::Report(arguments) => saved::run(&arguments),
     };
     ended.map_err(|error| failure(exit_of(&error), error.to_string()))
 }
 
-/// The library that is measured is the one that was named, or none is.
+/// Fills in the paths that the user did not name.
+fn find_companions(options: &mut dyn EngineArguments) -> anyhow::Result<()> {
+    for (file_name, path) in options.companions() {
+        if path.is_none() {
+            *path = library::companion(file_name);
+        }
+    }
+    if options.loads_coldstream() {
+        find_library(options.work_dir_mut())?;
+    }
+    Ok(())
+}
+
+/// Fills in the library that is measured. A library that the user named is never replaced.
 fn find_library(work_dir: &mut WorkDirArgs) -> anyhow::Result<()> {
     let named = work_dir.coldstream_library.as_deref();
     work_dir.coldstream_library = Some(library::find(named, "--coldstream-library")?);

@@ -1,13 +1,27 @@
-//! The laboratory: real engines under an open-loop load, in a memory-limited cgroup, modes in
-//! turn, with the kernel's and the device's own figures beside the latencies. It publishes what
-//! it measured, losing cases included.
+//! The laboratory measures real engines on the user's machine and publishes what it measured,
+//! losing cases included.
+//!
+//! An engine runs in a memory-limited cgroup, under an open-loop load, before, during and after a
+//! compaction. The modes (stock, the engine's own best, Coldstream) are run in turn. The report
+//! shows latencies beside the figures of the kernel and of the device.
+//!
+//! ```text
+//! EngineCommand (engines.rs)   one line an engine
+//!   experiment.rs              cases, turns, modes; the report
+//!     engine.rs                the trait that rocksdb/ and cassandra/ implement
+//!     testbed.rs               work directory, machine, limits of a run
+//!     recording.rs             events of the load, samples of the kernel's counters
+//! ```
 
 #![forbid(unsafe_code)]
 
 mod awake;
-pub mod cassandra;
+mod cassandra;
 mod cgroup;
+mod engine;
+mod engines;
 mod error;
+mod experiment;
 mod foreground;
 mod interrupt;
 mod io_modes;
@@ -23,8 +37,9 @@ mod preloaded;
 mod processes;
 mod progress;
 mod reclaimers;
+mod recording;
 mod report;
-pub mod rocksdb;
+mod rocksdb;
 mod rows;
 mod run_report;
 mod sampler;
@@ -32,6 +47,8 @@ mod summary;
 mod testbed;
 mod throttle;
 
+pub use engine::EngineArguments;
+pub use engines::EngineCommand;
 pub use error::LabError;
 pub use report::saved;
 pub use testbed::WorkDirArgs;

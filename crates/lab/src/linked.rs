@@ -56,7 +56,7 @@ impl LinkedCopy {
     }
 
     /// Drops all of the tables from the page cache.
-    pub fn cool_down(&self) -> Result<()> {
+    pub fn drop_pages(&self) -> Result<()> {
         self.tables
             .iter()
             .try_for_each(|(from, _)| drop_from_page_cache(from))
@@ -130,7 +130,7 @@ mod tests {
         copy.drop_deleted();
         assert_eq!(resident_pages(&table("deleted.sst")), 0);
         let kept = resident_pages(&table("kept.sst"));
-        copy.cool_down().unwrap();
+        copy.drop_pages().unwrap();
         assert_eq!(resident_pages(&table("kept.sst")), 0);
         drop(copy);
         assert!(!path.exists() && table("kept.sst").exists());

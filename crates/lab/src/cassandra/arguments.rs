@@ -1,6 +1,7 @@
 //! What `coldstream lab cassandra` can be asked.
 
 use super::mode::Mode;
+use crate::engine::{self, EngineArguments};
 use crate::preloaded::{Preloaded, preloaded_help};
 use crate::testbed::WorkDirArgs;
 use clap::{Args, ValueEnum};
@@ -188,13 +189,18 @@ pub struct Sizes {
     pub after_seconds: u64,
 }
 
-impl CassandraArgs {
-    /// Whether any mode needs Coldstream's library.
-    pub fn loads_coldstream(&self) -> bool {
-        let mut preloaded = self.modes.iter().filter_map(Mode::preloaded);
-        preloaded.any(Preloaded::is_coldstream)
+impl EngineArguments for CassandraArgs {
+    fn work_dir_mut(&mut self) -> &mut WorkDirArgs {
+        &mut self.work_dir
     }
 
+    fn loads_coldstream(&self) -> bool {
+        let mut preloaded = self.modes.iter().filter_map(engine::Mode::preloaded);
+        preloaded.any(Preloaded::is_coldstream)
+    }
+}
+
+impl CassandraArgs {
     /// Presets and explicit figures together.
     pub fn sizes(&self) -> Sizes {
         let (keys, hot_keys, memory_mib, warm_up, idle, after) = if self.quick {

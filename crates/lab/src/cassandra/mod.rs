@@ -1,14 +1,17 @@
-//! Apache Cassandra: real nodes, real CQL.
+//! Apache Cassandra: real nodes, and requests in CQL.
 
 mod arguments;
 mod chooser;
-mod conductor;
-mod dataset;
-mod experiment;
+mod client;
+mod engine;
 mod load;
 mod mode;
-mod tables;
+mod page_cache;
+mod phase_sequence;
+mod run_state;
+mod schema;
+mod sstables;
+mod template;
 mod values;
 
-pub use arguments::CassandraArgs;
-pub use experiment::run;
+pub use engine::Cassandra;

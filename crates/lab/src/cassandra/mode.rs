@@ -1,6 +1,7 @@
 //! What is compared: releases of Cassandra as they are, 6.0's own direct modes, Coldstream, other
 //! preload libraries.
 
+use crate::engine;
 use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
 use coldstream_nodes::Version;
@@ -67,9 +68,8 @@ impl FromStr for Mode {
     }
 }
 
-impl Mode {
-    /// The library that it loads, if it does.
-    pub fn preloaded(&self) -> Option<&Preloaded> {
+impl engine::Mode for Mode {
+    fn preloaded(&self) -> Option<&Preloaded> {
         match &self.way {
             Way::Preloaded(preloaded) => Some(preloaded),
             Way::Stock | Way::NoReadahead | Way::OwnDirect(_) => None,

@@ -27,7 +27,7 @@ pub fn updated(key: u64, number: u64, value_bytes: u64) -> Vec<u8> {
     value
 }
 
-/// Whether this is a value of that key: the first one (`WriteTables.java` writes it), or one that
+/// Whether this is a value of that key: the first one (`WriteSsTables.java` writes it), or one that
 /// an update gave it.
 pub fn is_value_of(key: u64, value: &[u8], value_bytes: u64) -> bool {
     let is = |mut stream: SplitMix, value: &[u8]| {

@@ -1,6 +1,7 @@
 //! What `coldstream lab rocksdb` can be asked.
 
 use super::mode::Mode;
+use crate::engine::{self, EngineArguments};
 use crate::preloaded::{Preloaded, preloaded_help};
 use crate::testbed::WorkDirArgs;
 use clap::{Args, ValueEnum};
@@ -184,13 +185,25 @@ pub const ENGINE_BYTES: u64 = 64 << 20;
 /// across two.
 const PAGES_PER_VALUE: u64 = 2;
 
-impl RocksDbArgs {
-    /// Whether any mode needs Coldstream's library.
-    pub fn loads_coldstream(&self) -> bool {
-        let mut preloaded = self.modes.iter().filter_map(Mode::preloaded);
+/// The load driver, built from `crates/lab/rocksdb-driver`.
+const DRIVER: &str = "coldstream-rocksdb-driver";
+
+impl EngineArguments for RocksDbArgs {
+    fn work_dir_mut(&mut self) -> &mut WorkDirArgs {
+        &mut self.work_dir
+    }
+
+    fn loads_coldstream(&self) -> bool {
+        let mut preloaded = self.modes.iter().filter_map(engine::Mode::preloaded);
         preloaded.any(Preloaded::is_coldstream)
     }
 
+    fn companions(&mut self) -> Vec<(&'static str, &mut Option<PathBuf>)> {
+        vec![(DRIVER, &mut self.driver)]
+    }
+}
+
+impl RocksDbArgs {
     /// Presets and explicit figures together.
     pub fn sizes(&self) -> Sizes {
         let (keys, memory_mib, warm_up, idle, after) = if self.quick {

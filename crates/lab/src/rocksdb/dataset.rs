@@ -4,6 +4,7 @@
 use super::arguments::RocksDbArgs;
 use super::driver::{Driver, base_options};
 use crate::linked::LinkedCopy;
+use crate::testbed::Testbed;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,11 +48,11 @@ impl Dataset {
     pub fn prepare(
         arguments: &RocksDbArgs,
         driver: &Driver,
-        work_dir: &Path,
-        progress: &mut dyn FnMut(&str),
+        testbed: &mut Testbed,
     ) -> Result<Self> {
         let keys = arguments.sizes().keys;
-        let path = work_dir.join(format!("dataset-{keys}x{}", arguments.value_bytes));
+        let name = format!("dataset-{keys}x{}", arguments.value_bytes);
+        let path = testbed.directory().join(name);
         // Removed if it cannot be completed.
         let mut dataset = Self { path, keep: false };
         let path = &dataset.path;
@@ -64,7 +65,7 @@ impl Dataset {
                 fs::remove_dir_all(path)
                     .with_context(|| format!("remove the outdated {}", path.display()))?;
             }
-            progress(&format!(
+            testbed.progress.line(&format!(
                 "loading {keys} keys of {} bytes, {} times, and {} updates",
                 arguments.value_bytes, shape.sorted_runs, shape.updates
             ));

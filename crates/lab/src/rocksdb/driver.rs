@@ -8,9 +8,7 @@ use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
 use crate::option_name::option_name;
 use crate::phase::{Event, Phase};
-use crate::preloaded::Libraries;
 use anyhow::{Context, Result, bail};
-use coldstream_policy::Profile;
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -88,12 +86,11 @@ pub fn base_options(arguments: &RocksDbArgs) -> String {
     options
 }
 
-/// The driver's executable and the libraries that it may be given.
+/// The driver's executable, and the RocksDB that it loads.
 #[derive(Debug)]
 pub struct Driver {
     executable: PathBuf,
     engine_library: String,
-    libraries: Libraries,
 }
 
 /// What a run needs to know beside the arguments.
@@ -109,8 +106,6 @@ pub struct Setup<'a> {
     pub hot_keys: u64,
     /// Number of the turn: varies the order of reads.
     pub seed: u32,
-    /// Where Coldstream logs.
-    pub log: &'a Path,
 }
 
 /// Reads a second in equal parts of the compaction phase.
@@ -135,13 +130,9 @@ impl Driver {
             let path = executable.display();
             bail!("no load driver at {path}, which --driver names: build it with `make build`");
         }
-        let preloaded = arguments.modes.iter().filter_map(Mode::preloaded);
-        let libraries =
-            Libraries::find(preloaded, arguments.work_dir.coldstream_library.as_deref())?;
         Ok(Self {
             executable,
             engine_library: arguments.engine_library.clone(),
-            libraries,
         })
     }
 
@@ -179,6 +170,7 @@ impl Driver {
         arguments: &RocksDbArgs,
         setup: &Setup<'_>,
         enters: &[PathBuf],
+        command_prefix: &[String],
     ) -> Result<(Running, Receiver<Result<Event>>)> {
         let sizes = arguments.sizes();
         let options = base_options(arguments) + &setup.mode.engine_options();
@@ -195,11 +187,8 @@ impl Driver {
                     .collect::<Vec<_>>()
                     .join(" "),
             );
-        // Only the driver gets the library, not the shell.
-        if let Some(preloaded) = setup.mode.preloaded() {
-            let library = self.libraries.of(preloaded)?;
-            command.args(preloaded.prefix(&library, Profile::RocksDb, setup.log));
-        }
+        // Only the driver gets the preload library, not the shell.
+        command.args(command_prefix);
         let numbers: [(&str, f64); 13] = [
             ("--keys", sizes.keys as f64),
             ("--value-bytes", arguments.value_bytes as f64),

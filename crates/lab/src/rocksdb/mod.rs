@@ -1,10 +1,9 @@
-//! RocksDB, by a load driver in C++ over its C API.
+//! RocksDB: a load driver in C++ (`rocksdb-driver/`) drives any build of it over its C API.
 
 mod arguments;
 mod dataset;
 mod driver;
-mod experiment;
+mod engine;
 mod mode;
 
-pub use arguments::RocksDbArgs;
-pub use experiment::run;
+pub use engine::RocksDb;

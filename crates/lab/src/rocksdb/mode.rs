@@ -1,5 +1,6 @@
 //! What is compared: the engine as it is, its own switches, Coldstream, other preload libraries.
 
+use crate::engine;
 use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
 use std::str::FromStr;
@@ -49,15 +50,16 @@ impl std::fmt::Display for Mode {
     }
 }
 
-impl Mode {
-    /// The library that it loads, if it does.
-    pub fn preloaded(&self) -> Option<&Preloaded> {
+impl engine::Mode for Mode {
+    fn preloaded(&self) -> Option<&Preloaded> {
         match self {
             Mode::Preloaded(preloaded) => Some(preloaded),
             Mode::Buffered | Mode::OwnDirect(_) => None,
         }
     }
+}
 
+impl Mode {
     /// The engine's options that this mode sets.
     pub fn engine_options(&self) -> String {
         let Mode::OwnDirect(own) = self else {

@@ -1,8 +1,8 @@
-//! Leads a run of a node through its phases, beside the load.
+//! Leads a node through the phases of a run, beside the load.
 
 use super::arguments::{CassandraArgs, Workload};
-use super::dataset::{COMPACTED, KEYSPACE};
-use super::load::Baton;
+use super::run_state::RunState;
+use super::schema::{COMPACTED, KEYSPACE};
 use crate::phase::{Event, Phase};
 use crate::sampler::now_ns;
 use anyhow::{Result, bail};
@@ -12,40 +12,40 @@ use std::fs;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// The first pass may take so many times as long as it would at its rate.
+/// The first pass may take this many times the duration that its rate implies.
 const FIRST_PASS_TIMES_MAX: u64 = 10;
-/// And so long in any case: a node that has just been started is slow.
+/// The first pass may take this long in any case: a node that has just started is slow.
 const FIRST_PASS_SECONDS_MIN: u64 = 60;
 
-/// Leads a run through its phases.
-pub struct Conductor<'a> {
-    /// What was asked for.
+/// The phases of one run, each started by nodetool or by the clock.
+pub struct PhaseSequence<'a> {
+    /// The command line.
     pub arguments: &'a CassandraArgs,
-    /// The node's.
+    /// The node's nodetool.
     pub nodetool: &'a mut Nodetool,
-    /// The node's process.
+    /// Id of the node's process.
     pub process: u32,
-    /// Tells the load.
-    pub baton: &'a Baton,
-    /// How long every hot key takes to be read once, at its rate.
+    /// Tells the load which phase it is.
+    pub state: &'a RunState,
+    /// Duration of the first pass over the hot keys at its rate.
     pub first_pass_seconds: u64,
-    /// Takes what happens.
+    /// Takes the phases, or the error that ends the run.
     pub events: Sender<Result<Event>>,
 }
 
-impl Conductor<'_> {
-    /// Until the last phase is over, or the run.
-    pub fn conduct(mut self) {
+impl PhaseSequence<'_> {
+    /// Runs all phases and ends the run. Blocks until then.
+    pub fn run(mut self) {
         if let Err(error) = self.phases() {
             let _ = self.events.send(Err(error));
         }
-        self.baton.end();
+        self.state.end();
     }
 
     fn phases(&mut self) -> Result<()> {
         let sizes = self.arguments.sizes();
         self.begin(Phase::WarmUp);
-        // Loads what the command needs, so that the compaction's start does not.
+        // The first command of nodetool loads classes. It must not be the compaction.
         self.nodetool.run(&["compactionstats"])?;
         self.wait_for_first_pass()?;
         self.wait(sizes.warm_up_seconds);
@@ -55,7 +55,7 @@ impl Conductor<'_> {
         let until = Instant::now() + Duration::from_secs(self.arguments.compaction_seconds);
         loop {
             self.nodetool.run(&["compact", KEYSPACE, COMPACTED])?;
-            let over = Instant::now() >= until || self.baton.is_over();
+            let over = Instant::now() >= until || self.state.is_over();
             if over || self.arguments.workload == Workload::Reads {
                 break;
             }
@@ -68,24 +68,24 @@ impl Conductor<'_> {
     }
 
     fn begin(&self, phase: Phase) {
-        self.baton.begin(phase);
+        self.state.begin(phase);
         let _ = self.events.send(Ok(Event::Phase {
             phase,
             at_ns: now_ns(),
             process_cpu_ns: cpu_ns(self.process),
-            // The load is made by another process.
+            // Another process makes the load.
             load_cpu_ns: 0,
         }));
     }
 
     fn wait_for_first_pass(&self) -> Result<()> {
         let seconds = (FIRST_PASS_TIMES_MAX * self.first_pass_seconds).max(FIRST_PASS_SECONDS_MIN);
-        let is_done = || self.baton.is_first_pass_over();
+        let is_done = || self.state.is_first_pass_over();
         self.wait_until(seconds, is_done);
-        if !is_done() && !self.baton.is_over() {
+        if !is_done() && !self.state.is_over() {
             bail!(
-                "not every hot key was read once within {seconds} s: --first-reads-per-second is far more \
-                 than the node serves"
+                "the node did not serve the first read of every hot key within {seconds} s: lower \
+                 --first-reads-per-second or --hot-keys"
             );
         }
         Ok(())
@@ -95,10 +95,10 @@ impl Conductor<'_> {
         self.wait_until(seconds, || false);
     }
 
-    /// Until it is so, the time is over, or the run.
+    /// Waits until `is_done`, the end of the time, or the end of the run.
     fn wait_until(&self, seconds: u64, is_done: impl Fn() -> bool) {
         let until = Instant::now() + Duration::from_secs(seconds);
-        while Instant::now() < until && !is_done() && !self.baton.is_over() {
+        while Instant::now() < until && !is_done() && !self.state.is_over() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -1,4 +1,4 @@
-//! The data files of the table that is compacted: how much of them is in the page cache.
+//! How much of the compaction's input and output SSTables is in the page cache.
 
 use coldstream_io::residency;
 use std::collections::BTreeMap;
@@ -6,20 +6,20 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// To ask the kernel about a page that is there takes it 0.1 µs: 20 ms for 700 MiB, four times a
-/// second, showed in the p99 of modes that leave more in the page cache. So files are looked at in
-/// slices, and not at all of them every time.
+/// Files are examined in slices, and only some slices each time. The kernel needs 0.1 µs for each
+/// resident page, 20 ms for 700 MiB. Four times a second this showed in the p99 of those modes that
+/// leave more in the page cache.
 const SLICE_BYTES: u64 = 32 << 20;
-/// After so many times at the latest everything has been looked at.
+/// Every slice is examined once in at most this number of calls.
 const TURNS_MAX: u64 = 16;
 
-/// Inputs and outputs of a compaction, as seen from outside. No file is kept open: one that is
-/// deleted must go.
+/// Data files of the CQL table that is compacted. No file is kept open: the kernel must be able to
+/// free those that the node deletes.
 #[derive(Debug)]
-pub struct Tables {
+pub struct CompactionFiles {
     directory: PathBuf,
     inputs: Vec<PathBuf>,
-    /// What each slice of each file held when it was looked at last, in bytes.
+    /// Resident bytes of each slice of each file when it was examined last.
     cached: BTreeMap<PathBuf, Vec<u64>>,
     turn: u64,
 }
@@ -35,8 +35,8 @@ fn data_files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Brings the slices whose turn it is up to date.
-fn look(path: &Path, slices: &mut Vec<u64>, turn: u64) {
+/// Examines those slices of a file that are due in this turn.
+fn update_slices(path: &Path, slices: &mut Vec<u64>, turn: u64) {
     let Ok(file) = File::open(path) else {
         return;
     };
@@ -52,8 +52,9 @@ fn look(path: &Path, slices: &mut Vec<u64>, turn: u64) {
     }
 }
 
-impl Tables {
-    /// What is there now are the inputs; whatever comes is an output.
+impl CompactionFiles {
+    /// Watches a CQL table's directory. Its present SSTables are the inputs; all later ones are
+    /// outputs.
     pub fn watch(directory: PathBuf) -> Self {
         Self {
             inputs: data_files(&directory),
@@ -68,8 +69,8 @@ impl Tables {
         self.inputs.len()
     }
 
-    /// Bytes of the page cache that the inputs and the outputs hold, those of large files as of up
-    /// to sixteen calls ago.
+    /// Resident bytes of the inputs and of the outputs. Those of large files are up to sixteen
+    /// calls old.
     pub fn cached_bytes(&mut self) -> (u64, u64) {
         let (mut of_inputs, mut of_outputs) = (0, 0);
         let files = data_files(&self.directory);
@@ -77,7 +78,7 @@ impl Tables {
         self.turn += 1;
         for path in files {
             let slices = self.cached.entry(path.clone()).or_default();
-            look(&path, slices, self.turn);
+            update_slices(&path, slices, self.turn);
             let cached = slices.iter().sum::<u64>();
             if self.inputs.contains(&path) {
                 of_inputs += cached;
@@ -100,10 +101,10 @@ mod tests {
         let file = File::create(&path).unwrap();
         // Pages of holes are in the page cache when they have been read.
         file.set_len(5 * SLICE_BYTES).unwrap();
-        let mut tables = Tables::watch(directory.path().to_path_buf());
-        assert_eq!(tables.cached_bytes(), (0, 0));
+        let mut files = CompactionFiles::watch(directory.path().to_path_buf());
+        assert_eq!(files.cached_bytes(), (0, 0));
         drop(fs::read(&path).unwrap());
-        let seen = [0, 1].map(|_| tables.cached_bytes().0);
+        let seen = [0, 1].map(|_| files.cached_bytes().0);
         assert!(seen[0] < seen[1], "{seen:?}");
         seen
     }

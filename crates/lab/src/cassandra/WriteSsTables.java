@@ -10,19 +10,19 @@ import org.apache.cassandra.io.sstable.CQLSSTableWriter;
  * Writes a data set as SSTables, with Cassandra's own writer and without a node.
  *
  * Arguments: directory; number of SSTables; number of keys; bytes of a value; CREATE TABLE; INSERT.
- * Key k goes into SSTable (k mod number), in a directory of its own; its value is a function of k
- * (values.rs has the same one).
+ * Key k goes into SSTable (k mod number), in a directory of its own. Its value is a function of k;
+ * values.rs has the same function.
  */
-public class WriteTables
+public class WriteSsTables
 {
     public static void main(String[] words) throws Exception
     {
-        int tables = Integer.parseInt(words[1]);
+        int sstables = Integer.parseInt(words[1]);
         int keys = Integer.parseInt(words[2]);
         int valueBytes = Integer.parseInt(words[3]);
-        for (int table = 0; table < tables; table++)
+        for (int sstable = 0; sstable < sstables; sstable++)
         {
-            File directory = new File(words[0], Integer.toString(table));
+            File directory = new File(words[0], Integer.toString(sstable));
             directory.mkdirs();
             CQLSSTableWriter writer = CQLSSTableWriter.builder()
                                                       .inDirectory(directory.getPath())
@@ -30,21 +30,20 @@ public class WriteTables
                                                       .using(words[5])
                                                       .sorted()
                                                       .build();
-            int first = table;
-            long[][] byToken = new long[(keys - table + tables - 1) / tables][];
-            for (int place = 0; place < byToken.length; place++)
+            long[][] byToken = new long[(keys - sstable + sstables - 1) / sstables][];
+            for (int i = 0; i < byToken.length; i++)
             {
-                long key = first + (long) place * tables;
+                long key = sstable + (long) i * sstables;
                 ByteBuffer bytes = LongType.instance.decompose(key);
                 long token = (long) Murmur3Partitioner.instance.getToken(bytes).getTokenValue();
-                byToken[place] = new long[]{ token, key };
+                byToken[i] = new long[]{ token, key };
             }
             Arrays.sort(byToken, (left, right) -> Long.compare(left[0], right[0]));
             for (long[] entry : byToken)
                 writer.addRow(entry[1], value(entry[1], valueBytes));
             writer.close();
         }
-        // Threads of the writer may linger.
+        // The writer's threads would keep the process alive.
         System.exit(0);
     }
 

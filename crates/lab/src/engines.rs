@@ -1,0 +1,43 @@
+//! The engines that the laboratory can measure. A new one is a folder and one line here.
+
+use crate::cassandra::Cassandra;
+use crate::engine::{Engine, EngineArguments};
+use crate::error::LabError;
+use crate::experiment::execute;
+use crate::rocksdb::RocksDb;
+
+macro_rules! engines {
+    ($($(#[$about:meta])* $engine:ident as $name:literal;)+) => {
+        /// An engine and its options, as a subcommand of `coldstream lab`.
+        #[derive(Debug, clap::Subcommand)]
+        pub enum EngineCommand {
+            $($(#[$about])* #[command(name = $name)] $engine(Box<<$engine as Engine>::Arguments>),)+
+        }
+
+        impl EngineCommand {
+            /// The engine's options.
+            pub fn arguments_mut(&mut self) -> &mut dyn EngineArguments {
+                match self {
+                    $(Self::$engine(arguments) => arguments.as_mut(),)+
+                }
+            }
+
+            /// Measures the engine, prints the report and writes it.
+            ///
+            /// # Errors
+            /// See [`LabError`].
+            pub fn measure(self) -> Result<(), LabError> {
+                match self {
+                    $(Self::$engine(arguments) => execute::<$engine>(*arguments),)+
+                }
+            }
+        }
+    };
+}
+
+engines! {
+    /// RocksDB under an open-loop load while it compacts
+    RocksDb as "rocksdb";
+    /// Apache Cassandra: real nodes under an open-loop load through a major compaction
+    Cassandra as "cassandra";
+}

@@ -1,0 +1,191 @@
+//! The experiment, the same for every engine: cases one after another, in each case the modes in
+//! turn, run by run. It ends in a report, even when an error or an interrupt ends it early.
+
+use crate::engine::{Engine, Mode, Run};
+use crate::error::LabError;
+use crate::interrupt;
+use crate::preloaded::{Libraries, library_log};
+use crate::report::{self, CaseDescription, CaseReport, Report};
+use crate::run_report::RunReport;
+use crate::testbed::Testbed;
+use anyhow::{Context, Error, Result, bail};
+use serde_json::json;
+use std::fmt::Display;
+
+/// From this share of processor time on, time that the host took away shows in a tail latency.
+const STOLEN_PERCENT_MAX: f64 = 3.0;
+
+/// Measures an engine, prints the report and writes it.
+///
+/// # Errors
+/// See [`LabError`]. What was measured before the error is reported all the same.
+pub fn execute<E: Engine>(arguments: E::Arguments) -> Result<(), LabError> {
+    interrupt::watch();
+    Ok(measure(&E::find(arguments)?)?)
+}
+
+fn measure<E: Engine>(engine: &E) -> Result<()> {
+    let plan = engine.plan();
+    if plan.modes.is_empty() || plan.cases.is_empty() {
+        bail!("nothing to measure: give at least one mode and one case");
+    }
+    let preloaded = plan.modes.iter().filter_map(Mode::preloaded);
+    let libraries = Libraries::find(preloaded, plan.work_dir.coldstream_library.as_deref())?;
+    let mut testbed = Testbed::open(plan.work_dir)?;
+    let dataset = engine.prepare(&mut testbed)?;
+    let mut turns = Turns::new(plan.turns);
+    let mut cases = Vec::new();
+    for case in &plan.cases {
+        let description = case.description.clone();
+        cases.extend(turns.measure(
+            &mut testbed,
+            description,
+            plan.modes,
+            |testbed, title, mode, turn| {
+                let log = testbed.log_file()?;
+                let mut run = Run {
+                    title,
+                    mode,
+                    condition: &case.condition,
+                    turn,
+                    copy: engine.copy_dataset(&dataset, mode, testbed.directory())?,
+                    limits: testbed.limits(case.limit_bytes),
+                    command_prefix: match mode.preloaded() {
+                        Some(it) => it.prefix(&libraries.of(it)?, E::PROFILE, log.path()),
+                        None => Vec::new(),
+                    },
+                };
+                let measurement = engine.run(testbed, &dataset, &mut run)?;
+                let seen = measurement.saw_library();
+                measurement.report(library_log(mode.preloaded(), log.path(), seen)?)
+            },
+        ));
+    }
+    let mut description = engine.describe();
+    description.parameters["device_rate"] = json!(testbed.device_rate);
+    let report = Report {
+        version: env!("CARGO_PKG_VERSION").into(),
+        engine: description.engine,
+        load: description.load,
+        parameters: description.parameters,
+        modes: plan.modes.iter().map(E::Mode::to_string).collect(),
+        runs: plan.turns,
+        limitations: std::mem::take(&mut testbed.limitations),
+        machine: testbed.machine.clone(),
+        cases,
+    };
+    if !report.cases.is_empty() {
+        report::publish(&report, &plan.work_dir.output)?;
+    }
+    turns.ended_by.map_or(Ok(()), Err)
+}
+
+/// Runs the modes of each case in turn, so that a slow change of the machine meets all of them.
+struct Turns {
+    /// Turns of each case.
+    count: u32,
+    /// The error that ended the experiment early.
+    ended_by: Option<Error>,
+}
+
+impl Turns {
+    fn new(count: u32) -> Self {
+        Self {
+            count,
+            ended_by: None,
+        }
+    }
+
+    /// Measures one case: every mode once in each turn.
+    ///
+    /// An error or an interrupt ends this case and all later ones. The report then has the turns
+    /// that were complete; there is none without a complete turn.
+    fn measure<M: Display>(
+        &mut self,
+        testbed: &mut Testbed,
+        case: CaseDescription,
+        modes: &[M],
+        mut one_run: impl FnMut(&mut Testbed, &str, &M, u32) -> Result<RunReport>,
+    ) -> Option<CaseReport> {
+        let mut complete: Vec<Vec<RunReport>> = vec![Vec::new(); modes.len()];
+        for turn in 1..=self.count {
+            if self.ended_by.is_some() {
+                break;
+            }
+            let runs: Result<Vec<RunReport>> = (modes.iter())
+                .map(|mode| {
+                    let title = format!("{}: turn {turn} of {}, {mode}", case.title, self.count);
+                    let report =
+                        one_run(testbed, &title, mode, turn).with_context(|| title.clone())?;
+                    testbed.progress.finished(&title, &report);
+                    warn_of_stolen_time(testbed, &title, &report);
+                    Ok(report)
+                })
+                .collect();
+            match runs {
+                Ok(runs) => (complete.iter_mut().zip(runs)).for_each(|(mode, run)| mode.push(run)),
+                Err(error) => {
+                    testbed.add_limitation(format!("ended before its time: {error:#}"));
+                    self.ended_by = Some(error);
+                }
+            }
+        }
+        let has_complete_turn = complete.iter().all(|runs| !runs.is_empty());
+        has_complete_turn.then(|| CaseReport::new(case, complete))
+    }
+}
+
+fn warn_of_stolen_time(testbed: &mut Testbed, title: &str, report: &RunReport) {
+    let stolen = report.stolen_percent();
+    if stolen >= STOLEN_PERCENT_MAX {
+        testbed.add_limitation(format!(
+            "{title}: the host took up to {stolen:.0} % of the processors' time in a phase: \
+             this raises latencies, too"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::OutputArgs;
+    use crate::testbed::WorkDirArgs;
+
+    #[test]
+    fn an_error_leaves_the_turns_that_were_finished() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut testbed = Testbed::open(&WorkDirArgs {
+            coldstream_library: None,
+            directory: directory.path().to_path_buf(),
+            read_ahead_kb: None,
+            device_mib_per_second: 0,
+            device_requests_per_second: 0,
+            keep_awake: false,
+            keep: false,
+            output: OutputArgs::default(),
+        })
+        .unwrap();
+        let case = CaseDescription {
+            title: "case".into(),
+            text: String::new(),
+            parameters: serde_json::Value::Null,
+        };
+        let mut turns = Turns::new(5);
+        let mut run = |last: u32| {
+            let case = case.clone();
+            turns.measure(&mut testbed, case, &["one", "other"], |_, _, mode, turn| {
+                if *mode == "other" && turn > last {
+                    bail!("too slow");
+                }
+                Ok(RunReport::default())
+            })
+        };
+        let report = run(3).unwrap();
+        assert!(report.runs.iter().all(|runs| runs.len() == 3));
+        assert!(run(5).is_none(), "the next case");
+        assert!(testbed.limitations[0].ends_with("turn 4 of 5, other: too slow"));
+        assert!(turns.ended_by.take().is_some());
+        let none = turns.measure(&mut testbed, case, &["one"], |_, _, _, _| bail!("at once"));
+        assert!(none.is_none());
+    }
+}
