@@ -1,52 +1,39 @@
-//! Raw system calls, one file a topic as the man pages have them.
+//! Raw system calls: one file a man page.
 //!
-//! They never pass through libc, but for the clock and the page's size: a preload library calls them
-//! while the application's own libc call is on the stack, and libc's symbols may be interposed by
-//! anyone, itself included.
-//! Errors are returned, never stored in `errno`.
+//! Its promises:
+//! - no call passes through libc, except for the clock and the page size, which need no system
+//!   call. A preload library calls these functions while the application's own libc call is on the
+//!   stack, and anyone may have interposed libc's symbols, the library included;
+//! - errors are returned as [`Errno`] and never stored in `errno`;
+//! - every function is safe for any [`Descriptor`], and is called by its man page's rules.
+//!
+//! The functions allocate nothing and may run in a signal handler.
 
 pub mod aio;
+pub mod cachestat;
+pub mod close;
+mod descriptor;
+mod errno;
+pub mod fadvise;
+pub mod fcntl;
 pub mod file;
+pub mod lseek;
 pub mod memory;
+pub mod open;
+pub mod path;
+pub mod poll;
+pub mod pread;
 pub mod priority;
 pub mod process;
+pub mod pwrite;
 mod raw;
+pub mod stat;
+pub mod statfs;
+pub mod statx;
+pub mod sync_file_range;
 pub mod thread;
+pub mod truncate;
 
+pub use descriptor::Descriptor;
+pub use errno::Errno;
 pub use raw::syscall;
-
-/// An error number of the kernel, always in `1..=4095`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Errno(pub i32);
-
-impl Errno {
-    /// Interprets a raw system-call result: negative values down to -4095 are errors.
-    #[inline]
-    pub fn check(result: isize) -> Result<usize, Errno> {
-        if (-4095..0).contains(&result) {
-            Err(Errno(-result as i32))
-        } else {
-            Ok(result as usize)
-        }
-    }
-}
-
-impl std::fmt::Display for Errno {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::io::Error::from_raw_os_error(self.0).fmt(formatter)
-    }
-}
-
-impl std::fmt::Debug for Errno {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Errno({}: {self})", self.0)
-    }
-}
-
-impl std::error::Error for Errno {}
-
-impl From<Errno> for std::io::Error {
-    fn from(errno: Errno) -> Self {
-        std::io::Error::from_raw_os_error(errno.0)
-    }
-}

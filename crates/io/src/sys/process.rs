@@ -11,13 +11,13 @@ pub const THREAD_NAME_BYTES: usize = 16;
 #[inline]
 pub fn process_id() -> i32 {
     // SAFETY: takes no argument and cannot fail.
-    unsafe { syscall(libc::SYS_getpid, [0; 6]) as i32 }
+    unsafe { syscall(libc::SYS_getpid, []) as i32 }
 }
 
 /// The calling thread's id (`gettid(2)`).
 pub fn thread_id() -> i32 {
     // SAFETY: takes no argument and cannot fail.
-    unsafe { syscall(libc::SYS_gettid, [0; 6]) as i32 }
+    unsafe { syscall(libc::SYS_gettid, []) as i32 }
 }
 
 /// Memory of the machine in bytes (`sysinfo(2)`); `None` if it cannot be told.
@@ -53,7 +53,7 @@ fn system_information() -> Option<libc::sysinfo> {
 /// `geteuid(2)`.
 pub fn effective_user() -> u32 {
     // SAFETY: takes no argument and cannot fail.
-    unsafe { syscall(libc::SYS_geteuid, [0; 6]) as u32 }
+    unsafe { syscall(libc::SYS_geteuid, []) as u32 }
 }
 
 /// Release and version of the kernel (`uname(2)`), NUL-padded.

@@ -1,20 +1,27 @@
-//! The system-call instruction itself, for the two architectures whose C calling convention
-//! passes variadic arguments like fixed ones (a need of the preload library).
+//! The system-call instruction: [`syscall(2)`](https://man7.org/linux/man-pages/man2/syscall.2.html).
+//!
+//! Only for x86-64 and aarch64. Their C calling convention passes variadic arguments like fixed ones,
+//! and the preload library relies on that.
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("Coldstream supports x86_64 and aarch64 Linux");
 
-/// Issues system call `number` with up to six arguments and returns the kernel's raw result
-/// (an error is `-errno`).
+/// Issues system call `number` with `N` arguments, six at most. Returns the kernel's raw result: an
+/// error is `-errno`.
 ///
 /// # Safety
-/// The arguments must be valid for this system call: pointers that the kernel reads or writes
-/// must be good for that, and the call must not break an invariant of live Rust values.
+/// The arguments must be valid for this system call. Pointers that the kernel reads or writes must be
+/// good for that. The call must not break an invariant of live Rust values.
 #[inline]
-pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
+pub unsafe fn syscall<const N: usize>(number: i64, arguments: [usize; N]) -> isize {
+    const { assert!(N <= 6, "a system call has six arguments at most") };
+    // The kernel does not look at arguments that a call does not have.
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&arguments);
+    let arguments = all;
     let result: isize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller vouches for the call; rcx and r11 are what the instruction clobbers.
+    // SAFETY: the caller vouches for the call; the instruction clobbers rcx and r11.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -48,12 +55,14 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// Issues `clone(2)` for a thread of this process: the caller gets the kernel's raw result, the new
-/// thread runs `entry(argument)` on its own stack.
+/// Issues [`clone(2)`](https://man7.org/linux/man-pages/man2/clone.2.html) for a thread of this
+/// process. The caller gets the kernel's raw result; the new thread runs `entry(argument)` on its own
+/// stack.
 ///
 /// # Safety
-/// `flags` must make a thread that shares the memory; `stack_end` must be the end of a stack that
-/// nobody else uses, aligned to 16 bytes; `entry` must be sound to run there with `argument`.
+/// - `flags` must make a thread that shares the memory.
+/// - `stack_end` must be the end of a stack that nobody else uses, aligned to 16 bytes.
+/// - `entry` must be sound to run there with `argument`.
 pub(super) unsafe fn clone_thread(
     flags: usize,
     stack_end: usize,
@@ -62,7 +71,7 @@ pub(super) unsafe fn clone_thread(
 ) -> isize {
     let result: isize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller vouches for the call; the new thread never leaves this block, and has
+    // SAFETY: the caller vouches for the call. The new thread never leaves this block, and has
     // nothing of the caller's stack.
     unsafe {
         std::arch::asm!(

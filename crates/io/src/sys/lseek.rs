@@ -1,0 +1,23 @@
+//! The file position: [`lseek(2)`](https://man7.org/linux/man-pages/man2/lseek.2.html).
+
+use super::raw::syscall;
+use super::{Descriptor, Errno};
+
+/// `lseek(2)` with `SEEK_SET`: moves the file position to `position`.
+///
+/// # Errors
+/// The kernel's, such as `EBADF` or `ESPIPE`.
+pub fn set_position(descriptor: impl Into<Descriptor>, position: u64) -> Result<(), Errno> {
+    // SAFETY: no memory is passed.
+    let result = unsafe {
+        syscall(
+            libc::SYS_lseek,
+            [
+                descriptor.into().argument(),
+                position as usize,
+                libc::SEEK_SET as usize,
+            ],
+        )
+    };
+    Errno::check(result).map(drop)
+}
