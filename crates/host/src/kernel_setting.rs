@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 
 /// A file of `/proc` or `/sys` with another value. Dropping it restores the old one.
 #[derive(Debug)]
 pub struct KernelSetting {
-    path: String,
+    path: PathBuf,
     before: String,
 }
 
@@ -15,7 +16,8 @@ impl KernelSetting {
     ///
     /// # Errors
     /// Those of reading and writing the file.
-    pub fn set(path: &str, value: &str) -> io::Result<Self> {
+    pub fn set(path: impl AsRef<Path>, value: &str) -> io::Result<Self> {
+        let path = path.as_ref();
         let before = fs::read_to_string(path)?.trim().to_owned();
         fs::write(path, value)?;
         Ok(Self {
@@ -28,7 +30,8 @@ impl KernelSetting {
 impl Drop for KernelSetting {
     fn drop(&mut self) {
         let Self { path, before } = self;
-        if let Err(error) = fs::write(&*path, &*before) {
+        if let Err(error) = fs::write(&path, &before) {
+            let path = path.display();
             eprintln!("coldstream: cannot set {path} back to {before}: {error}");
         }
     }

@@ -5,7 +5,7 @@
 //! where there is less to do, so that p99 idle is too high and the compaction tax too low. On
 //! real hardware the states of deep sleep do the same on a smaller scale.
 
-use crate::kernel_setting::KernelSetting;
+use coldstream_host::kernel_setting::KernelSetting;
 use coldstream_io::sys::priority::run_only_when_idle;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;

@@ -17,7 +17,6 @@
 
 mod awake;
 mod cassandra;
-mod cgroup;
 mod engine;
 mod engines;
 mod error;
@@ -25,7 +24,6 @@ mod experiment;
 mod foreground;
 mod interrupt;
 mod io_modes;
-mod kernel_setting;
 mod linked;
 mod machine;
 mod measurement;
@@ -36,7 +34,6 @@ mod phase;
 mod preloaded;
 mod processes;
 mod progress;
-mod reclaimers;
 mod recording;
 mod report;
 mod rocksdb;
@@ -46,6 +43,7 @@ mod sampler;
 mod summary;
 mod testbed;
 mod throttle;
+mod units;
 
 pub use engine::EngineArguments;
 pub use engines::EngineCommand;

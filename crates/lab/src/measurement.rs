@@ -3,7 +3,8 @@
 use crate::pauses::Pauses;
 use crate::phase::{Event, Phase};
 use crate::run_report::{PausesReport, Percentiles, PhaseReport, RunReport, Second, curve};
-use crate::sampler::{Rates, Sample, mib};
+use crate::sampler::{Rates, Sample};
+use crate::units::mib;
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;

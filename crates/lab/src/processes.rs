@@ -1,19 +1,18 @@
-//! What the database's own processes hold, and what Coldstream's library in them says about
-//! itself on its status page.
+//! What the database's processes hold, and the counters of Coldstream's library in them.
 
-use crate::sampler::mib;
-use coldstream_control::{Counter, PageView, PidNamespace, Snapshot, page_path, start_time_ticks};
-use coldstream_io::shared::SharedPage;
+use crate::units::mib;
+use coldstream_control::{Counter, Snapshot};
+use coldstream_host::process;
+use coldstream_host::status_page::StatusPage;
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::collections::hash_map::Entry;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What the processes hold at one moment, all of them together.
+/// What all processes together hold at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessSample {
-    /// Memory of no file, bytes: heaps, stacks, buffers.
+    /// Memory that belongs to no file, bytes: heaps, stacks, buffers.
     pub anonymous_bytes: u64,
     /// Threads.
     pub threads: u64,
@@ -21,32 +20,32 @@ pub struct ProcessSample {
     pub descriptors: u64,
 }
 
-/// What the library has counted up to one moment; all 0 without it.
+/// The library's counters at one moment, summed over all processes; 0 without the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LibrarySample {
     /// Processes that have a status page.
     pub pages: u64,
-    /// What it holds itself: windows, and what it takes of the process's heap; bytes.
+    /// Memory of the library: windows and its part of the heap, bytes.
     pub memory_bytes: u64,
-    /// What pacing holds background I/O to, bytes a second; 0 is nothing.
+    /// The rate that pacing allows background I/O, bytes a second; 0 means no limit.
     pub pacing_bytes_per_second: u64,
-    /// How long background threads have waited for pacing, ns.
+    /// Time in which background threads waited for pacing, ns.
     pub pacing_ns: u64,
-    /// Bytes of cold pages that were dropped.
+    /// Cold pages that were dropped, bytes.
     pub evicted_bytes: u64,
-    /// Processor time that finding them took, ns.
+    /// Processor time of the search for them, ns.
     pub evicting_ns: u64,
-    /// Pages that were warmed.
+    /// Pages that handovers warmed.
     pub warmed_pages: u64,
-    /// Bytes that were read to find out which.
+    /// Bytes that handovers read from indexes.
     pub index_bytes: u64,
-    /// Places that were warmed, and those of them that the foreground has read since.
-    pub places_warmed: u64,
-    /// See above.
-    pub places_hit: u64,
-    /// How long handovers have held their threads up, ns.
+    /// Ranges that handovers warmed.
+    pub ranges_warmed: u64,
+    /// Warmed ranges that the foreground has read since.
+    pub ranges_hit: u64,
+    /// Time in which handovers delayed their threads, ns.
     pub handover_ns: u64,
-    /// Handovers by how long each took: [`Counter::HANDOVER_DELAYS`].
+    /// Number of handovers by their duration: [`Counter::HANDOVER_DELAYS`].
     pub handovers: [u64; Counter::HANDOVER_DELAYS.len()],
 }
 
@@ -61,8 +60,8 @@ impl LibrarySample {
         self.evicting_ns += get(Counter::EvictionNanoseconds);
         self.warmed_pages += get(Counter::HandoverPagesWarmed);
         self.index_bytes += get(Counter::HandoverIndexBytes);
-        self.places_warmed += get(Counter::HandoverRangesWarmed);
-        self.places_hit += get(Counter::HandoverRangesHit);
+        self.ranges_warmed += get(Counter::HandoverRangesWarmed);
+        self.ranges_hit += get(Counter::HandoverRangesHit);
         self.handover_ns += get(Counter::HandoverNanoseconds);
         for (handovers, counter) in self.handovers.iter_mut().zip(Counter::HANDOVER_DELAYS) {
             *handovers += get(counter);
@@ -70,46 +69,46 @@ impl LibrarySample {
     }
 }
 
-/// What became of both between two moments, and what is at the second.
+/// Rates between two samples; gauges at the later one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct ProcessRates {
-    /// Memory of no file at the end, MiB.
+    /// Memory that belongs to no file at the end, MiB.
     pub anonymous_mib: f64,
-    /// What it grew by, MiB.
+    /// Its growth, MiB.
     pub anonymous_growth_mib: f64,
     /// Threads at the end.
     pub threads: f64,
     /// Open descriptors at the end.
     pub descriptors: f64,
-    /// What the library holds itself at the end, windows and heap, MiB.
+    /// Memory of the library at the end, windows and heap, MiB.
     pub library_mib: f64,
-    /// What pacing holds background I/O to at the end, MiB a second; 0 is nothing.
+    /// The rate that pacing allows background I/O at the end, MiB a second; 0 means no limit.
     pub pacing_mib_per_second: f64,
-    /// How long background threads waited for pacing, ms a second, of all of them together.
+    /// Time in which background threads waited for pacing, ms a second, summed over all threads.
     pub pacing_ms_per_second: f64,
-    /// MiB a second of cold pages that were dropped.
+    /// Cold pages that were dropped, MiB a second.
     pub evicted_mib_per_second: f64,
-    /// Share of a processor that finding them took, %.
+    /// Share of a processor that the search for them used, %.
     pub evicting_percent: f64,
-    /// Pages warmed a second.
+    /// Pages that handovers warmed a second.
     pub warmed_pages_per_second: f64,
-    /// MiB a second that were read to find out which.
+    /// Bytes that handovers read from indexes, MiB a second.
     pub handover_index_mib_per_second: f64,
-    /// Of all places that were ever warmed, those that the foreground had read by the end, %.
+    /// Share of all warmed ranges that the foreground had read by the end, %.
     pub handover_hit_percent: f64,
     /// Handovers.
     pub handovers: f64,
-    /// How long one held its thread up, ms: the mean.
+    /// Mean delay of a thread by a handover, ms.
     pub handover_mean_ms: f64,
-    /// What half of them took at most, ms.
+    /// Median of these delays, ms.
     pub handover_p50_ms: f64,
-    /// What 99 in 100 of them took at most, ms.
+    /// 99th percentile of these delays, ms.
     pub handover_p99_ms: f64,
 }
 
 impl ProcessRates {
-    /// From `before` to `after`, so many seconds later.
+    /// Between `before` and `after`. `seconds` is the time between them.
     pub fn between(
         before: (&ProcessSample, &LibrarySample),
         after: (&ProcessSample, &LibrarySample),
@@ -146,18 +145,18 @@ impl ProcessRates {
             handover_index_mib_per_second: delta(library_before.index_bytes, library.index_bytes)
                 / f64::from(1 << 20)
                 / seconds,
-            handover_hit_percent: 100.0 * library.places_hit as f64
-                / f64::max(library.places_warmed as f64, 1.0),
+            handover_hit_percent: 100.0 * library.ranges_hit as f64
+                / f64::max(library.ranges_warmed as f64, 1.0),
             handovers: count as f64,
             handover_mean_ms: handover_ms / f64::max(count as f64, 1.0),
-            handover_p50_ms: at_most_ms(&handovers, 500),
-            handover_p99_ms: at_most_ms(&handovers, 990),
+            handover_p50_ms: duration_ms(&handovers, 500),
+            handover_p99_ms: duration_ms(&handovers, 990),
         }
     }
 }
 
-/// What so many in a thousand handovers took at most, ms: the upper bound of the last one's class.
-fn at_most_ms(handovers: &[u64], per_mille: u64) -> f64 {
+/// A percentile of the handovers' durations, ms: the upper bound of the class in which it lies.
+fn duration_ms(handovers: &[u64], per_mille: u64) -> f64 {
     let wanted = handovers.iter().sum::<u64>() * per_mille;
     if wanted == 0 {
         return 0.0;
@@ -177,12 +176,12 @@ fn at_most_ms(handovers: &[u64], per_mille: u64) -> f64 {
 /// The processes of a cgroup.
 #[derive(Debug, Default)]
 pub struct Processes {
-    // Mapped once: a page stays mapped until this process ends.
-    pages: HashMap<u32, SharedPage>,
+    // Opened once for each process: a page stays mapped until the calling process ends.
+    pages: HashMap<u32, StatusPage>,
 }
 
 impl Processes {
-    /// What is to be known of the processes that `processes_file`, a cgroup's, names.
+    /// Samples the processes that `processes_file` of a cgroup names.
     pub fn sample(&mut self, processes_file: &Path) -> (ProcessSample, LibrarySample) {
         let mut process = ProcessSample::default();
         let mut library = LibrarySample::default();
@@ -196,35 +195,21 @@ impl Processes {
         (process, library)
     }
 
-    fn snapshot(&mut self, process: u32) -> Option<Snapshot> {
-        let page = match self.pages.get(&process) {
-            Some(page) => *page,
-            None => {
-                let user = rustix::process::geteuid().as_raw();
-                let path = page_path(user, process, PidNamespace::own());
-                let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-                let page = SharedPage::open(&path).ok()?;
-                self.pages.insert(process, page);
-                page
-            }
+    fn snapshot(&mut self, pid: u32) -> Option<Snapshot> {
+        let page = match self.pages.entry(pid) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(StatusPage::open(pid).ok()?),
         };
-        let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-        let view = PageView::new(page.words()).ok()?;
-        view.snapshot_of(process, start_time_ticks(&stat)?).ok()
+        page.snapshot().ok()
     }
 }
 
 impl ProcessSample {
-    fn add(&mut self, process: u32) {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-        let value = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        self.anonymous_bytes += value("RssAnon:").unwrap_or(0) << 10;
-        self.threads += value("Threads:").unwrap_or(0);
-        let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
-        self.descriptors += descriptors.map_or(0, |entries| entries.count() as u64);
+    fn add(&mut self, pid: u32) {
+        let usage = process::usage(pid).unwrap_or_default();
+        self.anonymous_bytes += usage.anonymous_bytes;
+        self.threads += usage.threads;
+        self.descriptors += process::descriptors(pid) as u64;
     }
 }
 
@@ -248,12 +233,12 @@ mod tests {
 
     #[test]
     fn delays_are_bounds_of_their_classes() {
-        assert_eq!(at_most_ms(&[0; 7], 500), 0.0);
-        assert_eq!(at_most_ms(&[10, 0, 0, 0, 0, 0, 0], 990), 1.0);
-        assert_eq!(at_most_ms(&[50, 49, 0, 1, 0, 0, 0], 500), 1.0);
-        assert_eq!(at_most_ms(&[50, 49, 0, 1, 0, 0, 0], 990), 4.0);
-        assert_eq!(at_most_ms(&[50, 48, 0, 2, 0, 0, 0], 990), 64.0);
-        assert_eq!(at_most_ms(&[0, 0, 0, 0, 0, 0, 3], 500), 4096.0);
+        assert_eq!(duration_ms(&[0; 7], 500), 0.0);
+        assert_eq!(duration_ms(&[10, 0, 0, 0, 0, 0, 0], 990), 1.0);
+        assert_eq!(duration_ms(&[50, 49, 0, 1, 0, 0, 0], 500), 1.0);
+        assert_eq!(duration_ms(&[50, 49, 0, 1, 0, 0, 0], 990), 4.0);
+        assert_eq!(duration_ms(&[50, 48, 0, 2, 0, 0, 0], 990), 64.0);
+        assert_eq!(duration_ms(&[0, 0, 0, 0, 0, 0, 3], 500), 4096.0);
     }
 
     #[test]
@@ -269,8 +254,8 @@ mod tests {
             pacing_ns: 5_000_000,
             evicted_bytes: 8 << 20,
             index_bytes: 4 << 20,
-            places_warmed: 50,
-            places_hit: 40,
+            ranges_warmed: 50,
+            ranges_hit: 40,
             handover_ns: 13_000_000,
             handovers: [5, 2, 1, 0, 0, 0, 0],
             ..LibrarySample::default()

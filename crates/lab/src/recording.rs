@@ -1,6 +1,5 @@
 //! The loop of a run: takes the load's events, and samples the kernel's counters between them.
 
-use crate::cgroup::Cgroup;
 use crate::error::Interrupted;
 use crate::foreground::Foreground;
 use crate::interrupt;
@@ -9,6 +8,7 @@ use crate::phase::{Event, Phase};
 use crate::sampler::{Sampler, now_ns};
 use crate::testbed::Testbed;
 use anyhow::Result;
+use coldstream_host::own_cgroup::MemoryCgroup;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Recording<'a> {
     /// Case, turn and mode, for the progress line.
     pub title: &'a str,
     /// The engine's cgroup, where one could be made.
-    pub cgroup: Option<&'a Cgroup>,
+    pub cgroup: Option<&'a MemoryCgroup>,
     /// Beginnings of the names of the engine's threads that serve reads.
     pub reader_threads: &'static [&'static str],
 }

@@ -2,14 +2,14 @@
 //! and a list of what this machine does not allow.
 
 use crate::awake::Awake;
-use crate::cgroup::Cgroup;
-use crate::kernel_setting::KernelSetting;
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::report::OutputArgs;
-use crate::throttle::{DeviceRate, Throttle};
+use crate::throttle::{DeviceRate, Throttle, cgroup_name};
 use anyhow::{Context, Result};
 use clap::Args;
+use coldstream_host::kernel_setting::KernelSetting;
+use coldstream_host::own_cgroup::MemoryCgroup;
 use coldstream_policy::memory::Version;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,19 +35,19 @@ pub struct Testbed {
 /// Limits of one run; removed when dropped.
 #[derive(Debug)]
 pub struct Limits {
-    cgroup: Option<Cgroup>,
+    cgroup: Option<MemoryCgroup>,
     throttle: Option<Throttle>,
 }
 
 impl Limits {
     /// The cgroup with the memory limit; `None` where none could be made.
-    pub fn cgroup(&self) -> Option<&Cgroup> {
+    pub fn cgroup(&self) -> Option<&MemoryCgroup> {
         self.cgroup.as_ref()
     }
 
     /// The cgroups' files of processes. A process that writes its id into all of them is limited.
     pub fn processes_files(&self) -> Vec<PathBuf> {
-        let memory = self.cgroup.iter().map(Cgroup::processes_file);
+        let memory = self.cgroup.iter().map(MemoryCgroup::processes_file);
         let device = self.throttle.iter().map(Throttle::processes_file);
         memory.chain(device).collect()
     }
@@ -145,7 +145,7 @@ impl Testbed {
             self.add_limitation("readahead: the work directory is on no block device".into());
             return None;
         };
-        match KernelSetting::set(&device.read_ahead_path(), &read_ahead_kb.to_string()) {
+        match KernelSetting::set(device.read_ahead_file(), &read_ahead_kb.to_string()) {
             Ok(set) => Some(set),
             Err(error) => {
                 self.add_limitation(format!("readahead of {read_ahead_kb} KiB: {error}"));
@@ -168,8 +168,8 @@ impl Testbed {
         }
     }
 
-    fn cgroup(&mut self, limit_bytes: u64) -> Option<Cgroup> {
-        match Cgroup::create(limit_bytes) {
+    fn cgroup(&mut self, limit_bytes: u64) -> Option<MemoryCgroup> {
+        match MemoryCgroup::create(&cgroup_name(), limit_bytes) {
             Ok(cgroup) => {
                 if cgroup.version() == Version::V1 {
                     self.add_limitation(
@@ -193,7 +193,8 @@ impl Testbed {
             return None;
         }
         let made = match &self.machine.device {
-            Some(device) => Throttle::create(&device.disk_number, self.device_rate),
+            Some(device) => Throttle::create(&device.disk_number, self.device_rate)
+                .map_err(|error| error.to_string()),
             None => Err("the work directory is on no block device".into()),
         };
         made.map_err(|why| {

@@ -1,18 +1,38 @@
-//! Holds a run's requests to the rate of a cloud volume, by cgroup version 1's `blkio` controller
-//! (`Documentation/admin-guide/cgroup-v1/blkio-controller.rst`): reads and writes each for themselves. Writeback of dirty
-//! pages is not charged to who wrote them there, and so not held: buffered modes have it easier
-//! than on a real volume.
+//! Limits the requests of a run to the rate of a cloud volume.
+//!
+//! Uses the `blkio` controller of cgroup version 1
+//! (`Documentation/admin-guide/cgroup-v1/blkio-controller.rst`), with separate limits for reads and writes. It does not
+//! charge writeback of dirty pages to the writer, so writeback is not limited. Buffered modes therefore have an
+//! advantage over a real volume.
 
-use crate::cgroup::{OwnCgroup, mounts, version_1};
-use std::path::PathBuf;
+use coldstream_host::cgroup::version_1;
+use coldstream_host::mounts;
+use coldstream_host::own_cgroup::{CgroupError, OwnCgroup};
+use std::path::{Path, PathBuf};
 
-/// A `blkio` cgroup of our own, removed when dropped.
+/// The name of the cgroups of this process, in every hierarchy.
+pub fn cgroup_name() -> String {
+    format!("coldstream-lab-{}", std::process::id())
+}
+
+/// Why there is no limit.
+#[derive(Debug, thiserror::Error)]
+pub enum ThrottleError {
+    /// The controller is missing.
+    #[error("no blkio cgroup of version 1 is mounted")]
+    NoController,
+    /// The hierarchy refused.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+}
+
+/// A `blkio` cgroup. Dropping it removes it.
 #[derive(Debug)]
 pub struct Throttle {
     own: OwnCgroup,
 }
 
-/// What the device may do; 0 is as much as it can.
+/// The limit of a device; 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct DeviceRate {
     /// Bytes a second, read and written each.
@@ -22,20 +42,21 @@ pub struct DeviceRate {
 }
 
 impl DeviceRate {
-    /// Whether there is nothing to hold.
+    /// Whether it limits nothing.
     pub fn is_unlimited(self) -> bool {
         self.bytes_per_second == 0 && self.requests_per_second == 0
     }
 }
 
 impl Throttle {
-    /// Holds processes that enter it to a rate on a device, `major:minor` of a whole disk. The
-    /// error says what is missing.
-    pub fn create(device_number: &str, rate: DeviceRate) -> Result<Self, String> {
-        let mounts = mounts()?;
-        let parent =
-            version_1(&mounts, "blkio").ok_or("no blkio cgroup of version 1 is mounted")?;
-        let own = OwnCgroup::make_in(&parent)?;
+    /// Limits processes that enter it to a rate on a device, `major:minor` of a whole disk.
+    ///
+    /// # Errors
+    /// There is no such controller, or it refused.
+    pub fn create(device_number: &str, rate: DeviceRate) -> Result<Self, ThrottleError> {
+        let mounts = mounts::read();
+        let parent = version_1(&mounts, "blkio").ok_or(ThrottleError::NoController)?;
+        let own = OwnCgroup::make_in(Path::new(&parent.point), &cgroup_name())?;
         for (what, value) in [
             ("bps", rate.bytes_per_second),
             ("iops", rate.requests_per_second),
@@ -51,24 +72,5 @@ impl Throttle {
     /// The file that takes process ids.
     pub fn processes_file(&self) -> PathBuf {
         self.own.processes_file()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_controller_is_found_by_its_option() {
-        let mounts = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
-                      cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n";
-        assert_eq!(
-            version_1(mounts, "blkio"),
-            Some("/sys/fs/cgroup/blkio".into())
-        );
-        assert_eq!(
-            version_1("cgroup2 /sys/fs/cgroup cgroup2 rw,blkio 0 0\n", "blkio"),
-            None
-        );
     }
 }

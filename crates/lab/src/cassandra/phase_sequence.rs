@@ -6,9 +6,8 @@ use super::schema::{COMPACTED, KEYSPACE};
 use crate::phase::{Event, Phase};
 use crate::sampler::now_ns;
 use anyhow::{Result, bail};
-use coldstream_control::stat_field;
+use coldstream_host::process::processor_time_ns;
 use coldstream_nodes::Nodetool;
-use std::fs;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -72,7 +71,7 @@ impl PhaseSequence<'_> {
         let _ = self.events.send(Ok(Event::Phase {
             phase,
             at_ns: now_ns(),
-            process_cpu_ns: cpu_ns(self.process),
+            process_cpu_ns: processor_time_ns(self.process),
             // Another process makes the load.
             load_cpu_ns: 0,
         }));
@@ -102,12 +101,4 @@ impl PhaseSequence<'_> {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-}
-
-/// CPU time of a process, user and system (`proc_pid_stat(5)`, fields 14 and 15, in ticks of
-/// 10 ms on every architecture that Linux supports here).
-fn cpu_ns(process: u32) -> u64 {
-    let stat = fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
-    let ticks = |number| stat_field(&stat, number).unwrap_or(0);
-    (ticks(14) + ticks(15)) * 10_000_000
 }
