@@ -11,14 +11,19 @@
 
 pub mod aio;
 pub mod cachestat;
+pub mod clock;
 pub mod close;
 mod descriptor;
 mod errno;
 pub mod fadvise;
 pub mod fcntl;
 pub mod file;
+pub mod futex;
 pub mod lseek;
+pub mod madvise;
 pub mod memory;
+pub mod mincore;
+pub mod mmap;
 pub mod open;
 pub mod path;
 pub mod poll;
@@ -33,6 +38,7 @@ pub mod statx;
 pub mod sync_file_range;
 pub mod thread;
 pub mod truncate;
+pub mod user_memory;
 
 pub use descriptor::Descriptor;
 pub use errno::Errno;

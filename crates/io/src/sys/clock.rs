@@ -1,0 +1,80 @@
+//! Clocks and sleeping:
+//! [`clock_gettime(2)`](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
+//! [`clock_nanosleep(2)`](https://man7.org/linux/man-pages/man2/clock_nanosleep.2.html) and
+//! [`nanosleep(2)`](https://man7.org/linux/man-pages/man2/nanosleep.2.html).
+
+use super::raw::syscall;
+
+/// `clock_gettime(2)` in nanoseconds; 0 if there is no such clock.
+pub fn clock_ns(clock: i32) -> i128 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one `struct timespec`.
+    unsafe {
+        syscall(
+            libc::SYS_clock_gettime,
+            [clock as usize, &raw mut time as usize],
+        )
+    };
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+/// Nanoseconds of the monotonic clock, by libc's `clock_gettime`. Libc reads it without a system call
+/// where the machine allows that.
+///
+/// Only for threads of the application: a thread of our own has no thread-local storage, which libc
+/// may use.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: libc writes one `struct timespec`. It sets no errno: every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
+/// Milliseconds of the coarse monotonic clock (`clock_gettime(2)`). For ages only: it wraps after 49
+/// days.
+pub fn coarse_milliseconds() -> u32 {
+    (clock_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000) as u32
+}
+
+/// `clock_nanosleep(2)`: sleeps until the monotonic clock shows `monotonic_ns`, or until a signal.
+pub fn sleep_until(monotonic_ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (monotonic_ns / 1_000_000_000) as i64,
+        tv_nsec: (monotonic_ns % 1_000_000_000) as i64,
+    };
+    // SAFETY: the kernel reads one `struct timespec`.
+    unsafe {
+        syscall(
+            libc::SYS_clock_nanosleep,
+            [
+                libc::CLOCK_MONOTONIC as usize,
+                libc::TIMER_ABSTIME as usize,
+                &raw const time as usize,
+                0,
+            ],
+        )
+    };
+}
+
+/// `nanosleep(2)`: sleeps for `milliseconds`, or until a signal.
+pub fn sleep(milliseconds: u32) {
+    let time = duration(milliseconds);
+    // SAFETY: the kernel reads one `struct timespec`.
+    unsafe { syscall(libc::SYS_nanosleep, [&raw const time as usize, 0]) };
+}
+
+pub(super) fn duration(milliseconds: u32) -> libc::timespec {
+    libc::timespec {
+        tv_sec: i64::from(milliseconds / 1000),
+        tv_nsec: i64::from(milliseconds % 1000) * 1_000_000,
+    }
+}
