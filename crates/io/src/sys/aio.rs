@@ -1,9 +1,13 @@
-//! Kernel asynchronous I/O (`io_submit(2)`): the one asynchronous interface that every kernel
-//! in use has, that container runtimes allow (unlike io_uring), and that needs no thread of
-//! ours inside somebody else's process. For `O_DIRECT` reads it really is asynchronous.
+//! Kernel asynchronous I/O: [`io_submit(2)`](https://man7.org/linux/man-pages/man2/io_submit.2.html).
+//!
+//! Why this interface:
+//! - every kernel in use has it;
+//! - container runtimes allow it, unlike io_uring;
+//! - it needs no thread of ours in the application's process;
+//! - `O_DIRECT` reads are really asynchronous with it.
 
-use super::Errno;
 use super::raw::syscall;
+use super::{Descriptor, Errno};
 
 /// An asynchronous I/O context (`aio_context_t`); 0 is none.
 pub type Context = usize;
@@ -36,7 +40,7 @@ struct ControlBlock {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Completion {
-    /// The tag given at submission.
+    /// The tag that was passed to [`submit_read`].
     pub tag: u64,
     object: u64,
     /// Bytes transferred, or a negative error number.
@@ -44,33 +48,41 @@ pub struct Completion {
     result2: i64,
 }
 
-/// `io_setup(2)`: a context for at most `requests` in flight.
+/// [`io_setup(2)`](https://man7.org/linux/man-pages/man2/io_setup.2.html): a context for `requests` in
+/// flight at most.
+///
+/// # Errors
+/// `EAGAIN` if `/proc/sys/fs/aio-max-nr` is reached; `ENOMEM`; `ENOSYS`.
 pub fn create(requests: u32) -> Result<Context, Errno> {
     let mut context: Context = 0;
     // SAFETY: the kernel writes the context's handle.
     Errno::check(unsafe {
         syscall(
             libc::SYS_io_setup,
-            [requests as usize, &raw mut context as usize, 0, 0, 0, 0],
+            [requests as usize, &raw mut context as usize],
         )
     })?;
     Ok(context)
 }
 
-/// `io_destroy(2)`: waits for what is in flight.
+/// [`io_destroy(2)`](https://man7.org/linux/man-pages/man2/io_destroy.2.html): waits for all requests in
+/// flight, and ends the context.
 pub fn destroy(context: Context) {
     // SAFETY: a wrong handle is refused by the kernel.
-    unsafe { syscall(libc::SYS_io_destroy, [context, 0, 0, 0, 0, 0]) };
+    unsafe { syscall(libc::SYS_io_destroy, [context]) };
 }
 
-/// Submits one read. On success the kernel writes into `memory` until the completion with
-/// `tag` has been taken by [`take`].
+/// `io_submit(2)` of one read. On success the kernel writes into `memory` until [`take`] has returned the
+/// completion with `tag`.
 ///
 /// # Safety
-/// `memory` must stay valid, and be used by nobody, until the completion has been taken.
+/// Until then `memory` must stay valid, and nobody may use it.
+///
+/// # Errors
+/// The kernel's; `EAGAIN` if the context is full.
 pub unsafe fn submit_read(
     context: Context,
-    descriptor: i32,
+    descriptor: impl Into<Descriptor>,
     memory: *mut u8,
     length_bytes: usize,
     offset: u64,
@@ -79,7 +91,7 @@ pub unsafe fn submit_read(
     let block = ControlBlock {
         data: tag,
         opcode: COMMAND_PREAD,
-        descriptor: descriptor as u32,
+        descriptor: descriptor.into().number() as u32,
         buffer: memory as u64,
         bytes: length_bytes as u64,
         offset: offset as i64,
@@ -88,10 +100,7 @@ pub unsafe fn submit_read(
     let blocks = [&raw const block];
     // SAFETY: the kernel copies the block before it returns; the caller vouches for `memory`.
     let submitted = Errno::check(unsafe {
-        syscall(
-            libc::SYS_io_submit,
-            [context, 1, blocks.as_ptr() as usize, 0, 0, 0],
-        )
+        syscall(libc::SYS_io_submit, [context, 1, blocks.as_ptr() as usize])
     })?;
     if submitted == 1 {
         Ok(())
@@ -100,8 +109,11 @@ pub unsafe fn submit_read(
     }
 }
 
-/// Takes what has completed, after waiting for at least `least` completions; `EINTR` is passed
-/// on.
+/// [`io_getevents(2)`](https://man7.org/linux/man-pages/man2/io_getevents.2.html): waits for `least`
+/// completions, and returns how many it has stored.
+///
+/// # Errors
+/// The kernel's; `EINTR` if a signal comes during the wait.
 pub fn take(
     context: Context,
     least: usize,
@@ -116,7 +128,6 @@ pub fn take(
                 least,
                 completions.len(),
                 completions.as_mut_ptr() as usize,
-                0,
                 0,
             ],
         )

@@ -1,25 +1,31 @@
 //! Nice values and I/O priorities of single threads, by thread id; 0 is the calling thread.
+//!
+//! [`setpriority(2)`](https://man7.org/linux/man-pages/man2/setpriority.2.html),
+//! [`ioprio_set(2)`](https://man7.org/linux/man-pages/man2/ioprio_set.2.html),
+//! [`sched_setscheduler(2)`](https://man7.org/linux/man-pages/man2/sched_setscheduler.2.html),
+//! [`tgkill(2)`](https://man7.org/linux/man-pages/man2/tgkill.2.html).
 
 use super::Errno;
 use super::process::process_id;
 use super::raw::syscall;
 
-/// `IOPRIO_WHO_PROCESS`, which means a thread.
+/// `IOPRIO_WHO_PROCESS`. In spite of its name it means a thread.
 const WHO_THREAD: usize = 1;
 
-/// Whether a thread of that id belongs to this process: ids are given out again, to others too.
+/// `tgkill(2)` with signal 0: whether the thread belongs to this process. The kernel gives ids out
+/// again, also to other processes.
 pub fn is_own_thread(thread_id: i32) -> bool {
     // SAFETY: signal 0 only checks.
     let result = unsafe {
         syscall(
             libc::SYS_tgkill,
-            [process_id() as usize, thread_id as usize, 0, 0, 0, 0],
+            [process_id() as usize, thread_id as usize, 0],
         )
     };
     Errno::check(result).is_ok()
 }
 
-/// A thread's nice value, from -20 to 19.
+/// `getpriority(2)`: a thread's nice value, from -20 to 19.
 ///
 /// # Errors
 /// `ESRCH` if there is no such thread.
@@ -28,18 +34,17 @@ pub fn nice(thread_id: i32) -> Result<i32, Errno> {
     let result = unsafe {
         syscall(
             libc::SYS_getpriority,
-            [libc::PRIO_PROCESS as usize, thread_id as usize, 0, 0, 0, 0],
+            [libc::PRIO_PROCESS as usize, thread_id as usize],
         )
     };
-    // The kernel keeps negative numbers for errors.
+    // The system call returns 20 - nice: negative results are errors.
     Errno::check(result).map(|value| 20 - value as i32)
 }
 
-/// Sets a thread's nice value.
+/// `setpriority(2)`: sets a thread's nice value.
 ///
 /// # Errors
-/// `EACCES` or `EPERM` for a lower one than now without `CAP_SYS_NICE` or an `RLIMIT_NICE` that
-/// allows it; `ESRCH`.
+/// `EACCES` or `EPERM` for a lower value, unless `CAP_SYS_NICE` or `RLIMIT_NICE` allows it; `ESRCH`.
 pub fn set_nice(thread_id: i32, nice: i32) -> Result<(), Errno> {
     // SAFETY: takes numbers only.
     let result = unsafe {
@@ -49,83 +54,70 @@ pub fn set_nice(thread_id: i32, nice: i32) -> Result<(), Errno> {
                 libc::PRIO_PROCESS as usize,
                 thread_id as usize,
                 nice as usize,
-                0,
-                0,
-                0,
             ],
         )
     };
     Errno::check(result).map(|_| ())
 }
 
-/// A thread's I/O priority: class above bit 13, level below; class 0 is none.
+/// `ioprio_get(2)`: a thread's I/O priority. The class is in bits 13 and above, the level below; class 0
+/// is none.
 ///
 /// # Errors
 /// `ESRCH`; `ENOSYS` on a kernel without block devices.
 pub fn io_priority(thread_id: i32) -> Result<i32, Errno> {
     // SAFETY: takes numbers only.
-    let result = unsafe {
-        syscall(
-            libc::SYS_ioprio_get,
-            [WHO_THREAD, thread_id as usize, 0, 0, 0, 0],
-        )
-    };
+    let result = unsafe { syscall(libc::SYS_ioprio_get, [WHO_THREAD, thread_id as usize]) };
     Errno::check(result).map(|value| value as i32)
 }
 
-/// An I/O priority, as the kernel has it, if it is of any class (`IOPRIO_CLASS_SHIFT`,
-/// `include/uapi/linux/ioprio.h`), and 0 otherwise: without one it follows the nice value.
+/// An I/O priority if it has a class (`IOPRIO_CLASS_SHIFT`, `include/uapi/linux/ioprio.h`), and 0
+/// otherwise. Without a class the I/O priority follows the nice value.
 pub const fn of_any_io_class(value: i32) -> i32 {
     if value >> 13 != 0 { value } else { 0 }
 }
 
-/// Sets a thread's I/O priority.
+/// `ioprio_set(2)`: sets a thread's I/O priority.
 ///
 /// # Errors
 /// `EPERM` for a class that needs a privilege; `ESRCH`.
 pub fn set_io_priority(thread_id: i32, value: i32) -> Result<(), Errno> {
-    // Old kernels report a level for class 0, and take none.
+    // Old kernels report a level for class 0, but refuse to set one.
     let value = of_any_io_class(value);
     // SAFETY: takes numbers only.
     let result = unsafe {
         syscall(
             libc::SYS_ioprio_set,
-            [WHO_THREAD, thread_id as usize, value as usize, 0, 0, 0],
+            [WHO_THREAD, thread_id as usize, value as usize],
         )
     };
     Errno::check(result).map(|_| ())
 }
 
-/// From now on the calling thread runs only where nothing else would (`SCHED_IDLE`, `sched(7)`);
-/// any other thread that wakes up takes its place at once.
+/// `sched_setscheduler(2)` with `SCHED_IDLE`: from now on the calling thread runs only on processors that
+/// would be idle. Any other thread that wakes up replaces it at once (`sched(7)`).
 ///
 /// # Errors
-/// `EPERM` where a filter forbids it.
+/// `EPERM` under a filter.
 pub fn run_only_when_idle() -> Result<(), Errno> {
-    // `struct sched_param`, whose priority must be 0 here.
+    // `struct sched_param`: the priority must be 0 for this policy.
     let priority: libc::c_int = 0;
     // SAFETY: the kernel reads one number.
     let result = unsafe {
         syscall(
             libc::SYS_sched_setscheduler,
-            [
-                0,
-                libc::SCHED_IDLE as usize,
-                &raw const priority as usize,
-                0,
-                0,
-                0,
-            ],
+            [0, libc::SCHED_IDLE as usize, &raw const priority as usize],
         )
     };
     Errno::check(result).map(|_| ())
 }
 
-/// Gives the calling thread the priority of the process's first thread, as far as that is allowed:
-/// a thread of our own is made by whatever thread needs it first, and inherits what that has.
+/// Gives the calling thread the priority of the process's first thread, as far as the kernel allows it.
+///
+/// The thread that first needs a thread of our own starts it, and passes its own priority on.
 pub fn take_that_of_first_thread() {
     let first = process_id();
-    // Only where something changes: a filter may end a process that makes these calls.
+    // Only if something changes: a filter may end a process that makes these calls.
     let (wanted, inherited) = (nice(first), nice(0));
     if let Ok(wanted) = wanted
         && inherited != Ok(wanted)
@@ -146,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_has_its_own() {
+    fn each_thread_has_its_own_priority() {
         let (before, own) = std::thread::spawn(|| {
             let before = nice(0).unwrap();
             set_nice(0, (before + 1).min(19)).unwrap();
@@ -163,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn own_threads_are_told_from_others() {
+    fn is_own_thread_knows_the_process() {
         assert!(is_own_thread(thread_id()));
         assert!(!is_own_thread(1));
         assert_eq!(nice(i32::MAX), Err(Errno(libc::ESRCH)));

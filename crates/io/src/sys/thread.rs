@@ -1,19 +1,22 @@
-//! A thread without libc (`clone(2)`): made inside an interposed call, where the application's
-//! allocator and whoever else interposes `pthread_create` must not be called, and never counted
-//! by libc, which ends a process with the last thread that it knows of.
+//! Threads without libc ([`clone(2)`](https://man7.org/linux/man-pages/man2/clone.2.html)), and signals
+//! of the calling thread.
+//!
+//! A thread is started inside an interposed call. There, neither the application's allocator nor
+//! another library's `pthread_create` may be called. Libc does not count the thread: it ends the process
+//! with the last thread that it knows.
 
 use super::raw::{clone_thread, syscall};
 use super::{Errno, memory};
 
-/// What the thread runs. It has no thread-local storage of its own (the register points to that of
-/// the thread that made it): no `errno`, no thread local, no panic.
+/// What the thread runs. It has no thread-local storage of its own: the register points to that of the
+/// thread that started it. So it may use no `errno` and no thread local, and must not panic.
 pub type Entry = unsafe extern "C" fn(argument: usize) -> !;
 
-/// All that a loop of raw system calls needs.
+/// Enough for a loop of raw system calls.
 const STACK_BYTES: usize = 60 << 10;
 
-/// Of a stack with a page of the kernel's at its bottom, which ends what needs more: bytes of that
-/// page, and of the whole.
+/// Bytes of a stack's guard page, and of the whole stack. The guard lies at the bottom: a thread that
+/// needs more stack faults there.
 const fn layout(page_bytes: usize) -> (usize, usize) {
     (
         page_bytes,
@@ -21,8 +24,8 @@ const fn layout(page_bytes: usize) -> (usize, usize) {
     )
 }
 
-/// As `pthread_create`, less thread-local storage: one process, one memory, one table of
-/// descriptors.
+/// The flags of `pthread_create` without thread-local storage: one process, one memory, one descriptor
+/// table.
 const FLAGS: i32 = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -37,18 +40,16 @@ const FLAGS: i32 = libc::CLONE_VM
 /// `entry` must be sound to run with `argument`, under the restrictions of [`Entry`].
 ///
 /// # Errors
-/// The kernel's: no memory, no more threads, or a filter that forbids it.
+/// The kernel's: `ENOMEM`, `EAGAIN` at the limit of threads, `EPERM` under a filter.
 pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
     let (guard_bytes, bytes) = layout(memory::page_bytes() as usize);
     let stack = memory::map_anonymous(bytes, libc::MAP_STACK)?;
-    // SAFETY: nobody knows of the mapping yet; a forked child has no such thread, and a refusal of
-    // either call costs a guard.
+    // SAFETY: nobody else uses the mapping yet. A forked child has no such thread. If the kernel refuses
+    // either call, only the guard is lost.
     unsafe {
         let _ = memory::advise(stack, bytes, memory::ADVICE_DONT_FORK);
-        syscall(
-            libc::SYS_mprotect,
-            [stack as usize, guard_bytes, 0, 0, 0, 0],
-        );
+        let no_access = libc::PROT_NONE as usize;
+        syscall(libc::SYS_mprotect, [stack as usize, guard_bytes, no_access]);
     }
     let before = set_blocked(u64::MAX);
     // SAFETY: the stack is the new thread's alone; the caller vouches for the rest.
@@ -63,13 +64,14 @@ pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
     set_blocked(before);
     let started = Errno::check(result).map(|_| ());
     if started.is_err() {
-        // SAFETY: there is no thread that could use it.
+        // SAFETY: no thread was started that could use it.
         let _ = unsafe { memory::unmap(stack, bytes) };
     }
     started
 }
 
-/// Sets the calling thread's blocked signals; returns those before.
+/// [`rt_sigprocmask(2)`](https://man7.org/linux/man-pages/man2/sigprocmask.2.html): sets the calling
+/// thread's blocked signals. Returns the earlier ones.
 fn set_blocked(signals: u64) -> u64 {
     let mut before = 0_u64;
     // SAFETY: the kernel's signal set is eight bytes; one is read and one is written.
@@ -81,34 +83,31 @@ fn set_blocked(signals: u64) -> u64 {
                 &raw const signals as usize,
                 &raw mut before as usize,
                 size_of::<u64>(),
-                0,
-                0,
             ],
         )
     };
     before
 }
 
-/// Runs `work`, whose writes to a pipe or socket that nobody reads any more fail with `EPIPE` and
-/// have no other effect: the signal that comes with it is taken back.
+/// Runs `work` without `SIGPIPE`. Its writes to a pipe or socket without a reader fail with `EPIPE`, and
+/// the signal is removed again
+/// ([`rt_sigtimedwait(2)`](https://man7.org/linux/man-pages/man2/sigwaitinfo.2.html)).
 pub fn without_broken_pipes<T>(work: impl FnOnce() -> T) -> T {
     let broken_pipe = 1_u64 << (libc::SIGPIPE - 1);
     let before = set_blocked(u64::MAX);
     let was_pending = pending() & broken_pipe != 0;
     let result = work();
     if !was_pending && pending() & broken_pipe != 0 {
-        let at_once = [0_i64; 2];
-        // SAFETY: the kernel reads a signal set of eight bytes and a time; it is asked for no details.
+        let no_wait = [0_i64; 2];
+        // SAFETY: the kernel reads a signal set of eight bytes and a time, and writes nothing.
         unsafe {
             syscall(
                 libc::SYS_rt_sigtimedwait,
                 [
                     &raw const broken_pipe as usize,
                     0,
-                    at_once.as_ptr() as usize,
+                    no_wait.as_ptr() as usize,
                     size_of::<u64>(),
-                    0,
-                    0,
                 ],
             )
         };
@@ -117,14 +116,15 @@ pub fn without_broken_pipes<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Signals that are blocked and have come, to the calling thread or the process.
+/// [`rt_sigpending(2)`](https://man7.org/linux/man-pages/man2/sigpending.2.html): blocked signals that
+/// wait for the calling thread or the process.
 fn pending() -> u64 {
     let mut signals = 0_u64;
-    // SAFETY: the kernel's signal set is eight bytes, and written.
+    // SAFETY: the kernel writes its signal set of eight bytes.
     unsafe {
         syscall(
             libc::SYS_rt_sigpending,
-            [&raw mut signals as usize, size_of::<u64>(), 0, 0, 0, 0],
+            [&raw mut signals as usize, size_of::<u64>()],
         )
     };
     signals
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_has_room_above_its_guard_whatever_the_kernels_pages() {
+    fn a_stack_has_room_above_its_guard_with_any_page_size() {
         assert_eq!(layout(4096), (4096, 64 << 10));
         for page_bytes in [4096, 16 << 10, 64 << 10] {
             let (guard_bytes, bytes) = layout(page_bytes);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn it_runs_beside_the_others_with_all_signals_blocked() {
+    fn a_thread_runs_with_all_signals_blocked() {
         let own_mask = set_blocked(0);
         set_blocked(own_mask);
         // SAFETY: the entry keeps to the restrictions.
@@ -171,7 +171,7 @@ mod tests {
         let found = std::fs::read_dir("/proc/self/task").unwrap().any(|task| {
             let path = task.unwrap().path();
             let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
-            // All but SIGKILL and SIGSTOP, which cannot be.
+            // All signals except SIGKILL and SIGSTOP, which cannot be blocked.
             status.contains("coldstream-test") && status.contains("SigBlk:\tfffffffffffbfeff")
         });
         assert!(found);

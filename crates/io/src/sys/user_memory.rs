@@ -1,4 +1,4 @@
-//! Whether an application's buffer can be read or written, without touching it.
+//! Whether an application's buffer can be read or written, without a fault of the process.
 //!
 //! The kernel answers: [`rt_sigprocmask(2)`](https://man7.org/linux/man-pages/man2/sigprocmask.2.html)
 //! reads or writes eight bytes at an address, or fails with `EFAULT`. It is the cheapest such call:
