@@ -57,7 +57,7 @@ pub(crate) fn wake(runtime: &Runtime) {
 /// What the thread runs.
 unsafe extern "C" fn keep(runtime: usize) -> ! {
     process::set_thread_name(c"coldstream-keep");
-    priority::take_that_of_first_thread();
+    priority::copy_from_first_thread();
     // SAFETY: the address of runtime that live as long as the process.
     let runtime = unsafe { &*(runtime as *const Runtime) };
     if let (Some(page), Some(settings)) = (runtime.page(), crate::settings::get()) {

@@ -115,7 +115,7 @@ pub fn run_only_when_idle() -> Result<(), Errno> {
 /// Gives the calling thread the priority of the process's first thread, as far as the kernel allows it.
 ///
 /// The thread that first needs a thread of our own starts it, and passes its own priority on.
-pub fn take_that_of_first_thread() {
+pub fn copy_from_first_thread() {
     let first = process_id();
     // Only if something changes: a filter may end a process that makes these calls.
     let (wanted, inherited) = (nice(first), nice(0));
