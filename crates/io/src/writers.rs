@@ -192,7 +192,7 @@ impl Writer {
 unsafe extern "C" fn serve(writer: usize) -> ! {
     process::set_thread_name(c"coldstream-io");
     priority::copy_from_first_thread();
-    let own = priority::of_any_io_class(priority::io_priority(0).unwrap_or(0));
+    let own = priority::io_priority_with_class(priority::io_priority(0).unwrap_or(0));
     let mut io_priority = own;
     // SAFETY: the address of a writer that lives as long as the process.
     let writer = unsafe { &*(writer as *const Writer) };

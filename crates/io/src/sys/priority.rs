@@ -73,7 +73,7 @@ pub fn io_priority(thread_id: i32) -> Result<i32, Errno> {
 
 /// An I/O priority if it has a class (`IOPRIO_CLASS_SHIFT`, `include/uapi/linux/ioprio.h`), and 0
 /// otherwise. Without a class the I/O priority follows the nice value.
-pub const fn of_any_io_class(value: i32) -> i32 {
+pub const fn io_priority_with_class(value: i32) -> i32 {
     if value >> 13 != 0 { value } else { 0 }
 }
 
@@ -83,7 +83,7 @@ pub const fn of_any_io_class(value: i32) -> i32 {
 /// `EPERM` for a class that needs a privilege; `ESRCH`.
 pub fn set_io_priority(thread_id: i32, value: i32) -> Result<(), Errno> {
     // Old kernels report a level for class 0, but refuse to set one.
-    let value = of_any_io_class(value);
+    let value = io_priority_with_class(value);
     // SAFETY: takes numbers only.
     let result = unsafe {
         syscall(

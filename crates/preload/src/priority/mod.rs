@@ -243,7 +243,7 @@ impl Changes {
                 now = held.set;
             }
         }
-        priority::of_any_io_class(now)
+        priority::io_priority_with_class(now)
     }
 }
 
