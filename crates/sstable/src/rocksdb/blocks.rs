@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::index::{IndexCursor, IndexValue, Separator};
+use super::index::{IndexBlockCursor, IndexValue, Separator};
 use super::sstable::SsTable;
 use crate::Result;
 
@@ -33,7 +33,7 @@ pub struct DataBlock<'b> {
 pub struct Blocks<'t> {
     table: &'t SsTable<'t>,
     /// The partition whose entries are being read, with its number.
-    loaded: Option<(usize, IndexCursor)>,
+    loaded: Option<(usize, IndexBlockCursor)>,
     /// The partition to be read when there is none, or when it has ended.
     next_partition: usize,
     /// The last separator before the next entry, as it is stored.
@@ -44,8 +44,16 @@ pub struct Blocks<'t> {
     pending: Option<IndexValue>,
 }
 
+impl SsTable<'_> {
+    /// Its data blocks in the order of their keys, which is that of their offsets.
+    #[must_use]
+    pub fn blocks(&self) -> Blocks<'_> {
+        Blocks::new(self)
+    }
+}
+
 impl<'t> Blocks<'t> {
-    pub(super) fn new(table: &'t SsTable<'t>) -> Self {
+    fn new(table: &'t SsTable<'t>) -> Self {
         Self {
             table,
             loaded: None,
@@ -125,7 +133,7 @@ impl<'t> Blocks<'t> {
         self.next_partition = partition;
         if let Some(found) = self.table.partitions.get(partition) {
             let block = self.table.storage.read(found.handle)?;
-            self.loaded = Some((partition, IndexCursor::new(block, self.table.index)));
+            self.loaded = Some((partition, IndexBlockCursor::new(block, self.table.index)));
             self.next_partition = partition + 1;
         }
         Ok(())
@@ -202,7 +210,7 @@ fn separator_of<'k>(stored_key: Option<&'k [u8]>, table: &SsTable<'_>) -> Option
 /// Where the block of `value` ends, in bytes of the file.
 fn verified_end(
     table: &SsTable<'_>,
-    cursor: &IndexCursor,
+    cursor: &IndexBlockCursor,
     value: &IndexValue,
     lower: Option<Separator<'_>>,
     previous_end: u64,

@@ -77,14 +77,14 @@ pub(super) struct IndexValue {
 
 /// Moves forward through one index block.
 #[derive(Debug)]
-pub(super) struct IndexCursor {
+pub(super) struct IndexBlockCursor {
     block: Block,
     format: IndexFormat,
     position: Position,
     previous: Option<BlockHandle>,
 }
 
-impl IndexCursor {
+impl IndexBlockCursor {
     pub(super) fn new(block: Block, format: IndexFormat) -> Self {
         Self {
             block,
@@ -238,7 +238,7 @@ mod tests {
         contents.extend([1, 1, b'c', 1, 9]);
         contents.extend(internal("b", 2));
         contents.extend([0, 0, 0, 0, 1, 0, 0, 0]);
-        let mut cursor = IndexCursor::new(Block::parse(contents, 0).unwrap(), FIRST_KEYS);
+        let mut cursor = IndexBlockCursor::new(Block::parse(contents, 0).unwrap(), FIRST_KEYS);
 
         let value = cursor.step().unwrap().unwrap();
         assert_eq!(

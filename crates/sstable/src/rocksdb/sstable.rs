@@ -2,11 +2,10 @@
 //! `table/block_based/block_based_table_reader.cc`, `Table::Open` in LevelDB's `table/table.cc`).
 
 use super::block::Block;
-use super::blocks::Blocks;
 use super::compression::CompressionFormat;
 use super::footer::Footer;
 use super::handle::BlockHandle;
-use super::index::{IndexCursor, IndexFormat, Separator};
+use super::index::{IndexBlockCursor, IndexFormat, Separator};
 use super::metaindex::MetaIndex;
 use super::properties::{Properties, Schema};
 use super::storage::Storage;
@@ -156,12 +155,6 @@ impl<'a> SsTable<'a> {
     pub fn properties(&self) -> &Properties {
         &self.properties
     }
-
-    /// Its data blocks in the order of their keys, which is that of their offsets.
-    #[must_use]
-    pub fn blocks(&self) -> Blocks<'_> {
-        Blocks::new(self)
-    }
 }
 
 /// What the property `rocksdb.compression` says of the compression types in the blocks.
@@ -179,7 +172,7 @@ fn compression_format(format_version: u32, property: &[u8]) -> CompressionFormat
 fn read_partitions(top_level: Block, format: IndexFormat) -> Result<Vec<Partition>> {
     let mut partitions: Vec<Partition> = Vec::new();
     let mut bytes = 0;
-    let mut cursor = IndexCursor::new(top_level, format);
+    let mut cursor = IndexBlockCursor::new(top_level, format);
     while let Some(value) = cursor.step()? {
         let separator = cursor.separator()?;
         if let Some(Partition {
