@@ -75,7 +75,7 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
         cases,
     };
     if !report.cases.is_empty() {
-        report::publish(&report, &plan.work_dir.output)?;
+        report::publish(&report, &plan.work_dir.output, Vec::new())?;
     }
     turns.ended_by.map_or(Ok(()), Err)
 }

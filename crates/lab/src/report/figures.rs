@@ -1,17 +1,28 @@
-//! Figures and rows in words.
+//! Figures and rows as text.
 
-use crate::summary::{Certainty, Change, Row, Spread, TOLERANCE};
+use crate::machine::Machine;
+use crate::summary::{Row, Spread};
 
 /// A figure with three significant digits.
 pub fn figure(value: f64) -> String {
     match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
 }
 
-/// Median, and spread where there is one.
+/// Two latencies in µs with their unit and `between` them; ms if both are at least 10,000 µs.
+pub fn latencies(from_us: f64, between: &str, to_us: f64) -> String {
+    if from_us.min(to_us) >= 10_000.0 {
+        let (from, to) = (figure(from_us / 1000.0), figure(to_us / 1000.0));
+        format!("{from} {between} {to} ms")
+    } else {
+        format!("{} {between} {} µs", figure(from_us), figure(to_us))
+    }
+}
+
+/// Median, and the smallest and largest where they differ.
 pub fn spread(spread: &Spread) -> String {
     if spread.min == spread.max {
         figure(spread.median)
@@ -25,6 +36,11 @@ pub fn spread(spread: &Spread) -> String {
     }
 }
 
+/// Both medians.
+pub fn arrow(from: &Spread, to: &Spread) -> String {
+    format!("{} → {}", figure(from.median), figure(to.median))
+}
+
 /// A row's name with its phase.
 pub fn row_name(row: &Row) -> String {
     match row.phase {
@@ -33,38 +49,25 @@ pub fn row_name(row: &Row) -> String {
     }
 }
 
-/// What no mode is if there are no [`losses`]; nothing of one mode alone.
-pub fn not_one(modes: &[String]) -> Option<String> {
-    let [first, _, ..] = modes else {
-        return None;
-    };
-    let percent = TOLERANCE * 100.0;
-    Some(format!(
-        "mode is worse than {first} by more than {percent} %"
-    ))
+/// `1 row`, `2 rows`.
+pub fn count(number: usize, what: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{ending}")
 }
 
-/// The rows in which a mode is worse than the first one, in plain words.
-pub fn losses(rows: &[Row], modes: &[String]) -> Vec<String> {
-    let mut said = Vec::new();
-    for (mode, name) in modes.iter().enumerate().skip(1) {
-        for row in rows {
-            let (first, this) = (&row.modes[0], &row.modes[mode]);
-            let noise = match row.change(mode) {
-                Change::Worse(Certainty::BeyondNoise) => "",
-                Change::Worse(_) => " (within the noise)",
-                Change::Better(_) | Change::Even => continue,
-            };
-            said.push(format!(
-                "{name} is worse than {} in {}: {} against {}{noise}",
-                modes[0],
-                row_name(row),
-                spread(this),
-                spread(first)
-            ));
-        }
-    }
-    said
+/// The machine in one line.
+pub fn machine_line(machine: &Machine) -> String {
+    let device = machine.device.as_ref().map_or_else(
+        || "no block device".to_owned(),
+        |device| format!("{}, read_ahead_kb {}", device.name, device.read_ahead_kb),
+    );
+    format!(
+        "Linux {}, {}, {} on {device}; MGLRU {}",
+        machine.kernel,
+        machine.processors(),
+        machine.filesystem,
+        machine.multi_generational_lru
+    )
 }
 
 #[cfg(test)]
@@ -72,12 +75,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_mode_alone_is_compared_with_none() {
-        let modes = ["buffered".to_owned(), "coldstream".to_owned()];
+    fn figures_have_three_digits() {
+        let figures = [0.0, 1.266, 9.999, 10.04, 99.97, 203.4, 12_345.6].map(figure);
         assert_eq!(
-            not_one(&modes).as_deref(),
-            Some("mode is worse than buffered by more than 2 %")
+            figures,
+            ["0.00", "1.27", "10.0", "10.0", "100", "203", "12346"]
         );
-        assert_eq!(not_one(&modes[..1]), None);
+        assert_eq!(latencies(67.2, "to", 12_345.6), "67.2 to 12346 µs");
+        assert_eq!(latencies(12_345.6, "→", 99_000.0), "12.3 → 99.0 ms");
+    }
+
+    #[test]
+    fn a_spread_of_one_figure_is_the_figure() {
+        assert_eq!(spread(&Spread::of([5.0])), "5.00");
+        assert_eq!(spread(&Spread::of([1.0, 2.0, 3.0])), "2.00 (1.00–3.00)");
+        assert_eq!(
+            arrow(&Spread::of([67.0]), &Spread::of([203.0])),
+            "67.0 → 203"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The report as one HTML page: no script, no font, no picture from anywhere else.
 
 use super::data::{CaseReport, Report};
-use super::figures::{losses, not_one, row_name, spread};
+use super::figures::{row_name, spread};
+use super::verdict::verdict;
 use crate::phase::Phase;
 use crate::run_report::{RunReport, Second};
 use crate::summary::{Certainty, Change, Spread};
@@ -92,18 +93,17 @@ fn case_section(page: &mut String, report: &Report, case: &CaseReport) -> Result
         escape(&case.description.title),
         escape(&case.description.text)
     )?;
-    let losses = losses(&case.rows, &report.modes);
-    if losses.is_empty() {
-        if let Some(what) = not_one(&report.modes) {
-            write!(page, "<p>No {}.</p>", escape(&what))?;
-        }
-    } else {
-        page.push_str("<details open><summary>Where a mode loses</summary><ul>");
-        for loss in losses {
-            write!(page, "<li>{}</li>", escape(&loss))?;
-        }
-        page.push_str("</ul></details>");
+    let verdict = verdict(&report.modes, case);
+    write!(page, "<p>{}</p><ul>", escape(&verdict.headline))?;
+    for row in verdict.worse.iter().chain(&verdict.worse_within_noise) {
+        write!(
+            page,
+            "<li>{}: {}</li>",
+            escape(&row.mode),
+            escape(&row.text)
+        )?;
     }
+    page.push_str("</ul>");
     for phase in Phase::COUNTED {
         chart(page, &percentile_curves(report, case, phase)?)?;
     }

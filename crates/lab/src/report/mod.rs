@@ -2,10 +2,13 @@
 
 mod data;
 mod figures;
+#[cfg(test)]
+mod fixture;
 mod html;
 mod output;
 pub mod saved;
 mod terminal;
+mod verdict;
 
 pub use data::{CaseDescription, CaseReport, Report};
 pub use output::{OutputArgs, publish};

@@ -5,13 +5,16 @@ use super::{html, terminal};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fs::{self, File};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Where the report goes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OutputArgs {
-    /// Print the report as JSON on standard output instead of the table
+    /// Print every row, and not the verdict alone
+    #[arg(long)]
+    pub all: bool,
+    /// Print the report as JSON on standard output instead of the verdict
     #[arg(long)]
     pub json: bool,
     /// Also write the report as JSON
@@ -56,29 +59,38 @@ fn make_parent(path: &Path) -> Result<()> {
     }
 }
 
-/// Prints the report and writes its files. A failure does not stop the rest; the first error is the
-/// result.
-pub fn publish(report: &Report, output: &OutputArgs) -> Result<()> {
+/// Writes the report's files and prints it, with the paths of its files; `written` are there already.
+/// A failure does not stop the rest; the first error is the result.
+pub fn publish(report: &Report, output: &OutputArgs, mut written: Vec<PathBuf>) -> Result<()> {
     let json = serde_json::to_string_pretty(report).context("encode the report")?;
-    let mut standard = std::io::stdout().lock();
-    let text = if output.json {
-        json.clone()
-    } else {
-        let coloured = standard.is_terminal()
-            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        terminal::table(report, coloured)
-    };
-    let printed = writeln!(standard, "{text}").context("standard output");
-    let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String>| {
+    let mut write = |path: &'_ Option<PathBuf>, text: &dyn Fn() -> Result<String>| {
         let Some(path) = path else {
             return Ok(());
         };
         make_parent(path)?;
         fs::write(path, text()?).with_context(|| format!("write {}", path.display()))?;
-        eprintln!("lab: report written to {}", path.display());
+        written.push(path.clone());
         Ok(())
     };
-    let written = write(&output.json_file, &|| Ok(json.clone()));
-    let shown = write(&output.html, &|| html::page(report));
-    printed.and(written).and(shown)
+    let page = write(&output.html, &|| html::page(report));
+    let data = write(&output.json_file, &|| Ok(json.clone()));
+    let text = if output.json {
+        for path in &written {
+            eprintln!("lab: report written to {}", path.display());
+        }
+        json
+    } else if output.all {
+        let (rows, verdicts) = (
+            terminal::every_row(report),
+            terminal::verdicts(report, &written),
+        );
+        format!("{rows}\n{verdicts}")
+    } else {
+        terminal::verdicts(report, &written)
+    };
+    // Removes the colours where standard output is no terminal, or NO_COLOR is set.
+    let mut standard = anstream::stdout().lock();
+    let printed = standard.write_all(text.trim_end().as_bytes());
+    let printed = (printed.and_then(|()| standard.write_all(b"\n"))).context("standard output");
+    page.and(data).and(printed)
 }

@@ -32,5 +32,5 @@ fn show(arguments: &SavedReportArgs) -> Result<()> {
     let text = fs::read_to_string(&arguments.file).with_context(|| format!("read {path}"))?;
     let report = Report::from_json(&text)
         .with_context(|| format!("{path} is no report of `coldstream lab … --json-file`"))?;
-    publish(&report, &arguments.output)
+    publish(&report, &arguments.output, vec![arguments.file.clone()])
 }

@@ -1,40 +1,217 @@
-//! The report as a table in the terminal.
+//! The report on a terminal: the verdict of at most [`LINES_MAX`] lines a case, and every row above
+//! it if asked for.
+//!
+//! The text has the escape sequences of its colours. Whoever prints it removes them where standard
+//! output is no terminal.
 
 use super::data::{CaseReport, Report};
-use super::figures::{figure, losses, not_one, row_name, spread};
+use super::figures::{count, figure, machine_line, row_name, spread};
+use super::verdict::{CaseVerdict, Sentence, WorseRow, verdict};
 use crate::summary::{Certainty, Change};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ContentLineStyle, LineStyle, Table, TableStyle,
+};
 use std::fmt::Write;
+use std::path::PathBuf;
 
-const GREEN: &str = "\x1b[32m";
-const RED: &str = "\x1b[31m";
-const YELLOW: &str = "\x1b[33m";
-const BOLD: &str = "\x1b[1m";
-const PLAIN: &str = "\x1b[0m";
+/// Lines of a verdict on one case: it is read at a glance, and fits on a small terminal.
+const LINES_MAX: usize = 20;
 
-/// The whole report.
-pub fn table(report: &Report, coloured: bool) -> String {
+/// Lines of a verdict that are always there: headline, its condition, two of heading and one of
+/// rule, the evidence, notes, report.
+const FIXED_LINES: usize = 8;
+
+/// Rows that are named in the line on what became worse; `--all` shows the others.
+const WORSE_ROWS_MAX: usize = 3;
+
+/// What is between the lines of a table.
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none())
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .content_lines(ContentLineStyle::none());
+
+/// The verdict on every case, and where the report is.
+pub fn verdicts(report: &Report, written: &[PathBuf]) -> String {
     let mut text = String::new();
+    for case in &report.cases {
+        let verdict = verdict(&report.modes, case);
+        for line in case_lines(report, case, &verdict) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        if report.cases.len() > 1 {
+            text.push('\n');
+        }
+    }
+    let notes = report.limitations.len() + report.machine.reclaimers.len();
+    if notes > 0 {
+        let notes = count(notes, "note");
+        let _ = writeln!(
+            text,
+            "{notes} on this measurement: see the report, or --all"
+        );
+    }
+    let paths: Vec<String> = written
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    match paths.as_slice() {
+        [] => text.push_str("Report: none was written; --html FILE writes one\n"),
+        paths => {
+            let _ = writeln!(text, "Report: {}", paths.join(", "));
+        }
+    }
+    text
+}
+
+/// At most [`LINES_MAX`] lines, with the two that `verdicts` adds.
+fn case_lines(report: &Report, case: &CaseReport, verdict: &CaseVerdict) -> Vec<String> {
+    let modes = &report.modes;
+    let rows_max = LINES_MAX - FIXED_LINES;
+    let rows = modes.len().min(rows_max);
+    let mut room = rows_max - rows;
+    let runs = case.runs.iter().map(Vec::len).min().unwrap_or(0);
+    let mut lines = vec![
+        bold(&verdict.headline),
+        format!(
+            "{}, {}: {}; {} of each mode, medians",
+            report.engine,
+            case.description.title,
+            case.description.text,
+            count(runs, "run")
+        ),
+    ];
+    let sentences = sentences(verdict, &mut room);
+    let worse = worse(&verdict.worse, &mut room);
+    let is_loose = room >= 2;
+    lines.extend(is_loose.then(String::new));
+    lines.extend(table(modes, verdict, rows));
+    lines.extend(is_loose.then(String::new));
+    lines.extend(sentences);
+    lines.extend(verdict.evidence.iter().map(|evidence| {
+        if worse.is_empty() {
+            evidence.clone()
+        } else {
+            paint(evidence, RED)
+        }
+    }));
+    lines.extend(worse);
+    lines
+}
+
+fn table(modes: &[String], verdict: &CaseVerdict, rows: usize) -> Vec<String> {
+    let mut table = empty_table();
+    let headings = verdict.columns.iter().map(|column| {
+        let heading = column.measure.heading().join("\n");
+        Cell::new(heading).set_alignment(CellAlignment::Right)
+    });
+    table.set_header(std::iter::once(Cell::new("mode")).chain(headings));
+    for (mode, name) in modes.iter().enumerate().take(rows) {
+        let mut name = Cell::new(name);
+        if verdict.focus == Some(mode) {
+            name = name.add_attribute(Attribute::Bold);
+        }
+        let cells = verdict.columns.iter().map(|column| {
+            let cell = &column.cells[mode];
+            painted(cell.text(), cell.change)
+        });
+        table.add_row(std::iter::once(name).chain(cells));
+    }
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+fn empty_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE).enforce_styling();
+    table.style_text_only();
+    table
+}
+
+/// A cell at the right; coloured if the difference is beyond the noise.
+fn painted(text: String, change: Change) -> Cell {
+    let cell = Cell::new(text).set_alignment(CellAlignment::Right);
+    match change {
+        Change::Better(Certainty::BeyondNoise) => cell.fg(Color::Green),
+        Change::Worse(Certainty::BeyondNoise) => cell.fg(Color::Red),
+        _ => cell,
+    }
+}
+
+/// As many sentences as there is room for, and how many are left out; the one of the mode in focus
+/// is not.
+fn sentences(verdict: &CaseVerdict, room: &mut usize) -> Vec<String> {
+    let mut sentences: Vec<&Sentence> = verdict.sentences.iter().collect();
+    let mut left_out = 0;
+    if sentences.len() > *room {
+        // The first mode has no sentence.
+        let focus = verdict.focus.map_or(0, |focus| focus - 1);
+        sentences[..=focus].rotate_right(1);
+        left_out = sentences.len() - room.saturating_sub(1);
+        sentences.truncate(sentences.len() - left_out);
+    }
+    let mut lines: Vec<String> = sentences.into_iter().map(sentence).collect();
+    if left_out > 0 && *room > 0 {
+        lines.push(format!(
+            "{} more: see the report",
+            count(left_out, "sentence")
+        ));
+    }
+    *room -= lines.len();
+    lines
+}
+
+fn sentence(sentence: &Sentence) -> String {
+    let mut text = format!("{}: ", bold(&sentence.mode));
+    for clause in &sentence.clauses {
+        text.push_str(clause.separator);
+        text.push_str(&match clause.change {
+            Change::Better(Certainty::BeyondNoise) => paint(&clause.text, GREEN),
+            Change::Worse(Certainty::BeyondNoise) => paint(&clause.text, RED),
+            _ => clause.text.clone(),
+        });
+    }
+    text
+}
+
+/// The rows that became worse most, a line each.
+fn worse(rows: &[WorseRow], room: &mut usize) -> Vec<String> {
+    let shown = if rows.len() <= WORSE_ROWS_MAX.min(*room) {
+        rows.len()
+    } else {
+        WORSE_ROWS_MAX.min(room.saturating_sub(1))
+    };
+    let mut lines: Vec<String> = rows
+        .iter()
+        .take(shown)
+        .map(|row| format!("  {}: {}", row.mode, row.text))
+        .collect();
+    if shown < rows.len() && *room > 0 {
+        lines.push(format!("  {} more: --all", rows.len() - shown));
+    }
+    *room -= lines.len();
+    lines
+}
+
+/// Every row of every case, with notes on the measurement.
+pub fn every_row(report: &Report) -> String {
     let machine = &report.machine;
-    let device = machine.device.as_ref().map_or_else(
-        || "no block device".to_string(),
-        |device| format!("{}, read_ahead_kb {}", device.name, device.read_ahead_kb),
-    );
-    let _ = writeln!(
-        text,
-        "{} on Linux {}, {}, {} on {device}; MGLRU {}",
+    let mut text = format!(
+        "{} on {}\n{}; {} runs in turn: median (min–max)\n",
         report.engine,
-        machine.kernel,
-        machine.processors(),
-        machine.filesystem,
-        machine.multi_generational_lru
-    );
-    let _ = writeln!(
-        text,
-        "{}; {} runs in turn: median (min–max)",
-        report.load, report.runs
+        machine_line(machine),
+        report.load,
+        report.runs
     );
     for case in &report.cases {
-        case_table(&mut text, report, case, coloured);
+        let title = format!("{}: {}", case.description.title, case.description.text);
+        let _ = writeln!(text, "\n{}", bold(&title));
+        for line in rows(report, case) {
+            let _ = writeln!(text, "{line}");
+        }
+        library_lines(&mut text, report, case);
     }
     for limitation in &report.limitations {
         let _ = writeln!(text, "note: {limitation}");
@@ -45,60 +222,31 @@ pub fn table(report: &Report, coloured: bool) -> String {
     text
 }
 
-fn case_table(text: &mut String, report: &Report, case: &CaseReport, coloured: bool) {
-    let paint = |text: &str, colour: &str| {
-        if coloured {
-            format!("{colour}{text}{PLAIN}")
-        } else {
-            text.to_string()
-        }
-    };
-    let title = format!("{}: {}", case.description.title, case.description.text);
-    let _ = writeln!(text, "\n{}", paint(&title, BOLD));
-    let names: Vec<String> = case.rows.iter().map(row_name).collect();
-    let cells: Vec<Vec<String>> = case
-        .rows
-        .iter()
-        .map(|row| row.modes.iter().map(spread).collect())
-        .collect();
-    let first_width = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    let widths: Vec<usize> = (0..report.modes.len())
-        .map(|mode| {
-            let widest = cells.iter().map(|row| row[mode].chars().count()).max();
-            widest.unwrap_or(0).max(report.modes[mode].chars().count())
-        })
-        .collect();
-    let _ = write!(text, "{:first_width$}", "");
-    for (mode, width) in report.modes.iter().zip(&widths) {
-        let _ = write!(text, "  {mode:>width$}");
+fn rows(report: &Report, case: &CaseReport) -> Vec<String> {
+    let mut table = empty_table();
+    let headings =
+        (report.modes.iter()).map(|mode| Cell::new(mode).set_alignment(CellAlignment::Right));
+    table.set_header(std::iter::once(Cell::new("")).chain(headings));
+    for row in &case.rows {
+        let cells = row.modes.iter().enumerate().map(|(mode, figures)| {
+            let cell = painted(spread(figures), row.change(mode));
+            match row.change(mode) {
+                Change::Worse(Certainty::WithinNoise | Certainty::TooFewRuns) => {
+                    cell.fg(Color::Yellow)
+                }
+                _ => cell,
+            }
+        });
+        table.add_row(std::iter::once(Cell::new(row_name(row))).chain(cells));
     }
-    text.push('\n');
-    for ((row, name), cells) in case.rows.iter().zip(&names).zip(&cells) {
-        let _ = write!(text, "{name:first_width$}");
-        for (mode, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let padded = format!("{cell:>width$}");
-            let padded = match row.change(mode) {
-                _ if mode == 0 => padded,
-                Change::Better(Certainty::BeyondNoise) => paint(&padded, GREEN),
-                Change::Worse(Certainty::BeyondNoise) => paint(&padded, RED),
-                Change::Worse(_) => paint(&padded, YELLOW),
-                Change::Better(_) | Change::Even => padded,
-            };
-            let _ = write!(text, "  {padded}");
-        }
-        text.push('\n');
-    }
-    let losses = losses(&case.rows, &report.modes);
-    if let Some(what) = not_one(&report.modes).filter(|_| losses.is_empty()) {
-        let _ = writeln!(text, "no {what}");
-    }
-    for loss in losses {
-        let _ = writeln!(text, "! {loss}");
-    }
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+/// What the library said at the end of each mode's last run, and how much each compaction read.
+fn library_lines(text: &mut String, report: &Report, case: &CaseReport) {
     for (mode, runs) in report.modes.iter().zip(&case.runs) {
         if let Some(line) = runs.last().and_then(|run| run.library_log.last()) {
             let _ = writeln!(text, "{mode}, last run: {line}");
@@ -113,4 +261,85 @@ fn case_table(text: &mut String, report: &Report, case: &CaseReport, coloured: b
         })
         .collect();
     let _ = writeln!(text, "MiB read by a compaction: {}", reads.join(", "));
+}
+
+const GREEN: &str = "\x1b[32m";
+const RED: &str = "\x1b[31m";
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+fn paint(text: &str, style: &str) -> String {
+    format!("{style}{text}{PLAIN}")
+}
+
+fn bold(text: &str) -> String {
+    paint(text, BOLD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn lines_of(modes: &[&str], cases: usize) -> Vec<String> {
+        let figures: Vec<_> = (0..modes.len())
+            .map(|mode| (67.0 + mode as f64 * 30.0, 203.0, 100.0))
+            .collect();
+        let cases = (0..cases).map(|_| fixture::case(&figures, 4)).collect();
+        let mut report = fixture::report(modes, cases);
+        report.limitations.push("cgroup version 1".into());
+        let text = verdicts(&report, &[PathBuf::from("report.html")]);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_verdict_has_at_most_20_lines() {
+        let names: Vec<String> = (0..40).map(|mode| format!("mode-{mode}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for modes in 1..=40 {
+            let lines = lines_of(&names[..modes], 1);
+            assert!(lines.len() <= LINES_MAX, "{modes} modes: {lines:#?}");
+            assert_eq!(
+                lines.last().map(String::as_str),
+                Some("Report: report.html")
+            );
+        }
+        assert!(lines_of(&names[..3], 4).len() <= 4 * LINES_MAX);
+    }
+
+    #[test]
+    fn every_mode_has_a_line_and_a_sentence() {
+        let text = lines_of(&["buffered", "direct-writes", "coldstream"], 1).join("\n");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let row = "buffered 16.8 → 50.8 67.0 → 203 134 → 406 3.03 100";
+        assert!(words.join(" ").contains(row), "{text}");
+        for sentence in [
+            "direct-writes\x1b[0m: p99 in compaction 203 → 203 µs",
+            "coldstream\x1b[0m: p99 in compaction 203 → 203 µs",
+            "Worse than buffered beyond the noise",
+            "1 note on this measurement",
+        ] {
+            assert!(text.contains(sentence), "{sentence}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_sentence_in_focus_is_not_left_out() {
+        let mut names = vec!["mode"; 9];
+        names.push("coldstream");
+        let text = lines_of(&names, 1).join("\n");
+        assert!(text.contains("coldstream\x1b[0m: p99"), "{text}");
+        assert!(text.contains("more: see the report"), "{text}");
+    }
+
+    #[test]
+    fn all_has_every_row() {
+        let case = fixture::case(&[(67.0, 203.0, 100.0), (67.0, 103.0, 96.0)], 4);
+        let rows: Vec<String> = case.rows.iter().map(row_name).collect();
+        let report = fixture::report(&["buffered", "coldstream"], vec![case]);
+        let text = every_row(&report);
+        for row in rows {
+            assert!(text.contains(&row), "{row}");
+        }
+    }
 }
