@@ -1,28 +1,28 @@
-//! The exit codes, in one place. Scripts rely on them: a code never changes its
-//! meaning. Codes of 126 and above are those of the shells.
+//! The exit codes. Scripts rely on them: a code never changes its meaning. Codes from 126 on are
+//! those of the shells.
 
 use std::io;
 use std::process::ExitCode;
 
-/// How the command ends when it did not become the program it started.
+/// How the command ends. After `coldstream run` has started a program, the code is the program's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// All is well.
+    /// Success.
     Ok = 0,
-    /// Anything that has no code of its own.
+    /// A failure without a code of its own.
     Failure = 1,
-    /// Wrong option or argument; clap ends with the same code.
+    /// Wrong option or argument. clap uses the same code.
     Usage = 2,
-    /// The configuration file or a variable of the environment is wrong.
+    /// Wrong configuration file or environment variable.
     Configuration = 3,
     /// The program cannot take a preload library.
     CannotPreload = 4,
-    /// A path or a process to which this user has no access.
+    /// This user has no access to a path or process.
     Permission = 5,
-    /// A disk is full.
+    /// Disk full.
     DiskFull = 6,
-    /// No such path or process, or a process without the library.
+    /// No such path or process, or the library is not in the process.
     NotFound = 7,
     /// The laboratory's database gave a value that was never written.
     WrongValue = 8,
@@ -32,11 +32,11 @@ pub enum Exit {
     NotExecutable = 126,
     /// The program does not exist.
     NoSuchCommand = 127,
-    /// Ended by Ctrl-C, everything cleaned up.
+    /// Ended by Ctrl-C, after the clean-up.
     Interrupted = 130,
 }
 
-/// The codes as the help shows them.
+/// The codes, for `--help`.
 pub const HELP: &str = "\
 Exit codes:
   0    success
@@ -62,7 +62,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that has a code of its own.
+/// An error with an exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Failure {
@@ -70,13 +70,13 @@ struct Failure {
     message: String,
 }
 
-/// An error with this code. `message` is one line: what, where, what to do.
+/// An error with this exit code. `message` is one line: what is wrong, where, what to do.
 pub fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
     let message = message.into();
     Failure { exit, message }.into()
 }
 
-/// The code for an error of the operating system.
+/// The exit code for an error of the operating system.
 pub fn of_io(error: &io::Error) -> Exit {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Exit::Permission,
@@ -86,7 +86,7 @@ pub fn of_io(error: &io::Error) -> Exit {
     }
 }
 
-/// The code for any error.
+/// The exit code for any error.
 pub fn of(error: &anyhow::Error) -> Exit {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.exit;

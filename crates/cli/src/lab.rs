@@ -10,9 +10,18 @@ use coldstream_lab::{EngineArguments, EngineCommand, LabError, WorkDirArgs};
 use crate::exit::{self, Exit, failure};
 use crate::library;
 
-/// Measure real engines on this machine: before and after, mode beside mode
+const EXAMPLES: &str = "\
+Examples:
+  coldstream lab rocksdb --quick
+  coldstream lab rocksdb --modes buffered,coldstream --html report.html --json-file report.json
+  coldstream lab cassandra --modes 5.0/stock,5.0/coldstream
+  coldstream lab report report.json
+
+Exit codes: 8 a database gave a wrong value, 130 interrupted; `coldstream --help` lists all.";
+
+/// Measure real engines on this machine, with and without Coldstream
 #[derive(clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct LabArguments {
     #[command(subcommand)]
     command: LabCommand,

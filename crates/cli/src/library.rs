@@ -1,4 +1,4 @@
-//! Where the preload library is, and how it gets into `LD_PRELOAD`.
+//! Finds the preload library, and makes the value of `LD_PRELOAD`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,18 +10,19 @@ use crate::exit::{Exit, failure};
 
 /// File name of the library.
 pub const FILE_NAME: &str = "libcoldstream.so";
-/// Names the library where it is not found by itself.
+/// The variable that names the library if it is not in a usual directory.
 pub const VARIABLE: &str = "COLDSTREAM_LIBRARY";
 
-/// Finds the library: the one that is asked for by `option` or variable, else beside
-/// this program (a build directory), else in `../lib/coldstream` (an installation).
+/// Finds the library. The order: the path of the option (`asked`, named `option` in messages), the
+/// variable, beside this program (a build directory), `../lib/coldstream` (an installation).
 pub fn find(asked: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
     let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let by_variable = || Some((Path::new(variable.as_ref()?), VARIABLE));
     if let Some((path, named_by)) = asked.map(|path| (path, option)).or_else(by_variable) {
         return absolute(path).filter(|path| path.is_file()).ok_or_else(|| {
             let message = format!(
-                "no library at {}, which {named_by} names: build it with `make build`",
+                "no library at {}, which {named_by} names: correct the path, or build the library \
+                 with `make build`",
                 path.display()
             );
             failure(Exit::NotFound, message)
@@ -31,26 +32,26 @@ pub fn find(asked: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
     if let Some(path) = candidates.iter().find(|path| path.is_file()) {
         return Ok(path.clone());
     }
-    let places: Vec<_> = candidates
+    let searched: Vec<_> = candidates
         .iter()
         .map(|path| path.display().to_string())
         .collect();
     Err(failure(
         Exit::NotFound,
         format!(
-            "{FILE_NAME} found neither at {}: build it with `make build`, or name it with \
+            "{FILE_NAME} is neither at {}: build it with `make build`, or name it with \
              {option} or {VARIABLE}",
-            places.join(" nor at ")
+            searched.join(" nor at ")
         ),
     ))
 }
 
 fn absolute(path: &Path) -> Option<PathBuf> {
-    // The loader takes a path without a slash for a name to search.
+    // The loader searches for a name without a slash: the path must be absolute.
     std::path::absolute(path).ok()
 }
 
-/// A file that belongs to this program, where the library would be looked for.
+/// A file of this program, in the directories where [`find`] looks for the library.
 pub fn companion(file_name: &str) -> Option<PathBuf> {
     let candidates = candidates(file_name);
     candidates.into_iter().find(|path| path.is_file())
@@ -68,17 +69,17 @@ fn candidates(file_name: &str) -> Vec<PathBuf> {
     candidates
 }
 
-/// The value of `LD_PRELOAD` with `library` in it: first, so that the others
-/// stay behind it in the chain, and once: another copy of the same name is
-/// replaced. An entry that is there already keeps its place.
+/// The value of `LD_PRELOAD` with `library` in it, once. It comes first, so that it passes calls on to
+/// the others. It replaces another copy of the same file name. If it is in the list already, the
+/// list stays as it is.
 pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> anyhow::Result<OsString> {
     let bytes = library.as_os_str().as_bytes();
     if let Some(character) = unloadable_character(library) {
         return Err(failure(
             Exit::Failure,
             format!(
-                "the dynamic loader cannot preload {}: its path has a {character:?}; put a link to \
-                 it elsewhere and name that with --library",
+                "the dynamic loader cannot preload {}: its path has a {character:?}; make a link to \
+                 it elsewhere, and name the link with --library",
                 library.display()
             ),
         ));

@@ -1,5 +1,5 @@
-//! Finds the program as a shell would, and checks that the dynamic loader will
-//! load a preload library into it.
+//! Finds a program as a shell would, and checks that the dynamic loader will load a preload library
+//! into it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use super::elf;
 use crate::exit::{Exit, failure};
 
-/// Interpreters of interpreters that the kernel follows (`fs/exec.c`).
+/// The kernel follows at most five interpreters of interpreters (`fs/exec.c`).
 const INTERPRETERS_MAX: usize = 5;
-/// The kernel reads so much of a file to see what it is (`BINPRM_BUF_SIZE`).
+/// The kernel looks for `#!` in this many bytes (`BINPRM_BUF_SIZE`).
 const FIRST_BYTES: u64 = 256;
-/// What a shell searches where `PATH` is not set.
+/// The directories that a shell searches if `PATH` is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The file that `name` stands for.
+/// The path of the program `name`: the name itself if it has a slash, else the first executable file of that name in
+/// `PATH`.
 pub fn find(name: &OsStr) -> anyhow::Result<PathBuf> {
     let shown = name.to_string_lossy();
     if name.as_bytes().contains(&b'/') {
@@ -63,15 +64,15 @@ fn executable(path: &Path) -> anyhow::Result<()> {
     }
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(|_| {
         let message = format!(
-            "{}: no permission to execute it: see `chmod +x`",
+            "{}: no permission to execute it: allow it with `chmod +x`",
             path.display()
         );
         failure(Exit::NotExecutable, message)
     })
 }
 
-/// Checks that the program, or the interpreter at the end of its `#!` lines, can
-/// take a preload library. Gives the interpreters on the way.
+/// Checks that the program, or the interpreter at the end of its `#!` lines, can take a preload
+/// library. Returns the interpreters, the script's own first.
 pub fn check_can_preload(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut interpreters = Vec::new();
     let mut path = program.to_owned();
@@ -105,14 +106,14 @@ fn first_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     File::open(path)
         .and_then(|file| file.take(FIRST_BYTES).read_to_end(&mut bytes))
         .map_err(|error| {
-            // What may be executed but not read cannot be checked, and may be setuid.
+            // A file that may be executed but not read cannot be checked. It may be setuid.
             let message = format!("cannot check {}: {error}", path.display());
             failure(Exit::NotExecutable, message)
         })?;
     Ok(bytes)
 }
 
-/// The program that a `#!` line stands for; `env` is looked through.
+/// The program that a `#!` line starts. For `env` that is the program that `env` starts.
 fn interpreter(line: &[u8], script: &Path) -> anyhow::Result<PathBuf> {
     let line = line.split(|&byte| byte == b'\n').next().unwrap_or(line);
     let mut words = line
@@ -138,7 +139,7 @@ fn interpreter(line: &[u8], script: &Path) -> anyhow::Result<PathBuf> {
     find(&with_directory(name)).map_err(context)
 }
 
-/// The program that `env` would start with these words; none if it would only print.
+/// The program that `env` starts with these words; none if it only prints.
 fn program_of_env<'a>(
     mut words: impl Iterator<Item = &'a OsStr>,
 ) -> anyhow::Result<Option<&'a OsStr>> {
@@ -158,7 +159,7 @@ fn program_of_env<'a>(
     Ok(None)
 }
 
-/// The kernel takes a bare name for a file of the current directory.
+/// The name as the kernel reads it: without a slash, it is a file of the current directory.
 fn with_directory(name: &OsStr) -> OsString {
     if name.as_bytes().contains(&b'/') {
         return name.to_owned();
@@ -172,15 +173,15 @@ fn check_privileges(path: &Path) -> Result<(), String> {
     for (bit, name, remedy) in [(0o4000, "setuid", "u-s"), (0o2000, "setgid", "g-s")] {
         if mode & bit != 0 {
             return Err(format!(
-                "it is {name}, and the loader ignores the library there; use a copy without that \
-                 bit (chmod {remedy})"
+                "it is {name}, and the loader ignores preload libraries there; use a copy without \
+                 that bit (chmod {remedy})"
             ));
         }
     }
     let mut room = [0_u8; 64];
     if rustix::fs::getxattr(path, "security.capability", &mut room).is_ok() {
         return Err(
-            "it has file capabilities, and the loader ignores the library there; use a copy \
+            "it has file capabilities, and the loader ignores preload libraries there; use a copy \
              without them (setcap -r), and give the capabilities to the service instead"
                 .to_owned(),
         );

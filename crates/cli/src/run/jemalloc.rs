@@ -1,9 +1,9 @@
-//! Cassandra's start script, which sets `LD_PRELOAD` itself.
+//! Keeps the library in `LD_PRELOAD` through Cassandra's start script.
 //!
-//! `bin/cassandra` looks for jemalloc and, where it finds it, *replaces* `LD_PRELOAD` by it: a
-//! library that was there is silently gone. What it takes instead is the variable
-//! `CASSANDRA_LIBJEMALLOC`, which it neither checks nor splits; `-` makes it leave `LD_PRELOAD`
-//! alone. No other program knows the variable.
+//! `bin/cassandra` searches for jemalloc. If it finds it, it *replaces* `LD_PRELOAD` with that path, and the library
+//! is lost without a message. The variable `CASSANDRA_LIBJEMALLOC` overrides the search. The script neither checks
+//! nor splits its value, so that it can hold a list. The value `-` leaves `LD_PRELOAD` alone. No other program knows
+//! the variable.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The script's variable.
 pub const VARIABLE: &str = "CASSANDRA_LIBJEMALLOC";
 
-/// Where the script looks (`find_library` in `bin/cassandra`), as far as libraries are there.
+/// The directories that the script searches (`find_library` in `bin/cassandra`) and that may hold libraries.
 const DIRECTORIES: [&str; 9] = [
     "/lib64",
     "/lib",
@@ -26,10 +26,10 @@ const DIRECTORIES: [&str; 9] = [
     "/usr/local/lib",
 ];
 
-/// The names that the script takes.
+/// The file names that the script accepts.
 const NAMES: [&str; 2] = ["libjemalloc.so", "libjemalloc.so.1"];
 
-/// What the script would find, unless it lies in a directory below these.
+/// The jemalloc that the script finds. The script also searches subdirectories; this does not.
 pub fn installed() -> Option<PathBuf> {
     let configured = iter::once_with(|| configured_directories(Path::new("/etc"))).flatten();
     DIRECTORIES
@@ -40,7 +40,7 @@ pub fn installed() -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// The directories that the loader is told to search, in `ld.so.conf` and `ld.so.conf.d` of `etc`.
+/// The directories in `ld.so.conf` and `ld.so.conf.d` below `etc`.
 fn configured_directories(etc: &Path) -> Vec<PathBuf> {
     let mut files = vec![etc.join("ld.so.conf")];
     if let Ok(entries) = fs::read_dir(etc.join("ld.so.conf.d")) {
@@ -58,8 +58,8 @@ fn configured_directories(etc: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The variable's value with our preload list in front of what it was, or would have become; none
-/// if it is to stay as it is.
+/// The new value of the variable: our preload list, then its old value, or else the jemalloc that the script finds.
+/// `None` leaves the variable as it is.
 pub fn value(
     preload: &OsStr,
     before: Option<&OsStr>,

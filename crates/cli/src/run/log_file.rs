@@ -1,5 +1,7 @@
-//! The library fails open: a log that it cannot write would be lost silently.
-//! So `run` writes the first line itself, before the program starts.
+//! The first line of a log file.
+//!
+//! The library ignores a log that it cannot write. So `run` writes the first line before the program starts, and
+//! reports an error.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,12 +13,12 @@ use rustix::io::Errno;
 
 use crate::exit::{self, Exit, failure};
 
-/// Appends the line that says what is in force, if the log is a file.
-pub fn begin(log: &LogTarget, in_force: &str) -> anyhow::Result<()> {
+/// Appends the first line, if the log is a file.
+pub fn begin(log: &LogTarget, start_line: &str) -> anyhow::Result<()> {
     let LogTarget::File(path) = log else {
         return Ok(());
     };
-    append(path, in_force).map_err(|error| {
+    append(path, start_line).map_err(|error| {
         let advice = match exit::of_io(&error) {
             Exit::DiskFull => "free some space or name another file with --log",
             Exit::Permission => "change its permissions or name another file with --log",
@@ -33,14 +35,14 @@ pub fn begin(log: &LogTarget, in_force: &str) -> anyhow::Result<()> {
     })
 }
 
-/// A pipe that nobody reads, or not fast enough, holds up neither this line nor the library's.
-fn append(path: &std::path::Path, in_force: &str) -> io::Result<()> {
+/// Appends the line. Does not wait for the reader of a pipe: without one, or with a slow one, the line is lost.
+fn append(path: &std::path::Path, start_line: &str) -> io::Result<()> {
     let opened = File::options()
         .append(true)
         .create(true)
         .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
         .open(path);
-    let line = format!("coldstream[{}]: {in_force}\n", std::process::id());
+    let line = format!("coldstream[{}]: {start_line}\n", std::process::id());
     match opened.and_then(|mut file| file.write_all(line.as_bytes())) {
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),

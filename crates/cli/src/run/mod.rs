@@ -1,5 +1,5 @@
-//! `coldstream run`: checks that the library can work in the program, says what
-//! is in force, and becomes the program.
+//! `coldstream run`: checks that the program can take the library, prints the settings, and becomes
+//! the program (`exec`).
 
 mod command;
 mod elf;
@@ -27,10 +27,13 @@ Examples:
   coldstream run --reads drop-behind --memory 32MiB --log /var/log/coldstream.log -- ./server
   coldstream run --config /etc/coldstream.toml -- ./server
 
-A script is checked by its interpreter; the programs that it starts inherit the library, except
-statically linked and setuid ones.";
+For a script, the interpreter is checked. Programs that the script starts inherit the library,
+except statically linked and setuid ones.
+Exit codes: the program's own, or 128 plus the signal that ended it. If the program did not start:
+3 wrong configuration, 4 it cannot take a preload library, 7 no library, 126 not executable,
+127 not found.";
 
-/// Run a program with its background reads around the page cache
+/// Run a program with its background I/O around the page cache
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArguments {
@@ -44,7 +47,7 @@ pub struct RunArguments {
     command: Vec<OsString>,
 }
 
-/// Becomes the program, or says why not.
+/// Becomes the program; returns only with an error.
 pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
     let config = match (
         settings::effective(&arguments.settings),
@@ -70,10 +73,13 @@ pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
             arguments.library.as_deref(),
         )?;
     } else {
-        // Somebody else may have it load the library.
+        // LD_PRELOAD may already name the library.
         command.env("COLDSTREAM", "off");
         if config.log != LogTarget::None {
-            output::say("off: the program runs as without Coldstream (COLDSTREAM=off)");
+            output::say(
+                "the program starts without Coldstream, as COLDSTREAM=off asks. event=start \
+                 coldstream=off",
+            );
         }
     }
     signals::pass_on(&mut command);
@@ -84,7 +90,7 @@ pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
     ))
 }
 
-/// Has `command` load the library, and says what is in force.
+/// Makes `command` load the library, and prints the settings.
 fn attach(
     command: &mut Command,
     program: &Path,
@@ -102,8 +108,8 @@ fn attach(
         output::say(&start_line);
         if let Some(interpreter) = interpreters.first() {
             output::say(&format!(
-                "{} is a script for {}: the programs that it starts inherit the library, \
-                 statically linked and setuid ones do not",
+                "{} is a script for {}. Programs that it starts inherit the library, except \
+                 statically linked and setuid ones",
                 program.display(),
                 interpreter.display()
             ));
