@@ -46,7 +46,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let words = ctl::in_order(std::env::args_os().collect());
+    let words = ctl::with_action_first(std::env::args_os().collect());
     let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => run::run(*arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -1,19 +1,57 @@
-//! What goes to the terminal: data to standard output, everything else to
-//! standard error; colours only where a person looks.
+//! Terminal output: data to standard output, everything else to standard error.
+//!
+//! Colours are written always. `anstream` removes them where the output is no terminal, and where
+//! `NO_COLOR` is set.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
-use crate::exit::{self, Exit};
+use anstyle::{AnsiColor, Style};
 
-/// Prints data. A reader that has gone away (`| head`) is no error; a full disk is.
+use crate::exit::{self, Exit, failure};
+
+/// Width of a text for people where the output is no terminal.
+const WIDTH_ELSEWHERE: u16 = 100;
+
+/// Who reads the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A person.
+    Text,
+    /// A program.
+    Json,
+}
+
+/// The option that selects the format.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct FormatArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl FormatArguments {
+    /// The format that was asked for.
+    pub fn format(self) -> Format {
+        if self.json {
+            Format::Json
+        } else {
+            Format::Text
+        }
+    }
+}
+
+/// Prints data. A reader that has gone away (`| head`) is no error.
+///
+/// # Errors
+/// Standard output cannot be written, for instance because the disk is full.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = anstream::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
     match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(exit::failure(
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(
             match exit::of_io(&error) {
                 Exit::DiskFull => Exit::DiskFull,
                 _ => Exit::Failure,
@@ -25,60 +63,54 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints a value as JSON.
+///
+/// # Errors
+/// As [`print`].
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// Prints an error in one line.
+/// Prints an error in one line on standard error.
 pub fn error(error: &anyhow::Error) {
-    let colours = Colours::of(&io::stderr());
-    say(&format!("{} {error:#}", colours.red("error:")));
+    say(&format!("{} {error:#}", red("error:")));
 }
 
-/// Says something on standard error. Nobody may be there to hear it.
+/// Prints a message on standard error. It is lost if standard error is closed.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "coldstream: {text}");
+    let _ = writeln!(anstream::stderr(), "coldstream: {text}");
 }
 
-/// Colours, or none where the output is not a terminal or `NO_COLOR` is set.
-#[derive(Clone, Copy)]
-pub struct Colours {
-    on: bool,
+/// The columns of the terminal that standard output is; none if it is something else.
+pub fn terminal_width() -> Option<u16> {
+    let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(width.0)
 }
 
-impl Colours {
-    /// The colours for a stream.
-    pub fn of(stream: &impl IsTerminal) -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let on = stream.is_terminal() && !refused;
-        Self { on }
-    }
+/// The columns that a text for people may have.
+pub fn width() -> u16 {
+    terminal_width().unwrap_or(WIDTH_ELSEWHERE)
+}
 
-    /// A heading.
-    pub fn bold(self, text: impl fmt::Display) -> String {
-        self.paint("1", text)
-    }
+/// A heading.
+pub fn bold(text: impl fmt::Display) -> String {
+    paint(Style::new().bold(), text)
+}
 
-    /// Something good.
-    pub fn green(self, text: impl fmt::Display) -> String {
-        self.paint("32", text)
-    }
+/// Something good.
+pub fn green(text: impl fmt::Display) -> String {
+    paint(AnsiColor::Green.on_default(), text)
+}
 
-    /// Something to look at.
-    pub fn yellow(self, text: impl fmt::Display) -> String {
-        self.paint("33", text)
-    }
+/// Something to look at.
+pub fn yellow(text: impl fmt::Display) -> String {
+    paint(AnsiColor::Yellow.on_default(), text)
+}
 
-    /// Something wrong.
-    pub fn red(self, text: impl fmt::Display) -> String {
-        self.paint("1;31", text)
-    }
+/// Something wrong.
+pub fn red(text: impl fmt::Display) -> String {
+    paint(AnsiColor::Red.on_default().bold(), text)
+}
 
-    fn paint(self, code: &str, text: impl fmt::Display) -> String {
-        if self.on {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text.to_string()
-        }
-    }
+fn paint(style: Style, text: impl fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
 }

@@ -135,7 +135,12 @@ fn a_process_is_switched_and_set() {
     assert_eq!(switches["writes"], false);
     assert_eq!(switches["reads"], true);
     let said = done(&["ctl", &pid]);
-    assert!(said.contains("reads on, writes off"), "{said}");
+    for (mechanism, state) in [("reads", "on;"), ("writes", "off")] {
+        let mut lines = said.lines();
+        let row = lines.find(|line| line.trim_start().starts_with(mechanism));
+        let words: Vec<_> = row.expect(mechanism).split_whitespace().collect();
+        assert_eq!(words[1], state, "{said}");
+    }
 
     let said = done(&[
         "ctl",

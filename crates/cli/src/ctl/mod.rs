@@ -1,25 +1,70 @@
-//! `coldstream ctl`: what running processes say about themselves, and switches for them.
+//! `coldstream ctl`: the status of running processes, and switches for them.
 
+mod counters;
+mod request;
+mod screen;
 mod status;
 mod switch;
+mod values;
 
 use std::ffi::OsString;
+
+use self::status::Detail;
+use crate::output::FormatArguments;
 
 const EXAMPLES: &str = "\
 Examples:
   coldstream ctl list
-  coldstream ctl status 4711 --json
+  coldstream ctl status 4711
   coldstream ctl off 4711                     # until `ctl on 4711`
   coldstream ctl off --only writes,priority   # of every process of this user
   coldstream ctl on 4711
   coldstream ctl set 4711 nice=5 io-priority=compaction:idle
   sudo -u cassandra coldstream ctl status 4711
 
-`ctl 4711 off` means the same as `ctl off 4711`.";
+`ctl 4711 off` means the same as `ctl off 4711`.
+Exit codes: 5 process of another user, 7 no such process or no library in it, 9 no answer in time;
+`coldstream --help` lists all.";
 
-/// Look at running programs, and switch what Coldstream does in them
+const LIST_EXAMPLES: &str = "\
+Examples:
+  coldstream ctl list
+  coldstream ctl list --json | jq '.[].pid'";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  coldstream ctl status 4711
+  coldstream ctl status 4711 --all | grep handover
+  coldstream ctl status 4711 --json | jq .counters.bytes_direct
+
+Exit codes: 5 process of another user, 7 no such process or no library in it.";
+
+const OFF_EXAMPLES: &str = "\
+Examples:
+  coldstream ctl off 4711                 # everything, until `ctl on 4711`
+  coldstream ctl off 4711 --only pacing
+  coldstream ctl off                      # every process of this user
+
+Exit codes: 5 process of another user, 7 no such process or no library in it, 9 no answer in time.";
+
+const ON_EXAMPLES: &str = "\
+Examples:
+  coldstream ctl on 4711
+  coldstream ctl on 4711 --only reads,writes
+
+Exit codes: 5 process of another user, 7 no such process or no library in it, 9 no answer in time.";
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  coldstream ctl set 4711 nice=5
+  coldstream ctl set 4711 nice=compaction:10,streaming:none io-priority=idle
+
+Exit codes: 2 wrong setting, 5 process of another user, 7 no such process or no library in it,
+9 no answer in time.";
+
+/// Show running programs, and switch what Coldstream does in them
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct CtlArguments {
     #[command(subcommand)]
     action: Action,
@@ -27,26 +72,32 @@ pub struct CtlArguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// All processes of this user under Coldstream
+    /// List all processes of this user under Coldstream, a line each
+    #[command(after_help = LIST_EXAMPLES)]
     List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: FormatArguments,
     },
-    /// Settings, switches, I/O mode in force and counters; without a process as `list`
+    /// Show what each mechanism does in a process, and problems; without a process as `list`
+    #[command(after_help = STATUS_EXAMPLES)]
     Status {
         /// A process id
         #[arg(value_parser = process_id())]
         pid: Option<u32>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        /// Print every counter by its name as well
+        #[arg(long, conflicts_with = "json")]
+        all: bool,
+        #[command(flatten)]
+        format: FormatArguments,
     },
-    /// Switch off, and take the effect back: what is staged is written, priorities are restored
+    /// Switch off, and undo the effect: staged bytes are written, priorities restored
+    #[command(after_help = OFF_EXAMPLES)]
     Off(switch::SwitchArguments),
     /// Switch on again
+    #[command(after_help = ON_EXAMPLES)]
     On(switch::SwitchArguments),
     /// Change settings of a running process: nice, io-priority
+    #[command(after_help = SET_EXAMPLES)]
     Set(switch::SetArguments),
 }
 
@@ -54,23 +105,33 @@ fn process_id() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
 
-/// Does what is asked for.
+/// Carries the action out.
 pub fn run(arguments: &CtlArguments) -> anyhow::Result<()> {
     match &arguments.action {
-        Action::List { json } | Action::Status { pid: None, json } => status::list(*json),
+        Action::List { format }
+        | Action::Status {
+            pid: None, format, ..
+        } => status::list(format.format()),
         Action::Status {
             pid: Some(pid),
-            json,
-        } => status::status(*pid, *json),
+            all,
+            format,
+        } => {
+            let detail = if *all {
+                Detail::AllCounters
+            } else {
+                Detail::Screen
+            };
+            status::status(*pid, format.format(), detail)
+        }
         Action::Off(arguments) => switch::off(arguments),
         Action::On(arguments) => switch::on(arguments),
         Action::Set(arguments) => switch::set(arguments),
     }
 }
 
-/// The command line with `ctl PID ACTION` put in the order `ctl ACTION PID`; without an action the
-/// process's status is meant.
-pub fn in_order(mut words: Vec<OsString>) -> Vec<OsString> {
+/// Puts `ctl PID ACTION` into the order `ctl ACTION PID`. Without an action, adds `status`.
+pub fn with_action_first(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_number = |word: &OsString| {
         word.to_str()
             .is_some_and(|text| text.parse::<u32>().is_ok())
@@ -90,8 +151,8 @@ mod tests {
 
     #[test]
     fn the_process_may_come_first() {
-        let in_order = |line: &str| {
-            let words = in_order(line.split(' ').map(OsString::from).collect());
+        let with_action_first = |line: &str| {
+            let words = with_action_first(line.split(' ').map(OsString::from).collect());
             words.join(" ".as_ref()).into_string().unwrap()
         };
         for (line, ordered) in [
@@ -102,7 +163,7 @@ mod tests {
             ("c run 7 x", "c run 7 x"),
             ("c", "c"),
         ] {
-            assert_eq!(in_order(line), ordered);
+            assert_eq!(with_action_first(line), ordered);
         }
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::output::{self, Colours};
+use crate::output::{self, Format, FormatArguments};
 use path_facts::PathFacts;
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,8 @@ Examples:
 
 doctor probes an SSTable in the directory, or a temporary file where there is none. A number is a
 process id: write ./4711 for a path with that name. For a Cassandra node, or its cassandra.yaml,
-doctor examines the configuration and the data directories too.";
+doctor examines the configuration and the data directories too.
+Exit codes: 5 no permission, 7 no such path or process; `coldstream --help` lists all.";
 
 /// Show what Coldstream can do for a path or a process, and what to change
 #[derive(clap::Args)]
@@ -38,9 +39,8 @@ pub struct DoctorArguments {
     /// Directories, files, a cassandra.yaml or process ids [default: the current directory]
     #[arg(value_name = "PATH|PID")]
     subjects: Vec<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 #[derive(Serialize)]
@@ -83,10 +83,10 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
         errors.extend(examined.map(|facts| report.paths.push(facts)).err());
     }
     if !report.paths.is_empty() || !report.processes.is_empty() || !report.cassandra.is_empty() {
-        if arguments.json {
+        if arguments.format.format() == Format::Json {
             output::print_json(&report)?;
         } else {
-            output::print(&text::render(&report, Colours::of(&std::io::stdout())))?;
+            output::print(&text::render(&report))?;
         }
     }
     let mut errors = errors.into_iter();

@@ -10,26 +10,26 @@ use super::cassandra::Node;
 use super::machine::Machine;
 use super::path_facts::PathFacts;
 use super::process::Process;
-use crate::output::Colours;
+use crate::output::{bold, green, yellow};
 
 /// SSTables that are listed by name. The rest is counted.
 const SSTABLES_SHOWN: usize = 5;
 
 /// The whole report.
-pub fn render(report: &Report, colours: Colours) -> String {
-    let mut lines = machine(&report.machine, colours);
+pub fn render(report: &Report) -> String {
+    let mut lines = machine(&report.machine);
     for subject in &report.paths {
         lines.push(String::new());
-        lines.extend(path_facts(subject, colours));
+        lines.extend(path_facts(subject));
     }
     for subject in &report.cassandra {
         lines.push(String::new());
-        lines.push(colours.bold(subject.configuration.display()));
-        lines.extend(cassandra(subject, colours));
+        lines.push(bold(subject.configuration.display()));
+        lines.extend(cassandra(subject));
     }
     for subject in &report.processes {
         lines.push(String::new());
-        lines.extend(process(subject, colours));
+        lines.extend(process(subject));
     }
     lines.join("\n") + "\n"
 }
@@ -38,12 +38,12 @@ fn row(name: &str, value: impl std::fmt::Display) -> String {
     format!("  {name:<20} {value}")
 }
 
-fn advice(all: &[String], colours: Colours) -> impl Iterator<Item = String> {
+fn advice(all: &[String]) -> impl Iterator<Item = String> {
     all.iter()
-        .map(move |text| format!("  {} {text}", colours.yellow("change:")))
+        .map(move |text| format!("  {} {text}", yellow("change:")))
 }
 
-fn machine(machine: &Machine, colours: Colours) -> Vec<String> {
+fn machine(machine: &Machine) -> Vec<String> {
     let lru = match machine.multi_generational_lru {
         Some(true) => "on",
         Some(false) => "off",
@@ -58,7 +58,7 @@ fn machine(machine: &Machine, colours: Colours) -> Vec<String> {
         .as_ref()
         .map_or("not found".to_owned(), |path| path.display().to_string());
     let mut lines = vec![
-        colours.bold("machine"),
+        bold("machine"),
         row("library", library),
         row("kernel", &machine.kernel_release),
         row("multi-gen LRU", lru),
@@ -72,7 +72,7 @@ fn machine(machine: &Machine, colours: Colours) -> Vec<String> {
         row("memory limit", limit(machine.memory_limit.as_ref())),
         row("open files", machine.descriptor_limit),
     ];
-    lines.extend(advice(&machine.advice(), colours));
+    lines.extend(advice(&machine.advice()));
     lines
 }
 
@@ -89,7 +89,7 @@ fn limit(limit: Option<&MemoryLimit>) -> String {
     }
 }
 
-fn path_facts(facts: &PathFacts, colours: Colours) -> Vec<String> {
+fn path_facts(facts: &PathFacts) -> Vec<String> {
     let device = match &facts.device {
         Some(device) => {
             let ahead = device
@@ -116,11 +116,11 @@ fn path_facts(facts: &PathFacts, colours: Colours) -> Vec<String> {
             path.display().to_string()
         });
     let coloured = |io_mode| match io_mode {
-        "buffered" => colours.yellow("buffered"),
-        better => colours.green(better),
+        "buffered" => yellow("buffered"),
+        better => green(better),
     };
     let mut lines = vec![
-        colours.bold(facts.path.display()),
+        bold(facts.path.display()),
         row(
             "filesystem",
             format!(
@@ -161,11 +161,11 @@ fn path_facts(facts: &PathFacts, colours: Colours) -> Vec<String> {
             format!("{}: {}", coloured(facts.write_io_mode), facts.write_reason),
         ),
     ];
-    lines.extend(advice(&facts.advice, colours));
+    lines.extend(advice(&facts.advice));
     lines
 }
 
-fn process(process: &Process, colours: Colours) -> Vec<String> {
+fn process(process: &Process) -> Vec<String> {
     let library = process
         .library
         .as_ref()
@@ -186,7 +186,7 @@ fn process(process: &Process, colours: Colours) -> Vec<String> {
         threads.join(", ")
     };
     let mut lines = vec![
-        colours.bold(format!("process {}: {}", process.pid, process.command)),
+        bold(format!("process {}: {}", process.pid, process.command)),
         row("library", library),
         row("status", status),
         row("background threads", threads),
@@ -200,13 +200,13 @@ fn process(process: &Process, colours: Colours) -> Vec<String> {
     lines.push(row("open files", files.as_deref().unwrap_or("unlimited")));
     if let Some(node) = &process.cassandra {
         lines.push(row("configuration", node.configuration.display()));
-        lines.extend(cassandra(node, colours));
+        lines.extend(cassandra(node));
     }
-    lines.extend(advice(&process.advice, colours));
+    lines.extend(advice(&process.advice));
     lines
 }
 
-fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
+fn cassandra(node: &Node) -> Vec<String> {
     let mode = node.disk_access_mode.as_deref().unwrap_or("not set");
     let own = match (node.own_direct_reads, node.own_direct_writes) {
         (false, false) => "none",
@@ -237,7 +237,7 @@ fn cassandra(node: &Node, colours: Colours) -> Vec<String> {
             },
         ),
     ];
-    lines.extend(advice(&node.advice, colours));
+    lines.extend(advice(&node.advice));
     lines
 }
 

@@ -1,0 +1,450 @@
+//! The screen of `ctl status`: a row a mechanism, in words and units. Zeros are left out, so that a
+//! process at work fits into 24 lines of 80 columns.
+
+use std::collections::BTreeMap;
+
+use coldstream_control::{Counter, CounterGroup, Mechanism, Snapshot};
+use coldstream_policy::display_bytes;
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::values::{count, duration, thousands};
+use crate::output;
+
+/// Reads slower than this are in the last of [`Counter::DEVICE_READS`].
+const DEVICE_READ_MS_MAX: u64 = 262;
+/// Problems on the screen; `--all` shows every counter.
+const PROBLEMS_SHOWN: usize = 5;
+/// Failures that are counted outside the group of fallbacks.
+const FAILURES: [Counter; 8] = [
+    Counter::WriteErrors,
+    Counter::HandoverDeclined,
+    Counter::HandoverFailed,
+    Counter::HandoverShortOfMemory,
+    Counter::HandoverCutShort,
+    Counter::EvictionRefused,
+    Counter::PriorityRefused,
+    Counter::PriorityLimit,
+];
+
+/// The screen, in lines of at most `width` columns.
+pub fn render(snapshot: &Snapshot, command: &str, width: u16) -> String {
+    let pid = snapshot.header.pid;
+    let title = cut(&format!("process {pid}: {command}"), width.into());
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width);
+    for (label, phrases) in rows(snapshot) {
+        table.add_row([label.to_owned(), phrases.join("; ")]);
+    }
+    let problems = problems(snapshot);
+    for (index, problem) in problems.iter().enumerate() {
+        let label = if index == 0 { "problems" } else { "" };
+        table.add_row([label, problem]);
+    }
+    let mut rows = table.trim_fmt();
+    if !problems.is_empty() {
+        rows = rows.replacen(
+            "\n problems",
+            &format!("\n {}", output::yellow("problems")),
+            1,
+        );
+    }
+    format!("{}\n{rows}\n", output::bold(title))
+}
+
+/// The I/O mode of reads, and the setting where it is another.
+pub fn io_mode(snapshot: &Snapshot) -> String {
+    let configured = snapshot.header.configured.name();
+    match snapshot.header.in_force {
+        Some(in_force) if in_force.name() == configured => configured.to_owned(),
+        Some(in_force) => format!("{} (configured: {configured})", in_force.name()),
+        None => format!("{configured}, no SSTable probed yet"),
+    }
+}
+
+/// All rows but the problems: label and phrases.
+fn rows(snapshot: &Snapshot) -> Vec<(&'static str, Vec<String>)> {
+    let mut rows = vec![
+        ("reads", reads(snapshot)),
+        ("writes", writes(snapshot)),
+        ("handover", handover(snapshot)),
+        ("pacing", pacing(snapshot)),
+        ("eviction", eviction(snapshot)),
+        ("readahead", readahead(snapshot)),
+        ("priority", priority(snapshot)),
+        ("memory", memory(snapshot)),
+        ("foreground", foreground(snapshot)),
+    ];
+    if snapshot.switches.mechanisms.is_empty() {
+        let reason = "this process cannot be switched while it runs".to_owned();
+        rows.push(("switches", vec![reason]));
+    }
+    rows.retain(|(_, phrases)| !phrases.is_empty());
+    rows
+}
+
+/// The phrases of one row; a counter that is zero adds none.
+struct Phrases<'a> {
+    snapshot: &'a Snapshot,
+    phrases: Vec<String>,
+}
+
+impl<'a> Phrases<'a> {
+    /// A row that begins with whether the mechanism is on.
+    fn of(snapshot: &'a Snapshot, mechanism: Mechanism) -> Self {
+        let switches = snapshot.switches;
+        let state = if switches.off.contains(mechanism) {
+            Some("off")
+        } else if switches.mechanisms.contains(mechanism) {
+            Some("on")
+        } else {
+            // Where nothing can be switched, nothing says what was configured.
+            (!switches.mechanisms.is_empty()).then_some("not configured")
+        };
+        let phrases = state.into_iter().map(str::to_owned).collect();
+        Self { snapshot, phrases }
+    }
+
+    fn add(&mut self, phrase: String) {
+        self.phrases.push(phrase);
+    }
+
+    /// Adds a phrase about the value of a counter, unless that is zero.
+    fn about(&mut self, counter: Counter, phrase: impl FnOnce(u64) -> String) -> &mut Self {
+        match self.snapshot.get(counter) {
+            0 => {}
+            value => self.phrases.push(phrase(value)),
+        }
+        self
+    }
+
+    /// Adds `3 MiB` and the words behind it.
+    fn bytes(&mut self, counter: Counter, words: &str) -> &mut Self {
+        self.about(counter, |bytes| format!("{} {words}", display_bytes(bytes)))
+    }
+}
+
+fn reads(snapshot: &Snapshot) -> Vec<String> {
+    let mut row = Phrases::of(snapshot, Mechanism::Reads);
+    row.add(io_mode(snapshot));
+    row.bytes(Counter::BytesDirect, "direct")
+        .bytes(Counter::BytesDontcache, "with RWF_DONTCACHE")
+        .bytes(Counter::BytesDropBehind, "dropped behind")
+        .bytes(Counter::BytesFromCache, "from the page cache")
+        .bytes(Counter::BytesBuffered, "by plain calls")
+        .about(Counter::WindowsRead, |windows| {
+            let window = display_bytes(snapshot.header.window_bytes);
+            let windows = count(windows, "window", "windows");
+            let late = match snapshot.windows_waited_percent() {
+                0 => String::new(),
+                percent => format!(", {percent} % of them late"),
+            };
+            format!("{windows} of up to {window}{late}")
+        })
+        .bytes(Counter::ReadAheadWastedBytes, "read ahead in vain");
+    row.phrases
+}
+
+fn writes(snapshot: &Snapshot) -> Vec<String> {
+    let mut row = Phrases::of(snapshot, Mechanism::Writes);
+    row.about(Counter::StagedFiles, |files| {
+        count(files, "new SSTable", "new SSTables")
+    })
+    .about(Counter::WriteBytesDirect, |bytes| {
+        let overlapped = snapshot.get(Counter::WriteBytesOverlapped);
+        let beside = match overlapped {
+            0 => String::new(),
+            overlapped => format!(" ({} in helper threads)", display_bytes(overlapped)),
+        };
+        format!("{} direct{beside}", display_bytes(bytes))
+    })
+    .bytes(Counter::WriteBytesDontcache, "with RWF_DONTCACHE")
+    .bytes(Counter::WriteBytesDropBehind, "dropped behind")
+    .bytes(Counter::WriteBytesBuffered, "through the page cache")
+    .about(Counter::StagedWrites, |calls| {
+        format!("{} gathered", count(calls, "call", "calls"))
+    })
+    .about(Counter::Drains, |drains| {
+        format!("drained {} for other calls", count(drains, "time", "times"))
+    })
+    .about(Counter::KeptCached, |files| {
+        let files = count(files, "SSTable", "SSTables");
+        format!("{files} left in the page cache like their inputs")
+    });
+    row.phrases
+}
+
+fn handover(snapshot: &Snapshot) -> Vec<String> {
+    let mut row = Phrases::of(snapshot, Mechanism::Handover);
+    row.about(Counter::HandoverSsTables, |files| {
+        let time = duration(snapshot.get(Counter::HandoverNanoseconds));
+        let files = count(files, "SSTable or part", "SSTables or parts");
+        format!("{files} in {time}")
+    })
+    .about(Counter::HandoverPagesWarmed, |pages| {
+        format!("{} warmed", count(pages, "page", "pages"))
+    })
+    .about(Counter::HandoverRangesWarmed, |warmed| {
+        let hit = thousands(snapshot.get(Counter::HandoverRangesHit));
+        let ranges = count(warmed, "warm range", "warm ranges");
+        format!("{hit} of {ranges} read since")
+    })
+    .about(Counter::HandoverPagesLeftOut, |pages| {
+        format!("{} too many to warm", count(pages, "page", "pages"))
+    });
+    row.phrases
+}
+
+fn pacing(snapshot: &Snapshot) -> Vec<String> {
+    let mut row = Phrases::of(snapshot, Mechanism::Pacing);
+    row.about(Counter::PacingBytesPerSecond, |limit| {
+        format!("limit now {}/s", display_bytes(limit))
+    })
+    .about(Counter::PacingBrakes, |brakes| {
+        let waited = duration(snapshot.get(Counter::PacingNanoseconds));
+        let brakes = count(brakes, "time", "times");
+        format!("slowed down {brakes}, waited {waited}")
+    })
+    .about(Counter::PacingReleases, |releases| {
+        let releases = count(releases, "time", "times");
+        format!("stopped {releases} because compaction fell behind")
+    })
+    .about(Counter::PacingDebtBytes, |bytes| {
+        format!("compaction {} behind flushes", display_bytes(bytes))
+    })
+    .about(Counter::PacingIdleNanoseconds, |ns| {
+        format!("idle latency {}", duration(ns))
+    });
+    row.phrases
+}
+
+fn eviction(snapshot: &Snapshot) -> Vec<String> {
+    let mut row = Phrases::of(snapshot, Mechanism::Eviction);
+    row.bytes(Counter::EvictionBytes, "dropped from the page cache")
+        .about(Counter::EvictionNanoseconds, |ns| {
+            format!("{} of processor time", duration(ns))
+        });
+    row.phrases
+}
+
+fn readahead(snapshot: &Snapshot) -> Vec<String> {
+    let mut row = Phrases::of(snapshot, Mechanism::Readahead);
+    row.bytes(Counter::ScanBytesAhead, "read ahead of range scans")
+        .about(Counter::ReadaheadAdviceSkipped, |calls| {
+            let calls = count(calls, "readahead call", "readahead calls");
+            format!("{calls} of background threads skipped")
+        })
+        .about(Counter::SendfileBytes, |sent| {
+            let dropped = snapshot.get(Counter::SendfileBytesDropped);
+            let (sent, dropped) = (display_bytes(sent), display_bytes(dropped));
+            format!("{sent} sent by sendfile, {dropped} of them dropped")
+        });
+    row.phrases
+}
+
+fn priority(snapshot: &Snapshot) -> Vec<String> {
+    let mut row = Phrases::of(snapshot, Mechanism::Priority);
+    row.about(Counter::PriorityThreads, |threads| {
+        format!("{} changed", count(threads, "thread", "threads"))
+    });
+    if snapshot.switches.mechanisms.contains(Mechanism::Priority)
+        && let Some(priorities) = snapshot.priorities()
+    {
+        row.add(format!("nice {}", by_role(&priorities.nice_text())));
+        row.add(format!("I/O priority {}", by_role(&priorities.io_text())));
+    }
+    row.phrases
+}
+
+/// `compaction:10,flush:none,streaming:10` as `10 for compaction, streaming`. Roles without a
+/// priority are left out.
+fn by_role(text: &str) -> String {
+    let mut by_value: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (role, value) in text.split(',').filter_map(|part| part.split_once(':')) {
+        if value != "none" {
+            by_value.entry(value).or_default().push(role);
+        }
+    }
+    let phrases: Vec<_> = by_value
+        .iter()
+        .map(|(value, roles)| format!("{value} for {}", roles.join(", ")))
+        .collect();
+    match phrases.is_empty() {
+        true => "unchanged".to_owned(),
+        false => phrases.join(" and "),
+    }
+}
+
+fn memory(snapshot: &Snapshot) -> Vec<String> {
+    let limit = display_bytes(snapshot.header.memory_bytes);
+    let mut row = Phrases {
+        snapshot,
+        phrases: Vec::new(),
+    };
+    row.bytes(Counter::WindowMemoryBytes, "in buffers now")
+        .about(Counter::WindowMemoryPeakBytes, |peak| {
+            let peak = display_bytes(peak);
+            format!("buffers reached {peak} of the limit of {limit}")
+        })
+        .about(Counter::HeapPeakBytes, |peak| {
+            format!("heap reached {}", display_bytes(peak))
+        });
+    row.phrases
+}
+
+/// The latency of the application's reads that reached the device.
+fn foreground(snapshot: &Snapshot) -> Vec<String> {
+    let below = |per_mille| match snapshot.device_reads_below_ns(per_mille) {
+        Some(ns) if ns < 1_000_000 => format!("under {} µs", ns / 1000),
+        Some(ns) => format!("under {:.1} ms", ns as f64 / 1e6),
+        None => format!("over {DEVICE_READ_MS_MAX} ms"),
+    };
+    match snapshot.device_reads() {
+        0 => Vec::new(),
+        timed => vec![format!(
+            "device reads: p50 {}, p99 {} ({} timed)",
+            below(500),
+            below(990),
+            thousands(timed)
+        )],
+    }
+}
+
+/// Fallbacks and failures that happened, each with its explanation. What is normal comes last.
+fn problems(snapshot: &Snapshot) -> Vec<String> {
+    let is_problem = |counter: Counter| {
+        counter.mechanism() == CounterGroup::Fallbacks || FAILURES.contains(&counter)
+    };
+    let mut found: Vec<_> = snapshot
+        .counters()
+        .filter(|(counter, value)| *value != 0 && is_problem(*counter))
+        .collect();
+    found.sort_by_key(|(counter, _)| counter.explanation().ends_with("This is normal."));
+    let hidden = found.len().saturating_sub(PROBLEMS_SHOWN);
+    let mut lines: Vec<_> = found
+        .iter()
+        .take(PROBLEMS_SHOWN)
+        .map(|(counter, value)| {
+            let explanation = counter.explanation().replace('`', "");
+            format!("{}={value}: {explanation}", counter.name())
+        })
+        .collect();
+    if hidden > 0 {
+        lines.push(format!("… and {hidden} more"));
+    }
+    lines
+}
+
+/// The text, cut off to so many characters.
+fn cut(text: &str, characters_max: usize) -> String {
+    if text.chars().count() <= characters_max {
+        return text.to_owned();
+    }
+    let kept = characters_max.saturating_sub(1);
+    text.chars().take(kept).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_control::{Header, Mechanisms, PAGE_WORDS, PageView, Switches};
+    use coldstream_policy::{IoMode, IoModeSetting, Priorities, Profile};
+    use std::sync::atomic::AtomicU64;
+
+    fn snapshot(values: &[(Counter, u64)], switches: &Switches) -> Snapshot {
+        let words: Vec<AtomicU64> = (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let page = PageView::new(&words).unwrap();
+        page.initialise(&Header {
+            pid: 1,
+            start_time_ticks: 1,
+            profile: Profile::Auto,
+            configured: IoModeSetting::Auto,
+            in_force: Some(IoMode::Direct),
+            window_bytes: 1 << 20,
+            windows_in_flight: 1,
+            memory_bytes: 64 << 20,
+        });
+        page.put_switches(switches);
+        for (counter, value) in values {
+            page.add(*counter, *value);
+        }
+        page.snapshot().unwrap()
+    }
+
+    fn switches(off: &[Mechanism]) -> Switches {
+        Switches {
+            mechanisms: Mechanisms::of(&Mechanism::ALL),
+            off: Mechanisms::of(off),
+            priorities_bits: Priorities::default().to_bits(),
+        }
+    }
+
+    #[test]
+    fn the_longest_device_reads_are_those_behind_the_last_bound() {
+        let [.., last_bound, longer] = Counter::DEVICE_READS;
+        let one = snapshot(&[(last_bound, 1)], &Switches::default());
+        let bound_ns = one.device_reads_below_ns(1000);
+        assert_eq!(bound_ns.unwrap() / 1_000_000, DEVICE_READ_MS_MAX);
+        let slow = snapshot(&[(last_bound, 1), (longer, 99)], &Switches::default());
+        assert!(foreground(&slow)[0].contains("p99 over 262 ms "));
+    }
+
+    #[test]
+    fn zeros_are_left_out() {
+        let quiet = render(&snapshot(&[], &switches(&[])), "db", 80);
+        assert!(!quiet.contains("problems"), "{quiet}");
+        assert!(!quiet.contains(" 0 windows"), "{quiet}");
+        assert!(quiet.lines().count() < 12, "{quiet}");
+    }
+
+    /// The most that can stand on it still fits on a screen.
+    #[test]
+    fn a_busy_process_fits_on_a_screen() {
+        let values = Counter::ALL.map(|counter| (counter, 123_456_789));
+        let busy = snapshot(&values, &switches(&[Mechanism::Writes]));
+        for (width, lines_max) in [(80, 48), (160, 26)] {
+            let text = render(&busy, &"x".repeat(500), width);
+            assert!(text.lines().count() <= lines_max, "{text}");
+            let plain = anstream::adapter::strip_str(&text).to_string();
+            let longest = plain.lines().map(|line| line.chars().count()).max();
+            assert!(longest.unwrap() <= usize::from(width), "{text}");
+        }
+    }
+
+    #[test]
+    fn problems_are_explained_and_the_normal_ones_come_last() {
+        let some = snapshot(
+            &[
+                (Counter::FallbackChangedRecently, 4),
+                (Counter::WriteErrors, 1),
+            ],
+            &switches(&[]),
+        );
+        let [first, last] = &problems(&some)[..] else {
+            panic!("two problems");
+        };
+        assert!(first.starts_with("write_errors=1: "), "{first}");
+        assert!(last.starts_with("fallback_changed_recently=4: "), "{last}");
+    }
+
+    #[test]
+    fn a_state_is_said_of_each_mechanism() {
+        let some = snapshot(&[], &switches(&[Mechanism::Reads]));
+        assert_eq!(reads(&some)[0], "off");
+        assert_eq!(writes(&some)[0], "on");
+        let none = snapshot(&[], &Switches::default());
+        assert!(writes(&none).is_empty());
+        assert!(rows(&none).iter().any(|(label, _)| *label == "switches"));
+    }
+
+    #[test]
+    fn roles_without_a_priority_are_left_out() {
+        assert_eq!(
+            by_role("compaction:10,flush:none,validation:5,streaming:10"),
+            "10 for compaction, streaming and 5 for validation"
+        );
+        assert_eq!(by_role("flush:none"), "unchanged");
+    }
+}
