@@ -1,8 +1,8 @@
 //! The `coldstream` command: run, doctor, ctl, lab.
 //!
-//! A thin edge: it gathers, checks and prints; decisions are in `policy`, the
-//! kernel is behind `io`. Every error is one line that says what, where and what
-//! to do, with an exit code from [`exit::Exit`].
+//! A thin layer: it reads arguments, checks them and prints. Decisions are in `policy`, system
+//! calls in `io`. Every error is one line: what is wrong, where, and what to do. Its exit code is
+//! in [`exit::Exit`].
 
 #![forbid(unsafe_code)]
 
@@ -14,22 +14,31 @@ mod library;
 mod output;
 mod processes;
 mod run;
+mod shell;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Exit;
 
-/// Keeps the background work of LSM databases away from the page cache that
-/// their reads live on.
+const EXAMPLES: &str = "\
+Examples:
+  coldstream doctor /var/lib/cassandra/data   # what this machine allows
+  coldstream run -- db_bench --benchmarks=fillrandom,compact --db=/var/lib/bench
+  coldstream ctl list
+  coldstream ctl status 4711
+  coldstream lab rocksdb --quick              # measure on this machine
+";
+
+/// Keeps compaction and other background work of LSM databases out of the page cache, so that
+/// reads stay fast
 #[derive(Parser)]
 #[command(
     name = "coldstream",
     version,
     arg_required_else_help = true,
-    after_help = exit::HELP,
-    after_long_help = exit::HELP,
+    after_help = format!("{EXAMPLES}\n{}", exit::HELP),
     max_term_width = 100
 )]
 struct Arguments {
@@ -43,6 +52,8 @@ enum Command {
     Doctor(doctor::DoctorArguments),
     Ctl(ctl::CtlArguments),
     Lab(lab::LabArguments),
+    Completions(shell::CompletionsArguments),
+    Man(shell::ManArguments),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +63,10 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
+        Command::Completions(arguments) => {
+            shell::completions(&arguments, &mut Arguments::command())
+        }
+        Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
     };
     match result {
         Ok(()) => Exit::Ok.into(),
@@ -59,5 +74,15 @@ fn main() -> ExitCode {
             output::error(&error);
             exit::of(&error).into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
     }
 }

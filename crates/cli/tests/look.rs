@@ -76,13 +76,21 @@ fn status_of_a_process() {
     let pid = process.pid();
     let (code, stdout, stderr) = outcome(scene.coldstream().args(["ctl", &pid, "status"]));
     assert_eq!((code, stderr.as_str()), (0, ""));
-    for words in [
-        "sleep 60",
-        "direct (configured: auto)",
-        "direct 3 MiB",
-        "bytes_direct",
-    ] {
+    for words in ["sleep 60", "direct (configured: auto)", "3 MiB direct"] {
         assert!(stdout.contains(words), "{words} is not in {stdout}");
+    }
+    assert!(!stdout.contains("eviction_bytes"), "{stdout}");
+    let (code, stdout, _) = outcome(scene.coldstream().args(["ctl", &pid, "status", "--all"]));
+    assert_eq!(code, 0);
+    for counter in Counter::ALL {
+        assert!(stdout.contains(counter.name()), "{counter:?}: {stdout}");
+    }
+    let (code, stdout, _) = outcome(scene.coldstream().args(["ctl", "list"]));
+    assert_eq!(code, 0);
+    let mut lines = stdout.lines();
+    let line = lines.find(|line| line.contains(&pid)).expect("a line");
+    for words in ["direct", "3 MiB", "sleep 60"] {
+        assert!(line.contains(words), "{words} is not in {line}");
     }
     let (code, stdout, _) = outcome(scene.coldstream().args(["ctl", &pid, "status", "--json"]));
     let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
@@ -344,11 +352,53 @@ fn every_command_explains_itself() {
     let (code, stdout, _) = outcome(scene.coldstream().arg("--help"));
     assert_eq!(code, 0);
     assert!(stdout.contains("Exit codes:"), "{stdout}");
-    for command in [&["run"][..], &["doctor"], &["ctl"], &["lab", "rocksdb"]] {
+    for command in [
+        &[][..],
+        &["run"],
+        &["doctor"],
+        &["ctl"],
+        &["ctl", "list"],
+        &["ctl", "status"],
+        &["ctl", "off"],
+        &["ctl", "on"],
+        &["ctl", "set"],
+        &["lab"],
+        &["lab", "rocksdb"],
+        &["completions"],
+        &["man"],
+    ] {
         let (code, stdout, _) = outcome(scene.coldstream().args(command).arg("--help"));
         assert_eq!(code, 0);
-        assert!(stdout.contains("Examples:"), "{stdout}");
+        assert!(stdout.contains("Examples:"), "{command:?}: {stdout}");
     }
+}
+
+#[test]
+fn every_command_has_a_completion_and_a_man_page() {
+    let scene = Scene::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, stdout, _) = outcome(scene.coldstream().args(["completions", shell]));
+        assert_eq!(code, 0);
+        assert!(stdout.contains("doctor"), "{shell}: {stdout}");
+    }
+    let (code, stdout, _) = outcome(scene.coldstream().arg("man"));
+    assert_eq!(code, 0);
+    assert!(stdout.contains(".TH coldstream 1"), "{stdout}");
+    let (code, _, stderr) = outcome(scene.coldstream().args(["man", "share/man1"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for page in [
+        "coldstream.1",
+        "coldstream-run.1",
+        "coldstream-ctl-status.1",
+    ] {
+        let text = fs::read_to_string(scene.path("share/man1").join(page)).expect(page);
+        assert!(text.contains("Examples:"), "{page}: {text}");
+    }
+    assert_error(
+        scene.coldstream().args(["man", "/proc/man"]),
+        7,
+        &["/proc/man", "name another directory"],
+    );
 }
 
 /// A program that waits under a limit of open files, started as no `coldstream run` would.
