@@ -1,8 +1,7 @@
 //! The heat of this process's tables: a sketch in memory of its own, and its clock.
 
+use crate::core::Core;
 use crate::core::inode_map::Inode;
-use crate::runtime::Runtime;
-use crate::thread;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use coldstream_io::mapping::{OnFork, map_for_life};
@@ -73,13 +72,32 @@ impl HeatMap {
         self.epochs.pages() >= self.pages_in_epoch.load(Ordering::Relaxed) / 8
     }
 
-    /// Counts a read; what is to be known of the pages.
+    /// The foreground makes a call on the file in this slot: what it reads is hot, as far as the call
+    /// tells, unless it is only passed by a scan.
     #[inline]
-    fn note_read(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) -> Touched {
+    pub(crate) fn record_use(&self, core: &Core, slot: u32, operation: Operation, in_scan: bool) {
+        let Some(inode) = core.inodes.get(slot) else {
+            return;
+        };
+        match operation {
+            Operation::ReadAt { start, end } => {
+                match self.touch(inode, start, end - start, in_scan) {
+                    Touched::Plain => {}
+                    Touched::FirstSinceWarmed => core.count(Counter::HandoverRangesHit, 1),
+                    Touched::Displaced => core.count(Counter::HeatDisplaced, 1),
+                }
+            }
+            Operation::Read => inode.record_uncounted_use(),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn touch(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) -> Touched {
         let Some(Present { heat, epoch }) = self.present() else {
             return Touched::Plain;
         };
-        inode.note_read();
+        inode.record_read();
         let key = inode.key();
         if in_scan {
             heat.pass(key, offset, length_bytes, epoch)
@@ -88,47 +106,13 @@ impl HeatMap {
         }
     }
 
-    #[cold]
-    fn note_pages(&self, pages: u64) {
+    /// The foreground has read this many pages: time goes on by that.
+    pub(crate) fn advance(&self, pages: u64) {
         if self.words.load(Ordering::Relaxed).is_null() {
             return;
         }
         self.epochs.note_pages(pages);
         let epoch = self.epochs.now(self.pages_in_epoch.load(Ordering::Relaxed));
         self.epoch.store(epoch, Ordering::Relaxed);
-    }
-}
-
-impl Runtime {
-    /// The foreground makes a call on the table in this slot: what it reads is hot, as far as the
-    /// call tells, unless it is only passed by a scan.
-    #[inline]
-    pub(crate) fn note_foreground_use(&self, slot: u32, operation: Operation, in_scan: bool) {
-        let Some(inode) = self.inodes.get(slot) else {
-            return;
-        };
-        match operation {
-            Operation::ReadAt { start, end } => self.note_heat(inode, start, end - start, in_scan),
-            Operation::Read => inode.note_read_unseen(),
-            _ => {}
-        }
-    }
-
-    #[inline]
-    fn note_heat(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) {
-        match self.heat.note_read(inode, offset, length_bytes, in_scan) {
-            Touched::Plain => {}
-            Touched::FirstSinceWarmed => self.count(Counter::HandoverRangesHit, 1),
-            Touched::Displaced => self.count(Counter::HeatDisplaced, 1),
-        }
-    }
-
-    /// The turn of a read that may be timed; whether it is.
-    #[cold]
-    pub(crate) fn is_timed(&self) -> bool {
-        if let Some(pages) = thread::take_foreground_pages() {
-            self.heat.note_pages(pages);
-        }
-        self.paces()
     }
 }

@@ -9,10 +9,11 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 // The interposed symbols are left out of the unit tests' executable, which would interpose on
 // itself; what only they use is then unused.
-#![cfg_attr(test, allow(dead_code))]
+#![cfg_attr(test, allow(dead_code, unused_imports))]
 
 mod control_thread;
 mod core;
+mod events;
 mod eviction;
 #[cfg(not(test))]
 mod exports;

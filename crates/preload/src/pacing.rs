@@ -9,8 +9,7 @@
 //! What never waits: a flush; a sync or a close; a read near a table's end, which is where a table's
 //! opening reads, under an engine's lock that readers of the same table wait for.
 
-use crate::reads;
-use crate::runtime::Runtime;
+use crate::core::Core;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::lock::FutexLock;
@@ -19,8 +18,7 @@ use coldstream_policy::pacing::{
     Bucket, LATENCY_BUCKETS, Latencies, Observed, Pace, Pacer, TICK_NS, latency_bucket,
 };
 use coldstream_policy::{Config, Role};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The longest that a thread sleeps before it looks again whether it still has to, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 100_000_000;
@@ -37,9 +35,8 @@ const END_SHARE: u64 = 16;
 pub(crate) struct Pacing {
     /// Bytes per second; 0 is no pacing at all.
     floor: AtomicU64,
-    /// What is in force: bytes per second, and bytes; 0 is no limit.
+    /// The rate in force, in bytes per second; 0 is no limit.
     bytes_per_second: AtomicU64,
-    request_bytes: AtomicUsize,
     ticked_ns: AtomicU64,
     bucket: Bucket,
     /// The foreground's device reads since the last tick.
@@ -54,6 +51,13 @@ pub(crate) struct Pacing {
     pacer: FutexLock<Pacer>,
 }
 
+/// What a background thread moves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moved {
+    Read,
+    Written,
+}
+
 impl Pacing {
     pub(crate) fn open(&self, config: &Config) {
         if config.pacing {
@@ -62,12 +66,179 @@ impl Pacing {
         }
     }
 
-    /// The largest request of a write; 0 is as it comes.
-    pub(crate) fn request_bytes(&self) -> usize {
-        self.request_bytes.load(Ordering::Relaxed)
+    /// Whether background I/O is paced.
+    #[inline]
+    pub(crate) fn is_on(&self, core: &Core) -> bool {
+        self.floor.load(Ordering::Relaxed) != 0 && core.is_on(Mechanism::Pacing)
     }
 
-    fn note_device_read(&self, bucket: usize) {
+    /// A foreground read of an SSTable took `ns`, by the clock of
+    /// [`monotonic_ns`](process::monotonic_ns). Whether it came from the device.
+    pub(crate) fn record_timed_read(&self, core: &Core, ns: u64) -> bool {
+        core.count(Counter::ForegroundReadsTimed, 1);
+        let Some(bucket) = latency_bucket(ns) else {
+            return false;
+        };
+        self.record_device_read(bucket);
+        core.count(Counter::of_device_read(ns), 1);
+        true
+    }
+
+    /// Waits, if it must, before the calling thread reads an SSTable at `offset` in the background.
+    pub(crate) fn wait_to_read(&self, core: &Core, descriptor: i32, offset: i64) {
+        if self.is_on(core) && thread::role() != Role::Foreground {
+            let may_wait = || !is_near_end(descriptor, offset.max(0) as u64);
+            self.pace(core, may_wait);
+        }
+    }
+
+    /// Waits, if it must, before the calling thread writes an SSTable.
+    pub(crate) fn wait_to_write(&self, core: &Core) {
+        if self.is_on(core) && thread::writes_what_it_read() {
+            self.pace(core, || true);
+        }
+    }
+
+    /// The calling thread has moved bytes of SSTables in the background.
+    pub(crate) fn record_moved(&self, core: &Core, moved: Moved, bytes: u64) {
+        if bytes == 0 || !self.is_on(core) {
+            return;
+        }
+        let role = thread::role();
+        let counts = moved == Moved::Read || thread::writes_what_it_read();
+        if role == Role::Foreground || !counts {
+            return;
+        }
+        core.count(Counter::PacingBytes, bytes);
+        self.background_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if role == Role::Compaction {
+            self.compacted_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        let rate = self.bytes_per_second.load(Ordering::Relaxed);
+        if rate != 0 {
+            self.bucket.take(bytes, rate, process::monotonic_ns());
+        }
+    }
+
+    /// The calling thread is about to close an SSTable that it wrote: counts a flush.
+    pub(crate) fn record_flush(&self, core: &Core, descriptor: i32) {
+        let is_flush = match thread::role() {
+            Role::Flush => true,
+            // RocksDB without threads of high priority flushes in those of low priority.
+            Role::Compaction => !thread::writes_what_it_read(),
+            Role::Foreground | Role::Validation | Role::Streaming => false,
+        };
+        if is_flush
+            && self.is_on(core)
+            && let Ok(stamp) = file::stamp(descriptor)
+        {
+            core.count(Counter::FlushedBytes, stamp.size_bytes);
+            self.flushed_bytes
+                .fetch_add(stamp.size_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The calling thread has just ended a sync or a handover. It moves no bytes and may take long: the
+    /// thread did not rest meanwhile.
+    pub(crate) fn record_busy(&self, core: &Core) {
+        // RocksDB may flush in the same threads, and no bytes of that are counted either.
+        if self.is_on(core) && thread::role() == Role::Compaction && thread::writes_what_it_read() {
+            let now_ns = process::monotonic_ns();
+            self.busy_until_ns.fetch_max(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Releases the brake, since pacing is switched off. Needs no thread-local storage: the control thread
+    /// calls it.
+    pub(crate) fn release_brake(&self, core: &Core) {
+        self.set_pace(core, Pace::default());
+        self.bucket.open();
+        // When it is switched on again they would be taken for reads at rest.
+        let _ = self.take_reads();
+    }
+
+    fn set_pace(&self, core: &Core, pace: Pace) {
+        self.bytes_per_second
+            .store(pace.bytes_per_second, Ordering::Relaxed);
+        core.limit_requests(pace.request_bytes, pace.in_flight);
+        if let Some(page) = core.page() {
+            page.set(Counter::PacingBytesPerSecond, pace.bytes_per_second);
+            page.set(Counter::PacingRequestBytes, pace.request_bytes as u64);
+        }
+    }
+
+    fn pace(&self, core: &Core, may_wait: impl FnOnce() -> bool) {
+        let paced = core.protect(|| {
+            let now = process::monotonic_ns();
+            self.tick(core, now);
+            if self.must_wait_ns(now) > 0 && may_wait() {
+                self.wait(core, now);
+            }
+        });
+        if paced.is_none() {
+            self.floor.store(0, Ordering::Relaxed);
+            self.release_brake(core);
+        }
+    }
+
+    fn must_wait_ns(&self, now_ns: u64) -> u64 {
+        match self.bytes_per_second.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.bucket.wait_ns(now_ns),
+        }
+    }
+
+    #[cold]
+    fn wait(&self, core: &Core, started_ns: u64) {
+        let mut now = started_ns;
+        loop {
+            let wait = self.must_wait_ns(now).min(SLEEP_NS_MAX);
+            if wait == 0 || now.saturating_sub(started_ns) >= WAIT_NS_MAX || !self.is_on(core) {
+                break;
+            }
+            // A signal ends it early: the time that is left is slept the next time round.
+            process::sleep_until(now.saturating_add(wait));
+            now = process::monotonic_ns();
+            self.tick(core, now);
+        }
+        core.count(Counter::PacingWaits, 1);
+        core.count(Counter::PacingNanoseconds, now.saturating_sub(started_ns));
+    }
+
+    /// Moves the controller on, if it is time and nobody else does.
+    fn tick(&self, core: &Core, now_ns: u64) {
+        if now_ns.wrapping_sub(self.ticked_ns.load(Ordering::Relaxed)) < TICK_NS {
+            return;
+        }
+        let Some(mut pacer) = self.pacer.try_lock() else {
+            return;
+        };
+        self.ticked_ns.store(now_ns, Ordering::Relaxed);
+        let reads = self.take_reads();
+        let observed = Observed {
+            reads: reads.as_ref(),
+            background_bytes: self.background_bytes.swap(0, Ordering::Relaxed),
+            compacted_bytes: self.compacted_bytes.swap(0, Ordering::Relaxed),
+            flushed_bytes: self.flushed_bytes.swap(0, Ordering::Relaxed),
+            busy_until_ns: self.busy_until_ns.load(Ordering::Relaxed),
+        };
+        let pace = pacer.tick(now_ns, &observed, self.floor.load(Ordering::Relaxed));
+        let figures = pacer.figures();
+        self.set_pace(core, pace);
+        drop(pacer);
+        if let Some(page) = core.page() {
+            page.set(Counter::PacingBrakes, figures.brakes);
+            page.set(Counter::PacingReleases, figures.releases);
+            page.set(Counter::PacingDebtBytes, figures.debt_bytes);
+            page.set(Counter::PacingIdleNanoseconds, figures.idle_ns);
+        }
+        if !core.is_on(Mechanism::Pacing) {
+            // The control thread may have released the brake before this put it on again.
+            self.release_brake(core);
+        }
+    }
+
+    fn record_device_read(&self, bucket: usize) {
         if let Some(count) = self.reads.get(bucket) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -90,202 +261,6 @@ impl Pacing {
             latencies.add(bucket, count.swap(0, Ordering::Relaxed));
         }
         Some(latencies)
-    }
-}
-
-/// What a background thread moves.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moved {
-    Read,
-    Written,
-}
-
-impl Runtime {
-    /// Whether background I/O is paced.
-    pub(crate) fn paces(&self) -> bool {
-        self.pacing.floor.load(Ordering::Relaxed) != 0 && self.switches.is_on(Mechanism::Pacing)
-    }
-
-    /// A foreground read of a table took so long, by the clock of
-    /// [`monotonic_ns`](process::monotonic_ns).
-    #[cold]
-    pub(crate) fn note_timed_read(&self, ns: u64) {
-        self.count(Counter::ForegroundReadsTimed, 1);
-        if let Some(bucket) = latency_bucket(ns) {
-            thread::time_next_reads();
-            self.pacing.note_device_read(bucket);
-            self.count(Counter::of_device_read(ns), 1);
-        }
-    }
-
-    /// Before the calling thread reads a table at `offset` in the background.
-    pub(crate) fn pace_read(&self, descriptor: i32, offset: i64) {
-        if self.paces() && thread::role() != Role::Foreground {
-            let may_wait = || !is_near_end(descriptor, offset.max(0) as u64);
-            self.pace(may_wait);
-        }
-    }
-
-    /// Before the calling thread writes a table.
-    pub(crate) fn pace_write(&self) {
-        if self.paces() && thread::writes_what_it_read() {
-            self.pace(|| true);
-        }
-    }
-
-    /// The calling thread has moved bytes of tables, in the background.
-    pub(crate) fn note_paced(&self, moved: Moved, bytes: u64) {
-        if moved == Moved::Read {
-            thread::note_read_for_writing(bytes);
-        }
-        if bytes == 0 || !self.paces() {
-            return;
-        }
-        let role = thread::role();
-        let counts = moved == Moved::Read || thread::writes_what_it_read();
-        if role == Role::Foreground || !counts {
-            return;
-        }
-        let pacing = &self.pacing;
-        self.count(Counter::PacingBytes, bytes);
-        pacing.background_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if role == Role::Compaction {
-            pacing.compacted_bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
-        let rate = pacing.bytes_per_second.load(Ordering::Relaxed);
-        if rate != 0 {
-            pacing.bucket.take(bytes, rate, process::monotonic_ns());
-        }
-    }
-
-    /// The calling thread is about to close a table that it wrote.
-    pub(crate) fn note_written(&self, descriptor: i32) {
-        let is_flush = match thread::role() {
-            Role::Flush => true,
-            // RocksDB without threads of high priority flushes in those of low priority.
-            Role::Compaction => !thread::writes_what_it_read(),
-            Role::Foreground | Role::Validation | Role::Streaming => false,
-        };
-        if is_flush
-            && self.paces()
-            && let Ok(stamp) = file::stamp(descriptor)
-        {
-            self.count(Counter::FlushedBytes, stamp.size_bytes);
-            self.pacing
-                .flushed_bytes
-                .fetch_add(stamp.size_bytes, Ordering::Relaxed);
-        }
-    }
-
-    /// The calling thread has just ended what moves no bytes and may take long, a sync or a handover: meanwhile it did
-    /// not rest.
-    pub(crate) fn note_busy(&self) {
-        // RocksDB may flush in the same threads, and of that no bytes are counted either.
-        if self.paces() && thread::role() == Role::Compaction && thread::writes_what_it_read() {
-            let now_ns = process::monotonic_ns();
-            self.pacing
-                .busy_until_ns
-                .fetch_max(now_ns, Ordering::Relaxed);
-        }
-    }
-
-    /// Lets everything go, since pacing is switched off. Needs no thread-local storage: the control thread
-    /// calls it.
-    pub(crate) fn release_brake(&self) {
-        self.put_pace(Pace::default());
-        self.pacing.bucket.open();
-        // When it is switched on again they would be taken for reads at rest.
-        let _ = self.pacing.take_reads();
-    }
-
-    fn put_pace(&self, pace: Pace) {
-        let pacing = &self.pacing;
-        pacing
-            .bytes_per_second
-            .store(pace.bytes_per_second, Ordering::Relaxed);
-        pacing
-            .request_bytes
-            .store(pace.request_bytes, Ordering::Relaxed);
-        self.scanner
-            .limit_requests(pace.request_bytes, pace.in_flight);
-        if let Some(page) = self.page() {
-            page.set(Counter::PacingBytesPerSecond, pace.bytes_per_second);
-            page.set(Counter::PacingRequestBytes, pace.request_bytes as u64);
-        }
-    }
-
-    fn pace(&self, may_wait: impl FnOnce() -> bool) {
-        // Nothing may unwind into the database.
-        let paced = catch_unwind(AssertUnwindSafe(|| {
-            let now = process::monotonic_ns();
-            self.tick(now);
-            if self.must_wait_ns(now) > 0 && may_wait() {
-                self.wait(now);
-            }
-        }));
-        if paced.is_err() {
-            reads::note_panic(self);
-            self.pacing.floor.store(0, Ordering::Relaxed);
-            self.release_brake();
-        }
-    }
-
-    fn must_wait_ns(&self, now_ns: u64) -> u64 {
-        match self.pacing.bytes_per_second.load(Ordering::Relaxed) {
-            0 => 0,
-            _ => self.pacing.bucket.wait_ns(now_ns),
-        }
-    }
-
-    #[cold]
-    fn wait(&self, begun_ns: u64) {
-        let mut now = begun_ns;
-        loop {
-            let wait = self.must_wait_ns(now).min(SLEEP_NS_MAX);
-            if wait == 0 || now.saturating_sub(begun_ns) >= WAIT_NS_MAX || !self.paces() {
-                break;
-            }
-            // A signal ends it early: the time that is left is slept the next time round.
-            process::sleep_until(now.saturating_add(wait));
-            now = process::monotonic_ns();
-            self.tick(now);
-        }
-        self.count(Counter::PacingWaits, 1);
-        self.count(Counter::PacingNanoseconds, now.saturating_sub(begun_ns));
-    }
-
-    /// Moves the controller on, if it is time and nobody else does.
-    fn tick(&self, now_ns: u64) {
-        let pacing = &self.pacing;
-        if now_ns.wrapping_sub(pacing.ticked_ns.load(Ordering::Relaxed)) < TICK_NS {
-            return;
-        }
-        let Some(mut pacer) = pacing.pacer.try_lock() else {
-            return;
-        };
-        pacing.ticked_ns.store(now_ns, Ordering::Relaxed);
-        let reads = pacing.take_reads();
-        let observed = Observed {
-            reads: reads.as_ref(),
-            background_bytes: pacing.background_bytes.swap(0, Ordering::Relaxed),
-            compacted_bytes: pacing.compacted_bytes.swap(0, Ordering::Relaxed),
-            flushed_bytes: pacing.flushed_bytes.swap(0, Ordering::Relaxed),
-            busy_until_ns: pacing.busy_until_ns.load(Ordering::Relaxed),
-        };
-        let pace = pacer.tick(now_ns, &observed, pacing.floor.load(Ordering::Relaxed));
-        let figures = pacer.figures();
-        self.put_pace(pace);
-        drop(pacer);
-        if let Some(page) = self.page() {
-            page.set(Counter::PacingBrakes, figures.brakes);
-            page.set(Counter::PacingReleases, figures.releases);
-            page.set(Counter::PacingDebtBytes, figures.debt_bytes);
-            page.set(Counter::PacingIdleNanoseconds, figures.idle_ns);
-        }
-        if !self.switches.is_on(Mechanism::Pacing) {
-            // The control thread may have let go before this put it on again.
-            self.release_brake();
-        }
     }
 }
 
@@ -326,10 +301,10 @@ mod tests {
             latency_bucket(900_000).unwrap(),
         );
         for _ in 0..READS_REMEMBERED {
-            pacing.note_device_read(old);
+            pacing.record_device_read(old);
         }
         for _ in 0..4 * READS_REMEMBERED {
-            pacing.note_device_read(new);
+            pacing.record_device_read(new);
         }
         let reads = pacing.take_reads().unwrap();
         assert!(reads.count() <= READS_REMEMBERED + 1, "{}", reads.count());

@@ -10,10 +10,10 @@
 //! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where that is asked for, mappings are told
 //! `MADV_RANDOM`; nothing can be read ahead of scans there, which nobody sees.
 
+use crate::core::Core;
 use crate::core::descriptor_map::{Entry, TrackedFile};
 use crate::core::errno::ErrnoGuard;
 use crate::core::host_memory::each_line;
-use crate::runtime::Runtime;
 use crate::settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
@@ -25,154 +25,151 @@ use std::ops::Range;
 /// Room for a line of `/proc/self/maps`, whose path has 4095 bytes at most.
 const LINE_BYTES_MAX: usize = 6 << 10;
 
-impl Runtime {
-    /// Whether readahead is ours.
-    #[inline]
-    pub(crate) fn controls_readahead(&self) -> bool {
-        settings::get().is_some_and(|settings| settings.config.readahead != Readahead::Kernel)
-            && self.switches.is_on(Mechanism::Readahead)
-    }
+/// Whether readahead is ours.
+#[inline]
+pub(crate) fn is_ours(core: &Core) -> bool {
+    settings::get().is_some_and(|settings| settings.config.readahead != Readahead::Kernel)
+        && core.is_on(Mechanism::Readahead)
+}
 
-    /// A table was opened to be read.
-    pub(crate) fn begin_readahead(&self, tracked: TrackedFile, descriptor: i32) {
-        if tracked.servable && self.controls_readahead() {
-            let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
-            if !self.controls_readahead() {
-                // The control thread may have been here before.
-                let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_NORMAL);
-            }
+/// A table was opened to be read.
+pub(crate) fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    if tracked.servable && is_ours(core) {
+        let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+        if !is_ours(core) {
+            // The control thread may have been here before.
+            let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_NORMAL);
         }
     }
+}
 
-    /// Whether a descriptor still is the table's: its number may have been closed unseen.
-    fn is_still(&self, tracked: TrackedFile, descriptor: i32) -> bool {
-        let inode = self.inodes.get(tracked.slot);
-        let stamp = file::stamp(descriptor);
-        inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
+/// Whether a descriptor still is the table's: its number may have been closed unseen.
+fn is_still(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
+    let inode = core.inodes.get(tracked.slot);
+    let stamp = file::stamp(descriptor);
+    inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
+}
+
+/// A table is read plainly by a background thread: reads ahead if that is part of a scan.
+pub(crate) fn record_plain_read(
+    core: &Core,
+    tracked: TrackedFile,
+    descriptor: i32,
+    offset: u64,
+    length_bytes: u64,
+) {
+    if let Some(range) = thread::record_sequence(descriptor, offset, length_bytes) {
+        read_ahead(core, tracked, descriptor, range);
     }
+}
 
-    /// A table is read plainly by a background thread: reads ahead if that is part of a scan.
-    pub(crate) fn note_plain_read(
-        &self,
-        tracked: TrackedFile,
-        descriptor: i32,
-        offset: u64,
-        length_bytes: u64,
-    ) {
-        if let Some(range) = thread::note_sequence(descriptor, offset, length_bytes) {
-            self.read_ahead(tracked, descriptor, range);
-        }
-    }
-
-    /// The calling thread scans a table: asks for what it will read next.
-    #[cold]
-    pub(crate) fn read_ahead(&self, tracked: TrackedFile, descriptor: i32, range: Range<u64>) {
-        if tracked.servable && !tracked.in_sequence && self.controls_readahead() {
-            let _errno = ErrnoGuard::new();
-            let length_bytes = range.end - range.start;
-            warm::read_ahead(descriptor, range.start, length_bytes);
-            self.count(Counter::ScanBytesAhead, length_bytes);
-        }
-    }
-
-    /// The application advises how it will read the whole of a table; whether the advice is done
-    /// with: we know better, but remember it.
-    #[cold]
-    pub(crate) fn advised(&self, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
-        if !tracked.servable || !self.is_still(tracked, descriptor) {
-            return false;
-        }
-        let advice = advice as u8;
-        self.remember_reading(descriptor, TrackedFile { advice, ..tracked });
-        self.controls_readahead() && !tracked.in_sequence
-    }
-
-    /// A table is read or sent by its position, and so in sequence, with nobody for us to read ahead for: whoever
-    /// does that has a descriptor of its own, whose readahead is the kernel's from now on. See also
-    /// [`crate::sending`].
-    #[inline]
-    pub(crate) fn note_in_sequence(&self, tracked: TrackedFile, descriptor: i32) {
-        if tracked.servable && !tracked.in_sequence {
-            self.leave_to_the_kernel(tracked, descriptor);
-        }
-    }
-
-    #[cold]
-    fn leave_to_the_kernel(&self, tracked: TrackedFile, descriptor: i32) {
+/// The calling thread scans a table: asks for what it will read next.
+#[cold]
+pub(crate) fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, range: Range<u64>) {
+    if tracked.servable && !tracked.in_sequence && is_ours(core) {
         let _errno = ErrnoGuard::new();
-        if !self.are_ours() || !self.is_still(tracked, descriptor) {
-            return;
-        }
+        let length_bytes = range.end - range.start;
+        warm::read_ahead(descriptor, range.start, length_bytes);
+        core.count(Counter::ScanBytesAhead, length_bytes);
+    }
+}
+
+/// The application advises how it will read the whole of a table; whether the advice is done
+/// with: we know better, but remember it.
+#[cold]
+pub(crate) fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
+    if !tracked.servable || !is_still(core, tracked, descriptor) {
+        return false;
+    }
+    let advice = advice as u8;
+    core.update(descriptor, TrackedFile { advice, ..tracked });
+    is_ours(core) && !tracked.in_sequence
+}
+
+/// A table is read or sent by its position, and so in sequence, with nobody for us to read ahead for: whoever
+/// does that has a descriptor of its own, whose readahead is the kernel's from now on. See also
+/// [`crate::sending`].
+#[inline]
+pub(crate) fn record_sequential(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    if tracked.servable && !tracked.in_sequence {
+        leave_to_the_kernel(core, tracked, descriptor);
+    }
+}
+
+#[cold]
+fn leave_to_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    let _errno = ErrnoGuard::new();
+    if !core.owner.is_this_process() || !is_still(core, tracked, descriptor) {
+        return;
+    }
+    let read = TrackedFile {
+        in_sequence: true,
+        ..tracked
+    };
+    core.update(descriptor, read);
+    if is_ours(core) {
+        let _ = file::advise(descriptor, 0, 0, i32::from(tracked.advice));
+    }
+}
+
+/// From now on a table is read ahead by ourselves again.
+pub(crate) fn take_from_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    if tracked.in_sequence {
         let read = TrackedFile {
-            in_sequence: true,
+            in_sequence: false,
             ..tracked
         };
-        self.remember_reading(descriptor, read);
-        if self.controls_readahead() {
-            let _ = file::advise(descriptor, 0, 0, i32::from(tracked.advice));
+        core.update(descriptor, read);
+    }
+    let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+}
+
+/// A tracked file has been mapped.
+pub(crate) fn advise_mapping(core: &Core, address: usize, length_bytes: usize) {
+    let mapped = Some(Readahead::ScansAndMapped);
+    if settings::get().map(|settings| settings.config.readahead) == mapped
+        && core.is_on(Mechanism::Readahead)
+    {
+        let _errno = ErrnoGuard::new();
+        let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
+        if !core.is_on(Mechanism::Readahead) {
+            // The control thread may have been here before.
+            let _ = memory::hint(address, length_bytes, memory::ADVICE_NORMAL);
         }
     }
+}
 
-    /// From now on a table is read ahead by ourselves again.
-    pub(crate) fn take_from_the_kernel(&self, tracked: TrackedFile, descriptor: i32) {
-        if tracked.in_sequence {
-            let read = TrackedFile {
-                in_sequence: false,
-                ..tracked
-            };
-            self.remember_reading(descriptor, read);
-        }
-        let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+/// Brings the present switch to all tables that are open or mapped. Called by the control thread: uses
+/// no thread-local storage.
+pub(crate) fn switch(core: &Core) {
+    let is_on = is_ours(core);
+    if let Some(settings) = settings::get()
+        && settings.config.readahead == Readahead::ScansAndMapped
+    {
+        switch_mappings(&settings.config, is_on);
     }
+    let own = |tracked: TrackedFile| i32::from(tracked.advice);
+    if !is_on {
+        advise_each(core, |tracked| Some(own(tracked)));
+        return;
+    }
+    advise_each(core, |_| Some(libc::POSIX_FADV_RANDOM));
+    // Afterwards: a duplicate of one that is read in sequence has an entry of its own, and one may have begun to
+    // be meanwhile.
+    advise_each(core, |tracked| tracked.in_sequence.then(|| own(tracked)));
+}
 
-    /// A descriptor has been mapped.
-    pub(crate) fn advise_mapping(&self, descriptor: i32, address: usize, length_bytes: usize) {
-        let mapped = Some(Readahead::ScansAndMapped);
-        if settings::get().map(|settings| settings.config.readahead) == mapped
-            && self.switches.is_on(Mechanism::Readahead)
-            && self.tracked(descriptor).is_some()
+/// Advises the descriptors of all tables that `advice` has one for.
+fn advise_each(core: &Core, advice: impl Fn(TrackedFile) -> Option<i32>) {
+    core.each_descriptor(|descriptor, entry| {
+        if let Entry::Tracked(tracked) = entry
+            && tracked.servable
+            && let Some(advice) = advice(tracked)
+            && is_still(core, tracked, descriptor)
         {
-            let _errno = ErrnoGuard::new();
-            let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
-            if !self.switches.is_on(Mechanism::Readahead) {
-                // The control thread may have been here before.
-                let _ = memory::hint(address, length_bytes, memory::ADVICE_NORMAL);
-            }
+            let _ = file::advise(descriptor, 0, 0, advice);
         }
-    }
-
-    /// Brings the present switch to all tables that are open or mapped. Called by the control thread: uses
-    /// no thread-local storage.
-    pub(crate) fn switch_readahead(&self) {
-        let is_on = self.controls_readahead();
-        if let Some(settings) = settings::get()
-            && settings.config.readahead == Readahead::ScansAndMapped
-        {
-            switch_mappings(&settings.config, is_on);
-        }
-        let own = |tracked: TrackedFile| i32::from(tracked.advice);
-        if !is_on {
-            self.advise_each(|tracked| Some(own(tracked)));
-            return;
-        }
-        self.advise_each(|_| Some(libc::POSIX_FADV_RANDOM));
-        // Afterwards: a duplicate of one that is read in sequence has an entry of its own, and one may have begun to
-        // be meanwhile.
-        self.advise_each(|tracked| tracked.in_sequence.then(|| own(tracked)));
-    }
-
-    /// Advises the descriptors of all tables that `advice` has one for.
-    fn advise_each(&self, advice: impl Fn(TrackedFile) -> Option<i32>) {
-        self.each_descriptor(|descriptor, entry| {
-            if let Entry::Tracked(tracked) = entry
-                && tracked.servable
-                && let Some(advice) = advice(tracked)
-                && self.is_still(tracked, descriptor)
-            {
-                let _ = file::advise(descriptor, 0, 0, advice);
-            }
-        });
-    }
+    });
 }
 
 /// What is mapped is told what is to be; mappings are in no book of ours, since whoever unmaps a

@@ -208,7 +208,8 @@ fn new_leaf() -> Option<*mut [AtomicU64; LEAF_ENTRIES]> {
     Some(Box::into_raw(Box::new(leaf)))
 }
 
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod model {
     use super::*;
     use loom::sync::Arc;
@@ -289,7 +290,8 @@ mod model {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

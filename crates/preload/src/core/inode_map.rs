@@ -50,9 +50,9 @@ pub(crate) struct Inode {
     /// When its first descriptor was entered, in milliseconds of [`process::coarse_milliseconds`].
     entered: AtomicU32,
     /// Its first descriptor was opened by a background thread.
-    made_in_background: AtomicBool,
+    opened_in_background: AtomicBool,
     /// The foreground may read it in ways that are not counted: mapped, or by position.
-    read_unseen: AtomicBool,
+    uncounted_use: AtomicBool,
     /// The foreground has read it.
     read: AtomicBool,
     pub(crate) scans: [Scan; SCANS],
@@ -95,7 +95,7 @@ impl Inode {
     }
 
     /// Counts a change that was made through an interposed call.
-    pub(crate) fn note_change(&self) {
+    pub(crate) fn record_change(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -105,12 +105,12 @@ impl Inode {
     }
 
     /// It has been mapped shared and writable; mappings outlive descriptors.
-    pub(crate) fn note_writable_mapping(&self) {
+    pub(crate) fn record_writable_mapping(&self) {
         self.mapped_writable.store(true, Ordering::Relaxed);
     }
 
     /// The process has taken a record lock (`F_SETLK`) on it.
-    pub(crate) fn note_locked(&self) {
+    pub(crate) fn record_lock(&self) {
         self.locked.store(true, Ordering::Relaxed);
     }
 
@@ -144,19 +144,19 @@ impl Inode {
             .filter(|number| *number >= 0)
     }
 
-    pub(crate) fn note_descriptor(&self, descriptor: i32) {
+    pub(crate) fn record_descriptor(&self, descriptor: i32) {
         self.descriptor.store(descriptor + 1, Ordering::Relaxed);
     }
 
     /// It was entered with a descriptor of a background thread.
-    pub(crate) fn note_made_in_background(&self) {
+    pub(crate) fn record_background_opening(&self) {
         if self.descriptors.load(Ordering::Relaxed) == 1 {
-            self.made_in_background.store(true, Ordering::Relaxed);
+            self.opened_in_background.store(true, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn is_made_in_background(&self) -> bool {
-        self.made_in_background.load(Ordering::Relaxed)
+    pub(crate) fn was_opened_in_background(&self) -> bool {
+        self.opened_in_background.load(Ordering::Relaxed)
     }
 
     /// Milliseconds since it was entered, at `now` of [`process::coarse_milliseconds`].
@@ -172,15 +172,15 @@ impl Inode {
 
     /// The foreground may read it without being counted, from now on.
     #[inline]
-    pub(crate) fn note_read_unseen(&self) {
-        if !self.read_unseen.load(Ordering::Relaxed) {
-            self.read_unseen.store(true, Ordering::Relaxed);
+    pub(crate) fn record_uncounted_use(&self) {
+        if !self.uncounted_use.load(Ordering::Relaxed) {
+            self.uncounted_use.store(true, Ordering::Relaxed);
         }
     }
 
     /// The foreground has read it, and was counted.
     #[inline]
-    pub(crate) fn note_read(&self) {
+    pub(crate) fn record_read(&self) {
         // Mostly it is known: the line stays with all who read it.
         if !self.read.load(Ordering::Relaxed) {
             self.read.store(true, Ordering::Relaxed);
@@ -193,8 +193,8 @@ impl Inode {
     }
 
     /// Whether heat does not say how it is used.
-    pub(crate) fn is_read_unseen(&self) -> bool {
-        self.read_unseen.load(Ordering::Relaxed)
+    pub(crate) fn has_uncounted_use(&self) -> bool {
+        self.uncounted_use.load(Ordering::Relaxed)
     }
 
     /// Whether it has a descriptor at present.
@@ -292,9 +292,9 @@ impl InodeMap {
                 inode
                     .entered
                     .store(process::coarse_milliseconds(), Ordering::Relaxed);
-                inode.made_in_background.store(false, Ordering::Relaxed);
+                inode.opened_in_background.store(false, Ordering::Relaxed);
                 inode.read.store(false, Ordering::Relaxed);
-                inode.read_unseen.store(false, Ordering::Relaxed);
+                inode.uncounted_use.store(false, Ordering::Relaxed);
                 for scan in &inode.scans {
                     scan.last.store(0, Ordering::Relaxed);
                     scan.begun.store(0, Ordering::Relaxed);

@@ -1,10 +1,243 @@
-//! What every mechanism may use, and what uses none of them: the tracked files, the switches, memory.
+//! What every mechanism may use, and what uses none of them: tracked files, windows, switches, the status
+//! page, and memory of our own.
 
 pub(crate) mod descriptor_map;
 pub(crate) mod errno;
+pub(crate) mod fuse;
 pub(crate) mod heap;
 pub(crate) mod host_memory;
 pub(crate) mod inode_map;
+pub(crate) mod owner;
+mod private_descriptors;
 pub(crate) mod status_page;
 pub(crate) mod switches;
 pub(crate) mod text;
+
+use crate::settings::Settings;
+use coldstream_control::{Counter, Mechanism, PageView};
+use coldstream_io::Errno;
+use coldstream_io::private::{DescriptorRegistry, is_marked};
+use coldstream_io::scan::{self, Event, ReadMode, ScanObserver, Scanner};
+use coldstream_io::sys::process;
+use descriptor_map::{DescriptorMap, Entry, TrackedFile};
+use errno::ErrnoGuard;
+use inode_map::InodeMap;
+use owner::Owner;
+use private_descriptors::PrivateDescriptors;
+use status_page::StatusPage;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use switches::OwnSwitches;
+
+/// State that several mechanisms share. All-zero memory is a valid, empty one.
+#[repr(C)]
+pub(crate) struct Core {
+    pub(crate) descriptors: DescriptorMap,
+    pub(crate) inodes: InodeMap,
+    pub(crate) owner: Owner,
+    private: PrivateDescriptors,
+    pub(crate) status: StatusPage,
+    pub(crate) switches: OwnSwitches,
+    pub(crate) scanner: Scanner,
+    /// The largest request of background I/O, in bytes; 0 is no limit.
+    request_bytes: AtomicUsize,
+}
+
+impl Core {
+    /// Prepares for the first tracked file of this process.
+    ///
+    /// # Errors
+    /// That of the memory for windows.
+    pub(crate) fn open(&self, settings: &Settings) -> Result<(), Errno> {
+        self.private.set_limits();
+        let config = &settings.config;
+        self.scanner.configure(scan::Settings {
+            window_bytes: config.window_bytes,
+            windows_in_flight: config.windows_in_flight,
+            memory_bytes: config.memory_bytes,
+        })
+    }
+
+    /// What is known of a descriptor.
+    #[inline]
+    pub(crate) fn entry(&self, descriptor: i32) -> Option<Entry> {
+        self.descriptors.get(descriptor)
+    }
+
+    /// The tracked file behind a descriptor of the application.
+    #[inline]
+    pub(crate) fn tracked(&self, descriptor: i32) -> Option<TrackedFile> {
+        match self.descriptors.get(descriptor)? {
+            Entry::Tracked(tracked) => Some(tracked),
+            Entry::Private(_) => None,
+        }
+    }
+
+    /// Calls `visit` for every descriptor that something is known of.
+    pub(crate) fn each_descriptor(&self, visit: impl FnMut(i32, Entry)) {
+        self.descriptors.each_in(0, u32::MAX, visit);
+    }
+
+    /// Replaces what is known of a descriptor, unless it is another file's by now.
+    pub(crate) fn update(&self, descriptor: i32, tracked: TrackedFile) {
+        if let Some(present @ Entry::Tracked(of)) = self.descriptors.get(descriptor)
+            && of.slot == tracked.slot
+        {
+            let entry = Entry::Tracked(tracked);
+            self.descriptors.replace(descriptor, present, entry);
+        }
+    }
+
+    /// The content of a tracked file changed, or may have.
+    #[inline]
+    pub(crate) fn record_change(&self, tracked: TrackedFile) {
+        if let Some(inode) = self.inodes.get(tracked.slot) {
+            inode.record_change();
+        }
+    }
+
+    /// Whether a mechanism is on in this process.
+    #[inline]
+    pub(crate) fn is_on(&self, mechanism: Mechanism) -> bool {
+        self.switches.is_on(mechanism)
+    }
+
+    /// The status page; `None` before the first tracked file.
+    pub(crate) fn page(&self) -> Option<&PageView<'static>> {
+        self.status.page()
+    }
+
+    /// Adds to a counter of the status page.
+    pub(crate) fn count(&self, counter: Counter, amount: u64) {
+        if let Some(page) = self.page() {
+            page.add(counter, amount);
+        }
+    }
+
+    /// Runs `work` under the fuse, and counts a panic. `None` after one.
+    pub(crate) fn protect<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        fuse::protect(|| self.count(Counter::FallbackPanic, 1), work)
+    }
+
+    /// Wakes the control thread: it has a request to answer, or a thread to see to.
+    pub(crate) fn wake_control_thread(&self) {
+        if let Some(page) = self.page() {
+            page.ring();
+            if let Some(bell) = page.bell() {
+                process::futex_wake_shared(bell);
+            }
+        }
+    }
+
+    /// Limits the requests of background I/O: bytes of one, and requests in flight; 0 is no limit.
+    pub(crate) fn limit_requests(&self, request_bytes: usize, in_flight: usize) {
+        self.request_bytes.store(request_bytes, Ordering::Relaxed);
+        self.scanner.limit_requests(request_bytes, in_flight);
+    }
+
+    /// The largest request of a write; 0 is no limit.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.request_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Puts the library's own use of memory, windows and heap, on the status page.
+    pub(crate) fn publish_memory(&self) {
+        if let Some(page) = self.page() {
+            let pool = self.scanner.pool();
+            page.set(Counter::WindowMemoryBytes, pool.used_bytes() as u64);
+            page.set(Counter::WindowMemoryPeakBytes, pool.peak_bytes() as u64);
+            page.set(Counter::HeapBytes, heap::used_bytes() as u64);
+            page.set(Counter::HeapPeakBytes, heap::peak_bytes() as u64);
+        }
+    }
+
+    /// Gives unused pages of window memory back to the system.
+    pub(crate) fn give_free_memory_back(&self) {
+        self.scanner.pool().give_free_to_system();
+    }
+
+    /// Closes the windows and private descriptors of a file's readers.
+    pub(crate) fn close_windows(&self, slot: u32) {
+        self.scanner.close(slot, self);
+    }
+
+    /// Closes every window, and every private descriptor of a reader. Needs no thread-local storage.
+    pub(crate) fn close_all_windows(&self) {
+        self.each_private(0, |slot| self.close_windows(slot));
+        self.publish_memory();
+    }
+
+    /// Whether there are private descriptors at present.
+    pub(crate) fn has_private(&self) -> bool {
+        self.private.any()
+    }
+
+    /// The lowest number of a private descriptor.
+    pub(crate) fn lowest_private(&self) -> i32 {
+        self.private.lowest()
+    }
+
+    /// Calls `visit` with the slot of each private descriptor from number `first` on.
+    pub(crate) fn each_private(&self, first: u32, mut visit: impl FnMut(u32)) {
+        self.descriptors.each_in(first, u32::MAX, |_, entry| {
+            if let Entry::Private(slot) = entry {
+                visit(slot);
+            }
+        });
+    }
+
+    /// Whether a descriptor is Coldstream's own: to the application it is not open.
+    #[inline]
+    pub(crate) fn is_private(&self, descriptor: i32) -> bool {
+        matches!(self.descriptors.get(descriptor), Some(Entry::Private(_)))
+            && is_private_still(descriptor)
+    }
+}
+
+/// Whether a descriptor that is entered as private has not become the application's unseen.
+#[cold]
+pub(crate) fn is_private_still(descriptor: i32) -> bool {
+    let _errno = ErrnoGuard::new();
+    is_marked(descriptor)
+}
+
+impl ScanObserver for Core {
+    fn count(&self, event: Event, amount: u64) {
+        match event {
+            Event::WindowRead(mode) => {
+                self.count(Counter::WindowsRead, 1);
+                if matches!(mode, ReadMode::Direct(_)) {
+                    self.count(Counter::DeviceBytesDirect, amount);
+                }
+                self.publish_memory();
+            }
+            Event::WindowWaited => self.count(Counter::WindowsWaited, amount),
+            Event::Wasted => self.count(Counter::ReadAheadWastedBytes, amount),
+            Event::AsynchronousUnavailable => self.count(Counter::AioUnavailable, amount),
+        }
+    }
+}
+
+impl DescriptorRegistry for Core {
+    fn may_open(&self, slot: u32) -> bool {
+        // Closing any descriptor of a file drops the process's record locks on it (POSIX).
+        let is_locked = self.inodes.get(slot).is_some_and(|inode| inode.is_locked());
+        !is_locked && self.private.has_room()
+    }
+
+    fn lowest_descriptor(&self) -> i32 {
+        self.private.lowest()
+    }
+
+    fn register(&self, descriptor: i32, slot: u32) {
+        self.private.add();
+        // If there is no room for it in the map, it is simply not hidden.
+        let _ = self.descriptors.put(descriptor, Entry::Private(slot));
+    }
+
+    fn unregister(&self, descriptor: i32) {
+        self.private.remove();
+        if let Some(Entry::Private(_)) = self.descriptors.get(descriptor) {
+            self.descriptors.take(descriptor);
+        }
+    }
+}

@@ -1,11 +1,57 @@
-//! The file of the status page, which `coldstream ctl` and others of the same user read.
+//! The status page of this process: a file that `coldstream ctl` and others of the same user read.
+//!
+//! What stands on the page is untrusted: nothing but a request of `ctl` is ever read from it.
 
 use super::text::Text;
 use crate::settings::Settings;
 use coldstream_control::{Header, PageName, PageView, PidNamespace, start_time_ticks};
+use coldstream_io::lock::FutexLock;
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::{file, process};
 use std::io::Write;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The page of this process; all-zero memory has none.
+#[repr(C)]
+pub(crate) struct StatusPage {
+    /// Null before the page is made; never changed afterwards.
+    view: AtomicPtr<PageView<'static>>,
+    memory: FutexLock<Option<PageView<'static>>>,
+    /// The namespace of process ids, which the page's name contains.
+    namespace: AtomicU64,
+}
+
+impl StatusPage {
+    /// Makes the page, once. Nobody sees it before [`StatusPage::publish`].
+    pub(crate) fn create(&self, settings: &Settings) -> bool {
+        let namespace = own_namespace();
+        self.namespace.store(namespace.0, Ordering::Relaxed);
+        let mut memory = self.memory.lock();
+        *memory = create_page(settings, namespace);
+        memory.is_some()
+    }
+
+    /// Lets everybody see the page.
+    pub(crate) fn publish(&self) {
+        if let Some(view) = &*self.memory.lock() {
+            // It stays where it is, and is never changed again: may be read without the lock.
+            self.view
+                .store(std::ptr::from_ref(view).cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// The page; `None` before it is published.
+    #[inline]
+    pub(crate) fn page(&self) -> Option<&PageView<'static>> {
+        // SAFETY: null, or a value within this struct that does not change any more.
+        unsafe { self.view.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Removes the page's file.
+    pub(crate) fn remove(&self) {
+        remove_page(PidNamespace(self.namespace.load(Ordering::Relaxed)));
+    }
+}
 
 /// Longest path of a status page.
 type PagePath = Text<64>;
@@ -24,7 +70,7 @@ fn page_path(user: u32, process_id: i32, namespace: PidNamespace) -> (PagePath, 
 }
 
 /// As `PidNamespace::own`, without allocating.
-pub(crate) fn own_namespace() -> PidNamespace {
+fn own_namespace() -> PidNamespace {
     let Ok(descriptor) = file::open(c"/proc/self/ns/pid", libc::O_RDONLY, 0) else {
         return PidNamespace::INITIAL;
     };
@@ -34,10 +80,7 @@ pub(crate) fn own_namespace() -> PidNamespace {
 }
 
 /// Makes this process's status page; a private one if it cannot be shared.
-pub(crate) fn create_page(
-    settings: &Settings,
-    namespace: PidNamespace,
-) -> Option<PageView<'static>> {
+fn create_page(settings: &Settings, namespace: PidNamespace) -> Option<PageView<'static>> {
     let process_id = process::process_id();
     let (directory, path) = page_path(process::effective_user(), process_id, namespace);
     let page = match (directory.as_c_str(), path.as_c_str()) {
@@ -61,7 +104,7 @@ pub(crate) fn create_page(
 }
 
 /// Removes this process's status page.
-pub(crate) fn remove_page(namespace: PidNamespace) {
+fn remove_page(namespace: PidNamespace) {
     let (user, process_id) = (process::effective_user(), process::process_id());
     let (_, path) = page_path(user, process_id, namespace);
     if let Some(path) = path.as_c_str() {

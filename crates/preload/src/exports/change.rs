@@ -1,12 +1,12 @@
 //! Changing a file's content or size: the windows of its inode are dropped with the next read,
 //! and a table that is staged hears of it before.
 
-use super::{not_open, staged, unless_private};
+use super::answer::{not_open, unless_failed, unless_private};
+use super::next::interpose;
+use super::staged;
 use crate::core::descriptor_map::Entry;
 use crate::core::errno;
-use crate::exports::next::interpose;
 use crate::runtime;
-use crate::writes::write;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
@@ -22,7 +22,7 @@ fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
         Entry::Private(_) => not_open(),
         Entry::Tracked(tracked) => {
             let result = next();
-            runtime.note_change(tracked);
+            runtime.core.record_change(tracked);
             result
         }
     }
@@ -32,7 +32,7 @@ fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
 #[inline]
 pub(super) fn with_fallen_back<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     let before = staged::fall_back(descriptor, Counter::StagingEndedCall);
-    staged::unless_failed(before, || count_change(descriptor, next))
+    unless_failed(before, || count_change(descriptor, next))
 }
 
 /// `posix_fallocate` returns its error, and leaves errno as it is.
@@ -60,10 +60,10 @@ fn fallocate_tracked(descriptor: c_int, mode: c_int, next: impl FnOnce() -> c_in
 
 interpose! {
     fn write(descriptor: c_int, buffer: *const c_void, length: size_t) -> ssize_t |next| {
-        match staged::tracked(descriptor) {
+        match staged::find(descriptor) {
             // SAFETY: the application's arguments.
             Some((runtime, tracked)) => unsafe {
-                write::write(runtime, tracked, descriptor, buffer.cast(), length, next)
+                runtime.write(tracked, descriptor, buffer.cast(), length, next)
             },
             None => count_change(descriptor, next),
         }

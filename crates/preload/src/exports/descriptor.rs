@@ -1,11 +1,11 @@
 //! Closing and duplicating: the runtime follow descriptors, and hide Coldstream's own.
 
-use super::staged::{self, Failed};
-use super::{unless_private, with_room};
+use super::answer::{Failed, report_to_caller, unless_failed, unless_private, with_room};
+use super::next::{Next, interpose};
+use super::staged;
 use crate::core::errno::{self, ErrnoGuard};
-use crate::exports::next::interpose;
+use crate::events::{Taking, Visible};
 use crate::runtime;
-use crate::runtime::entries::Visible;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file;
@@ -30,12 +30,12 @@ fn before_duplicate(descriptor: c_int) -> Result<(), Failed> {
     staged::fall_back(descriptor, Counter::StagingEndedDescriptor)
 }
 
-fn note_duplicate(descriptor: c_int, duplicate: c_int) -> c_int {
+fn duplicated(descriptor: c_int, duplicate: c_int) -> c_int {
     if duplicate >= 0
         && let Some(runtime) = runtime::get()
     {
         let _errno = ErrnoGuard::new();
-        runtime.note_duplicate(descriptor, duplicate);
+        runtime.duplicated(descriptor, duplicate);
     }
     duplicate
 }
@@ -47,30 +47,34 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed
         && target != descriptor
         && let Some(runtime) = runtime::get()
     {
-        if let Some((runtime, tracked)) = staged::tracked(target) {
-            staged::report_to_caller(runtime.drain_before_close(tracked, target))?;
+        if let Some((runtime, tracked)) = staged::find(target) {
+            report_to_caller(
+                runtime
+                    .writes
+                    .drain_before_close(&runtime.core, tracked, target),
+            )?;
         }
         let _errno = ErrnoGuard::new();
-        let _ = runtime.before_range_is_taken(target as c_uint, target as c_uint, false);
+        let _ = runtime.before_range_is_taken(target as c_uint, target as c_uint, Taking::Replace);
     }
     Ok(())
 }
 
 /// With flags that the kernel takes; a call that it refuses must not cost the target its stage.
 fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    if staged::tracked(target).is_some() && file::status_flags(descriptor).is_err() {
+    if staged::find(target).is_some() && file::status_flags(descriptor).is_err() {
         return next();
     }
     let before =
         before_duplicate(descriptor).and_then(|()| before_target_is_taken(descriptor, target));
-    staged::unless_failed(before, || note_duplicate(descriptor, next()))
+    unless_failed(before, || duplicated(descriptor, next()))
 }
 
 /// The error of a delayed write of what is about to be closed, for whoever can be told.
 fn before_range_is_closed(first: c_uint, last: c_uint) -> Result<(), Errno> {
     runtime::get().map_or(Ok(()), |runtime| {
         let _errno = ErrnoGuard::new();
-        runtime.before_range_is_taken(first, last, true)
+        runtime.before_range_is_taken(first, last, Taking::Close)
     })
 }
 
@@ -98,7 +102,7 @@ fn before_number_is_chosen(command: c_int, argument: usize) {
         && let Some(runtime) = runtime::get()
     {
         let _errno = ErrnoGuard::new();
-        runtime.make_room_from(argument as c_int);
+        runtime.before_number_is_chosen(argument as c_int);
     }
 }
 
@@ -113,7 +117,7 @@ fn call_fcntl(
     } else {
         before_duplicate(descriptor)
     };
-    staged::unless_failed(before, || {
+    unless_failed(before, || {
         before_fcntl(descriptor, command);
         before_number_is_chosen(command, argument);
         after_fcntl(descriptor, command, with_room(next))
@@ -123,7 +127,7 @@ fn call_fcntl(
 /// Of `fcntl`'s commands those that make descriptors.
 fn after_fcntl(descriptor: c_int, command: c_int, result: c_int) -> c_int {
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => note_duplicate(descriptor, result),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(descriptor, result),
         _ => result,
     }
 }
@@ -152,15 +156,15 @@ interpose! {
         }
         let ended = before_range_is_closed(first, last);
         let result = next();
-        if result == 0 && staged::report_to_caller(ended).is_err() {
+        if result == 0 && report_to_caller(ended).is_err() {
             return -1;
         }
         result
     }
     fn dup(descriptor: c_int) -> c_int |next| {
         unless_private(descriptor, || {
-            staged::unless_failed(before_duplicate(descriptor), || {
-                note_duplicate(descriptor, with_room(next))
+            unless_failed(before_duplicate(descriptor), || {
+                duplicated(descriptor, with_room(next))
             })
         })
     }
@@ -188,25 +192,19 @@ interpose! {
     }
 }
 
-/// `closefrom`, which returns nothing.
-mod closefrom {
-    use crate::exports::next::Next;
-    use libc::{c_int, c_uint};
+/// The next definition of `closefrom`, which returns nothing.
+static NEXT_CLOSEFROM: Next = Next::new(c"closefrom");
 
-    static NEXT: Next = Next::new(c"closefrom");
-
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn closefrom(first: c_int) {
-        let _ = super::before_range_is_closed(first.max(0) as c_uint, c_uint::MAX);
-        let address = NEXT.address();
-        if !address.is_null() {
-            // SAFETY: the next definition of the same function; the application vouches for
-            // its argument.
-            unsafe {
-                std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn(c_int)>(address)(
-                    first,
-                )
-            }
+#[unsafe(no_mangle)]
+unsafe extern "C" fn closefrom(first: c_int) {
+    let _ = before_range_is_closed(first.max(0) as c_uint, c_uint::MAX);
+    let address = NEXT_CLOSEFROM.address();
+    if !address.is_null() {
+        // SAFETY: the next definition of the same function; the application vouches for its argument.
+        unsafe {
+            std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn(c_int)>(address)(
+                first,
+            )
         }
     }
 }

@@ -2,8 +2,9 @@
 //! position, current size and identity, so that they need nothing here; bytes that are staged go
 //! to the kernel first.
 
-use super::{staged, unless_private};
-use crate::exports::next::interpose;
+use super::answer::{report_to_caller, unless_failed, unless_private};
+use super::next::interpose;
+use super::staged;
 use coldstream_io::append::Operation;
 use libc::{c_char, c_int, c_uint, c_void, off64_t};
 
@@ -58,11 +59,11 @@ fn observe_descriptor_or_name<N: Fn() -> c_int>(
     by_name: impl FnOnce(N) -> c_int,
 ) -> c_int {
     let before = if flags & libc::AT_EMPTY_PATH != 0 {
-        staged::look(descriptor, Operation::Observe)
+        staged::drain_before(descriptor, Operation::Observe)
     } else {
         Ok(())
     };
-    staged::unless_failed(before, || by_name(next))
+    unless_failed(before, || by_name(next))
 }
 
 /// Gives a file another name, under which others may look at it.
@@ -81,10 +82,12 @@ fn with_all_drained(next: impl FnOnce() -> c_int) -> c_int {
 unsafe fn truncate_by_name(path: *const c_char, next: impl FnOnce() -> c_int) -> c_int {
     let before = match staged::any() {
         // SAFETY: passed on.
-        Some(runtime) => staged::report_to_caller(unsafe { runtime.fall_back_by_name(path) }),
+        Some(runtime) => {
+            report_to_caller(unsafe { runtime.writes.fall_back_by_name(&runtime.core, path) })
+        }
         None => Ok(()),
     };
-    staged::unless_failed(before, next)
+    unless_failed(before, next)
 }
 
 interpose! {

@@ -8,9 +8,12 @@
 //! io_uring. Each served read, and each write of our own, checks which file its descriptor is of;
 //! what such a call does to a table that is just being written is not known (README, Limits).
 
+mod advice;
+mod answer;
 mod change;
 mod create;
 mod descriptor;
+mod map;
 mod metadata;
 mod name;
 mod next;
@@ -18,52 +21,23 @@ mod open;
 mod process;
 mod read;
 mod staged;
+mod transfer;
 
-use crate::core::errno;
 use crate::{report, runtime, settings};
-use libc::c_int;
-
-/// Makes a call that names a descriptor, unless it is Coldstream's own: to the application that
-/// one is not open.
-#[inline]
-fn unless_private<T: From<i8>>(descriptor: c_int, call: impl FnOnce() -> T) -> T {
-    if runtime::get().is_some_and(|runtime| runtime.is_private(descriptor)) {
-        return not_open();
-    }
-    call()
-}
-
-/// What a call on a number comes to that is not open.
-#[cold]
-fn not_open<T: From<i8>>() -> T {
-    errno::set(libc::EBADF);
-    T::from(-1)
-}
-
-/// Makes a call that opens a descriptor; once more if it failed for want of one that
-/// Coldstream has.
-#[inline]
-fn with_room(call: impl Fn() -> c_int) -> c_int {
-    let result = call();
-    if result < 0
-        && errno::get() == libc::EMFILE
-        && runtime::get().is_some_and(runtime::Runtime::make_room)
-    {
-        return call();
-    }
-    result
-}
 
 /// Runs before the application's `main`, and before most other constructors.
 extern "C" fn construct() {
+    advice::resolve();
     change::resolve();
     create::resolve();
     descriptor::resolve();
+    map::resolve();
     metadata::resolve();
     name::resolve();
     open::resolve();
     process::resolve();
     read::resolve();
+    transfer::resolve();
     let prepared = std::panic::catch_unwind(|| {
         // What this library's own code could panic with is nobody's business but a counter's.
         std::panic::set_hook(Box::new(|_| {}));
@@ -88,7 +62,7 @@ extern "C" fn construct() {
 extern "C" fn conclude() {
     if let (Some(settings), Some(runtime)) = (settings::get(), runtime::get()) {
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            runtime.conclude(settings);
+            runtime.end(settings);
         }));
     }
 }

@@ -1,7 +1,7 @@
 //! Naming threads: roles follow names.
 
-use crate::exports::next::interpose;
-use crate::thread;
+use super::next::interpose;
+use crate::{events, thread};
 use libc::{c_char, c_int, pthread_t};
 
 interpose! {
@@ -9,16 +9,16 @@ interpose! {
         let result = next();
         // SAFETY: has no precondition.
         if target == unsafe { libc::pthread_self() } {
-            thread::note_own_name();
+            events::named_itself();
         } else {
-            thread::note_other_name();
+            thread::forget_all_roles();
         }
         result
     }
     fn prctl(option: c_int, second: usize, third: usize, fourth: usize, fifth: usize) -> c_int |next| {
         let result = next();
         if option == libc::PR_SET_NAME {
-            thread::note_own_name();
+            events::named_itself();
         }
         result
     }

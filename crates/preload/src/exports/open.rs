@@ -1,21 +1,22 @@
 //! Opening: what is opened under a table's name enters the runtime.
 
-use super::{staged, with_room};
+use super::answer::with_room;
+use super::next::interpose;
+use super::staged;
 use crate::core::errno::ErrnoGuard;
-use crate::exports::next::interpose;
 use crate::runtime;
 use libc::{FILE, c_char, c_int, mode_t};
 
 /// # Safety
 /// `path` must be what the successful `open` was given.
 #[inline]
-unsafe fn note(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int {
+unsafe fn opened(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int {
     if descriptor >= 0
         && let Some(runtime) = runtime::get()
     {
         let _errno = ErrnoGuard::new();
         // SAFETY: the kernel has just read the path as a NUL-terminated string.
-        unsafe { runtime.note_open(descriptor, path, flags) };
+        unsafe { runtime.opened(descriptor, path, flags) };
     }
     descriptor
 }
@@ -26,7 +27,7 @@ unsafe fn note(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int {
 /// # Safety
 /// `stream` must be what the call with this `mode` returned.
 #[inline]
-unsafe fn note_stream(stream: *mut FILE, mode: *const c_char) -> *mut FILE {
+unsafe fn opened_stream(stream: *mut FILE, mode: *const c_char) -> *mut FILE {
     if !stream.is_null()
         && let Some(runtime) = staged::any()
     {
@@ -35,7 +36,8 @@ unsafe fn note_stream(stream: *mut FILE, mode: *const c_char) -> *mut FILE {
         let is_emptied = unsafe { *mode } == b'w' as c_char;
         // SAFETY: passed on.
         let descriptor = unsafe { libc::fileno(stream) };
-        runtime.note_unfollowed(descriptor, is_emptied);
+        let flags = if is_emptied { libc::O_TRUNC } else { 0 };
+        runtime.opened_unfollowed(descriptor, flags);
     }
     stream
 }
@@ -45,30 +47,30 @@ const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 interpose! {
     fn open | open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, flags) }
+        unsafe { opened(with_room(next), path, flags) }
     }
     fn openat | openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, flags) }
+        unsafe { opened(with_room(next), path, flags) }
     }
     fn creat | creat64(path: *const c_char, mode: mode_t) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, CREATE) }
+        unsafe { opened(with_room(next), path, CREATE) }
     }
     fn __open_2 | __open64_2(path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, flags) }
+        unsafe { opened(with_room(next), path, flags) }
     }
     fn __openat_2 | __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| {
         // SAFETY: as the application's call.
-        unsafe { note(with_room(next), path, flags) }
+        unsafe { opened(with_room(next), path, flags) }
     }
     fn fopen | fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| {
         // SAFETY: what the next definition returns for this mode.
-        unsafe { note_stream(next(), mode) }
+        unsafe { opened_stream(next(), mode) }
     }
     fn freopen | freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
         // SAFETY: what the next definition returns for this mode.
-        unsafe { note_stream(next(), mode) }
+        unsafe { opened_stream(next(), mode) }
     }
 }

@@ -5,9 +5,10 @@
 //! jump to the next definition, so that variadic functions keep their arguments and `vfork`
 //! returns twice into its caller's own frame.
 
-use super::staged::{self, Failed};
+use super::answer::{Failed, report_to_caller};
+use super::next::Next;
+use super::staged;
 use crate::core::errno;
-use crate::exports::next::Next;
 use crate::runtime::{self, Runtime};
 use coldstream_control::Counter;
 use libc::c_int;
@@ -70,29 +71,31 @@ extern "C" fn before(
 ) -> *const c_void {
     let named = [first, second, third];
     if scope == Scope::Sharing {
-        runtime::note_sharing();
+        runtime::before_sharing();
     }
     if scope == Scope::FirstOfStream
         && let Some(runtime) = runtime::get()
-        && let Some(tracked) = runtime.tracked(first as c_int)
+        && let Some(tracked) = runtime.core.tracked(first as c_int)
     {
-        runtime.note_in_sequence(tracked, first as c_int);
+        runtime.before_sequential_read(tracked, first as c_int);
     }
     let before = match (scope, staged::any()) {
         (Scope::End, _) => {
             if let Some(runtime) = runtime::get() {
-                runtime.close_staging();
+                runtime.writes.close_for_good(&runtime.core);
             }
             Ok(())
         }
         (_, None) => Ok(()),
         (Scope::Everything | Scope::Sharing, Some(runtime)) => {
             // Of whom it would be told is gone, or is not concerned.
-            let _ = runtime.drain_all(Some(Counter::StagingEndedProcess));
+            let _ = runtime
+                .writes
+                .drain_all(&runtime.core, Some(Counter::StagingEndedProcess));
             Ok(())
         }
         (Scope::EverythingOnce, Some(runtime)) => {
-            let _ = runtime.drain_all(None);
+            let _ = runtime.writes.drain_all(&runtime.core, None);
             Ok(())
         }
         // SAFETY: the application's arguments, which the next definition takes for the same.
@@ -140,7 +143,11 @@ unsafe fn fall_back_named(
     match (scope, second) {
         (Scope::Ioctl, FICLONE) => fall_back(third as c_int)?,
         (Scope::Ioctl, FICLONERANGE | FIDEDUPERANGE) => {
-            staged::report_to_caller(runtime.drain_all(Some(Counter::StagingEndedCall)))?;
+            report_to_caller(
+                runtime
+                    .writes
+                    .drain_all(&runtime.core, Some(Counter::StagingEndedCall)),
+            )?;
         }
         _ => {}
     }

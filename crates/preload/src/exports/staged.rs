@@ -1,42 +1,27 @@
 //! What interposed calls do about a staged table before they are made.
 
+use super::answer::{Failed, report_to_caller, unless_failed};
 use crate::core::descriptor_map::TrackedFile;
-use crate::core::errno::{self, ErrnoGuard};
 use crate::runtime::{self, Runtime};
 use crate::writes::Before;
 use coldstream_control::Counter;
-use coldstream_io::Errno;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file;
 use libc::c_int;
 
 /// The staged table behind a descriptor; for any other descriptor two loads, or three.
 #[inline]
-pub(super) fn tracked(descriptor: c_int) -> Option<(&'static Runtime, TrackedFile)> {
+pub(super) fn find(descriptor: c_int) -> Option<(&'static Runtime, TrackedFile)> {
     let runtime = runtime::get()?;
-    Some((runtime, runtime.staged_table(descriptor)?))
-}
-
-/// A delayed write failed: the call is not made, its result is -1, and errno says why.
-pub(super) struct Failed;
-
-/// The result of `call`, unless what came before it has failed.
-#[inline]
-pub(super) fn unless_failed<T: From<i8>>(
-    before: Result<(), Failed>,
-    call: impl FnOnce() -> T,
-) -> T {
-    match before {
-        Ok(()) => call(),
-        Err(Failed) => T::from(-1),
-    }
+    Some((runtime, runtime.writes.find(&runtime.core, descriptor)?))
 }
 
 /// Before a call that sees the file: it shall see everything.
 #[inline]
-pub(super) fn look(descriptor: c_int, operation: Operation) -> Result<(), Failed> {
-    match tracked(descriptor) {
-        Some((runtime, tracked)) => report_to_caller(runtime.before(
+pub(super) fn drain_before(descriptor: c_int, operation: Operation) -> Result<(), Failed> {
+    match find(descriptor) {
+        Some((runtime, tracked)) => report_to_caller(runtime.writes.before(
+            &runtime.core,
             tracked,
             descriptor,
             operation,
@@ -54,34 +39,32 @@ pub(super) fn with_drained(
     operation: Operation,
     next: impl FnOnce() -> c_int,
 ) -> c_int {
-    unless_failed(look(descriptor, operation), next)
+    unless_failed(drain_before(descriptor, operation), next)
 }
 
 /// Before a call that changes the file in a way that the writer does not know.
 #[inline]
 pub(super) fn fall_back(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
-    match tracked(descriptor) {
-        Some((runtime, tracked)) => {
-            report_to_caller(runtime.before(tracked, descriptor, Operation::Unknown, reason))
-                .map(|_| ())
-        }
+    match find(descriptor) {
+        Some((runtime, tracked)) => report_to_caller(runtime.writes.before(
+            &runtime.core,
+            tracked,
+            descriptor,
+            Operation::Unknown,
+            reason,
+        ))
+        .map(|_| ()),
         None => Ok(()),
     }
-}
-
-/// Sets errno to the error of a delayed write.
-pub(super) fn report_to_caller<T>(before: Result<T, Errno>) -> Result<T, Failed> {
-    before.map_err(|failed| {
-        errno::set(failed.0);
-        Failed
-    })
 }
 
 /// `aio_fsync`, which is not followed any further: everything goes to the kernel, and a delayed error is its.
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     fall_back(descriptor, Counter::StagingEndedCall)?;
-    match tracked(descriptor) {
-        Some((runtime, tracked)) => report_to_caller(runtime.after_sync(tracked, false)),
+    match find(descriptor) {
+        Some((runtime, tracked)) => {
+            report_to_caller(runtime.writes.after_sync(&runtime.core, tracked, false))
+        }
         None => Ok(()),
     }
 }
@@ -90,21 +73,19 @@ pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
 #[inline]
 pub(super) fn sync(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let result = sync_staged(descriptor, next);
-    if let Some(runtime) = runtime::get()
-        && runtime.tracked(descriptor).is_some()
-    {
-        let _errno = ErrnoGuard::new();
-        runtime.note_busy();
+    if let Some(runtime) = runtime::get() {
+        runtime.synced(descriptor);
     }
     result
 }
 
 fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let Some((runtime, tracked)) = tracked(descriptor) else {
+    let Some((runtime, tracked)) = find(descriptor) else {
         return next();
     };
     // What was not in the kernel when its sync began may be by its end, and is not synced for that.
-    let late = runtime.before(
+    let late = runtime.writes.before(
+        &runtime.core,
         tracked,
         descriptor,
         Operation::Sync,
@@ -112,7 +93,8 @@ fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     );
     let result = next();
     let after = runtime
-        .after_sync(tracked, result == 0)
+        .writes
+        .after_sync(&runtime.core, tracked, result == 0)
         .and(late.map(|_| ()));
     if result == 0 && report_to_caller(after).is_err() {
         return -1;
@@ -123,10 +105,11 @@ fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 /// `ftruncate`.
 #[inline]
 pub(super) fn truncate(descriptor: c_int, size: i64, next: impl FnOnce() -> c_int) -> c_int {
-    let Some((runtime, tracked)) = tracked(descriptor) else {
+    let Some((runtime, tracked)) = find(descriptor) else {
         return next();
     };
-    let before = runtime.before(
+    let before = runtime.writes.before(
+        &runtime.core,
         tracked,
         descriptor,
         Operation::Truncate,
@@ -135,7 +118,13 @@ pub(super) fn truncate(descriptor: c_int, size: i64, next: impl FnOnce() -> c_in
     unless_failed(report_to_caller(before).map(|_| ()), || {
         let result = next();
         if let (0, Ok(size)) = (result, u64::try_from(size)) {
-            runtime.note_moved(tracked, descriptor, Some(size), None);
+            runtime.writes.record_size_and_position(
+                &runtime.core,
+                tracked,
+                descriptor,
+                Some(size),
+                None,
+            );
         }
         result
     })
@@ -149,7 +138,7 @@ pub(super) fn lseek_staged(
     whence: c_int,
     next: impl FnOnce() -> i64,
 ) -> i64 {
-    let Some((runtime, tracked)) = tracked(descriptor) else {
+    let Some((runtime, tracked)) = find(descriptor) else {
         return next();
     };
     let operation = if whence == libc::SEEK_CUR && offset == 0 {
@@ -157,7 +146,8 @@ pub(super) fn lseek_staged(
     } else {
         Operation::MovePosition
     };
-    let before = runtime.before(
+    let before = runtime.writes.before(
+        &runtime.core,
         tracked,
         descriptor,
         operation,
@@ -168,7 +158,13 @@ pub(super) fn lseek_staged(
         Ok(Before::Plain) => {
             let result = next();
             if let Ok(position) = u64::try_from(result) {
-                runtime.note_moved(tracked, descriptor, None, Some(position));
+                runtime.writes.record_size_and_position(
+                    &runtime.core,
+                    tracked,
+                    descriptor,
+                    None,
+                    Some(position),
+                );
             }
             result
         }
@@ -179,7 +175,7 @@ pub(super) fn lseek_staged(
 /// Whether any table is staged.
 #[inline]
 pub(super) fn any() -> Option<&'static Runtime> {
-    runtime::get().filter(|runtime| runtime.staging.any())
+    runtime::get().filter(|runtime| runtime.writes.any())
 }
 
 /// Before a call on names that lets others see files: everything of every table.
@@ -187,7 +183,7 @@ pub(super) fn any() -> Option<&'static Runtime> {
 pub(super) fn drain_all() {
     if let Some(runtime) = any() {
         // Another table's error is not this one's.
-        let _ = runtime.drain_all(None);
+        let _ = runtime.writes.drain_all(&runtime.core, None);
     }
 }
 
@@ -195,7 +191,7 @@ pub(super) fn drain_all() {
 #[inline]
 pub(super) fn sync_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let late = any().map_or(Ok(()), |runtime| match file::stamp(descriptor) {
-        Ok(stamp) => runtime.drain_filesystem(stamp.device),
+        Ok(stamp) => runtime.writes.drain_filesystem(&runtime.core, stamp.device),
         Err(_) => Ok(()),
     });
     let result = next();
@@ -212,5 +208,9 @@ pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> boo
     let Some(runtime) = any() else {
         return false;
     };
-    found().is_some_and(|(device, inode)| runtime.drain_identity(device, inode, None, false))
+    found().is_some_and(|(device, inode)| {
+        runtime
+            .writes
+            .drain_identity(&runtime.core, device, inode, None, false)
+    })
 }

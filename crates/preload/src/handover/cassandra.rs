@@ -1,8 +1,8 @@
 //! To a table of Cassandra, part by part while it is being written, or as a whole.
 
 use super::files::TableFile;
-use super::{Handover, Refused, SHARE_MIN};
-use crate::handover::lineage::{self, Input, Output, Work};
+use super::lineage::{self, Input, Output, Work};
+use super::transfer::{Refused, SHARE_MIN, Transfer};
 use coldstream_handover::cassandra::{self, Carried, Growing};
 use coldstream_handover::{Limits, Piece, Plan};
 use coldstream_sstable::ReadAt;
@@ -55,7 +55,7 @@ pub(super) fn is_index_of(index: &CStr, data: &CStr) -> bool {
     expected.is_ok_and(|expected| *expected == *index)
 }
 
-impl<'b> Handover<'b> {
+impl<'b> Transfer<'b> {
     pub(super) fn to_partitions(&self, work: &mut Work) -> Result<(), Refused> {
         let Some(number) = work
             .outputs
@@ -207,7 +207,7 @@ impl<'b> Handover<'b> {
             if is_wanted {
                 match self.input(input) {
                     Ok(table) => tables.push((number, table, self.heat_of(input))),
-                    Err(refused) if self.note_refused(&refused) => return false,
+                    Err(refused) if self.count_refused(&refused) => return false,
                     Err(_) => {}
                 }
             }
@@ -227,7 +227,7 @@ impl<'b> Handover<'b> {
     fn table(&self, files: &Files, data_length: u64) -> Result<SsTable<TableFile<'b>>, Refused> {
         let open = |component| -> Result<TableFile<'b>, Refused> {
             let path = files.path(component)?;
-            Ok(TableFile::open(self.runtime, &path, self.slot)?)
+            Ok(TableFile::open(self.core, &path, self.slot)?)
         };
         let is_missing = |refused: &Refused| matches!(refused, Refused::Gone);
         let format = files.descriptor.format();
@@ -246,7 +246,7 @@ impl<'b> Handover<'b> {
     ) -> Result<Option<Carried>, Refused> {
         let index = match files.descriptor.format() {
             Format::Big => Some(TableFile::open(
-                self.runtime,
+                self.core,
                 &files.path(Component::Index)?,
                 self.slot,
             )?),
@@ -254,7 +254,7 @@ impl<'b> Handover<'b> {
             Format::Bti => None,
         };
         let data = self.output()?;
-        let Some((mut chunks, written)) = self.runtime.take_chunk_log(self.slot) else {
+        let Some((mut chunks, written)) = self.writes.take_chunk_log(self.core, self.slot) else {
             // It is written plainly, and is in the page cache.
             return Err(Refused::Gone);
         };
@@ -276,7 +276,8 @@ impl<'b> Handover<'b> {
         if let (Ok(Some(carried)), Some(compression)) = (&carried, compression) {
             chunks.forget_before(carried.position, compression.chunk_length());
         }
-        self.runtime.give_chunk_log_back(self.slot, chunks);
+        self.writes
+            .give_chunk_log_back(self.core, self.slot, chunks);
         Ok(carried?)
     }
 

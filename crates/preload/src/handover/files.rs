@@ -1,6 +1,6 @@
 //! Files of tables, opened for their indexes, or to look for places in their data.
 
-use crate::runtime::Runtime;
+use crate::core::Core;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::private::{OpenError, PrivateDescriptor};
@@ -12,7 +12,7 @@ use std::io;
 
 /// A private descriptor of a file; closed when dropped.
 pub(super) struct TableFile<'b> {
-    runtime: &'b Runtime,
+    core: &'b Core,
     descriptor: PrivateDescriptor,
     stamp: FileStamp,
     /// Below this offset only what is in the page cache is read.
@@ -22,24 +22,24 @@ pub(super) struct TableFile<'b> {
 impl<'b> TableFile<'b> {
     /// The file behind a descriptor of the application, once more.
     pub(super) fn reopen(
-        runtime: &'b Runtime,
+        core: &'b Core,
         descriptor: i32,
         stamp: &FileStamp,
         slot: u32,
     ) -> Result<Self, OpenError> {
-        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, runtime)?;
-        Ok(Self::new(runtime, opened, *stamp))
+        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, core)?;
+        Ok(Self::new(core, opened, *stamp))
     }
 
     /// The file at a path.
-    pub(super) fn open(runtime: &'b Runtime, path: &CStr, slot: u32) -> Result<Self, OpenError> {
-        let (opened, stamp) = PrivateDescriptor::open_path(path, slot, runtime)?;
-        Ok(Self::new(runtime, opened, stamp))
+    pub(super) fn open(core: &'b Core, path: &CStr, slot: u32) -> Result<Self, OpenError> {
+        let (opened, stamp) = PrivateDescriptor::open_path(path, slot, core)?;
+        Ok(Self::new(core, opened, stamp))
     }
 
-    fn new(runtime: &'b Runtime, descriptor: PrivateDescriptor, stamp: FileStamp) -> Self {
+    fn new(core: &'b Core, descriptor: PrivateDescriptor, stamp: FileStamp) -> Self {
         let file = Self {
-            runtime,
+            core,
             descriptor,
             stamp,
             cached_below: Cell::new(0),
@@ -91,7 +91,7 @@ impl ReadAt for TableFile<'_> {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        self.runtime.count(Counter::HandoverIndexBytes, done as u64);
+        self.core.count(Counter::HandoverIndexBytes, done as u64);
         Ok(())
     }
 
@@ -102,6 +102,6 @@ impl ReadAt for TableFile<'_> {
 
 impl Drop for TableFile<'_> {
     fn drop(&mut self) {
-        self.descriptor.close(&self.stamp, self.runtime);
+        self.descriptor.close(&self.stamp, self.core);
     }
 }

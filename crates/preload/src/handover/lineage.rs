@@ -20,7 +20,7 @@ const INPUTS_MAX: usize = 256;
 /// has written at its end.
 const OUTPUTS_MAX: usize = 1024;
 /// Tables of RocksDB that one thread writes side by side; it is two.
-const BEGUN_MAX: usize = 8;
+const STARTED_MAX: usize = 8;
 /// Longest path of a table.
 const PATH_BYTES: usize = 4096;
 
@@ -52,7 +52,7 @@ pub(crate) struct Output {
 
 /// A table of RocksDB that was begun.
 #[derive(Clone, Copy)]
-struct Begun {
+struct Started {
     stamp: FileStamp,
     /// The one by which it is written; the number may be another file's by now.
     descriptor: i32,
@@ -65,7 +65,7 @@ pub(crate) struct Work {
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
     /// Tables of RocksDB that are being written, and some that no longer are.
-    begun: Vec<Begun>,
+    started: Vec<Started>,
     /// The last key of the table of Cassandra that something was handed over to last.
     pub(crate) passed: Option<Key>,
 }
@@ -86,10 +86,10 @@ impl Work {
     /// Whether the thread writes a table of RocksDB beside this one, which is about to be closed.
     pub(crate) fn writes_beside(&mut self, closing: &FileStamp) -> bool {
         // Closed in ways that nobody told of, too.
-        self.begun.retain(|table| {
+        self.started.retain(|table| {
             !table.stamp.same_inode(closing) && file::is_still(table.descriptor, &table.stamp)
         });
-        !self.begun.is_empty()
+        !self.started.is_empty()
     }
 }
 
@@ -105,7 +105,7 @@ impl Threads {
                     used: 0,
                     inputs: Vec::new(),
                     outputs: Vec::new(),
-                    begun: Vec::new(),
+                    started: Vec::new(),
                     passed: None,
                 });
                 self.works.len() - 1
@@ -133,7 +133,7 @@ impl Threads {
 
 impl Lineage {
     /// Thread `thread` has read at `offset` of the table behind `descriptor`.
-    pub(crate) fn note_read(&self, thread: i32, descriptor: i32, stamp: &FileStamp, offset: u64) {
+    pub(crate) fn record_read(&self, thread: i32, descriptor: i32, stamp: &FileStamp, offset: u64) {
         self.with_work(thread, |work| {
             let mut inputs = work.inputs.iter_mut();
             let known = inputs.find(|input| input.stamp.same_inode(stamp));
@@ -177,7 +177,7 @@ impl Lineage {
     }
 
     /// Thread `thread` has made a new table of Cassandra, and writes it by `descriptor`.
-    pub(crate) fn note_output(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
+    pub(crate) fn record_output(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
         self.with_work(thread, |work| {
             // One that was never finished, whose number this one has now.
             work.outputs
@@ -196,12 +196,12 @@ impl Lineage {
     }
 
     /// Thread `thread` has made a new table of RocksDB, and writes it by `descriptor`.
-    pub(crate) fn note_begun(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
+    pub(crate) fn record_started(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
         self.with_work(thread, |work| {
-            if work.begun.len() >= BEGUN_MAX {
-                work.begun.remove(0);
+            if work.started.len() >= STARTED_MAX {
+                work.started.remove(0);
             }
-            work.begun.push(Begun {
+            work.started.push(Started {
                 stamp: *stamp,
                 descriptor,
             });
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_number_that_another_table_has_now_is_that_table() {
         let (lineage, (first, before), (second, stamp)) = (lineage(), a_file(), a_file());
-        lineage.note_read(1, first.as_file().as_raw_fd(), &before, 500);
+        lineage.record_read(1, first.as_file().as_raw_fd(), &before, 500);
         // The kernel gives numbers of deleted files out again.
         let now = FileStamp {
             device: before.device,
@@ -278,7 +278,7 @@ mod tests {
             changed_ns: stamp.changed_ns + 1,
             ..stamp
         };
-        lineage.note_read(1, second.as_file().as_raw_fd(), &now, 7000);
+        lineage.record_read(1, second.as_file().as_raw_fd(), &now, 7000);
         let work = lineage.take(1).unwrap();
         let [input] = &work.inputs[..] else {
             panic!("{}", work.inputs.len());
@@ -291,12 +291,12 @@ mod tests {
     fn a_table_that_was_only_linked_to_stays_what_it_is() {
         let (lineage, (file, before)) = (lineage(), a_file());
         let descriptor = file.as_file().as_raw_fd();
-        lineage.note_read(1, descriptor, &before, 500);
+        lineage.record_read(1, descriptor, &before, 500);
         let now = FileStamp {
             changed_ns: before.changed_ns + 1,
             ..before
         };
-        lineage.note_read(1, descriptor, &now, 7000);
+        lineage.record_read(1, descriptor, &now, 7000);
         let work = lineage.take(1).unwrap();
         assert_eq!(work.inputs.len(), 1);
         assert_eq!(work.inputs[0].lowest_offset, 500);
@@ -305,27 +305,27 @@ mod tests {
     #[test]
     fn what_is_written_beside_is_what_is_open_still() {
         let (lineage, (first, stamp), (second, other)) = (lineage(), a_file(), a_file());
-        lineage.note_begun(1, first.as_file().as_raw_fd(), &stamp);
-        lineage.note_begun(1, second.as_file().as_raw_fd(), &other);
+        lineage.record_started(1, first.as_file().as_raw_fd(), &stamp);
+        lineage.record_started(1, second.as_file().as_raw_fd(), &other);
         let mut work = lineage.take(1).unwrap();
         assert!(work.writes_beside(&stamp));
         lineage.give_back(work);
         // While nothing is handed over nobody asks.
         drop(second);
-        lineage.note_begun(1, first.as_file().as_raw_fd(), &stamp);
+        lineage.record_started(1, first.as_file().as_raw_fd(), &stamp);
         let mut work = lineage.take(1).unwrap();
         assert!(!work.writes_beside(&stamp));
-        assert!(work.begun.is_empty());
+        assert!(work.started.is_empty());
     }
 
     #[test]
     fn an_output_that_was_given_up_does_not_stand_for_the_next() {
         let (lineage, (file, stamp)) = (lineage(), a_file());
-        lineage.note_output(1, file.as_file().as_raw_fd(), &stamp);
+        lineage.record_output(1, file.as_file().as_raw_fd(), &stamp);
         let mut work = lineage.take(1).unwrap();
         work.outputs[0].end = 9000;
         lineage.give_back(work);
-        lineage.note_output(1, file.as_file().as_raw_fd(), &stamp);
+        lineage.record_output(1, file.as_file().as_raw_fd(), &stamp);
         let outputs = lineage.outputs(1);
         assert_eq!(outputs.len(), 1);
         assert_eq!(outputs[0].end, 0);

@@ -1,7 +1,7 @@
 //! To a finished table of RocksDB or LevelDB.
 
-use super::{Handover, Refused};
-use crate::handover::lineage::{Input, Work};
+use super::lineage::{Input, Work};
+use super::transfer::{Refused, Transfer};
 use coldstream_handover::rocksdb::Output;
 use coldstream_sstable::rocksdb::SsTable;
 
@@ -15,7 +15,7 @@ enum Taken {
     Wholly,
 }
 
-impl Handover<'_> {
+impl Transfer<'_> {
     pub(super) fn to_blocks(&self, work: &mut Work) -> Result<(), Refused> {
         let size_bytes = self.stamp.size_bytes;
         self.present.heat.forget(self.key(), 0..size_bytes);
@@ -38,7 +38,7 @@ impl Handover<'_> {
                 Ok(Taken::Partly) => true,
                 Ok(Taken::Wholly) => !is_alone,
                 Ok(Taken::NoInput) => false,
-                Err(refused) => !self.note_refused(&refused),
+                Err(refused) => !self.count_refused(&refused),
             }
         });
         self.finish(&file, &output.pieces(), size_bytes);

@@ -1,17 +1,21 @@
-//! Threads with a role, and the priorities that they get and had. A thread enters itself when its
-//! role is looked up; the control thread does the rest, by thread id, so that an idle thread gets back what
-//! it had as well.
+//! Threads with a role, and the priorities that they get and had.
+//!
+//! A thread registers itself when its role is looked up. The control thread does the rest, by thread id, so
+//! that an idle thread gets back what it had as well.
 //!
 //! A thread that ends leaves its entry behind, and its id may be given out again. So a thread gets a
-//! priority only after it has just said itself who it is, and otherwise a value is only changed
-//! while it is the one that was set here; both only while the id is a thread's of this process.
+//! priority only after it has just said itself who it is. Otherwise a value is changed only while it is
+//! the one that was set here. Both happen only while the id is a thread's of this process.
 
-use crate::control_thread;
-use crate::runtime::Runtime;
+mod changes;
+
+use crate::core::Core;
+use crate::thread::Slot;
+use changes::Changes;
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
-use coldstream_io::sys::{Errno, priority, process};
-use coldstream_policy::{Held, Priorities, PriorityMode, Role, changed, io_rank};
+use coldstream_io::sys::{priority, process};
+use coldstream_policy::{Priorities, PriorityMode, Role};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 /// Threads at once; further ones are left alone.
@@ -19,9 +23,6 @@ const THREADS_MAX: usize = 256;
 
 /// An entry that somebody is filling.
 const CLAIMED: i32 = -1;
-
-/// Place of a thread's entry plus one; 0 is none.
-pub(crate) type Slot = u16;
 
 /// The threads; all-zero memory has none.
 #[repr(C)]
@@ -41,73 +42,52 @@ struct Entry {
     changes: FutexLock<Changes>,
 }
 
-/// What was changed of a thread.
-#[derive(Clone, Copy, Default)]
-struct Changes {
-    nice: Held,
-    io: Held,
-    /// A nice value that could not be taken back was not set: counted once.
-    was_refused: bool,
-}
-
-impl Runtime {
-    /// The calling thread's role was looked up. `place` is its entry, if it has one; returns what it
-    /// has from now on.
+impl Threads {
+    /// The calling thread's role was looked up. `slot` is its entry's, if it has one. Returns its slot
+    /// from now on.
     #[cold]
-    pub(crate) fn note_role(&self, role: Role, slot: Slot) -> Slot {
+    pub(crate) fn register(&self, core: &Core, role: Role, slot: Slot) -> Slot {
         // A `vfork` child shares the memory, and is another thread.
-        if !self.are_ours() {
+        if !core.owner.is_this_process() {
             return slot;
         }
         let id = process::thread_id();
-        let slot = match self.threads.entry(slot, id) {
+        let slot = match self.entry(slot, id) {
             Some(entry) => {
                 entry.role.store(role as u8, Ordering::Relaxed);
                 entry.is_fresh.store(true, Ordering::Release);
                 slot
             }
             None if role == Role::Foreground => return 0,
-            None => match self.threads.enter(id, role) {
+            None => match self.enter(id, role) {
                 Some(slot) => slot,
                 None => {
-                    self.count(Counter::PriorityLimit, 1);
+                    core.count(Counter::PriorityLimit, 1);
                     return 0;
                 }
             },
         };
-        control_thread::wake(self);
+        core.wake_control_thread();
         slot
     }
 
     /// Runs `work`, which makes a thread, with the priority that the calling thread had before it
     /// was changed: the new thread inherits it, and may be one that answers requests.
     #[cold]
-    pub(crate) fn with_former_priority<T>(&self, slot: Slot, work: impl FnOnce() -> T) -> T {
-        let id = process::thread_id();
-        let Some(entry) = self.threads.entry(slot, id).filter(|_| self.are_ours()) else {
-            return work();
-        };
-        // Held meanwhile, so that the control thread does not give back what is about to be set again.
-        let changes = entry.changes.lock();
-        let Changes { nice, io, .. } = *changes;
-        // What the application has set since is its own, and the new thread's too.
-        let is_still_ours = |held, now: Result<i32, Errno>| now.is_ok_and(|now| is_ours(held, now));
-        let nice_is_back =
-            is_still_ours(nice, priority::nice(0)) && priority::set_nice(0, nice.before).is_ok();
-        let io_is_back = is_still_ours(io, priority::io_priority(0))
-            && priority::set_io_priority(0, io.before).is_ok();
-        let result = work();
-        if nice_is_back {
-            let _ = priority::set_nice(0, nice.set);
+    pub(crate) fn with_former_priority<T>(
+        &self,
+        core: &Core,
+        slot: Slot,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let entry = self.entry(slot, process::thread_id());
+        match entry.filter(|_| core.owner.is_this_process()) {
+            // Locked meanwhile, so that the control thread does not give back what is about to be set again.
+            Some(entry) => entry.changes.lock().suspend(work),
+            None => work(),
         }
-        if io_is_back {
-            let _ = priority::set_io_priority(0, io.set);
-        }
-        result
     }
-}
 
-impl Threads {
     /// The entry at a place, if it is this thread's.
     fn entry(&self, slot: Slot, id: i32) -> Option<&Entry> {
         self.entries
@@ -180,83 +160,11 @@ impl Threads {
             all_given_back &= changes.tend_nice(id, is_fresh, mode, nice, page);
             let io_priority = changes.tend_io(id, is_fresh, wanted.io.map(|io| io.kernel_value()));
             entry.io_priority.store(io_priority, Ordering::Relaxed);
-            changed_threads += u64::from(changes.nice.is_changed() || changes.io.is_changed());
+            changed_threads += u64::from(changes.any());
         }
         page.set(Counter::PriorityThreads, changed_threads);
         all_given_back
     }
-}
-
-impl Changes {
-    /// Whether what was to be given back has been.
-    fn tend_nice(
-        &mut self,
-        id: i32,
-        is_fresh: bool,
-        mode: PriorityMode,
-        wanted: Option<i32>,
-        page: &PageView<'_>,
-    ) -> bool {
-        let Ok(now) = priority::nice(id) else {
-            return true;
-        };
-        if !is_fresh && !is_ours(self.nice, now) {
-            self.nice = Held::default();
-            return true;
-        }
-        let held = changed(now, self.nice, wanted, |nice| nice);
-        if held.set > now && mode != PriorityMode::Always && !may_return_to(held.before) {
-            self.count_refusal(page);
-            return true;
-        }
-        if held.set != now
-            && let Err(Errno(error)) = priority::set_nice(id, held.set)
-        {
-            let is_gone = error == libc::ESRCH;
-            if !is_gone {
-                self.count_refusal(page);
-            }
-            return is_gone || held.set > now;
-        }
-        self.nice = held;
-        true
-    }
-
-    fn count_refusal(&mut self, page: &PageView<'_>) {
-        if !std::mem::replace(&mut self.was_refused, true) {
-            page.add(Counter::PriorityRefused, 1);
-        }
-    }
-
-    /// I/O priorities of these classes can be given back by everybody. What the thread has from now
-    /// on; 0 if it has none of its own.
-    fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) -> i32 {
-        let Ok(mut now) = priority::io_priority(id) else {
-            return 0;
-        };
-        if !is_fresh && !is_ours(self.io, now) {
-            self.io = Held::default();
-        } else {
-            let held = changed(now, self.io, wanted, io_rank);
-            if held.set == now || priority::set_io_priority(id, held.set).is_ok() {
-                self.io = held;
-                now = held.set;
-            }
-        }
-        priority::io_priority_with_class(now)
-    }
-}
-
-/// Whether a value is the one that was set here.
-fn is_ours(held: Held, now: i32) -> bool {
-    held.is_changed() && held.set == now
-}
-
-/// Whether this process may lower a nice value to this one again. Capabilities, limits and user
-/// namespaces all have their say, and only the kernel knows the answer: the calling thread, which
-/// must be the control thread, tries it out on itself.
-fn may_return_to(nice: i32) -> bool {
-    priority::set_nice(0, nice + 1).is_ok() && priority::set_nice(0, nice).is_ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The system calls of a staged table.
 
-use super::drain::writeback_error;
 use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, KernelIo};
 use coldstream_io::pool::{WindowMemory, WindowPool};
@@ -194,4 +193,21 @@ impl Buffers for Memory<'_> {
     fn swap(&mut self) {
         *self.filling = 1 - *self.filling;
     }
+}
+
+/// What writeback has come to, if it is no good; that nobody may wait for it here (a filter of system
+/// calls, a filesystem) is no news of the bytes.
+pub(super) fn writeback_error(written_back: Result<(), Errno>) -> Option<Errno> {
+    let is_refusal = |error| {
+        matches!(
+            error,
+            libc::ENOSYS
+                | libc::EPERM
+                | libc::EACCES
+                | libc::EINVAL
+                | libc::ESPIPE
+                | libc::EOPNOTSUPP
+        )
+    };
+    written_back.err().filter(|errno| !is_refusal(errno.0))
 }

@@ -1,8 +1,8 @@
 //! Staged tables found by what they are rather than by a descriptor: all of them, or a file's.
 
-use super::StagedFile;
-use crate::core::errno;
-use crate::runtime::Runtime;
+use super::staged_file::{StagedFile, StagedFiles};
+use crate::core::Core;
+use crate::core::errno::ErrnoGuard;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
@@ -10,14 +10,14 @@ use coldstream_io::sys::file;
 use std::ffi::c_char;
 use std::sync::atomic::{Ordering, fence};
 
-impl Runtime {
+impl StagedFiles {
     /// Brings everything of every staged table to the kernel, for a sync of the filesystem that is
     /// this device. Of every one: the subvolumes of one filesystem have devices of their own.
     ///
     /// # Errors
     /// That of the first table on this device that could not be brought there.
-    pub(crate) fn drain_filesystem(&self, device: u64) -> Result<(), Errno> {
-        self.drain_each(None, |staged| staged.stamp.device == device)
+    pub(crate) fn drain_filesystem(&self, core: &Core, device: u64) -> Result<(), Errno> {
+        self.drain_each(core, None, |staged| staged.stamp.device == device)
     }
 
     /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
@@ -26,22 +26,23 @@ impl Runtime {
     /// # Errors
     /// The first table's that could not be brought there.
     #[cold]
-    pub(crate) fn drain_all(&self, for_good: Option<Counter>) -> Result<(), Errno> {
-        self.drain_each(for_good, |_| true)
+    pub(crate) fn drain_all(&self, core: &Core, for_good: Option<Counter>) -> Result<(), Errno> {
+        self.drain_each(core, for_good, |_| true)
     }
 
     fn drain_each(
         &self,
+        core: &Core,
         for_good: Option<Counter>,
         is_reported: impl Fn(&StagedFile) -> bool,
     ) -> Result<(), Errno> {
-        let _errno = errno::ErrnoGuard::new();
+        let _errno = ErrnoGuard::new();
         let inside = Inside::enter();
         let mut all = Ok(());
-        if !self.are_ours() {
+        if !core.owner.is_this_process() {
             return all;
         }
-        for place in &self.staging.files {
+        for place in &self.files {
             // In a signal handler that interrupted our own work, what is locked stays as it is.
             let staged = if inside.is_some() {
                 Some(place.lock())
@@ -52,9 +53,9 @@ impl Runtime {
                 continue;
             };
             let drained = match for_good {
-                Some(reason) if inside.is_some() => self.fall_back(&mut staged, reason),
-                Some(_) => self.write_plainly(&mut staged),
-                None => self.drain(&mut staged),
+                Some(reason) if inside.is_some() => self.fall_back(core, &mut staged, reason),
+                Some(_) => self.write_plainly(core, &mut staged),
+                None => self.drain(core, &mut staged),
             };
             if is_reported(&staged) {
                 all = all.and(drained);
@@ -70,12 +71,16 @@ impl Runtime {
     ///
     /// # Safety
     /// As of `stat`: whatever pointer the application gave, the kernel reads it.
-    pub(crate) unsafe fn fall_back_by_name(&self, path: *const c_char) -> Result<(), Errno> {
+    pub(crate) unsafe fn fall_back_by_name(
+        &self,
+        core: &Core,
+        path: *const c_char,
+    ) -> Result<(), Errno> {
         // SAFETY: passed on.
         let Ok(named) = (unsafe { file::stamp_of_path(path) }) else {
             return Ok(());
         };
-        self.drain_each(Some(Counter::StagingEndedCall), |staged| {
+        self.drain_each(core, Some(Counter::StagingEndedCall), |staged| {
             staged.stamp.same_inode(&named)
         })
     }
@@ -83,16 +88,16 @@ impl Runtime {
     /// Gives every stage up, since writes are switched off; whether everything is in the kernel.
     /// What is not is the application's to be told by its next call. Needs no thread-local storage:
     /// the control thread calls it.
-    pub(crate) fn fall_back_all(&self) -> bool {
-        if !self.staging.any() {
+    pub(crate) fn fall_back_all(&self, core: &Core) -> bool {
+        if !self.any() {
             return true;
         }
         let mut all = true;
-        for place in &self.staging.files {
+        for place in &self.files {
             let mut staged = place.lock();
             if staged.owner != 0 {
                 all &= self
-                    .fall_back(&mut staged, Counter::StagingEndedSwitchedOff)
+                    .fall_back(core, &mut staged, Counter::StagingEndedSwitchedOff)
                     .is_ok();
             }
         }
@@ -100,16 +105,16 @@ impl Runtime {
     }
 
     /// The process ends: nothing is staged any more.
-    pub(crate) fn close_staging(&self) {
-        if !self.are_ours_or_empty() {
+    pub(crate) fn close_for_good(&self, core: &Core) {
+        if !core.owner.is_this_process_or_nobody() {
             // It is a child that ends, which may have its parent's memory.
             return;
         }
-        self.staging.closed.store(true, Ordering::SeqCst);
+        self.closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if self.staging.any() {
+        if self.any() {
             // There is nobody left to tell.
-            let _ = self.drain_all(Some(Counter::StagingEndedProcess));
+            let _ = self.drain_all(core, Some(Counter::StagingEndedProcess));
         }
     }
 
@@ -118,19 +123,20 @@ impl Runtime {
     /// went with the rest.
     pub(crate) fn drain_identity(
         &self,
+        core: &Core,
         device: u64,
         inode: u64,
         for_good: Option<Counter>,
         truncated: bool,
     ) -> bool {
-        let _errno = errno::ErrnoGuard::new();
+        let _errno = ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
             return false;
         };
-        if !self.are_ours() {
+        if !core.owner.is_this_process() {
             return false;
         }
-        for (place, its_inode) in self.staging.files.iter().zip(&self.staging.inodes) {
+        for (place, its_inode) in self.files.iter().zip(&self.inodes) {
             // It is told before the table is counted: see `take_in`.
             if its_inode.load(Ordering::Acquire) != inode {
                 continue;
@@ -138,11 +144,11 @@ impl Runtime {
             let mut staged = place.lock();
             if staged.owner != 0 && staged.stamp.inode == inode && staged.stamp.device == device {
                 if truncated {
-                    self.discard(&mut staged);
+                    self.discard(core, &mut staged);
                 }
                 let _ = match for_good {
-                    Some(reason) => self.fall_back(&mut staged, reason),
-                    None => self.drain(&mut staged),
+                    Some(reason) => self.fall_back(core, &mut staged, reason),
+                    None => self.drain(core, &mut staged),
                 };
                 return true;
             }

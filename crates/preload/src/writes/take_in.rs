@@ -1,11 +1,13 @@
-//! Which tables are treated, and how.
+//! Which new SSTables are staged, and in which mode.
 
-use super::{StagedFile, WriteMode};
+use super::staged_file::{StagedFile, StagedFiles, WriteMode};
+use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
+use crate::core::fuse;
 use crate::core::host_memory;
-use crate::reads;
+use crate::core::inode_map::Inode;
 use crate::report;
-use crate::runtime::Runtime;
+
 use crate::settings::Settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
@@ -17,9 +19,9 @@ use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_policy::{FileKind, IoMode, IoModeSetting, direct_writes_corrupt};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// Flags of an opening that asks for what a staged table cannot give.
+/// Flags of an opening that asks for what a staged file cannot give.
 const UNSUPPORTED_FLAGS: i32 = libc::O_APPEND
     | libc::O_DIRECT
     | libc::O_SYNC
@@ -29,152 +31,180 @@ const UNSUPPORTED_FLAGS: i32 = libc::O_APPEND
 /// `O_TMPFILE` without the `O_DIRECTORY` that it includes.
 const O_TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
-impl Runtime {
-    /// A table was opened for writing: takes it in if it is a background thread's new file that
+/// Whether the I/O mode of writes was logged. Outside the wiped region: a forked child does not log it again.
+static MODE_LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a new file's heat is carried over from its inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandoverState {
+    /// Never in this process.
+    Never,
+    /// Not at present.
+    SwitchedOff,
+    On,
+}
+
+/// An SSTable that was opened for writing.
+pub(crate) struct Opening<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) tracked: TrackedFile,
+    pub(crate) descriptor: i32,
+    pub(crate) flags: i32,
+    pub(crate) stamp: &'a FileStamp,
+    pub(crate) handover: HandoverState,
+}
+
+impl Opening<'_> {
+    /// Whether it is a new file of a background writer, opened for what a staged file can give.
+    fn is_new(&self) -> bool {
+        self.flags & libc::O_CREAT != 0
+            && self.flags & (libc::O_TRUNC | libc::O_EXCL) != 0
+            && self.stamp.size_bytes == 0
+            && self.flags & UNSUPPORTED_FLAGS == 0
+    }
+
+    /// Whether the file is made of cached inputs, and is best left in the page cache, too. Not where its
+    /// heat is carried over and keeping all of it would evict something else.
+    fn is_best_cached(&self) -> bool {
+        self.settings.config.writes == IoModeSetting::Auto
+            && thread::reads_what_is_cached()
+            && !(self.handover == HandoverState::On && !host_memory::has_room())
+    }
+}
+
+impl StagedFiles {
+    /// Takes in an SSTable that was opened for writing, if it is a background thread's new file that
     /// nobody else has open.
-    pub(crate) fn take_in(
-        &self,
-        settings: &Settings,
-        tracked: TrackedFile,
-        descriptor: i32,
-        flags: i32,
-        stamp: &FileStamp,
-    ) {
-        let config = &settings.config;
-        let is_new = flags & libc::O_CREAT != 0
-            && flags & (libc::O_TRUNC | libc::O_EXCL) != 0
-            && stamp.size_bytes == 0;
-        if !is_new
-            || flags & UNSUPPORTED_FLAGS != 0
+    pub(crate) fn take_in(&self, core: &Core, opening: &Opening<'_>) {
+        let config = &opening.settings.config;
+        if !opening.is_new()
             || !thread::role().is_background_writer(config.bypass_flush)
-            || self.staging.is_closed()
-            || !self.switches.is_on(Mechanism::Writes)
-            || reads::is_broken()
+            || self.is_closed()
+            || !core.is_on(Mechanism::Writes)
+            || fuse::is_blown()
         {
             return;
         }
-        let Some(inode) = self.inodes.get(tracked.slot) else {
+        let Some(inode) = core.inodes.get(opening.tracked.slot) else {
             return;
         };
         if !inode.is_alone() || inode.is_locked() {
             return;
         }
-        if config.writes == IoModeSetting::Auto
-            && thread::reads_what_is_cached()
-            && !self.is_better_handed_over()
-        {
-            self.count(Counter::KeptCached, 1);
+        if opening.is_best_cached() {
+            core.count(Counter::KeptCached, 1);
             return;
         }
-        let io_mode = self.io_mode_of_writes(settings, descriptor, stamp.device);
-        let mut mode = match io_mode {
+        let io_mode = self.io_mode_of_writes(core, opening);
+        let mode = match io_mode {
             IoMode::Buffered => return,
             IoMode::DontCache => WriteMode::DontCache,
             IoMode::DropBehind => WriteMode::DropBehind,
-            IoMode::Direct if config.visible.may_stage(tracked.kind) => WriteMode::WriteBehind,
+            IoMode::Direct if config.visible.may_stage(opening.tracked.kind) => {
+                WriteMode::WriteBehind
+            }
             IoMode::Direct => WriteMode::WriteThrough,
         };
-        let Some((number, mut staged)) = self.free_slot() else {
-            self.count(Counter::FallbackWriteMemory, 1);
-            return;
-        };
+        match self.free_slot() {
+            Some((number, staged)) => self.fill(core, opening, inode, number, staged, mode),
+            None => core.count(Counter::FallbackWriteMemory, 1),
+        }
+    }
+
+    /// Makes `staged`, a free entry with this number, the opened file's.
+    fn fill(
+        &self,
+        core: &Core,
+        opening: &Opening<'_>,
+        inode: &Inode,
+        number: usize,
+        mut staged: FutexGuard<'_, StagedFile>,
+        mut mode: WriteMode,
+    ) {
         let mut memory = WindowMemory::default();
         let mut direct = PrivateDescriptor::default();
-        if io_mode == IoMode::Direct {
-            match self.direct_means(config.staging_bytes, tracked.slot, descriptor, stamp) {
+        if matches!(mode, WriteMode::WriteBehind | WriteMode::WriteThrough) {
+            match direct_means(core, opening) {
                 Some((taken, opened)) => (memory, direct) = (taken, opened),
                 None => {
-                    self.count(Counter::FallbackWriteMemory, 1);
+                    core.count(Counter::FallbackWriteMemory, 1);
                     mode = WriteMode::DropBehind;
                 }
             }
         }
+        let keeps_chunk_log = opening.tracked.kind == FileKind::CassandraData
+            && opening.handover != HandoverState::Never;
         *staged = StagedFile {
-            owner: tracked.slot + 1,
+            owner: opening.tracked.slot + 1,
             number,
-            descriptor,
+            descriptor: opening.descriptor,
             mode,
-            stamp: *stamp,
-            alignment: alignment_of(descriptor),
+            stamp: *opening.stamp,
+            alignment: alignment_of(opening.descriptor),
             buffers: [memory, WindowMemory::default()],
             direct,
-            chunks: (tracked.kind == FileKind::CassandraData && self.hands_over())
-                .then(Box::default),
+            chunks: keeps_chunk_log.then(Box::default),
             ..StagedFile::default()
         };
-        if let Some(its_inode) = self.staging.inodes.get(number) {
-            its_inode.store(stamp.inode, Ordering::Release);
+        if let Some(its_inode) = self.inodes.get(number) {
+            its_inode.store(opening.stamp.inode, Ordering::Release);
         }
-        self.staging.count.fetch_add(1, Ordering::AcqRel);
+        self.count.fetch_add(1, Ordering::AcqRel);
         inode.set_staged_slot(Some(number));
-        // Whoever opens the file meanwhile counts itself first and looks for the stage then, and who
-        // ends the process says so first and looks for stages then: one of the two sees the other.
+        // Whoever opens the file meanwhile counts itself first and looks for a staged file then. Who ends
+        // the process says so first and looks for staged files then. One of the two sees the other.
         fence(Ordering::SeqCst);
-        if !inode.is_alone() || self.staging.is_closed() {
-            self.release(&mut staged);
+        if !inode.is_alone() || self.is_closed() {
+            self.release(core, &mut staged);
             return;
         }
-        self.count(Counter::StagedFiles, 1);
-        self.note_memory();
-        if self.first_to_say_how_is_written() {
-            report::log_writes(settings, staged.io_mode());
+        core.count(Counter::StagedFiles, 1);
+        core.publish_memory();
+        if !MODE_LOGGED.swap(true, Ordering::Relaxed) {
+            report::log_writes(opening.settings, staged.io_mode());
         }
-    }
-
-    /// Whether a table made of cached ones is best written around the page cache and what was hot
-    /// handed over to it: where keeping all of it would evict something else.
-    fn is_better_handed_over(&self) -> bool {
-        self.hands_over_now() && !host_memory::has_room()
     }
 
     fn free_slot(&self) -> Option<(usize, FutexGuard<'_, StagedFile>)> {
-        self.staging
-            .files
-            .iter()
-            .enumerate()
-            .find_map(|(number, place)| {
-                let staged = place.try_lock()?;
-                (staged.owner == 0).then_some((number, staged))
-            })
+        self.files.iter().enumerate().find_map(|(number, file)| {
+            let staged = file.try_lock()?;
+            (staged.owner == 0).then_some((number, staged))
+        })
     }
 
-    /// A staging buffer and a direct descriptor, or neither.
-    fn direct_means(
-        &self,
-        staging_bytes: usize,
-        slot: u32,
-        descriptor: i32,
-        stamp: &FileStamp,
-    ) -> Option<(WindowMemory, PrivateDescriptor)> {
-        let memory = self.scanner.pool().take(staging_bytes)?;
-        let flags = libc::O_WRONLY | libc::O_DIRECT;
-        match PrivateDescriptor::open(descriptor, flags, stamp, slot, self) {
-            Ok(direct) if direct.number().is_some() => Some((memory, direct)),
-            _ => {
-                self.scanner.pool().give_back(memory);
-                None
-            }
-        }
-    }
-
-    fn io_mode_of_writes(&self, settings: &Settings, descriptor: i32, device: u64) -> IoMode {
-        let writes = settings.config.writes;
-        let trusted = file::filesystem_type(descriptor).is_ok_and(probe::is_trusted);
-        if !trusted {
+    fn io_mode_of_writes(&self, core: &Core, opening: &Opening<'_>) -> IoMode {
+        let writes = opening.settings.config.writes;
+        let is_trusted = file::filesystem_type(opening.descriptor).is_ok_and(probe::is_trusted);
+        if !is_trusted {
             return IoMode::Buffered;
         }
-        let alignment = alignment_of(descriptor);
-        let direct = alignment.is_some() && !self.staging.is_direct_disabled(device);
+        let alignment = alignment_of(opening.descriptor);
+        let direct = alignment.is_some() && !self.is_direct_disabled(opening.stamp.device);
         // What a filesystem makes of RWF_DONTCACHE the first write shows.
         let io_mode = writes.choose_for_writes(direct, true);
         if io_mode == IoMode::Direct {
             let (release, version) = process::kernel();
             if direct_writes_corrupt(&release, &version) {
-                self.count(Counter::FallbackWriteKernel, 1);
+                core.count(Counter::FallbackWriteKernel, 1);
                 return writes.choose_for_writes(false, true);
             }
         }
         io_mode
+    }
+}
+
+/// A staging buffer and a direct descriptor, or neither.
+fn direct_means(core: &Core, opening: &Opening<'_>) -> Option<(WindowMemory, PrivateDescriptor)> {
+    let pool = core.scanner.pool();
+    let memory = pool.take(opening.settings.config.staging_bytes)?;
+    let flags = libc::O_WRONLY | libc::O_DIRECT;
+    let slot = opening.tracked.slot;
+    match PrivateDescriptor::open(opening.descriptor, flags, opening.stamp, slot, core) {
+        Ok(direct) if direct.number().is_some() => Some((memory, direct)),
+        _ => {
+            pool.give_back(memory);
+            None
+        }
     }
 }
 

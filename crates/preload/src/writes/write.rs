@@ -1,18 +1,16 @@
-//! `write` to a table that is treated.
+//! `write` to a staged file.
 
 use super::drain::run_chore;
-use super::{StagedFile, WriteMode};
+use super::staged_file::{StagedFile, StagedFiles, WriteMode};
+use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno;
-use crate::pacing::Moved;
-use crate::runtime::Runtime;
-use crate::thread::{self, Inside};
+use crate::thread::Inside;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::append::{DIRECT_BYTES_MIN, Operation, Verdict};
 use coldstream_io::sys::{file, memory};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The most that one `write` transfers (`MAX_RW_COUNT` of the kernel).
 const WRITE_BYTES_MAX: usize = 0x7FFF_F000;
@@ -51,188 +49,191 @@ impl Drop for Uncancelled {
     }
 }
 
-/// What becomes of a write.
-enum Outcome {
+/// The result of a write to a staged file.
+pub(crate) enum Written {
     /// It is done, or failed.
     Done(Result<usize, Errno>),
     /// The plain call must be made; nothing is staged.
     Plain,
 }
 
-/// Makes a write to a staged table.
-///
-/// # Safety
-/// `buffer` and `length_bytes` are what the application gave to `write`.
-pub(crate) unsafe fn write(
-    runtime: &Runtime,
-    tracked: TrackedFile,
-    descriptor: i32,
-    buffer: *const u8,
-    length_bytes: usize,
-    plain: impl Fn() -> isize,
-) -> isize {
-    let before = errno::get();
-    // With no lock held, and where a signal handler may write a table too.
-    runtime.pace_write();
-    let outcome = match Inside::enter() {
-        // A signal handler in the middle of our own work: as if the signal had come a moment
-        // earlier.
-        None => Outcome::Done(Err(Errno(libc::EINTR))),
-        Some(_inside) => {
-            // It unwinds, which `catch_unwind` takes for a panic, and a lock is held.
-            let _uncancelled = Uncancelled::begin();
-            catch_unwind(AssertUnwindSafe(|| {
-                // SAFETY: passed on.
-                unsafe { attempt(runtime, tracked, descriptor, buffer, length_bytes, &plain) }
-            }))
-            .unwrap_or_else(|_| {
-                crate::reads::note_panic(runtime);
-                Outcome::Done(Err(Errno(libc::EIO)))
-            })
-        }
-    };
-    match outcome {
-        Outcome::Plain => plain(),
-        Outcome::Done(Ok(written)) => {
-            runtime.note_paced(Moved::Written, written as u64);
-            errno::set(before);
-            written as isize
-        }
-        Outcome::Done(Err(Errno(error))) => {
-            errno::set(error);
-            -1
-        }
+impl StagedFiles {
+    /// Makes a write to a staged file. `io_priority` is that of the calling thread, as the kernel has it.
+    ///
+    /// # Safety
+    /// `buffer` and `length_bytes` are what the application gave to `write`.
+    pub(crate) unsafe fn write(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        call: &WriteCall,
+        plain: &impl Fn() -> isize,
+    ) -> Written {
+        // In a signal handler in the middle of our own work: as if the signal had come a moment earlier.
+        let Some(_inside) = Inside::enter() else {
+            return Written::Done(Err(Errno(libc::EINTR)));
+        };
+        // Cancelling unwinds, which the fuse takes for a panic, and a lock is held.
+        let _uncancelled = Uncancelled::begin();
+        // SAFETY: passed on.
+        let attempt = || unsafe { self.attempt(core, tracked, call, plain) };
+        (core.protect(attempt)).unwrap_or(Written::Done(Err(Errno(libc::EIO))))
     }
-}
 
-/// # Safety
-/// As for [`write`].
-unsafe fn attempt(
-    runtime: &Runtime,
-    tracked: TrackedFile,
-    descriptor: i32,
-    buffer: *const u8,
-    length_bytes: usize,
-    plain: &impl Fn() -> isize,
-) -> Outcome {
-    let Some(mut staged) = runtime.staged_file(tracked.slot) else {
-        return Outcome::Plain;
-    };
-    if let Err(outcome) = ready(runtime, &mut staged, descriptor) {
-        return outcome;
+    /// # Safety
+    /// As for [`StagedFiles::write`].
+    unsafe fn attempt(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        call: &WriteCall,
+        plain: &impl Fn() -> isize,
+    ) -> Written {
+        let Some(mut staged) = self.staged_file(core, tracked.slot) else {
+            return Written::Plain;
+        };
+        if let Err(written) = self.prepare(core, &mut staged, call.descriptor) {
+            return written;
+        }
+        if call.length_bytes == 0 {
+            return Written::Plain;
+        }
+        let (buffer, length_bytes) = (call.buffer, call.length_bytes.min(WRITE_BYTES_MAX));
+        let is_small = (length_bytes as u64) < DIRECT_BYTES_MIN;
+        let offset = staged.staging.end();
+        let mode = staged.mode;
+        let result = match mode {
+            WriteMode::WriteBehind | WriteMode::WriteThrough
+                if !staged.can_read(buffer, length_bytes) =>
+            {
+                return self.fall_back_and_write(core, &mut staged, Counter::StagingEndedBuffer);
+            }
+            WriteMode::WriteBehind => {
+                // SAFETY: the kernel has been asked whether it can be read.
+                let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
+                staged.io_priority = call.io_priority;
+                self.write_behind(core, &mut staged, source)
+            }
+            WriteMode::WriteThrough if !is_small => {
+                // SAFETY: as above.
+                let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
+                self.write_through(core, &mut staged, source)
+            }
+            WriteMode::DontCache if !is_small => {
+                let flags = file::RWF_DONTCACHE;
+                let flagged = file::write_with_flags(call.descriptor, buffer, length_bytes, flags);
+                write_dontcache(core, &mut staged, flagged, plain)
+            }
+            // A few kilobytes are not worth a direct write each, nor a kick of writeback.
+            WriteMode::WriteThrough | WriteMode::DontCache | WriteMode::DropBehind => {
+                write_drop_behind(core, &mut staged, plain)
+            }
+            WriteMode::None => return Written::Plain,
+        };
+        if let Ok(written) = result {
+            core.count(Counter::WriteBytes, written as u64);
+            if let Some(chunks) = &mut staged.chunks {
+                chunks.note_write(offset, written as u64);
+            }
+        }
+        Written::Done(result)
     }
-    if length_bytes == 0 {
-        return Outcome::Plain;
+
+    /// Prepares the staged file for bytes through this descriptor. `Err` is the result of a call that it
+    /// does not take.
+    fn prepare(
+        &self,
+        core: &Core,
+        staged: &mut StagedFile,
+        descriptor: i32,
+    ) -> Result<(), Written> {
+        if staged.error != 0 && self.drain(core, staged).is_err() {
+            return Err(Written::Done(self.take_error(core, staged).map(|()| 0)));
+        }
+        let is_behind = staged.position_is_behind && staged.mode != WriteMode::WriteBehind;
+        if staged.direct_disabled || is_behind {
+            let drained = self.drain(core, staged);
+            drained.map_err(|errno| Written::Done(Err(errno)))?;
+        }
+        let reason = if !core.is_on(Mechanism::Writes) {
+            Counter::StagingEndedSwitchedOff
+        } else if staged.descriptor != descriptor {
+            Counter::StagingEndedDescriptor
+        } else if staged.staging.verdict(Operation::Append) != Verdict::Buffer {
+            Counter::StagingEndedPosition
+        } else {
+            return Ok(());
+        };
+        Err(self.fall_back_and_write(core, staged, reason))
     }
-    let length_bytes = length_bytes.min(WRITE_BYTES_MAX);
-    let is_small = (length_bytes as u64) < DIRECT_BYTES_MIN;
-    let offset = staged.staging.end();
-    let mode = staged.mode;
-    let outcome = match mode {
-        WriteMode::WriteBehind | WriteMode::WriteThrough
-            if !staged.can_read(buffer, length_bytes) =>
+
+    /// The plain call, unless not everything before it can be written.
+    fn fall_back_and_write(
+        &self,
+        core: &Core,
+        staged: &mut StagedFile,
+        reason: Counter,
+    ) -> Written {
+        match self.fall_back(core, staged, reason) {
+            Ok(()) => Written::Plain,
+            Err(errno) => Written::Done(Err(errno)),
+        }
+    }
+
+    /// Into the staging buffer.
+    fn write_behind(
+        &self,
+        core: &Core,
+        staged: &mut StagedFile,
+        source: &[u8],
+    ) -> Result<usize, Errno> {
+        staged.position_is_behind = true;
+        core.count(Counter::StagedWrites, 1);
+        let [buffer, second] = &staged.buffers;
+        if second.is_empty()
+            && staged.was_tried
+            && staged.staging.would_fill(buffer.bytes(), source.len())
         {
-            return fall_back(runtime, &mut staged, Counter::StagingEndedBuffer);
+            self.take_second_buffer(core, staged);
         }
-        WriteMode::WriteBehind => {
-            // SAFETY: the kernel has been asked whether it can be read.
-            let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
-            write_behind(runtime, &mut staged, source)
-        }
-        WriteMode::WriteThrough if !is_small => {
-            // SAFETY: as above.
-            let source = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
-            write_through(runtime, &mut staged, source)
-        }
-        WriteMode::DontCache if !is_small => {
-            let flagged =
-                file::write_with_flags(descriptor, buffer, length_bytes, file::RWF_DONTCACHE);
-            write_dontcache(runtime, &mut staged, flagged, plain)
-        }
-        // A few kilobytes are not worth a direct write each, nor a kick of writeback.
-        WriteMode::WriteThrough | WriteMode::DontCache | WriteMode::DropBehind => {
-            write_drop_behind(runtime, &mut staged, plain)
-        }
-        WriteMode::None => return Outcome::Plain,
-    };
-    if let Ok(written) = outcome {
-        runtime.count(Counter::WriteBytes, written as u64);
-        if let Some(chunks) = &mut staged.chunks {
-            chunks.note_write(offset, written as u64);
-        }
+        self.with_kernel(core, staged, |staging, kernel, memory, alignment| {
+            staging.append(kernel, memory, alignment, source)
+        })
     }
-    Outcome::Done(outcome)
-}
 
-/// Whether the stage takes bytes through this descriptor; else what the call comes to.
-fn ready(runtime: &Runtime, staged: &mut StagedFile, descriptor: i32) -> Result<(), Outcome> {
-    if staged.error != 0 && runtime.drain(staged).is_err() {
-        return Err(Outcome::Done(runtime.take_error(staged).map(|()| 0)));
-    }
-    let is_behind = staged.position_is_behind && staged.mode != WriteMode::WriteBehind;
-    if staged.direct_disabled || is_behind {
-        let drained = runtime.drain(staged);
-        drained.map_err(|errno| Outcome::Done(Err(errno)))?;
-    }
-    let reason = if !runtime.switches.is_on(Mechanism::Writes) {
-        Counter::StagingEndedSwitchedOff
-    } else if staged.descriptor != descriptor {
-        Counter::StagingEndedDescriptor
-    } else if staged.staging.verdict(Operation::Append) != Verdict::Buffer {
-        Counter::StagingEndedPosition
-    } else {
-        return Ok(());
-    };
-    Err(fall_back(runtime, staged, reason))
-}
-
-/// The plain call, unless not everything before it can be written.
-fn fall_back(runtime: &Runtime, staged: &mut StagedFile, reason: Counter) -> Outcome {
-    match runtime.fall_back(staged, reason) {
-        Ok(()) => Outcome::Plain,
-        Err(errno) => Outcome::Done(Err(errno)),
+    /// Directly, before the application goes on.
+    fn write_through(
+        &self,
+        core: &Core,
+        staged: &mut StagedFile,
+        source: &[u8],
+    ) -> Result<usize, Errno> {
+        let result = self.with_kernel(core, staged, |staging, kernel, memory, alignment| {
+            staging.append_write_through(kernel, memory, alignment, source)
+        });
+        // The application gets the error now.
+        staged.error = 0;
+        let end = staged.staging.end();
+        staged.behind.skip_to(end);
+        staged.position_is_behind = true;
+        let _ = self.drain(core, staged);
+        result
     }
 }
 
-/// Into the staging buffer.
-fn write_behind(runtime: &Runtime, staged: &mut StagedFile, source: &[u8]) -> Result<usize, Errno> {
-    staged.position_is_behind = true;
-    staged.io_priority = thread::io_priority();
-    runtime.count(Counter::StagedWrites, 1);
-    let [buffer, second] = &staged.buffers;
-    if second.is_empty()
-        && staged.was_tried
-        && staged.staging.would_fill(buffer.bytes(), source.len())
-    {
-        runtime.take_second_buffer(staged);
-    }
-    runtime.with_kernel(staged, |staging, kernel, memory, alignment| {
-        staging.append(kernel, memory, alignment, source)
-    })
-}
-
-/// Directly, before the application goes on.
-fn write_through(
-    runtime: &Runtime,
-    staged: &mut StagedFile,
-    source: &[u8],
-) -> Result<usize, Errno> {
-    let result = runtime.with_kernel(staged, |staging, kernel, memory, alignment| {
-        staging.append_write_through(kernel, memory, alignment, source)
-    });
-    // The application is told now.
-    staged.error = 0;
-    let end = staged.staging.end();
-    staged.behind.skip_to(end);
-    staged.position_is_behind = true;
-    let _ = runtime.drain(staged);
-    result
+/// A call of `write`.
+pub(crate) struct WriteCall {
+    pub(crate) descriptor: i32,
+    pub(crate) buffer: *const u8,
+    pub(crate) length_bytes: usize,
+    /// I/O priority of the calling thread, as the kernel has it; 0 is none of its own.
+    pub(crate) io_priority: i32,
 }
 
 /// What came of a write with `RWF_DONTCACHE`: the plain call where that is not known, or not allowed. If it is
 /// the call that is wrong, the plain one will say so.
 fn write_dontcache(
-    runtime: &Runtime,
+    core: &Core,
     staged: &mut StagedFile,
     flagged: Result<usize, Errno>,
     plain: &impl Fn() -> isize,
@@ -240,13 +241,13 @@ fn write_dontcache(
     match flagged {
         Ok(written) => {
             staged.advance(written);
-            runtime.count(Counter::WriteBytesDontcache, written as u64);
+            core.count(Counter::WriteBytesDontcache, written as u64);
             Ok(written)
         }
         Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL)) => {
-            runtime.count(Counter::FallbackWriteNoEffect, 1);
+            core.count(Counter::FallbackWriteNoEffect, 1);
             staged.mode = WriteMode::DropBehind;
-            write_drop_behind(runtime, staged, plain)
+            write_drop_behind(core, staged, plain)
         }
         Err(errno) => Err(errno),
     }
@@ -262,12 +263,12 @@ fn plainly(staged: &mut StagedFile, plain: &impl Fn() -> isize) -> Result<usize,
 
 /// The plain call, and the chores behind it.
 fn write_drop_behind(
-    runtime: &Runtime,
+    core: &Core,
     staged: &mut StagedFile,
     plain: &impl Fn() -> isize,
 ) -> Result<usize, Errno> {
     let written = plainly(staged, plain)?;
-    runtime.count(Counter::WriteBytesDropBehind, written as u64);
+    core.count(Counter::WriteBytesDropBehind, written as u64);
     let end = staged.staging.end();
     while let Some(chore) = staged.behind.next(end) {
         run_chore(staged, chore);

@@ -6,11 +6,12 @@
 //! not read. Dropped are exactly the pages of a range: of a large folio that reaches beyond it, the
 //! kernel drops nothing.
 
-use super::{LATELY_READ, Moment, processor_ns};
+use super::moment::Moment;
+use super::shared::{Eviction, LATELY_READ};
+use crate::core::Core;
 use crate::core::descriptor_map::Entry;
 use crate::core::inode_map::{Inode, Scan};
 use crate::heat::Present;
-use crate::runtime::Runtime;
 use coldstream_control::{Counter, Mechanism, PageView};
 use coldstream_io::Errno;
 use coldstream_io::proc_fd::reopen;
@@ -56,7 +57,8 @@ impl Drop for Opened {
 }
 
 pub(super) struct Dropper<'a> {
-    runtime: &'a Runtime,
+    core: &'a Core,
+    eviction: &'a Eviction,
     page: &'a PageView<'static>,
     hand: Hand,
     is_refused: bool,
@@ -79,9 +81,10 @@ impl Step<'_> {
 }
 
 impl<'a> Dropper<'a> {
-    pub(super) fn new(runtime: &'a Runtime, page: &'a PageView<'static>) -> Self {
+    pub(super) fn new(core: &'a Core, eviction: &'a Eviction, page: &'a PageView<'static>) -> Self {
         Self {
-            runtime,
+            core,
+            eviction,
             page,
             hand: Hand::new(FILES_MAX),
             is_refused: false,
@@ -123,18 +126,18 @@ impl<'a> Dropper<'a> {
     }
 
     fn is_on(&self) -> bool {
-        self.runtime.switches.is_on(Mechanism::Eviction)
+        self.core.is_on(Mechanism::Eviction)
     }
 
     /// What background threads have read and are done with.
     fn drop_behind_scans(&mut self, step: &mut Step<'_>) {
         for place in 0..LATELY_READ {
-            let lately = self.runtime.eviction.lately_read.get(place);
+            let lately = self.eviction.lately_read.get(place);
             let word = lately.map_or(0, |word| word.load(Ordering::Relaxed));
             let Some(slot) = (word as usize).checked_sub(1) else {
                 continue;
             };
-            let Some(inode) = self.runtime.inodes.get(slot as u32) else {
+            let Some(inode) = self.core.inodes.get(slot as u32) else {
                 continue;
             };
             for scan in &inode.scans {
@@ -154,7 +157,7 @@ impl<'a> Dropper<'a> {
     /// Goes on where the hand stopped. Whether anything is left to look at.
     fn drop_at_hand(&mut self, step: &mut Step<'_>) -> bool {
         let place = self.hand.place();
-        let inode = self.runtime.inodes.get(place.slot as u32);
+        let inode = self.core.inodes.get(place.slot as u32);
         let size_bytes = inode
             .filter(|inode| is_only_read(inode))
             .filter(|inode| place.level != Level::Untouched || !inode.is_read())
@@ -164,7 +167,7 @@ impl<'a> Dropper<'a> {
         let (Some(inode), true) = (inode, place.offset < size_bytes) else {
             return self
                 .hand
-                .next_table(|from| self.runtime.inodes.next_in_use(from));
+                .next_table(|from| self.core.inodes.next_in_use(from));
         };
         let end = size_bytes.min(place.offset + SPAN_BYTES);
         let span = place.offset.saturating_sub(OVERLAP_BYTES)..end;
@@ -210,7 +213,7 @@ impl<'a> Dropper<'a> {
     /// Drops a run of cold ranges: as a whole if all of it is clean, else range by range.
     fn drop_run(&mut self, opened: &Opened, inode: &Inode, run: Range<u64>) -> u64 {
         // Whoever switches eviction off waits for the run.
-        let _dropping = self.runtime.eviction.dropping.lock();
+        let _dropping = self.eviction.dropping.lock();
         if !self.is_on() || !inode.is(&opened.stamp) || !is_only_read(inode) {
             return 0;
         }
@@ -252,7 +255,7 @@ impl<'a> Dropper<'a> {
             }
             // Somebody else's file, or a filesystem without pages: not asked about again.
             Err(_) => {
-                inode.note_read_unseen();
+                inode.record_uncounted_use();
                 self.page.add(Counter::EvictionRefused, 1);
                 return Some(0);
             }
@@ -271,11 +274,11 @@ impl<'a> Dropper<'a> {
 
     /// Whether a table that no background thread reads is old enough.
     fn is_old(&self, slot: usize, stamp: &FileStamp, step: &Step<'_>) -> bool {
-        let Some(inode) = self.runtime.inodes.get(slot as u32) else {
+        let Some(inode) = self.core.inodes.get(slot as u32) else {
             return false;
         };
         // What a compaction has written is as old as its inputs.
-        if inode.is_made_in_background() {
+        if inode.was_opened_in_background() {
             return true;
         }
         let now_ns = process::clock_ns(libc::CLOCK_REALTIME);
@@ -298,10 +301,10 @@ impl<'a> Dropper<'a> {
         };
         let known = inode
             .descriptor()
-            .filter(|known| is_of_slot(self.runtime.entry(*known)));
+            .filter(|known| is_of_slot(self.core.entry(*known)));
         let number = known.or_else(|| {
             let mut found = None;
-            self.runtime.each_descriptor(|descriptor, entry| {
+            self.core.each_descriptor(|descriptor, entry| {
                 if is_of_slot(Some(entry)) {
                     found = Some(descriptor);
                 }
@@ -328,12 +331,17 @@ impl<'a> Dropper<'a> {
     }
 }
 
+/// Processor time of the calling thread, in nanoseconds.
+pub(super) fn processor_ns() -> u64 {
+    u64::try_from(process::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)).unwrap_or(0)
+}
+
 /// Whether a table is open, nobody in this process could be writing it, and heat says how it is used.
 fn is_only_read(inode: &Inode) -> bool {
     inode.is_open()
         && !inode.may_be_written()
         && inode.staged_slot().is_none()
-        && !inode.is_read_unseen()
+        && !inode.has_uncounted_use()
 }
 
 /// What a scan has passed since it was last looked at, in whole ranges, and a little before; `None`

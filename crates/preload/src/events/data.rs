@@ -1,0 +1,285 @@
+//! The data of tracked files: read, written, synced, sent, mapped, advised.
+
+use crate::core::descriptor_map::{Entry, TrackedDescriptor, TrackedFile};
+use crate::core::errno::{self, ErrnoGuard};
+use crate::core::{fuse, is_private_still};
+use crate::handover::{Means, TookPlace};
+use crate::pacing::Moved;
+use crate::readahead;
+use crate::reads::{self, ReadCall};
+use crate::runtime::Runtime;
+use crate::sending::SendCall;
+use crate::thread::{self, Caller, Inside};
+use crate::writes::{WriteCall, Written};
+use coldstream_control::{Counter, Mechanism};
+use coldstream_io::Errno;
+use coldstream_io::append::Operation;
+use coldstream_io::sys::file::FileStamp;
+
+/// Who reads a known descriptor.
+pub(crate) enum Reader {
+    /// The foreground: the plain call is made.
+    Foreground,
+    /// The foreground, and the plain call is to be timed.
+    Timed,
+    /// A background thread.
+    Background(TrackedFile),
+    /// Nobody. It is one of Coldstream's own descriptors, or staged bytes could not be written: the call
+    /// fails, and errno says why.
+    Nobody,
+}
+
+impl Runtime {
+    /// What a handover uses.
+    pub(super) fn means(&self) -> Means<'_> {
+        Means {
+            core: &self.core,
+            heat: &self.heat,
+            writes: &self.writes,
+        }
+    }
+
+    /// Before a known descriptor is read. What `operation` would miss of a staged file goes to the kernel.
+    // Out of the way of calls on other descriptors, which are inlined.
+    #[inline(never)]
+    pub(crate) fn before_read(
+        &self,
+        known: TrackedDescriptor,
+        descriptor: i32,
+        operation: Operation,
+    ) -> Reader {
+        let core = &self.core;
+        let Entry::Tracked(tracked) = known.entry() else {
+            if !is_private_still(descriptor) {
+                return Reader::Foreground;
+            }
+            errno::set(libc::EBADF);
+            return Reader::Nobody;
+        };
+        if self.writes.is_staged(core, tracked) && !core.owner.is_seen_by_a_child() {
+            return self.before_staged_read(tracked, descriptor, operation);
+        }
+        let read_ahead = |range| readahead::read_ahead(core, tracked, descriptor, range);
+        let caller = thread::record_read(descriptor, operation, read_ahead);
+        let Caller::Foreground { in_scan, is_sample } = caller else {
+            return Reader::Background(tracked);
+        };
+        self.heat.record_use(core, tracked.slot, operation, in_scan);
+        if is_sample && self.take_sample_turn() {
+            Reader::Timed
+        } else {
+            Reader::Foreground
+        }
+    }
+
+    /// What is being written is the kernel's to read, once it has everything.
+    #[cold]
+    fn before_staged_read(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        operation: Operation,
+    ) -> Reader {
+        let core = &self.core;
+        let reason = Counter::StagingEndedPosition;
+        if let Err(failed) = (self.writes).before(core, tracked, descriptor, operation, reason) {
+            errno::set(failed.0);
+            return Reader::Nobody;
+        }
+        let caller = thread::record_read(descriptor, operation, |_| ());
+        if let Caller::Foreground { in_scan, is_sample } = caller {
+            self.heat.record_use(core, tracked.slot, operation, in_scan);
+            if is_sample {
+                self.take_sample_turn();
+            }
+        }
+        Reader::Foreground
+    }
+
+    /// The turn of a foreground read that is a sample: advances the clock of heat. Whether the read is to
+    /// be timed.
+    #[cold]
+    fn take_sample_turn(&self) -> bool {
+        if let Some(pages) = thread::take_sample_turn() {
+            self.heat.advance(pages);
+        }
+        self.pacing.is_on(&self.core)
+    }
+
+    /// A foreground read took `ns`.
+    #[cold]
+    pub(crate) fn timed(&self, ns: u64) {
+        if self.pacing.record_timed_read(&self.core, ns) {
+            thread::time_next_reads();
+        }
+    }
+
+    /// A background thread reads a tracked file: out of windows if that can be done, else by `plain`.
+    ///
+    /// # Safety
+    /// `call` must be what the application gave to `pread`.
+    #[cold]
+    pub(crate) unsafe fn read_in_background(
+        &self,
+        tracked: TrackedFile,
+        call: &ReadCall,
+        plain: impl FnOnce() -> isize,
+    ) -> isize {
+        let core = &self.core;
+        if core.owner.is_seen_by_a_child() {
+            return plain();
+        }
+        (self.pacing).wait_to_read(core, call.descriptor, call.offset);
+        // SAFETY: passed on.
+        if let Some(served) = unsafe { self.serve(tracked, call) } {
+            return served;
+        }
+        let offset = call.offset.max(0) as u64;
+        let length_bytes = call.length_bytes as u64;
+        readahead::record_plain_read(core, tracked, call.descriptor, offset, length_bytes);
+        let result = plain();
+        reads::count_plain(core, result);
+        let bytes = u64::try_from(result).unwrap_or(0);
+        thread::record_background_read(bytes);
+        self.pacing.record_moved(core, Moved::Read, bytes);
+        (self.eviction).record_scan(core, tracked, offset, offset + bytes);
+        result
+    }
+
+    /// # Safety
+    /// As for [`Runtime::read_in_background`].
+    unsafe fn serve(&self, tracked: TrackedFile, call: &ReadCall) -> Option<isize> {
+        let core = &self.core;
+        if !core.is_on(Mechanism::Reads) {
+            core.count(Counter::FallbackSwitchedOff, 1);
+            return None;
+        }
+        let _errno = ErrnoGuard::new();
+        let _inside = Inside::enter()?;
+        if fuse::is_blown() {
+            return None;
+        }
+        let record_input = |stamp: &FileStamp, offset| {
+            (self.handover).record_input(core, &self.heat, call.descriptor, stamp, offset);
+        };
+        let served = core.protect(|| {
+            // SAFETY: passed on.
+            let served = unsafe { self.reads.serve(core, tracked, call, record_input) };
+            if let Some(served) = &served {
+                thread::record_served(served.bytes, served.cached_bytes);
+                thread::record_background_read(served.bytes);
+                let device_bytes = served.bytes - served.cached_bytes;
+                self.pacing.record_moved(core, Moved::Read, device_bytes);
+            }
+            if !core.is_on(Mechanism::Reads) {
+                // The control thread may have closed the windows before this read made some.
+                core.close_windows(tracked.slot);
+                core.publish_memory();
+            }
+            served
+        });
+        served.flatten().map(|served| served.bytes as isize)
+    }
+
+    /// A tracked file is read or sent by its position.
+    #[inline]
+    pub(crate) fn before_sequential_read(&self, tracked: TrackedFile, descriptor: i32) {
+        readahead::record_sequential(&self.core, tracked, descriptor);
+    }
+
+    /// A background read that is never served (it moves a position, or scatters) was made: counts it.
+    #[cold]
+    pub(crate) fn count_unserved_read(&self, result: isize) {
+        let _errno = ErrnoGuard::new();
+        self.core.count(Counter::FallbackCall, 1);
+        reads::count_plain(&self.core, result);
+    }
+
+    /// Makes a write to a staged file.
+    ///
+    /// # Safety
+    /// `buffer` and `length_bytes` are what the application gave to `write`.
+    pub(crate) unsafe fn write(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        buffer: *const u8,
+        length_bytes: usize,
+        plain: impl Fn() -> isize,
+    ) -> isize {
+        let before = errno::get();
+        // With no lock held, and where a signal handler may write a file too.
+        self.pacing.wait_to_write(&self.core);
+        let call = WriteCall {
+            descriptor,
+            buffer,
+            length_bytes,
+            io_priority: self.priority.io_priority(thread::priority_slot()),
+        };
+        // SAFETY: passed on.
+        match unsafe { self.writes.write(&self.core, tracked, &call, &plain) } {
+            Written::Plain => plain(),
+            Written::Done(Ok(written)) => {
+                (self.pacing).record_moved(&self.core, Moved::Written, written as u64);
+                errno::set(before);
+                written as isize
+            }
+            Written::Done(Err(Errno(error))) => {
+                errno::set(error);
+                -1
+            }
+        }
+    }
+
+    /// A sync of a descriptor was made, however it ended.
+    #[inline]
+    pub(crate) fn synced(&self, descriptor: i32) {
+        if self.core.tracked(descriptor).is_some() {
+            let _errno = ErrnoGuard::new();
+            self.pacing.record_busy(&self.core);
+        }
+    }
+
+    /// The calling thread is about to have bytes of a file sent. Whether they pass through a window;
+    /// `false` is a plain call.
+    pub(crate) fn before_send(&self, tracked: TrackedFile, call: &SendCall) -> bool {
+        (self.sending).follow(&self.core, &self.heat, &self.reads, tracked, call)
+    }
+
+    /// A descriptor has been mapped at `address`.
+    pub(crate) fn mapped(
+        &self,
+        descriptor: i32,
+        protection: i32,
+        flags: i32,
+        address: usize,
+        length_bytes: usize,
+    ) {
+        let core = &self.core;
+        let Some(tracked) = core.tracked(descriptor) else {
+            if self.handover.after_mapping(self.means(), descriptor) == TookPlace::Yes {
+                let _errno = ErrnoGuard::new();
+                self.pacing.record_busy(core);
+            }
+            return;
+        };
+        if let Some(inode) = core.inodes.get(tracked.slot) {
+            inode.record_uncounted_use();
+            // A mapping of a descriptor that can write may be made writable later, by mprotect.
+            if flags & libc::MAP_TYPE != libc::MAP_PRIVATE
+                && (tracked.writable || protection & libc::PROT_WRITE != 0)
+            {
+                inode.record_writable_mapping();
+            }
+        }
+        readahead::advise_mapping(core, address, length_bytes);
+    }
+
+    /// A thread advises that it will need a range of a file. Whether the advice was skipped: it comes from a
+    /// background thread whose reads are served.
+    pub(crate) fn skip_range_advice(&self, tracked: TrackedFile, descriptor: i32) -> bool {
+        !self.writes.is_staged(&self.core, tracked)
+            && thread::is_background_reader()
+            && self.reads.skip_advice(&self.core, tracked, descriptor)
+    }
+}

@@ -1,0 +1,70 @@
+//! What other threads share with the thread that drops cold pages.
+
+use super::moment::Moment;
+use crate::core::Core;
+use crate::core::descriptor_map::TrackedFile;
+use crate::thread;
+use coldstream_io::lock::FutexLock;
+use coldstream_io::sys::process;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Tables that background threads lately read are remembered, so many of them.
+pub(super) const LATELY_READ: usize = 64;
+/// A scan further on than this from where it was is another one.
+const SCAN_GAP_BYTES: u64 = 1 << 20;
+
+/// What others tell the thread; all-zero memory is that there is none.
+#[repr(C)]
+pub(crate) struct Eviction {
+    /// The thread sleeps on its lower half.
+    pub(super) bell: AtomicU64,
+    pub(super) is_running: AtomicBool,
+    /// [`process::coarse_milliseconds`] when the thread last woke up: saves others the call.
+    pub(super) clock: AtomicU32,
+    /// Held while something is dropped.
+    pub(super) dropping: FutexLock<()>,
+    /// Slots plus one of tables that background threads lately read plainly.
+    pub(super) lately_read: [AtomicU32; LATELY_READ],
+}
+
+impl Eviction {
+    /// The switch was changed: when this returns, what it says has its effect.
+    pub(crate) fn switched(&self) {
+        self.bell.fetch_add(1, Ordering::AcqRel);
+        process::futex_wake_shared(&self.bell);
+        drop(self.dropping.lock());
+    }
+
+    /// A background thread has read a table plainly, from `offset` up to `end`.
+    #[inline]
+    pub(crate) fn record_scan(&self, core: &Core, tracked: TrackedFile, offset: u64, end: u64) {
+        if self.is_running.load(Ordering::Relaxed) && end > offset {
+            self.record_plain_scan(core, tracked, offset, end);
+        }
+    }
+
+    #[cold]
+    fn record_plain_scan(&self, core: &Core, tracked: TrackedFile, offset: u64, end: u64) {
+        let Some(inode) = core.inodes.get(tracked.slot) else {
+            return;
+        };
+        let mixed = thread::own_number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let Some(scan) = inode.scans.get(mixed % inode.scans.len()) else {
+            return;
+        };
+        let before = Moment(scan.last.load(Ordering::Relaxed)).offset();
+        // Threads that share a place disturb each other's scans: less is dropped early then.
+        if offset + Moment::PAGE_BYTES <= before || offset > before + SCAN_GAP_BYTES {
+            scan.begun.store(offset, Ordering::Relaxed);
+        }
+        let clock = self.clock.load(Ordering::Relaxed);
+        scan.last
+            .store(Moment::new(clock, end).0, Ordering::Relaxed);
+        let place = tracked.slot as usize % LATELY_READ;
+        if let Some(lately) = self.lately_read.get(place)
+            && lately.load(Ordering::Relaxed) != tracked.slot + 1
+        {
+            lately.store(tracked.slot + 1, Ordering::Relaxed);
+        }
+    }
+}

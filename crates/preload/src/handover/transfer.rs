@@ -1,0 +1,344 @@
+//! One handover: its limits, its inputs and its output, and the warming. Common to all engines.
+
+use super::files::TableFile;
+use super::lineage::Input;
+use crate::core::{Core, host_memory, inode_map};
+use crate::heat::Present;
+use crate::settings::Settings;
+use crate::writes::StagedFiles;
+use coldstream_control::{Counter, Mechanism};
+use coldstream_handover::{Limits, Page, Piece, Plan};
+use coldstream_io::alignment::PAGE_BYTES;
+use coldstream_io::private::OpenError;
+use coldstream_io::sys::file::FileStamp;
+use coldstream_io::sys::process;
+use coldstream_io::warm::{self, Warmed};
+use coldstream_policy::heat::TOUCH;
+use coldstream_sstable::Error;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A page of an input is hot if it has been read once, lately, at least.
+const HEAT_MIN: u8 = TOUCH;
+/// Pages of an output are worth warming with a quarter of that: where the keys of a hot page lie
+/// apart in the output, and only one of them was read, four pages are warmed for its sake at most.
+pub(super) const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
+/// Of the memory that the process may have, one part in so many at most is warmed at once.
+const MEMORY_SHARE: u64 = 8;
+/// Who looks for the places of hot pages looks whether it is over after so many.
+const HOT_PLACES_A_LOOK: u32 = 64;
+/// Nothing is warmed while all tasks stand still for want of memory for more than this, in percent.
+const PRESSURE_MAX: f32 = 10.0;
+
+/// A cold input is not looked at for so many times as long as it took to find that it is cold.
+const COLD_REST_TIMES: i128 = 50;
+
+/// Why there is no handover.
+pub(super) enum Refused {
+    /// A table that the index readers do not know.
+    Declined,
+    /// A damaged table, or one that cannot be read.
+    Failed,
+    /// The file is another one by now, or gone.
+    Gone,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unsupported(_) => Self::Declined,
+            Error::Malformed { .. } | Error::Io(_) => Self::Failed,
+        }
+    }
+}
+
+impl From<OpenError> for Refused {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Identity | OpenError::OpenFailed => Self::Gone,
+            OpenError::DescriptorLimit => Self::Failed,
+        }
+    }
+}
+
+/// One handover.
+pub(super) struct Transfer<'b> {
+    pub(super) core: &'b Core,
+    pub(super) writes: &'b StagedFiles,
+    settings: &'b Settings,
+    pub(super) present: Present,
+    started_ns: i128,
+    end: End<'b>,
+    /// How many pages may still be warmed, once that was asked.
+    pages_left: Cell<Option<usize>>,
+    /// Slot, descriptor and file of the output.
+    pub(super) slot: u32,
+    pub(super) descriptor: i32,
+    pub(super) stamp: FileStamp,
+}
+
+/// The file that gets the heat.
+pub(super) struct OutputFile {
+    pub(super) slot: u32,
+    pub(super) descriptor: i32,
+    pub(super) stamp: FileStamp,
+}
+
+/// When a handover is over.
+#[derive(Clone)]
+struct End<'b> {
+    core: &'b Core,
+    /// It was seen to be: switched on again, this handover stays over.
+    switched_off: Rc<Cell<bool>>,
+}
+
+impl End<'_> {
+    /// Whether it has had its time, or was switched off meanwhile.
+    fn is_reached(&self, end_ns: i128) -> bool {
+        if !self.core.is_on(Mechanism::Handover) {
+            self.switched_off.set(true);
+        }
+        self.switched_off.get() || process::clock_ns(libc::CLOCK_MONOTONIC) >= end_ns
+    }
+}
+
+impl<'b> Transfer<'b> {
+    /// Begins a handover: its time runs.
+    pub(super) fn begin(
+        core: &'b Core,
+        writes: &'b StagedFiles,
+        settings: &'b Settings,
+        present: Present,
+        output: OutputFile,
+    ) -> Self {
+        Self {
+            core,
+            writes,
+            settings,
+            present,
+            started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
+            end: End {
+                core,
+                switched_off: Rc::default(),
+            },
+            pages_left: Cell::new(None),
+            slot: output.slot,
+            descriptor: output.descriptor,
+            stamp: output.stamp,
+        }
+    }
+
+    /// The number under which the output's heat is kept.
+    pub(super) fn key(&self) -> u64 {
+        inode_map::key_of(&self.stamp)
+    }
+
+    /// A descriptor of our own of the output.
+    pub(super) fn output(&self) -> Result<TableFile<'b>, Refused> {
+        Ok(TableFile::reopen(
+            self.core,
+            self.descriptor,
+            &self.stamp,
+            self.slot,
+        )?)
+    }
+
+    /// An input's file, if it still is what was read, and may be closed again.
+    pub(super) fn open_input(&self, input: &Input) -> Result<TableFile<'b>, Refused> {
+        if self.core.inodes.is_locked(&input.stamp) {
+            return Err(Refused::Gone);
+        }
+        let file = TableFile::open(self.core, &input.path, self.slot)?;
+        if input.stamp.same_inode(file.stamp()) {
+            Ok(file)
+        } else {
+            Err(Refused::Gone)
+        }
+    }
+
+    /// The heat at an offset of an input; 0 unless it is hot, and of everything once the search is
+    /// over.
+    pub(super) fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<'b> {
+        let Present { heat, epoch } = self.present;
+        let key = inode_map::key_of(&input.stamp);
+        let (end, end_ns) = (self.end.clone(), self.search_end_ns());
+        let asked = Cell::new(0_u32);
+        let is_over = Cell::new(false);
+        move |offset| {
+            let heat = heat.of(key, offset, epoch);
+            if heat < HEAT_MIN {
+                return 0;
+            }
+            asked.set(asked.get().wrapping_add(1));
+            if asked.get().is_multiple_of(HOT_PLACES_A_LOOK) {
+                is_over.set(end.is_reached(end_ns));
+            }
+            if is_over.get() { 0 } else { heat }
+        }
+    }
+
+    /// How long the handover may take.
+    fn time_ns(&self) -> i128 {
+        i128::from(self.settings.config.handover_milliseconds) * 1_000_000
+    }
+
+    /// When places are looked for no longer: what has been found is to be warmed, too.
+    pub(super) fn search_end_ns(&self) -> i128 {
+        self.started_ns + self.time_ns() / 2
+    }
+
+    /// Whether any page of an input is hot. Of one that was cold this is asked again after so long
+    /// only that the asking takes no time to speak of, however large it is.
+    pub(super) fn is_hot(&self, input: &Input) -> bool {
+        let Present { heat, epoch } = self.present;
+        let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
+        if now_ns < input.cold_until_ns.get() {
+            return false;
+        }
+        let (key, size_bytes) = (inode_map::key_of(&input.stamp), input.stamp.size_bytes);
+        let is_hot = heat.any(key, size_bytes, HEAT_MIN, epoch);
+        if !is_hot {
+            let end_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
+            let rest_ns = (end_ns - now_ns) * COLD_REST_TIMES;
+            input.cold_until_ns.set(end_ns + rest_ns);
+        }
+        is_hot
+    }
+
+    /// Whether places are to be looked for no longer.
+    pub(super) fn is_search_over(&self) -> bool {
+        self.end.is_reached(self.search_end_ns())
+    }
+
+    /// Counts why there is no handover, or none of an input; whether the input is to be forgotten.
+    pub(super) fn count_refused(&self, refused: &Refused) -> bool {
+        match refused {
+            Refused::Declined => self.core.count(Counter::HandoverDeclined, 1),
+            Refused::Failed => self.core.count(Counter::HandoverFailed, 1),
+            Refused::Gone => {}
+        }
+        matches!(refused, Refused::Gone)
+    }
+
+    /// Warms the hot ones among `pieces` of the output, below `end` of the file, and notes their
+    /// heat.
+    pub(super) fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
+        let core = self.core;
+        let is_search_cut_short = self.is_search_over();
+        let hot = |piece: &&Piece| {
+            let behind = piece.offset.checked_add(piece.length);
+            piece.heat >= SHARE_MIN && behind.is_some_and(|behind| behind <= end)
+        };
+        let limits = Limits {
+            heat_min: SHARE_MIN,
+            pages_max: self.pages_left(),
+        };
+        let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits);
+        core.count(Counter::HandoverSsTables, 1);
+        core.count(
+            Counter::HandoverPagesHot,
+            (plan.pages.len() + plan.left_out) as u64,
+        );
+        core.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
+        let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
+        let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
+        let is_warm = |page: &&Page| page.number < warmed_to;
+        // A window behind the writer would drop what is hot at the end of a part.
+        if let Some(last) = plan.pages.iter().rfind(is_warm) {
+            self.writes
+                .keep_cached(core, self.slot, (last.number + 1) * PAGE_BYTES);
+        }
+        let is_cut_short = is_search_cut_short || warmed.cut_short_at.is_some();
+        core.count(Counter::HandoverCutShort, u64::from(is_cut_short));
+        let Present { heat, epoch } = self.present;
+        let mut places = 0;
+        for page in hottest_of_each_page(pieces) {
+            let planned = plan
+                .pages
+                .binary_search_by_key(&page.number, |it| it.number);
+            let was_warmed = planned.is_ok() && is_warm(&&page);
+            places += u64::from(was_warmed);
+            let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
+            heat.put(self.key(), offset, warmth, was_warmed, epoch);
+        }
+        core.count(Counter::HandoverRangesWarmed, places);
+        self.record_delay();
+    }
+
+    /// Brings pages of the output into the page cache.
+    pub(super) fn warm(&self, output: &TableFile<'_>, plan: &Plan, end_ns: i128) -> Warmed {
+        let is_over = || self.end.is_reached(end_ns);
+        let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
+        let in_flight = self.settings.config.handover_in_flight;
+        let warmed = warm::warm(output.number(), ranges, in_flight, is_over);
+        self.core.count(Counter::HandoverPagesWarmed, warmed.pages);
+        let pages = usize::try_from(warmed.pages).unwrap_or(usize::MAX);
+        let left = self.pages_left().saturating_sub(pages);
+        self.pages_left.set(Some(left));
+        warmed
+    }
+
+    /// How many pages may still be warmed.
+    pub(super) fn pages_left(&self) -> usize {
+        let left = self.pages_left.get().unwrap_or_else(|| self.pages_max());
+        self.pages_left.set(Some(left));
+        left
+    }
+
+    /// How many pages may be warmed.
+    fn pages_max(&self) -> usize {
+        let share = host_memory::limit_bytes() / MEMORY_SHARE;
+        let bytes = share.min(self.settings.config.handover_bytes);
+        if host_memory::pressure().is_some_and(|pressure| pressure > PRESSURE_MAX) {
+            self.core.count(Counter::HandoverShortOfMemory, 1);
+            return 0;
+        }
+        (bytes / 4096) as usize
+    }
+
+    /// The application's thread was held up so long.
+    fn record_delay(&self) {
+        let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
+        let taken_ns = u64::try_from(taken_ns).unwrap_or(0);
+        self.core.count(Counter::HandoverNanoseconds, taken_ns);
+        self.core.count(Counter::of_handover_delay(taken_ns), 1);
+    }
+}
+
+/// The pages in which pieces of any heat to speak of begin, each with its hottest one's: one that is
+/// colder must not hide it.
+fn hottest_of_each_page(pieces: &[Piece]) -> Vec<Page> {
+    let limits = Limits {
+        heat_min: 2.0,
+        pages_max: usize::MAX,
+    };
+    let beginnings = pieces.iter().map(|piece| Piece {
+        length: 1,
+        ..*piece
+    });
+    Plan::choose(beginnings, limits).pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_piece_of_a_page_counts() {
+        let piece = |offset, heat| Piece {
+            offset,
+            length: 2000,
+            heat,
+        };
+        let pieces = [
+            piece(4096, 187.0),
+            piece(6000, 12.0),
+            piece(9000, 1.0),
+            piece(0, 3.0),
+            piece(100, 9.0),
+        ];
+        let hottest = hottest_of_each_page(&pieces).into_iter();
+        let pages: Vec<_> = hottest.map(|page| (page.number, page.heat)).collect();
+        assert_eq!(pages, [(0, 9.0), (1, 187.0)]);
+    }
+}

@@ -1,0 +1,110 @@
+//! What Coldstream changed of one thread's priorities, and what the thread had before.
+
+use coldstream_control::{Counter, PageView};
+use coldstream_io::sys::{Errno, priority};
+use coldstream_policy::{Held, PriorityMode, changed, io_rank};
+
+/// What was changed of a thread.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Changes {
+    nice: Held,
+    io: Held,
+    /// A nice value that could not be taken back was not set: counted once.
+    was_refused: bool,
+}
+
+impl Changes {
+    /// Whether anything of the thread is changed at present.
+    pub(super) fn any(&self) -> bool {
+        self.nice.is_changed() || self.io.is_changed()
+    }
+
+    /// Runs `work` with what the calling thread had before it was changed.
+    pub(super) fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
+        let Self { nice, io, .. } = *self;
+        // What the application has set since is its own, and the new thread's too.
+        let is_still_ours = |held, now: Result<i32, Errno>| now.is_ok_and(|now| is_ours(held, now));
+        let nice_is_back =
+            is_still_ours(nice, priority::nice(0)) && priority::set_nice(0, nice.before).is_ok();
+        let io_is_back = is_still_ours(io, priority::io_priority(0))
+            && priority::set_io_priority(0, io.before).is_ok();
+        let result = work();
+        if nice_is_back {
+            let _ = priority::set_nice(0, nice.set);
+        }
+        if io_is_back {
+            let _ = priority::set_io_priority(0, io.set);
+        }
+        result
+    }
+
+    /// Whether what was to be given back has been.
+    pub(super) fn tend_nice(
+        &mut self,
+        id: i32,
+        is_fresh: bool,
+        mode: PriorityMode,
+        wanted: Option<i32>,
+        page: &PageView<'_>,
+    ) -> bool {
+        let Ok(now) = priority::nice(id) else {
+            return true;
+        };
+        if !is_fresh && !is_ours(self.nice, now) {
+            self.nice = Held::default();
+            return true;
+        }
+        let held = changed(now, self.nice, wanted, |nice| nice);
+        if held.set > now && mode != PriorityMode::Always && !may_return_to(held.before) {
+            self.count_refusal(page);
+            return true;
+        }
+        if held.set != now
+            && let Err(Errno(error)) = priority::set_nice(id, held.set)
+        {
+            let is_gone = error == libc::ESRCH;
+            if !is_gone {
+                self.count_refusal(page);
+            }
+            return is_gone || held.set > now;
+        }
+        self.nice = held;
+        true
+    }
+
+    fn count_refusal(&mut self, page: &PageView<'_>) {
+        if !std::mem::replace(&mut self.was_refused, true) {
+            page.add(Counter::PriorityRefused, 1);
+        }
+    }
+
+    /// I/O priorities of these classes can be given back by everybody. What the thread has from now
+    /// on; 0 if it has none of its own.
+    pub(super) fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) -> i32 {
+        let Ok(mut now) = priority::io_priority(id) else {
+            return 0;
+        };
+        if !is_fresh && !is_ours(self.io, now) {
+            self.io = Held::default();
+        } else {
+            let held = changed(now, self.io, wanted, io_rank);
+            if held.set == now || priority::set_io_priority(id, held.set).is_ok() {
+                self.io = held;
+                now = held.set;
+            }
+        }
+        priority::io_priority_with_class(now)
+    }
+}
+
+/// Whether a value is the one that was set here.
+fn is_ours(held: Held, now: i32) -> bool {
+    held.is_changed() && held.set == now
+}
+
+/// Whether this process may lower a nice value to this one again. Capabilities, limits and user
+/// namespaces all have their say, and only the kernel knows the answer: the calling thread, which
+/// must be the control thread, tries it out on itself.
+fn may_return_to(nice: i32) -> bool {
+    priority::set_nice(0, nice + 1).is_ok() && priority::set_nice(0, nice).is_ok()
+}

@@ -1,0 +1,225 @@
+//! What interposed calls do about a staged file before and after they are made.
+
+use super::drain::run_chore;
+use super::staged_file::{StagedFiles, WriteMode};
+use crate::core::Core;
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno::ErrnoGuard;
+use crate::core::inode_map::Inode;
+use crate::thread::Inside;
+use coldstream_control::Counter;
+use coldstream_handover::cassandra::ChunkLog;
+use coldstream_io::Errno;
+use coldstream_io::append::{Operation, Verdict};
+use coldstream_io::sys::file;
+
+/// What a call on a table has to do with its stage.
+pub(crate) enum Before {
+    /// Nothing: it is made as it is.
+    Plain,
+    /// It is answered with this.
+    Answer(u64),
+}
+
+impl StagedFiles {
+    /// Before the application does something with a staged table.
+    ///
+    /// # Errors
+    /// What the application must be told instead of its call being made (a sync is made all the same):
+    /// the error of a delayed write, without which it would see or change a file that is not what was
+    /// written.
+    #[cold]
+    pub(crate) fn before(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        descriptor: i32,
+        operation: Operation,
+        reason: Counter,
+    ) -> Result<Before, Errno> {
+        let _errno = ErrnoGuard::new();
+        let Some(_inside) = Inside::enter() else {
+            return self.before_in_handler(core, tracked);
+        };
+        let Some(mut staged) = self.staged_file(core, tracked.slot) else {
+            return Ok(Before::Plain);
+        };
+        if staged.position_is_behind && staged.mode != WriteMode::WriteBehind {
+            // Could not be set before.
+            let _ = self.drain(core, &mut staged);
+        }
+        // Positions are those of one descriptor; through another one they only look.
+        let operation = match operation {
+            Operation::AskPosition | Operation::MovePosition | Operation::Read
+                if staged.descriptor != descriptor =>
+            {
+                Operation::Observe
+            }
+            other => other,
+        };
+        let verdict = match (staged.mode, staged.staging.verdict(operation)) {
+            // The kernel has everything, and knows better.
+            (
+                WriteMode::WriteThrough | WriteMode::DontCache | WriteMode::DropBehind,
+                Verdict::Answer(_),
+            ) => Verdict::Proceed,
+            (_, verdict) => verdict,
+        };
+        match verdict {
+            Verdict::Answer(position) => Ok(Before::Answer(position)),
+            Verdict::Proceed | Verdict::Buffer => Ok(Before::Plain),
+            // A `vfork` child shares the memory, but not the descriptors.
+            Verdict::Drain | Verdict::FallBack if !core.owner.is_this_process() => {
+                Ok(Before::Plain)
+            }
+            Verdict::Drain => self.drain(core, &mut staged).map(|()| Before::Plain),
+            Verdict::FallBack => self
+                .fall_back(core, &mut staged, reason)
+                .map(|()| Before::Plain),
+        }
+    }
+
+    /// [`Self::before`] in a signal handler that interrupted our own work: everything goes to the kernel,
+    /// and later writes follow it, unless it is this very table's lock that was found held.
+    fn before_in_handler(&self, core: &Core, tracked: TrackedFile) -> Result<Before, Errno> {
+        let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
+        let Some(place) = number.and_then(|number| self.files.get(number)) else {
+            return Ok(Before::Plain);
+        };
+        if !core.owner.is_this_process() {
+            return Ok(Before::Plain);
+        }
+        // As if the signal had come a moment earlier.
+        let mut staged = place.try_lock().ok_or(Errno(libc::EINTR))?;
+        if staged.owner == tracked.slot + 1 {
+            self.write_plainly(core, &mut staged)?;
+        }
+        Ok(Before::Plain)
+    }
+
+    /// After `fsync` and its like were told of everything: the error of a delayed write, for the
+    /// application, and what a buffered writer leaves behind.
+    pub(crate) fn after_sync(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        succeeded: bool,
+    ) -> Result<(), Errno> {
+        let _errno = ErrnoGuard::new();
+        let Some(_inside) = Inside::enter() else {
+            return Ok(());
+        };
+        let Some(mut staged) = self.staged_file(core, tracked.slot) else {
+            return Ok(());
+        };
+        if succeeded && matches!(staged.mode, WriteMode::DontCache | WriteMode::DropBehind) {
+            let end = staged.staging.end();
+            if let Some(chore) = staged.behind.rest(end) {
+                run_chore(&mut staged, chore);
+            }
+        }
+        self.take_error(core, &mut staged)
+    }
+
+    /// `ftruncate` to `size` was made, or `lseek` to `position`, of a file with nothing staged.
+    pub(crate) fn record_size_and_position(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        descriptor: i32,
+        size: Option<u64>,
+        position: Option<u64>,
+    ) {
+        let Some(_inside) = Inside::enter() else {
+            return;
+        };
+        let Some(mut staged) = self.staged_file(core, tracked.slot) else {
+            return;
+        };
+        if staged.staging.staged_bytes() > 0 {
+            return;
+        }
+        let ours = staged.descriptor == descriptor;
+        let position = position
+            .filter(|_| ours)
+            .unwrap_or_else(|| staged.staging.position());
+        let size = size.unwrap_or_else(|| staged.staging.end());
+        let is_shorter = size < staged.staging.end();
+        staged.staging.set_size_and_position(size, position);
+        if is_shorter {
+            // What was to be written back and dropped is not there any more, and a mapping that was made
+            // before may go beyond what is: bytes that come to be there must be seen in it.
+            let _ = self.fall_back(core, &mut staged, Counter::StagingEndedCall);
+        }
+    }
+
+    /// The application is about to close a descriptor: if it is the one that a staged table is
+    /// written through, brings everything to the kernel and ends. The error is the application's
+    /// to be told, once the descriptor is closed.
+    pub(crate) fn close(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        descriptor: i32,
+    ) -> Result<(), Errno> {
+        let Some(mut staged) = self.staged_file(core, tracked.slot) else {
+            return Ok(());
+        };
+        if staged.descriptor != descriptor {
+            return Ok(());
+        }
+        let result = self.drain(core, &mut staged);
+        if matches!(staged.mode, WriteMode::DontCache | WriteMode::DropBehind) {
+            let end = staged.staging.end();
+            let _ = file::start_write_back(descriptor, 0, end);
+        }
+        let error = result.and(self.take_error(core, &mut staged));
+        self.release(core, &mut staged);
+        error
+    }
+
+    /// Before a call that closes `descriptor` and could not tell of an error afterwards.
+    ///
+    /// # Errors
+    /// The call's, instead of its being made: not everything is in the kernel.
+    pub(crate) fn drain_before_close(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        descriptor: i32,
+    ) -> Result<(), Errno> {
+        let _errno = ErrnoGuard::new();
+        let Some(_inside) = Inside::enter().filter(|_| core.owner.is_this_process()) else {
+            return Ok(());
+        };
+        let staged = self.staged_file(core, tracked.slot);
+        let Some(mut staged) = staged.filter(|staged| staged.descriptor == descriptor) else {
+            return Ok(());
+        };
+        self.drain(core, &mut staged)?;
+        self.take_error(core, &mut staged)
+    }
+
+    /// What a table that is being written has in the page cache before `end`, on a page's boundary, stays
+    /// there: a part of it has been opened to be read.
+    pub(crate) fn keep_cached(&self, core: &Core, slot: u32, end: u64) {
+        if let Some(mut staged) = self.staged_file(core, slot) {
+            staged.behind.keep_to(end);
+        }
+    }
+
+    /// Takes out what is known of the chunks of a table that is being written, and the bytes that
+    /// have been written of it; `None` if it is not written by us.
+    pub(crate) fn take_chunk_log(&self, core: &Core, slot: u32) -> Option<(Box<ChunkLog>, u64)> {
+        let mut staged = self.staged_file(core, slot)?;
+        let chunks = staged.chunks.take()?;
+        Some((chunks, staged.staging.end()))
+    }
+
+    /// Puts it back.
+    pub(crate) fn give_chunk_log_back(&self, core: &Core, slot: u32, chunks: Box<ChunkLog>) {
+        if let Some(mut staged) = self.staged_file(core, slot) {
+            staged.chunks = Some(chunks);
+        }
+    }
+}
