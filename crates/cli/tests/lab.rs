@@ -267,6 +267,31 @@ fn a_mode_without_its_library_is_no_measurement() {
     assert!(said.contains("COLDSTREAM=off"), "{said}");
 }
 
+/// Parameters that the driver accepts. It ends at the library, which is not there.
+fn driver_parameters() -> serde_json::Value {
+    serde_json::json!({
+        "library": "/no/library",
+        "directory": "/no/directory",
+        "options": "",
+        "keys": 1,
+        "value_bytes": 1,
+        "start": "cold",
+        "hot_keys": 1,
+        "hot_layout": "scattered",
+        "readers": 1,
+        "reads_per_second": 1,
+        "load_steps": [1],
+        "seed": 1,
+        "warm_up_seconds": 0,
+        "idle_seconds": 0.5,
+        "compaction_seconds": 0,
+        "after_seconds": 0,
+        "compaction_bytes_per_second": 0,
+        "update_bytes_per_second": 0,
+        "verify": false,
+    })
+}
+
 #[test]
 fn the_driver_takes_no_word_that_it_does_not_know() {
     let driver = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
@@ -275,25 +300,58 @@ fn the_driver_takes_no_word_that_it_does_not_know() {
         eprintln!("skipped: {} is not built (`make driver`)", driver.display());
         return;
     }
-    for (layout, start, said) in [
-        ("random", "cold", "--hot-layout is scattered or contiguous"),
-        ("scattered", "hot", "--start is cold or warm"),
-    ] {
+    let run = |parameters: &str| {
         let ended = Command::new(&driver)
-            .args([
-                "run",
-                "--library",
-                "/no/library",
-                "--keys",
-                "1",
-                "--hot-keys",
-                "1",
-            ])
-            .args(["--hot-layout", layout, "--start", start])
+            .args(["run", parameters])
             .output()
             .expect("start");
-        let error = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(2), "{error}");
+        let error = String::from_utf8_lossy(&ended.stderr).into_owned();
+        (ended.status.code(), error)
+    };
+    let (code, error) = run(&driver_parameters().to_string());
+    assert_eq!(code, Some(3), "{error}");
+    assert!(error.contains("cannot load /no/library"), "{error}");
+    for (field, value, said) in [
+        (
+            "hot_layout",
+            "random".into(),
+            "hot_layout is scattered or contiguous",
+        ),
+        ("start", "hot".into(), "start is cold or warm"),
+        ("start", 1.into(), "start is a string"),
+        ("speed", 1.into(), "speed is no parameter"),
+        ("keys", "1".into(), "keys is a whole number of at least 1"),
+        ("keys", 0.into(), "keys is a whole number of at least 1"),
+        ("seed", (-1).into(), "seed is a whole number of at least 0"),
+        (
+            "load_steps",
+            1.into(),
+            "load_steps is an array of whole numbers",
+        ),
+        (
+            "idle_seconds",
+            (-1).into(),
+            "idle_seconds is a number of seconds",
+        ),
+        ("verify", 1.into(), "verify is true or false"),
+    ] {
+        let mut parameters = driver_parameters();
+        parameters[field] = value;
+        let (code, error) = run(&parameters.to_string());
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
+    for (document, said) in [
+        (r#"{"library": "a"}"#, "directory is missing"),
+        (
+            r#"{"library": "a", "library": "b"}"#,
+            "library is given twice",
+        ),
+        (r#"["library"]"#, "no JSON object"),
+        (r#"{"library": "#, "no JSON object"),
+    ] {
+        let (code, error) = run(document);
+        assert_eq!(code, Some(2), "{error}");
         assert!(error.contains(said), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-// Time, in ns.
+// Time in nanoseconds.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace driver {
 
-// 0 for a clock that is no more: a thread's that has ended.
+// 0 for the clock of a thread that has ended.
 inline uint64_t ClockNs(clockid_t clock) {
   timespec time{};
   if (clock_gettime(clock, &time) != 0) return 0;

@@ -1,15 +1,15 @@
-// What the driver can do; each returns the process's exit code.
+// The driver's commands. Each returns the exit code of the process.
 
 #pragma once
 
-#include "arguments.h"
+#include "parameters.h"
 
 namespace driver {
 
 // Builds a data set.
-int Load(const Arguments& arguments);
+int Load(const LoadParameters& parameters);
 
-// Reads it at a fixed rate, before, during and after compaction.
-int Run(const Arguments& arguments);
+// Reads the data set at a fixed rate before, during and after a compaction.
+int Run(const RunParameters& parameters);
 
 }  // namespace driver

@@ -1,4 +1,4 @@
-// What the keys and values are, so that each value read can be verified.
+// Keys and values. A value follows from its key, so that every read can be verified.
 
 #pragma once
 
@@ -20,8 +20,8 @@ inline uint64_t Mix(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-// Key and value of a number: the value begins with the number and a version, and the rest follows
-// from both, so that a wrong, torn or shifted byte cannot pass for right.
+// Key and value of a number. The value begins with the number and a version; the rest follows from
+// both. So no wrong, torn or shifted byte can pass as right.
 class Content {
  public:
   explicit Content(size_t value_bytes) : words_(value_bytes / 8 < 2 ? 2 : value_bytes / 8) {}

@@ -1,4 +1,4 @@
-// RocksDB, loaded at run time, and what the commands need of it.
+// RocksDB, loaded at run time, and the part of it that the commands need.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace driver {
 
-// The functions of RocksDB's C API that are used, by their declarations in <rocksdb/c.h>.
+// The functions of RocksDB's C API that the driver uses, as <rocksdb/c.h> declares them.
 #define ENGINE_FUNCTIONS(F)                  \
   F(rocksdb_options_create)                  \
   F(rocksdb_options_destroy)                 \
@@ -71,7 +71,7 @@ struct Engine {
   }
 };
 
-// Takes the error that a call of the C API left, if any.
+// Ends the driver if a call of the C API has left an error.
 inline void Check(const Engine& engine, const char* what, char* error) {
   if (error != nullptr) {
     std::string text = error;
@@ -80,10 +80,10 @@ inline void Check(const Engine& engine, const char* what, char* error) {
   }
 }
 
-// What a database is opened with; to be there until it is closed.
+// Options of a database. They must live until it is closed.
 class Options {
  public:
-  // By RocksDB's own option string.
+  // Reads RocksDB's own option string.
   Options(const Engine& engine, const std::string& text)
       : engine_(engine), options_(engine.rocksdb_options_create()) {
     rocksdb_options_t* base = engine.rocksdb_options_create();
@@ -103,8 +103,8 @@ class Options {
 
   void EnableStatistics() { engine_.rocksdb_options_enable_statistics(options_); }
 
-  // Of what flushes and compactions write; once.
-  void LimitRate(double bytes_per_second) {
+  // Limits the writes of flushes and compactions. To be called once.
+  void LimitRate(uint64_t bytes_per_second) {
     limiter_ =
         engine_.rocksdb_ratelimiter_create(static_cast<int64_t>(bytes_per_second), 100000, 10);
     engine_.rocksdb_options_set_ratelimiter(options_, limiter_);
@@ -152,7 +152,8 @@ class Database {
     return value;
   }
 
-  // A compaction that failed leaves the old tables as they are, and nothing else says so.
+  // Ends the driver if a flush or a compaction has failed. A failed compaction leaves the old SSTables
+  // as they are, so nothing else shows it.
   void CheckBackground() const {
     const uint64_t errors = Property("rocksdb.background-errors");
     if (errors != 0) {
@@ -166,7 +167,7 @@ class Database {
     CheckBackground();
   }
 
-  // Writes one version of a value; `value` is room for it.
+  // Writes one version of a value. `value` is a buffer that the caller keeps for the next call.
   void Put(const rocksdb_writeoptions_t* write, const Content& content, uint64_t number,
            uint64_t version, std::vector<uint64_t>& value) const {
     content.Fill(number, version, value);

@@ -1,4 +1,4 @@
-// How the driver ends when something is wrong: a message, and a code that the laboratory knows.
+// Ends the driver with a message and an exit code that the laboratory knows.
 
 #pragma once
 

@@ -8,19 +8,20 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 namespace driver {
 namespace {
 
-// Opens a database to be loaded, and writes to it as fast as it takes it.
+// Opens a database and writes to it as fast as it accepts writes, without a log.
 class Loader {
  public:
-  Loader(const Engine& engine, const Arguments& arguments, const char* more_options)
+  Loader(const Engine& engine, const DatabaseParameters& parameters, const char* more_options)
       : engine_(engine),
-        content_(arguments.Count("value-bytes")),
-        options_(engine, arguments.Text("options") + more_options),
-        database_(engine, options_, arguments.Text("db")),
+        content_(parameters.value_bytes),
+        options_(engine, parameters.options + more_options),
+        database_(engine, options_, parameters.directory),
         write_(engine.rocksdb_writeoptions_create()) {
     engine.rocksdb_writeoptions_disable_WAL(write_, 1);
   }
@@ -44,7 +45,7 @@ class Loader {
 
   void CompactEverything() { database_.CompactEverything(); }
 
-  // Until no compaction runs and none is due.
+  // Returns when no compaction runs and none is due.
   void WaitForCompactions() {
     while (database_.Property("rocksdb.num-running-compactions") != 0 ||
            database_.Property("rocksdb.compaction-pending") != 0) {
@@ -62,41 +63,44 @@ class Loader {
   std::vector<uint64_t> value_;
 };
 
-}  // namespace
-
-// Writes every key `sorted-runs` times, each time a sorted run of its own: the first is compacted
-// to the last level, the others stay above it and overlap it wholly. Then rewrites `updates`
-// uniformly chosen keys, and lets the engine bring its levels into the shape that they have in the
-// long run.
-int Load(const Arguments& arguments) {
-  Engine engine(arguments.Text("library"));
-  const uint64_t keys = arguments.Count("keys");
-  const uint64_t runs = arguments.Count("sorted-runs");
-  {
-    Loader loader(engine, arguments,
-                  ";create_if_missing=true;disable_auto_compactions=true"
-                  ";level0_slowdown_writes_trigger=1000;level0_stop_writes_trigger=1000");
-    for (uint64_t run = 0; run < runs; ++run) {
-      for (uint64_t number = 0; number < keys; ++number) {
-        loader.Put(number, run);
-        if (number % 50000 == 0) {
-          std::fprintf(stderr, "loading: run %" PRIu64 " of %" PRIu64 ", %" PRIu64 " %%\n", run + 1,
-                       runs, number * 100 / keys);
-        }
+// Writes every key once per sorted run. The first run is compacted to the last level. The others
+// stay above it and overlap it wholly.
+void LoadSortedRuns(const Engine& engine, const LoadParameters& parameters) {
+  const uint64_t keys = parameters.database.keys;
+  Loader loader(engine, parameters.database,
+                ";create_if_missing=true;disable_auto_compactions=true"
+                ";level0_slowdown_writes_trigger=1000;level0_stop_writes_trigger=1000");
+  for (uint64_t run = 0; run < parameters.sorted_runs; ++run) {
+    for (uint64_t number = 0; number < keys; ++number) {
+      loader.Put(number, run);
+      if (number % 50000 == 0) {
+        std::fprintf(stderr, "loading: run %" PRIu64 " of %" PRIu64 ", %" PRIu64 " %%\n", run + 1,
+                     parameters.sorted_runs, number * 100 / keys);
       }
-      loader.Flush();
-      if (run == 0) loader.CompactEverything();
-    }
-  }
-  if (const uint64_t updates = arguments.Count("updates"); updates != 0) {
-    Loader loader(engine, arguments, "");
-    uint64_t state = 1;
-    for (uint64_t update = 0; update < updates; ++update) {
-      loader.Put(Mix(state) % keys, runs + update);
     }
     loader.Flush();
-    loader.WaitForCompactions();
+    if (run == 0) loader.CompactEverything();
   }
+}
+
+// Rewrites uniformly chosen keys. The engine's own compactions then bring the levels into the shape
+// that they have in the long run.
+void UpdateUniformly(const Engine& engine, const LoadParameters& parameters) {
+  Loader loader(engine, parameters.database, "");
+  uint64_t state = 1;
+  for (uint64_t update = 0; update < parameters.updates; ++update) {
+    loader.Put(Mix(state) % parameters.database.keys, parameters.sorted_runs + update);
+  }
+  loader.Flush();
+  loader.WaitForCompactions();
+}
+
+}  // namespace
+
+int Load(const LoadParameters& parameters) {
+  const Engine engine(parameters.database.library);
+  LoadSortedRuns(engine, parameters);
+  if (parameters.updates != 0) UpdateUniformly(engine, parameters);
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// A database's pages in the page cache, before a run.
+// Sets the page cache of a database before a run.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace driver {
 
-// Drops the database's pages from the page cache, and no other file's: the run starts cold.
+// Drops the database's pages, and no other file's: the run starts cold.
 inline void DropPages(const std::string& path) {
   for (const auto& entry : std::filesystem::directory_iterator(path)) {
     int descriptor = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
@@ -26,8 +26,8 @@ inline void DropPages(const std::string& path) {
   }
 }
 
-// Reads the whole database through the page cache. After DropPages only: the files are hard links,
-// and their pages stay charged to the cgroup of whoever brought them in.
+// Reads the whole database into the page cache. To be called after DropPages: the files are hard
+// links, and resident pages stay charged to the cgroup that brought them in.
 inline void WarmPages(const std::string& path) {
   std::vector<char> buffer(1 << 20);
   for (const auto& entry : std::filesystem::directory_iterator(path)) {

@@ -1,4 +1,4 @@
-// What the driver says on its standard output.
+// The records that the driver writes to its standard output.
 
 #pragma once
 
@@ -19,7 +19,7 @@ enum Phase : uint32_t { kWarmUp = 0, kIdle = 1, kCompaction = 2, kAfter = 3, kEn
 
 // A record of standard output, 32 bytes, in the machine's byte order (`decode` in driver.rs).
 struct Record {
-  // 3 was another kind once: a driver of that time is to be refused, not misread.
+  // 3 was another kind in an older driver. The laboratory refuses it, instead of misreading it.
   enum Kind : uint32_t { kRead = 0, kPhase = 1, kCompacted = 2, kUpdated = 4 };
   uint32_t kind;
   uint32_t phase;
@@ -32,24 +32,24 @@ struct Record {
     return {kRead, phase, intended_ns, start_ns, end_ns};
   }
 
-  // A phase begins; CPU time until then of the process, and of the threads that make the load.
+  // The begin of a phase, with the CPU time until then of the process and of the load's threads.
   static Record Begun(Phase phase, uint64_t at_ns, uint64_t process_cpu_ns, uint64_t load_cpu_ns) {
     return {kPhase, phase, process_cpu_ns, at_ns, load_cpu_ns};
   }
 
-  // What compaction has moved.
+  // Bytes that compaction has read and written.
   static Record Compacted(uint64_t read_bytes, uint64_t written_bytes) {
     return {kCompacted, kCompaction, read_bytes, written_bytes, 0};
   }
 
-  // Updates that were made, how late the latest of them began, what compaction is behind then.
+  // Updates, the longest delay of one, and the bytes that compaction is behind.
   static Record Updated(uint64_t updates, uint64_t late_ns_max, uint64_t debt_bytes) {
     return {kUpdated, kCompaction, updates, late_ns_max, debt_bytes};
   }
 };
 static_assert(sizeof(Record) == 32, "the laboratory reads 32 bytes");
 
-// Collects records of all threads and writes them in large pieces from one of its own.
+// Collects the records of all threads. One thread writes them in large pieces.
 class Output {
  public:
   void Add(const std::vector<Record>& records) {

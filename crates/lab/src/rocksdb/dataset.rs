@@ -1,42 +1,35 @@
-//! The data set: loaded once, copied for every run by hard links. Tables never change after
-//! they were written; what the engine does change is copied.
+//! The data set. The driver loads it once. Each run gets a copy by hard links: SSTables never change
+//! after they were written. Files that the engine does change are copied.
 
 use super::arguments::RocksDbArgs;
-use super::driver::{Driver, base_options};
+use super::driver::Driver;
+use super::parameters::{DatabaseParameters, LoadParameters, Shape};
 use crate::linked::LinkedCopy;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How a data set is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Overlapping sorted runs, the first in the last level, the others above it.
-    pub sorted_runs: u64,
-    /// Uniformly chosen keys that are rewritten then, with compactions as the engine makes them.
-    pub updates: u64,
-}
-
-impl Shape {
-    /// One that suits the load. For a compaction of everything two runs: it reads two bytes for
-    /// each that it writes. For continuous updates the shape that levels have in the long run, so
-    /// that nothing is left to compact before the updates begin.
-    fn of(arguments: &RocksDbArgs) -> Self {
-        match arguments.update_mib_per_second {
-            0 => Self {
-                sorted_runs: 2,
-                updates: 0,
-            },
-            _ => Self {
-                sorted_runs: 1,
-                updates: arguments.sizes().keys / 4,
-            },
-        }
+/// The shape that suits the load.
+///
+/// - A compaction of everything: two sorted runs, so that it reads two bytes for each that it
+///   writes.
+/// - Continuous updates: the shape that levels have in the long run, so that nothing is left to
+///   compact before the updates begin.
+fn shape(arguments: &RocksDbArgs) -> Shape {
+    match arguments.update_mib_per_second {
+        0 => Shape {
+            sorted_runs: 2,
+            updates: 0,
+        },
+        _ => Shape {
+            sorted_runs: 1,
+            updates: arguments.sizes().keys / 4,
+        },
     }
 }
 
-/// A loaded data set on disk.
+/// A loaded data set on disk. Removed when dropped, except with `--keep`.
 #[derive(Debug)]
 pub struct Dataset {
     path: PathBuf,
@@ -44,7 +37,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Takes the data set for these parameters, loading it if it is not there.
+    /// Takes the data set of these parameters, or loads it.
     pub fn prepare(
         arguments: &RocksDbArgs,
         driver: &Driver,
@@ -52,14 +45,21 @@ impl Dataset {
     ) -> Result<Self> {
         let keys = arguments.sizes().keys;
         let name = format!("dataset-{keys}x{}", arguments.value_bytes);
-        let path = testbed.directory().join(name);
         // Removed if it cannot be completed.
-        let mut dataset = Self { path, keep: false };
+        let mut dataset = Self {
+            path: testbed.directory().join(name),
+            keep: false,
+        };
         let path = &dataset.path;
         let complete = path.join("COMPLETE");
-        let shape = Shape::of(arguments);
-        let options = base_options(arguments);
-        let made_with = format!("{shape:?} {} {options}", arguments.engine_library);
+        let parameters = LoadParameters {
+            database: DatabaseParameters::of(arguments, path),
+            shape: shape(arguments),
+        };
+        let DatabaseParameters {
+            library, options, ..
+        } = &parameters.database;
+        let made_with = format!("{:?} {library} {options}", parameters.shape);
         if fs::read_to_string(&complete).ok().as_ref() != Some(&made_with) {
             if path.exists() {
                 fs::remove_dir_all(path)
@@ -67,9 +67,9 @@ impl Dataset {
             }
             testbed.progress.line(&format!(
                 "loading {keys} keys of {} bytes, {} times, and {} updates",
-                arguments.value_bytes, shape.sorted_runs, shape.updates
+                arguments.value_bytes, parameters.shape.sorted_runs, parameters.shape.updates
             ));
-            driver.load(arguments, &dataset.path, &options, shape)?;
+            driver.load(&parameters)?;
             fs::write(&complete, made_with).with_context(|| complete.display().to_string())?;
         }
         dataset.keep = arguments.work_dir.keep;

@@ -1,33 +1,126 @@
-//! The load driver as a child process: started in its cgroup, with its preload library, and
-//! read record by record.
+//! The load driver as a child process: started in its cgroups, with its preload library, and read
+//! record by record.
 
-use super::arguments::{RocksDbArgs, Start};
-use super::dataset::Shape;
-use super::mode::Mode;
+use super::arguments::RocksDbArgs;
+use super::parameters::{self, LoadParameters, RunParameters};
 use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
-use crate::option_name::option_name;
 use crate::phase::{Event, Phase};
 use anyhow::{Context, Result, bail};
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Lines of a driver's standard error that an error shows.
+/// Lines of the driver's standard error that an error message shows.
 const LAST_LINES: usize = 20;
 
-/// Exit code with which the driver says that a value was wrong.
+/// The driver's exit code after it read a wrong value (`kExitVerification` in `fail.h`).
 const WRONG_VALUE: i32 = 4;
 
 /// Bytes of a record on the driver's standard output (`struct Record` in `records.h`).
 const RECORD_BYTES: usize = 32;
 
+/// Records between the driver and the laboratory. A laboratory that falls behind makes the driver
+/// wait; it does not fill the memory.
+const RECORDS_MAX: usize = 1 << 16;
+
+/// The driver's executable.
+#[derive(Debug)]
+pub struct Driver {
+    executable: PathBuf,
+}
+
+impl Driver {
+    /// The driver of the command line. The command fills in one that lies beside it.
+    pub fn find(arguments: &RocksDbArgs) -> Result<Self> {
+        let Some(executable) = arguments.driver.clone() else {
+            bail!(
+                "the load driver coldstream-rocksdb-driver is not beside this program: build it \
+                 with `make build`, or name it with --driver"
+            );
+        };
+        if !executable.exists() {
+            let path = executable.display();
+            bail!("no load driver at {path}, which --driver names: build it with `make build`");
+        }
+        Ok(Self { executable })
+    }
+
+    /// Loads a data set.
+    pub fn load(&self, parameters: &LoadParameters<'_>) -> Result<()> {
+        let directory = parameters.database.directory;
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        let child = Command::new(&self.executable)
+            .args(parameters::Command::Load(parameters).words()?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("start {}", self.executable.display()))?;
+        Running::of(child).finish()
+    }
+
+    /// Starts a run in the cgroups that have these files of processes. `command_prefix` comes before
+    /// the driver's own command line.
+    pub fn start(
+        &self,
+        parameters: &RunParameters<'_>,
+        processes_files: &[PathBuf],
+        command_prefix: &[String],
+    ) -> Result<(Running, Receiver<Result<Event>>)> {
+        let mut command = command_in_cgroups(processes_files);
+        let mut child = command
+            // Only the driver gets the preload library, not the shell.
+            .args(command_prefix)
+            .arg(&self.executable)
+            .args(parameters::Command::Run(parameters).words()?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .context("start the load driver")?;
+        let output = child.stdout.take().context("the load driver's output")?;
+        let (send, receive) = sync_channel(RECORDS_MAX);
+        std::thread::spawn(move || send_records(output, &send));
+        Ok((Running::of(child), receive))
+    }
+}
+
+/// A shell that enters the cgroups and then becomes the command in its further arguments. So
+/// everything that the command does is charged to the cgroups. Their paths have no spaces.
+fn command_in_cgroups(processes_files: &[PathBuf]) -> Command {
+    let files = processes_files
+        .iter()
+        .map(|file| file.display().to_string());
+    let files: Vec<String> = files.collect();
+    let mut command = Command::new("/bin/sh");
+    command
+        .arg("-c")
+        .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
+        .arg(files.join(" "));
+    command
+}
+
+/// Sends the driver's records until it ends, or until nobody receives them any more.
+fn send_records(output: ChildStdout, send: &SyncSender<Result<Event>>) {
+    let mut output = BufReader::with_capacity(1 << 18, output);
+    let mut record = [0; RECORD_BYTES];
+    while output.read_exact(&mut record).is_ok() {
+        if send.send(decode(&record)).is_err() {
+            return;
+        }
+    }
+}
+
+/// The event that a record tells of.
 fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
     let word = |at: usize| {
         let mut bytes = [0; 8];
@@ -63,206 +156,28 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
     })
 }
 
-/// RocksDB options of every mode: incompressible values, small blocks, and next to no block
-/// cache, so that the page cache is what matters.
-pub fn base_options(arguments: &RocksDbArgs) -> String {
-    // Under continuous updates levels are so small that compactions of all of them come within a
-    // phase.
-    let table_bytes: u64 = match arguments.update_mib_per_second {
-        0 => 64 << 20,
-        _ => 16 << 20,
-    };
-    let mut options = format!(
-        "compression=kNoCompression;write_buffer_size={table_bytes};\
-         target_file_size_base={table_bytes};max_bytes_for_level_base={};\
-         max_open_files=-1;max_background_jobs=4;block_based_table_factory={{block_size=4096;\
-         block_cache={{capacity=8388608}};filter_policy=bloomfilter:10:false}}",
-        4 * table_bytes
-    );
-    if !arguments.engine_options.is_empty() {
-        options.push(';');
-        options.push_str(arguments.engine_options.trim_matches(';'));
-    }
-    options
-}
-
-/// The driver's executable, and the RocksDB that it loads.
-#[derive(Debug)]
-pub struct Driver {
-    executable: PathBuf,
-    engine_library: String,
-}
-
-/// What a run needs to know beside the arguments.
-#[derive(Debug)]
-pub struct Setup<'a> {
-    /// Mode of this run.
-    pub mode: &'a Mode,
-    /// Directory of the database.
-    pub database: &'a Path,
-    /// What of the database is in the page cache at first.
-    pub start: Start,
-    /// Hot keys.
-    pub hot_keys: u64,
-    /// Number of the turn: varies the order of reads.
-    pub seed: u32,
-}
-
-/// Reads a second in equal parts of the compaction phase.
-fn load_steps(arguments: &RocksDbArgs) -> String {
-    let steps: Vec<String> = match arguments.load_steps.as_slice() {
-        [] => vec![arguments.reads_per_second.to_string()],
-        steps => steps.iter().map(u64::to_string).collect(),
-    };
-    steps.join(",")
-}
-
-impl Driver {
-    /// The driver that was named, which the command does for one that is beside it.
-    pub fn find(arguments: &RocksDbArgs) -> Result<Self> {
-        let Some(executable) = arguments.driver.clone() else {
-            bail!(
-                "the load driver coldstream-rocksdb-driver is not beside this program: build it \
-                 with `make build`, or name it with --driver"
-            );
-        };
-        if !executable.exists() {
-            let path = executable.display();
-            bail!("no load driver at {path}, which --driver names: build it with `make build`");
-        }
-        Ok(Self {
-            executable,
-            engine_library: arguments.engine_library.clone(),
-        })
-    }
-
-    /// Loads a data set into `path`.
-    pub fn load(
-        &self,
-        arguments: &RocksDbArgs,
-        path: &Path,
-        options: &str,
-        shape: Shape,
-    ) -> Result<()> {
-        fs::create_dir_all(path).with_context(|| path.display().to_string())?;
-        let child = Command::new(&self.executable)
-            .arg("load")
-            .args(["--library", &self.engine_library])
-            .arg("--db")
-            .arg(path)
-            .args(["--options", options])
-            .args(["--keys", &arguments.sizes().keys.to_string()])
-            .args(["--value-bytes", &arguments.value_bytes.to_string()])
-            .args(["--sorted-runs", &shape.sorted_runs.to_string()])
-            .args(["--updates", &shape.updates.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("start {}", self.executable.display()))?;
-        Running::of(child).finish()
-    }
-
-    /// Starts a run, in the cgroups whose files of processes it `enters`.
-    pub fn start(
-        &self,
-        arguments: &RocksDbArgs,
-        setup: &Setup<'_>,
-        enters: &[PathBuf],
-        command_prefix: &[String],
-    ) -> Result<(Running, Receiver<Result<Event>>)> {
-        let sizes = arguments.sizes();
-        let options = base_options(arguments) + &setup.mode.engine_options();
-        // A shell puts itself into the cgroups, whose names have no spaces, and becomes the driver:
-        // nothing of the run is charged elsewhere.
-        let mut command = Command::new("/bin/sh");
-        command
-            .arg("-c")
-            .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
-            .arg(
-                enters
-                    .iter()
-                    .map(|file| file.display().to_string())
-                    .collect::<Vec<_>>()
-                    .join(" "),
-            );
-        // Only the driver gets the preload library, not the shell.
-        command.args(command_prefix);
-        let numbers: [(&str, f64); 13] = [
-            ("--keys", sizes.keys as f64),
-            ("--value-bytes", arguments.value_bytes as f64),
-            ("--hot-keys", setup.hot_keys as f64),
-            ("--readers", arguments.readers as f64),
-            ("--reads-per-second", arguments.reads_per_second as f64),
-            ("--seed", f64::from(setup.seed)),
-            ("--warm-up-seconds", sizes.warm_up_seconds as f64),
-            ("--idle-seconds", sizes.idle_seconds as f64),
-            ("--compaction-seconds", arguments.compaction_seconds as f64),
-            ("--after-seconds", sizes.after_seconds as f64),
-            (
-                "--compaction-bytes-per-second",
-                (arguments.compaction_mib_per_second << 20) as f64,
-            ),
-            (
-                "--update-bytes-per-second",
-                (arguments.update_mib_per_second << 20) as f64,
-            ),
-            ("--verify", f64::from(u8::from(arguments.verify))),
-        ];
-        command
-            .arg(&self.executable)
-            .arg("run")
-            .args(["--library", &self.engine_library])
-            .arg("--db")
-            .arg(setup.database)
-            .args(["--options", &options])
-            .args(["--start", &option_name(setup.start)])
-            .args(["--load-steps", &load_steps(arguments)])
-            .args(["--hot-layout", &option_name(arguments.hot_layout)]);
-        for (name, value) in numbers {
-            command.args([name, &value.to_string()]);
-        }
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .context("start the load driver")?;
-        let output = child.stdout.take().context("the load driver's output")?;
-        // Bounded: a laboratory that falls behind shows as a driver that waits, not as memory.
-        let (send, receive) = sync_channel(1 << 16);
-        std::thread::spawn(move || {
-            let mut output = BufReader::with_capacity(1 << 18, output);
-            let mut record = [0; RECORD_BYTES];
-            while output.read_exact(&mut record).is_ok() {
-                if send.send(decode(&record)).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok((Running::of(child), receive))
-    }
-}
-
-/// A driver that runs; killed when dropped.
+/// A driver that runs. Killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    /// What it says on standard error, progress left out; read all the time, or it would wait when
-    /// the pipe is full.
-    said: Option<JoinHandle<String>>,
+    /// Reads its standard error all the time: the driver would wait at a full pipe. Returns the last
+    /// lines, without progress.
+    last_lines: Option<JoinHandle<String>>,
 }
 
 impl Running {
     fn of(mut child: Child) -> Self {
         let errors = child.stderr.take();
-        let said = errors.map(|errors| std::thread::spawn(move || last_words(errors)));
-        Self { child, said }
+        let last_lines = errors.map(|errors| std::thread::spawn(move || last_lines(errors)));
+        Self { child, last_lines }
     }
 
-    /// Waits for its end; an interrupt ends it at once.
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// - [`Interrupted`], at once.
+    /// - [`WrongValue`] if the driver read one.
+    /// - The driver's own message if it failed otherwise.
     pub fn finish(mut self) -> Result<()> {
         let status = loop {
             if interrupt::is_requested() {
@@ -276,27 +191,27 @@ impl Running {
         if status.success() {
             return Ok(());
         }
-        let said = self.said.take().map(JoinHandle::join);
-        let said = said.and_then(Result::ok).unwrap_or_default();
+        let message = self.last_lines.take().map(JoinHandle::join);
+        let message = message.and_then(Result::ok).unwrap_or_default();
         if status.code() == Some(WRONG_VALUE) {
-            return Err(WrongValue(said).into());
+            return Err(WrongValue(message).into());
         }
-        bail!("the load driver ended with {status}: {said}")
+        bail!("the load driver ended with {status}: {message}")
     }
 }
 
-/// What a driver says, but for its progress; of very much the end.
-fn last_words(errors: impl Read) -> String {
-    let mut said: VecDeque<String> = VecDeque::new();
+/// The last lines of a driver's standard error, without progress.
+fn last_lines(errors: impl Read) -> String {
+    let mut lines: VecDeque<String> = VecDeque::new();
     for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
         if !line.starts_with(b"loading:") {
-            said.push_back(String::from_utf8_lossy(&line).into_owned());
+            lines.push_back(String::from_utf8_lossy(&line).into_owned());
         }
-        if said.len() > LAST_LINES {
-            said.pop_front();
+        if lines.len() > LAST_LINES {
+            lines.pop_front();
         }
     }
-    said.make_contiguous().join("; ")
+    lines.make_contiguous().join("; ")
 }
 
 impl Drop for Running {

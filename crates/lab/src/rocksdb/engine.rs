@@ -2,8 +2,9 @@
 
 use super::arguments::{RocksDbArgs, Start};
 use super::dataset::Dataset;
-use super::driver::{Driver, Setup};
+use super::driver::Driver;
 use super::mode::Mode;
+use super::parameters::{RunParameters, Setup};
 use crate::engine::{Case, Description, Engine, Plan, Run};
 use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
@@ -105,10 +106,10 @@ impl Engine for RocksDb {
             hot_keys: run.condition.hot_keys,
             seed: run.turn,
         };
-        let enters = run.limits.processes_files();
+        let parameters = RunParameters::of(&self.arguments, &setup);
+        let processes_files = run.limits.processes_files();
         let (running, events) =
-            self.driver
-                .start(&self.arguments, &setup, &enters, &run.command_prefix)?;
+            (self.driver).start(&parameters, &processes_files, &run.command_prefix)?;
         let mut measurement = Measurement::new(HIT_NS_MAX);
         run.record(testbed, &mut measurement, &events, || (0, 0))?;
         running.finish()?;

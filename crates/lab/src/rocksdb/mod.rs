@@ -5,5 +5,6 @@ mod dataset;
 mod driver;
 mod engine;
 mod mode;
+mod parameters;
 
 pub use engine::RocksDb;

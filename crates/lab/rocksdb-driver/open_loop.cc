@@ -1,0 +1,119 @@
+#include "open_loop.h"
+
+#include "clock.h"
+#include "fail.h"
+
+#include <sys/prctl.h>
+
+#include <cinttypes>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace driver {
+namespace {
+
+// The first pass ends after this time, however slow the device is. A hot key that was not read by
+// then is read when its turn comes.
+constexpr uint64_t kFirstPassNs = 30000000000u;
+
+// Records that a reader collects before it takes the output's lock.
+constexpr size_t kRecordsPerBatch = 256;
+
+// Reads a key and compares its value. Returns the times of begin and end.
+std::pair<uint64_t, uint64_t> ReadOne(const Shared& shared, const rocksdb_readoptions_t* options,
+                                      uint64_t number, std::vector<uint64_t>& scratch) {
+  const Engine& engine = shared.database.Api();
+  std::string key = Content::Key(number);
+  uint64_t begin_ns = NowNs();
+  size_t length = 0;
+  char* error = nullptr;
+  char* value = engine.rocksdb_get(shared.database.Get(), options, key.data(), key.size(), &length,
+                                   &error);
+  uint64_t end_ns = NowNs();
+  Check(engine, "get", error);
+  if (value == nullptr || !shared.content.Matches(number, value, length, scratch)) {
+    Fail(kExitVerification, "key %" PRIu64 " has a wrong value", number);
+  }
+  engine.rocksdb_free(value);
+  return {begin_ns, end_ns};
+}
+
+// Reads this reader's share of the hot keys once, in random order. Without it the idle phase would
+// consist of first reads to a good part: after as many random reads as there are keys, one key in e
+// has not been read.
+void FirstPass(const Shared& shared, const rocksdb_readoptions_t* options, uint64_t reader,
+               uint64_t& state, std::vector<uint64_t>& scratch) {
+  const uint64_t start_ns = NowNs();
+  std::vector<uint64_t> share;
+  for (uint64_t hot = reader; hot < shared.hot_keys.Count(); hot += shared.parameters.readers) {
+    share.push_back(hot);
+  }
+  for (size_t left = share.size(); left > 1; --left) {
+    std::swap(share[left - 1], share[Mix(state) % left]);
+  }
+  for (uint64_t hot : share) {
+    if (NowNs() - start_ns > kFirstPassNs) break;
+    ReadOne(shared, options, shared.hot_keys.Number(hot), scratch);
+  }
+}
+
+}  // namespace
+
+void Read(Shared& shared, uint64_t reader) {
+  prctl(PR_SET_NAME, "reader");
+  prctl(PR_SET_TIMERSLACK, 1);
+  const HotKeys& hot_keys = shared.hot_keys;
+  const Engine& engine = shared.database.Api();
+  const double reader_gap_ns = 1e9 * static_cast<double>(shared.parameters.readers);
+  uint64_t state = shared.parameters.seed * 7919 + reader;
+  rocksdb_readoptions_t* options = engine.rocksdb_readoptions_create();
+  std::vector<uint64_t> scratch;
+  std::vector<Record> records;
+  FirstPass(shared, options, reader, state, scratch);
+  shared.first_passes.fetch_add(1);
+  double due_ns = static_cast<double>(NowNs());
+  while (!shared.stop.load(std::memory_order_relaxed)) {
+    const double uniform = static_cast<double>(Mix(state) >> 11) / 9007199254740992.0;
+    const double mean_gap_ns =
+        reader_gap_ns / shared.reads_per_second.load(std::memory_order_relaxed);
+    due_ns -= std::log1p(-uniform) * mean_gap_ns;
+    const uint64_t intended_ns = static_cast<uint64_t>(due_ns);
+    SleepUntil(intended_ns);
+    const uint64_t number = hot_keys.Number(Mix(state) % hot_keys.Count());
+    const Phase phase = shared.phase.load(std::memory_order_relaxed);
+    const auto [begin_ns, end_ns] = ReadOne(shared, options, number, scratch);
+    records.push_back(Record::Read(phase, intended_ns, begin_ns, end_ns));
+    if (records.size() >= kRecordsPerBatch) {
+      shared.output.Add(records);
+      records.clear();
+    }
+  }
+  shared.output.Add(records);
+  engine.rocksdb_readoptions_destroy(options);
+}
+
+void Update(Shared& shared) {
+  prctl(PR_SET_NAME, "updater");
+  const uint64_t keys = shared.parameters.database.keys;
+  const double bytes_per_second = static_cast<double>(shared.parameters.update_bytes_per_second);
+  const Engine& engine = shared.database.Api();
+  rocksdb_writeoptions_t* write = engine.rocksdb_writeoptions_create();
+  std::vector<uint64_t> value;
+  uint64_t state = shared.parameters.seed + 17;
+  uint64_t version = uint64_t{1} << 32;  // Higher than any version of the loaded data set.
+  double due_ns = static_cast<double>(NowNs());
+  const double gap_ns = 1e9 * static_cast<double>(shared.content.ValueBytes()) / bytes_per_second;
+  while (!shared.stop.load(std::memory_order_relaxed) && shared.phase.load() < kAfter) {
+    due_ns += gap_ns;
+    SleepUntil(static_cast<uint64_t>(due_ns));
+    const uint64_t late_ns = NowNs() - static_cast<uint64_t>(due_ns);
+    if (late_ns > shared.update_late_ns.load()) shared.update_late_ns.store(late_ns);
+    shared.database.Put(write, shared.content, Mix(state) % keys, ++version, value);
+    shared.updates.fetch_add(1);
+  }
+  engine.rocksdb_writeoptions_destroy(write);
+}
+
+}  // namespace driver

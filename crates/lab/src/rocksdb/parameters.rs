@@ -1,0 +1,184 @@
+//! Parameters of the load driver: one JSON document, the last word of its command line.
+//!
+//! `rocksdb-driver/parameters.h` has the same structs with the same fields. The driver refuses a
+//! document with a missing or an unknown field, so the two sides cannot drift apart unseen.
+//!
+//! The document is a word of the command line, not a file: a run leaves nothing to remove, `ps` shows
+//! it, and a run can be repeated by hand.
+
+use super::arguments::{HotLayout, RocksDbArgs, Start};
+use super::mode::Mode;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::path::Path;
+
+/// A command of the driver with its parameters.
+#[derive(Clone, Copy, Debug)]
+pub enum Command<'a> {
+    /// Builds a data set.
+    Load(&'a LoadParameters<'a>),
+    /// Reads it before, during and after a compaction.
+    Run(&'a RunParameters<'a>),
+}
+
+impl Command<'_> {
+    /// The words behind the driver's path.
+    pub fn words(self) -> Result<[String; 2]> {
+        let (name, document) = match self {
+            Self::Load(parameters) => ("load", serde_json::to_string(parameters)),
+            Self::Run(parameters) => ("run", serde_json::to_string(parameters)),
+        };
+        let document = document.context("encode the load driver's parameters")?;
+        Ok([name.to_owned(), document])
+    }
+}
+
+/// Engine and data set; part of both documents.
+#[derive(Clone, Debug, Serialize)]
+pub struct DatabaseParameters<'a> {
+    /// RocksDB's shared library: a path, or a name that the dynamic loader finds.
+    pub library: &'a str,
+    /// Directory of the database.
+    pub directory: &'a Path,
+    /// RocksDB's own option string.
+    pub options: String,
+    /// Keys of the data set.
+    pub keys: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+}
+
+/// Parameters of `load`.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadParameters<'a> {
+    /// Engine and data set.
+    #[serde(flatten)]
+    pub database: DatabaseParameters<'a>,
+    /// How the data set is written.
+    #[serde(flatten)]
+    pub shape: Shape,
+}
+
+/// How a data set is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Shape {
+    /// Overlapping sorted runs: the first in the last level, the others above it.
+    pub sorted_runs: u64,
+    /// Uniformly chosen keys that are rewritten afterwards, while the engine compacts as usual.
+    pub updates: u64,
+}
+
+/// Parameters of `run`.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunParameters<'a> {
+    /// Engine and data set.
+    #[serde(flatten)]
+    pub database: DatabaseParameters<'a>,
+    /// What of the database is in the page cache when the run begins.
+    pub start: Start,
+    /// Keys that are read.
+    pub hot_keys: u64,
+    /// Where these keys lie.
+    pub hot_layout: HotLayout,
+    /// Threads that read.
+    pub readers: u64,
+    /// Reads a second of all readers together.
+    pub reads_per_second: u64,
+    /// The same in equal parts of the compaction phase, if updates keep compaction going.
+    pub load_steps: Vec<u64>,
+    /// Seeds the order of reads.
+    pub seed: u32,
+    /// Seconds that are not counted, after the first pass over the hot keys.
+    pub warm_up_seconds: u64,
+    /// Seconds without compaction.
+    pub idle_seconds: u64,
+    /// Seconds of the compaction phase, if updates keep compaction going.
+    pub compaction_seconds: u64,
+    /// Seconds after the compaction.
+    pub after_seconds: u64,
+    /// Rate limit of the compaction's writes; 0 is none.
+    pub compaction_bytes_per_second: u64,
+    /// Rate of the updates. 0: no updates, and one manual compaction of everything.
+    pub update_bytes_per_second: u64,
+    /// Compare the whole database with what was written, at the end.
+    pub verify: bool,
+}
+
+/// What distinguishes a run from others with the same options.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The mode.
+    pub mode: &'a Mode,
+    /// Directory of the run's own database.
+    pub database: &'a Path,
+    /// What of the database is in the page cache when the run begins.
+    pub start: Start,
+    /// Keys that are read.
+    pub hot_keys: u64,
+    /// Seeds the order of reads.
+    pub seed: u32,
+}
+
+impl<'a> DatabaseParameters<'a> {
+    /// Those of the command line, for a database in `directory`.
+    pub fn of(arguments: &'a RocksDbArgs, directory: &'a Path) -> Self {
+        Self {
+            library: &arguments.engine_library,
+            directory,
+            options: base_options(arguments),
+            keys: arguments.sizes().keys,
+            value_bytes: arguments.value_bytes,
+        }
+    }
+}
+
+impl<'a> RunParameters<'a> {
+    /// Those of one run.
+    pub fn of(arguments: &'a RocksDbArgs, setup: &Setup<'a>) -> Self {
+        let sizes = arguments.sizes();
+        let mut database = DatabaseParameters::of(arguments, setup.database);
+        database.options.push_str(&setup.mode.engine_options());
+        Self {
+            database,
+            start: setup.start,
+            hot_keys: setup.hot_keys,
+            hot_layout: arguments.hot_layout,
+            readers: arguments.readers,
+            reads_per_second: arguments.reads_per_second,
+            load_steps: match arguments.load_steps.as_slice() {
+                [] => vec![arguments.reads_per_second],
+                steps => steps.to_vec(),
+            },
+            seed: setup.seed,
+            warm_up_seconds: sizes.warm_up_seconds,
+            idle_seconds: sizes.idle_seconds,
+            compaction_seconds: arguments.compaction_seconds,
+            after_seconds: sizes.after_seconds,
+            compaction_bytes_per_second: arguments.compaction_mib_per_second << 20,
+            update_bytes_per_second: arguments.update_mib_per_second << 20,
+            verify: arguments.verify,
+        }
+    }
+}
+
+/// RocksDB options of every mode: incompressible values, small blocks, and a small block cache, so
+/// that reads depend on the page cache.
+pub fn base_options(arguments: &RocksDbArgs) -> String {
+    // Under continuous updates the levels are small: compactions of all levels come within a phase.
+    let sstable_bytes: u64 = match arguments.update_mib_per_second {
+        0 => 64 << 20,
+        _ => 16 << 20,
+    };
+    let mut options = format!(
+        "compression=kNoCompression;write_buffer_size={sstable_bytes};\
+         target_file_size_base={sstable_bytes};max_bytes_for_level_base={};\
+         max_open_files=-1;max_background_jobs=4;block_based_table_factory={{block_size=4096;\
+         block_cache={{capacity=8388608}};filter_policy=bloomfilter:10:false}}",
+        4 * sstable_bytes
+    );
+    if !arguments.engine_options.is_empty() {
+        options.push(';');
+        options.push_str(arguments.engine_options.trim_matches(';'));
+    }
+    options
+}
