@@ -1,14 +1,12 @@
 //! Bad input: one clear error and its own exit code each.
 
 mod common;
-#[path = "../../preload/tests/support/skip.rs"]
-mod skip;
 
 use std::fs;
 use std::process::Command;
 
+use coldstream_testkit::skip;
 use common::{Scene, assert_error, is_root, make_pipe, outcome, set_mode};
-use skip::skip;
 
 const PROGRAM: &str = "int main(void) { return 0; }";
 

@@ -1,13 +1,10 @@
 //! The laboratory from the command line, on a real RocksDB that is too small to mean anything.
 
-#[path = "../../preload/tests/support/skip.rs"]
-mod skip;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use skip::skip;
+use coldstream_testkit::skip;
 
 /// `coldstream lab rocksdb` in a directory of its own; `None`, and a word on standard error,
 /// where the driver has not been built or there is no RocksDB.

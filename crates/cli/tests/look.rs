@@ -1,8 +1,6 @@
 //! `doctor` and `ctl` look at paths and processes, and leave them as they are.
 
 mod common;
-#[path = "../../preload/tests/support/skip.rs"]
-mod skip;
 
 use std::ffi::CString;
 use std::fs;
@@ -15,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use coldstream_control::{Counter, Header, PageView, PidNamespace, start_time_ticks};
 use coldstream_io::shared::SharedPage;
 use coldstream_policy::{IoMode, IoModeSetting, Profile};
+use coldstream_testkit::skip;
 use common::{Scene, assert_error, outcome};
-use skip::skip;
 
 /// A process with a status page, as the library would make it.
 struct Process {

@@ -1,10 +1,6 @@
 //! `ctl on`, `off` and `set`, on a program under the real library.
 
-#[path = "../../preload/tests/support/built.rs"]
-mod built;
 mod common;
-#[path = "../../preload/tests/support/skip.rs"]
-mod skip;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,8 +9,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use coldstream_testkit::skip;
 use common::{Scene, assert_error, is_root, make_pipe, outcome, set_mode};
-use skip::skip;
 
 /// Opens a table, says so, and waits.
 const PROGRAM: &str = r#"
@@ -39,8 +35,6 @@ struct Running(Child);
 
 impl Database {
     fn new() -> Option<Self> {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../preload/Cargo.toml");
-        let built = built::built(manifest, &["--lib"]).join("libcoldstream.so");
         let scene = Scene::new();
         let program = scene.path("database");
         if !scene.compile(PROGRAM, &program, &[]) {
@@ -49,7 +43,7 @@ impl Database {
         }
         // Where other users may read it.
         let library = scene.path("real.so");
-        fs::copy(built, &library).unwrap();
+        fs::copy(coldstream_testkit::library::path(), &library).unwrap();
         set_mode(&library, 0o755);
         Some(Self {
             scene,

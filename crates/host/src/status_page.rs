@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use coldstream_control::{
@@ -98,6 +99,7 @@ pub enum Status {
 pub struct StatusPage {
     pid: u32,
     path: PathBuf,
+    words: &'static [AtomicU64],
     view: PageView<'static>,
 }
 
@@ -131,13 +133,25 @@ impl StatusPage {
             Err(error) if is_absent(&error) => return Err(StatusPageError::Absent { path }),
             Err(error) => return Err(StatusPageError::Open { path, error }),
         };
-        match PageView::new(page.words()) {
-            Ok(view) => Ok(Self { pid, path, view }),
+        let words = page.words();
+        match PageView::new(words) {
+            Ok(view) => Ok(Self {
+                pid,
+                path,
+                words,
+                view,
+            }),
             Err(error) => Err(StatusPageError::Content { path, error }),
         }
     }
 
-    /// The words of the page, whoever wrote them.
+    /// The words of the page.
+    #[must_use]
+    pub fn words(&self) -> &'static [AtomicU64] {
+        self.words
+    }
+
+    /// The words as a page. Their content is not checked.
     #[must_use]
     pub fn view(&self) -> PageView<'static> {
         self.view

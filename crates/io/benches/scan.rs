@@ -8,13 +8,10 @@
 //! memory, it is a copy by the same processors that the consumer runs on, and its rate varies from
 //! one second to the next: see the spread, and the reader that copies.
 
-#[path = "support/device_limit.rs"]
-mod device_limit;
-
 use coldstream_io::alignment::Alignment;
 use coldstream_io::scan::{Outcome, ReadMode, Request, Scanner, Settings, Standalone};
 use coldstream_io::sys::{aio, file};
-use device_limit::DeviceLimit;
+use coldstream_testkit::device_limit::DeviceLimit;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;

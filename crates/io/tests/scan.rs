@@ -1,8 +1,5 @@
 //! The scan reader against plain reads of the same real file.
 
-#[path = "../../preload/tests/support/skip.rs"]
-mod skip;
-
 use coldstream_io::alignment::Alignment;
 use coldstream_io::probe::{self, Probe};
 use coldstream_io::residency;
@@ -10,8 +7,8 @@ use coldstream_io::scan::{
     BufferCheck, Fallback, Outcome, ReadMode, Request, Scanner, Settings, Standalone,
 };
 use coldstream_io::sys::file;
+use coldstream_testkit::skip;
 use proptest::prelude::*;
-use skip::skip;
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -1,10 +1,7 @@
 //! Real nodes start, answer, survive a kill and stop. Short: 5.0.9; `COLDSTREAM_LONG=1`: all.
 
-#[path = "../../preload/tests/support/skip.rs"]
-mod skip;
-
 use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version};
-use skip::skip;
+use coldstream_testkit::skip;
 use std::net::TcpListener;
 use std::sync::{Mutex, PoisonError};
 

@@ -2,9 +2,6 @@
 //! interposed one are called in turn, in short blocks, within one process, so that whatever
 //! else the machine does hits both. Prints the median of the paired differences and the quartiles.
 
-#[path = "support/library.rs"]
-mod library;
-
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -22,7 +19,7 @@ type Open = unsafe extern "C" fn(*const libc::c_char, i32, libc::mode_t) -> i32;
 type Close = unsafe extern "C" fn(i32) -> i32;
 
 fn main() {
-    let library = library::path();
+    let library = coldstream_testkit::library::built_before();
     if std::env::var_os("LD_PRELOAD").is_none() {
         let error = Command::new(std::env::current_exe().expect("own path"))
             .env("LD_PRELOAD", &library)

@@ -2,13 +2,11 @@
 //! changes in what these print; and into programs that go about their descriptors, threads and
 //! processes in ways that a preload library gets wrong.
 
-mod support;
-
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Program;
+use coldstream_testkit::{files, tools};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use support::library::Preload;
-use support::process::Program;
-use support::{files, tools};
 
 /// Two cold tables and the test program.
 struct Bench {
@@ -20,17 +18,17 @@ impl Bench {
     fn new() -> Self {
         static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
         let (_, program) = PROGRAM.get_or_init(|| {
-            let directory = support::places::on_disk();
+            let directory = coldstream_testkit::directories::on_disk();
             let program = tools::compile("tables.c", directory.path(), "tables", &[]);
             (directory, program)
         });
         let bench = Self {
-            directory: support::places::on_disk(),
+            directory: coldstream_testkit::directories::on_disk(),
             program: program.clone(),
         };
         files::create(&bench.path("000001.sst"), 1, 3_000_001);
         files::create(&bench.path("000002.sst"), 2, 1_000_001);
-        std::thread::sleep(files::SETTLE);
+        std::thread::sleep(files::REST);
         bench
     }
 
@@ -57,9 +55,9 @@ impl Bench {
             .run_with(&Preload::logging_to(&log))
             .well();
         assert_eq!(plain, with, "{what}");
-        let log = support::exit_log::ExitLog::read(&log);
+        let log = coldstream_testkit::exit_log::ExitLog::read(&log);
         assert!(
-            log.direct_bytes + log.window_bytes + log.dontcache_bytes > 0,
+            log.direct_bytes + log.drop_behind_bytes + log.dontcache_bytes > 0,
             "{what}: nothing was served: {}",
             log.text
         );
@@ -68,14 +66,14 @@ impl Bench {
     fn make_cold(&self) {
         for name in ["000001.sst", "000002.sst"] {
             let file = std::fs::File::open(self.path(name)).expect("open");
-            support::residency::drop_pages(&file);
+            coldstream_testkit::residency::drop_pages(&file);
         }
     }
 }
 
 fn same(program: &Program) {
     let plain = program.run().well();
-    let with = program.run_with(&Preload::talking());
+    let with = program.run_with(&Preload::logging());
     assert_eq!(plain, with);
 }
 
@@ -109,7 +107,7 @@ fn python_prints_the_same() {
 #[test]
 fn java_prints_the_same() {
     if let Some(java) = tools::find("java") {
-        let directory = support::places::on_disk();
+        let directory = coldstream_testkit::directories::on_disk();
         let source = directory.path().join("Main.java");
         std::fs::write(
             &source,
@@ -138,7 +136,7 @@ fn git_makes_the_same_history() {
         return;
     }
     let run = |preload: Option<&Preload>| {
-        let directory = support::places::on_disk();
+        let directory = coldstream_testkit::directories::on_disk();
         let program = Program::shell(
             "set -e; git init -q -b main .; printf 'a\\nb\\n' > f; git add f; \
              git -c user.name=n -c user.email=e commit -q -m one; printf c >> f; \
@@ -151,7 +149,7 @@ fn git_makes_the_same_history() {
         .within(directory.path());
         program.run_either(preload).well()
     };
-    assert_eq!(run(None), run(Some(&Preload::talking())));
+    assert_eq!(run(None), run(Some(&Preload::logging())));
 }
 
 #[test]
@@ -160,7 +158,7 @@ fn sqlite_keeps_the_same_rows() {
         return;
     }
     let run = |preload: Option<&Preload>| {
-        let directory = support::places::on_disk();
+        let directory = coldstream_testkit::directories::on_disk();
         let program = Program::shell(
             "sqlite3 000001.sst 'pragma journal_mode=wal; create table t(a, b); \
              with recursive c(x) as (select 1 union all select x+1 from c where x<5000) \
@@ -170,7 +168,7 @@ fn sqlite_keeps_the_same_rows() {
         .within(directory.path());
         program.run_either(preload).well()
     };
-    assert_eq!(run(None), run(Some(&Preload::talking())));
+    assert_eq!(run(None), run(Some(&Preload::logging())));
 }
 
 #[test]
@@ -253,7 +251,7 @@ fn closes_that_the_library_does_not_see() {
 fn a_daemon_whose_child_is_the_database() {
     let bench = Bench::new();
     bench.run_same("daemon");
-    let log = support::exit_log::ExitLog::read(&bench.path("log"));
+    let log = coldstream_testkit::exit_log::ExitLog::read(&bench.path("log"));
     assert_eq!(log.lines, 2, "parent and child both served: {}", log.text);
 }
 
@@ -278,7 +276,7 @@ fn standard_error_that_has_become_a_file_of_the_database() {
     let plain = program.run().well();
     std::fs::remove_file(&journal).expect("remove");
     bench.make_cold();
-    let with = program.run_with(&Preload::talking()).well();
+    let with = program.run_with(&Preload::logging()).well();
     assert_eq!(plain, with);
     assert_eq!(std::fs::read(&journal).expect("read"), b"journal\n");
 }
@@ -294,8 +292,8 @@ fn closed_standard_streams() {
         );
         let plain = Program::shell(&line).run();
         bench.make_cold();
-        let with = Program::shell(&line).run_with(&Preload::talking());
-        let numbers = |ended: &support::process::Ended| ended.text();
+        let with = Program::shell(&line).run_with(&Preload::logging());
+        let numbers = |ended: &coldstream_testkit::process::Ended| ended.text();
         assert_eq!(numbers(&plain), numbers(&with), "{closing}");
     }
 }
@@ -304,7 +302,7 @@ fn closed_standard_streams() {
 fn a_wrong_configuration_leaves_the_program_alone() {
     let bench = Bench::new();
     let plain = bench.program("scan").run().well();
-    let preload = Preload::talking().with("COLDSTREAM_READS", "fast");
+    let preload = Preload::logging().with("COLDSTREAM_READS", "fast");
     let with = bench.program("scan").run_with(&preload).well();
     assert_eq!(plain.stdout, with.stdout);
     let said = String::from_utf8_lossy(&with.stderr).into_owned();
@@ -318,7 +316,7 @@ fn a_wrong_configuration_leaves_the_program_alone() {
 #[test]
 fn an_empty_variable_is_none() {
     let bench = Bench::new();
-    let preload = Preload::talking()
+    let preload = Preload::logging()
         .with("COLDSTREAM_CONFIG", "")
         .with("COLDSTREAM_READS", "");
     let with = bench.program("scan").run_with(&preload).well();

@@ -1,15 +1,16 @@
 //! Cold pages go before the cgroup's limit is reached, and nothing else: real processes in a memory
 //! cgroup of their own.
 
-#[path = "control/asker.rs"]
-#[allow(dead_code, reason = "the suite that it belongs to uses the rest")]
-mod asker;
 mod subject;
-mod support;
 
-use asker::{Asker, descriptors, resident_kib, tasks};
 use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_host::process::{descriptors, threads};
 use coldstream_io::sys::file::cache_statistics;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Running;
+use coldstream_testkit::random::Random;
+use coldstream_testkit::status_client::{StatusClient, resident_kib};
+use coldstream_testkit::{directories, files, long, residency, skip};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -18,10 +19,6 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use subject::{name_thread, wait_for};
-use support::library::Preload;
-use support::process::Running;
-use support::random::Random;
-use support::{files, long, places, residency, skip};
 use tempfile::TempDir;
 
 const LIMIT_BYTES: u64 = 96 << 20;
@@ -246,7 +243,7 @@ struct Scene {
     running: Running,
     cgroup: Cgroup,
     directory: TempDir,
-    asker: Asker,
+    client: StatusClient,
     streams: u32,
     all_caches_dropped: u64,
 }
@@ -263,7 +260,7 @@ impl Scene {
         }
         let cgroup = Cgroup::new(LIMIT_BYTES)?;
         let all_caches_dropped = all_caches_dropped();
-        let directory = places::on_disk();
+        let directory = directories::on_disk();
         let work = directory.path().join("work");
         fs::create_dir(&work).unwrap();
         files::create(&work.join(HOT), 1, HOT_BYTES);
@@ -278,12 +275,12 @@ impl Scene {
             );
         cgroup.take(running.process_id());
         File::create_new(work.join("begin")).unwrap();
-        let asker = Asker::of(running.process_id());
+        let client = StatusClient::of(running.process_id());
         let mut scene = Self {
             cgroup,
             directory,
             running,
-            asker,
+            client,
             streams: 0,
             all_caches_dropped,
         };
@@ -360,9 +357,11 @@ impl Scene {
     }
 
     fn thread(&self) -> i32 {
-        let tasks = tasks(self.running.process_id());
-        let found = tasks.iter().find(|(_, name)| name == "coldstream-evic");
-        found.unwrap_or_else(|| panic!("{tasks:?}")).0
+        let threads = threads(self.running.process_id());
+        let mut named = threads
+            .iter()
+            .filter(|thread| thread.name == b"coldstream-evic");
+        named.next().unwrap_or_else(|| panic!("{threads:?}")).id
     }
 }
 
@@ -422,12 +421,12 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
     while failures > 0 && scene.streams < 5 {
         failures = failures.min(scene.stream());
     }
-    let dropped = scene.asker.get(Counter::EvictionBytes);
+    let dropped = scene.client.get(Counter::EvictionBytes);
     println!(
         "on: {failures} failures, {dropped} bytes dropped, {} ranges, {} ms, {} wakeups",
-        scene.asker.get(Counter::EvictionRanges),
-        scene.asker.get(Counter::EvictionNanoseconds) / 1_000_000,
-        scene.asker.get(Counter::EvictionWakeups),
+        scene.client.get(Counter::EvictionRanges),
+        scene.client.get(Counter::EvictionNanoseconds) / 1_000_000,
+        scene.client.get(Counter::EvictionWakeups),
     );
     assert!(dropped > COLD_BYTES - LIMIT_BYTES, "{dropped}");
     assert!(
@@ -454,14 +453,14 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
     scene
         .running
         .wait_until(|| descriptors(process) == expected);
-    assert_eq!(scene.asker.get(Counter::EvictionRangesDirty), 0);
-    assert_eq!(scene.asker.get(Counter::EvictionRefused), 0);
+    assert_eq!(scene.client.get(Counter::EvictionRangesDirty), 0);
+    assert_eq!(scene.client.get(Counter::EvictionRefused), 0);
 
     // Off: the same load runs into the limit.
-    assert_eq!(scene.asker.off(&[Mechanism::Eviction]), Outcome::Done);
-    let dropped = scene.asker.get(Counter::EvictionBytes);
+    assert_eq!(scene.client.off(&[Mechanism::Eviction]), Outcome::Done);
+    let dropped = scene.client.get(Counter::EvictionBytes);
     let failures_when_off = scene.stream();
-    assert_eq!(scene.asker.get(Counter::EvictionBytes), dropped);
+    assert_eq!(scene.client.get(Counter::EvictionBytes), dropped);
     println!("off: {failures_when_off} failures");
     assert!(failures_when_off > 50, "{failures_when_off}");
     assert!(
@@ -470,11 +469,11 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
     );
 
     // And on again.
-    assert_eq!(scene.asker.off(&[]), Outcome::Done);
+    assert_eq!(scene.client.off(&[]), Outcome::Done);
     let is_dropped_again = (0..5).any(|_| {
-        let before = scene.asker.get(Counter::EvictionBytes);
+        let before = scene.client.get(Counter::EvictionBytes);
         scene.stream();
-        scene.asker.get(Counter::EvictionBytes) > before + COLD_BYTES / 2
+        scene.client.get(Counter::EvictionBytes) > before + COLD_BYTES / 2
     });
     assert!(is_dropped_again);
     scene.end();
@@ -502,22 +501,22 @@ fn dirty_pages_stay_and_stay_dirty() {
         usage > scene.cgroup.limit - scene.cgroup.limit / 8,
         "{usage}: there is room enough, and this test shows nothing"
     );
-    let asker = &scene.asker;
+    let client = &scene.client;
     let ranges = DIRTY_BYTES / (224 << 10);
     scene
         .running
-        .wait_until(|| asker.get(Counter::EvictionRangesDirty) >= ranges);
+        .wait_until(|| client.get(Counter::EvictionRangesDirty) >= ranges);
     // The step that found the last of them may go on.
-    let woken = asker.get(Counter::EvictionWakeups);
+    let woken = client.get(Counter::EvictionWakeups);
     scene
         .running
-        .wait_until(|| asker.get(Counter::EvictionWakeups) > woken + 2);
+        .wait_until(|| client.get(Counter::EvictionWakeups) > woken + 2);
     let (cached, dirty) = scene.pages(DIRTY);
     let (_, dirty_beside) = scene.pages(DIRTY_BESIDE);
     println!(
         "{dirty} of {cached} pages are dirty, and {dirty_beside} beside; {} failures, {} bytes dropped",
         scene.cgroup.failures(),
-        scene.asker.get(Counter::EvictionBytes),
+        scene.client.get(Counter::EvictionBytes),
     );
     if dirty_beside < 256 {
         skip("somebody has synced all filesystems meanwhile");
@@ -526,7 +525,7 @@ fn dirty_pages_stay_and_stay_dirty() {
     assert_eq!(cached, DIRTY_BYTES / PAGE_BYTES);
     assert_eq!(dirty, cached);
     // All but the flushed table, which is young for a while, is hot or dirty.
-    let dropped = scene.asker.get(Counter::EvictionBytes);
+    let dropped = scene.client.get(Counter::EvictionBytes);
     let allowed = if scene.is_young(FLUSHED) {
         0
     } else {
@@ -545,7 +544,7 @@ fn switching_for_ever_while_pages_are_dropped() {
         return;
     };
     let process = scene.running.process_id();
-    let mut random = Random::new(support::seed());
+    let mut random = Random::new(coldstream_testkit::seed());
     let open_before = descriptors(process);
     let thread = scene.thread();
     let cycles = if long() { 1000 } else { 200 };
@@ -559,27 +558,27 @@ fn switching_for_ever_while_pages_are_dropped() {
             scene.tell(&format!("read {begun}"));
             begun += 1;
         }
-        assert_eq!(scene.asker.off(&[Mechanism::Eviction]), Outcome::Done);
-        let dropped = scene.asker.get(Counter::EvictionBytes);
+        assert_eq!(scene.client.off(&[Mechanism::Eviction]), Outcome::Done);
+        let dropped = scene.client.get(Counter::EvictionBytes);
         std::thread::sleep(Duration::from_millis(random.below(10)));
-        assert_eq!(scene.asker.get(Counter::EvictionBytes), dropped);
-        assert_eq!(scene.asker.off(&[]), Outcome::Done);
+        assert_eq!(scene.client.get(Counter::EvictionBytes), dropped);
+        assert_eq!(scene.client.off(&[]), Outcome::Done);
         std::thread::sleep(Duration::from_millis(random.below(60)));
         if cycle == cycles / 4 {
-            early = (tasks(process).len(), resident_kib(process));
+            early = (threads(process).len(), resident_kib(process));
         }
         cycle += 1;
     }
     scene.wait_for_file(&format!("done {}", begun - 1));
-    let dropped = scene.asker.get(Counter::EvictionBytes);
+    let dropped = scene.client.get(Counter::EvictionBytes);
     println!(
         "{cycle} times, {} MiB dropped meanwhile; the longest switch took {:?}",
         dropped >> 20,
-        scene.asker.longest
+        scene.client.longest
     );
     assert!(dropped > COLD_BYTES - LIMIT_BYTES, "{dropped}");
-    assert_eq!(scene.asker.get(Counter::EvictionRefused), 0);
-    let late = (tasks(process).len(), resident_kib(process));
+    assert_eq!(scene.client.get(Counter::EvictionRefused), 0);
+    let late = (threads(process).len(), resident_kib(process));
     assert!(
         late.0 <= early.0 && late.1 <= early.1 + (8 << 10),
         "threads and resident KiB {early:?}, then {late:?}"

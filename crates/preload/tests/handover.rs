@@ -1,22 +1,17 @@
 //! The handover, with real RocksDB: the blocks of keys that were hot before a compaction are in the
 //! page cache after it, before anybody has read them, and hardly any others.
 
-#[path = "control/asker.rs"]
-#[allow(dead_code, reason = "the suite that it belongs to uses the rest")]
-mod asker;
-mod support;
-
-use asker::Asker;
 use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_sstable::rocksdb::SsTable;
+use coldstream_testkit::database::{make_cold, sstables};
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Program;
+use coldstream_testkit::status_client::StatusClient;
+use coldstream_testkit::{residency, tools};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use support::database::{make_cold, tables};
-use support::library::Preload;
-use support::process::Program;
-use support::{residency, tools};
 
 /// Times that a case is tried at most.
 const TRIES: u32 = 3;
@@ -77,7 +72,7 @@ impl Case {
             ])
             .run()
             .well();
-        make_cold(&tables(directory));
+        make_cold(&sstables(directory));
     }
 
     /// Reads what is hot, and compacts.
@@ -103,7 +98,7 @@ impl Case {
         let mut found = Found::default();
         let mut ranges = Vec::new();
         // All of them at once: what has been looked at rests no longer, and may be reclaimed.
-        let looked: Vec<_> = (tables(directory).iter())
+        let looked: Vec<_> = (sstables(directory).iter())
             .map(|path| {
                 let file = File::open(path).expect("open");
                 let resident = residency::resident_pages(&file);
@@ -167,7 +162,7 @@ fn program(directory: &Path) -> Option<PathBuf> {
 
 /// What is found without and with the handover.
 fn without_and_with(case: &Case) -> Option<[Found; 2]> {
-    let directory = support::places::on_disk();
+    let directory = coldstream_testkit::directories::on_disk();
     let program = program(directory.path())?;
     let mut both = Vec::new();
     for handover in ["off", "on"] {
@@ -318,7 +313,7 @@ fn ranges_warmed(trace: &Path) -> usize {
 
 #[test]
 fn switched_off_it_ends_where_it_is() {
-    let directory = support::places::on_disk();
+    let directory = coldstream_testkit::directories::on_disk();
     let (Some(strace), Some(program)) = (tools::tracer(), program(directory.path())) else {
         return;
     };
@@ -350,12 +345,12 @@ fn switched_off_it_ends_where_it_is() {
         .compaction(&program, &database)
         .start_under(&launcher.map(str::to_owned), &preload);
     running.wait_until(|| ranges_warmed(&trace) >= 10);
-    let mut asker = Asker::of(running.process_id());
-    assert_eq!(asker.off(&[Mechanism::Handover]), Outcome::Done);
+    let mut client = StatusClient::of(running.process_id());
+    assert_eq!(client.off(&[Mechanism::Handover]), Outcome::Done);
     let before = ranges_warmed(&trace);
     running.end().well();
     let after = ranges_warmed(&trace) - before;
     println!("{before} ranges before, {after} after");
     assert!(after <= 4, "{before} before it was off, {after} after");
-    assert_eq!(asker.get(Counter::HandoverCutShort), 1);
+    assert_eq!(client.get(Counter::HandoverCutShort), 1);
 }

@@ -1,19 +1,17 @@
 //! What no engine does with a table that it is writing, and an operating system does to one: descriptors run
 //! out, disks are full for a moment, streams are opened, threads are cancelled, logs have no reader.
 
-mod support;
-
+use coldstream_testkit::library::{Preload, WRITE_WAYS};
+use coldstream_testkit::process::{Ended, Program};
+use coldstream_testkit::{directories, tools};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use support::library::{Preload, WRITE_WAYS};
-use support::process::{Ended, Program};
-use support::{places, tools};
 
 /// The program, compiled once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, program) = PROGRAM.get_or_init(|| {
-        let directory = places::on_disk();
+        let directory = directories::on_disk();
         // Some compilers have a value of their own.
         let options = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"];
         let program = tools::compile("odd_writers.c", directory.path(), "odd_writers", &options);
@@ -23,7 +21,7 @@ fn program() -> &'static Path {
 }
 
 fn run(what: &str, preload: Option<&Preload>) -> Ended {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let program = Program::new(program())
         .argument(what)
         .argument(directory.path().join("000001.sst"));
@@ -148,7 +146,7 @@ fn nothing_is_done_to_what_cannot_be_written_yet() {
 /// A pipe without a reader for a log.
 #[test]
 fn nobody_opens_the_log() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let pipe = directory.path().join("pipe");
     let made = Program::new("mkfifo").argument(&pipe).run();
     assert!(made.status.success(), "{made:?}");
@@ -158,7 +156,7 @@ fn nobody_opens_the_log() {
 
 #[test]
 fn what_was_not_in_the_kernel_when_its_sync_began_is_not_synced() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let options = ["-shared", "-fPIC", "-ldl"];
     let late = tools::compile("late_sync.c", directory.path(), "late.so", &options);
     let with = run("late-sync", Some(&staged().in_front_of(&late)));
@@ -175,32 +173,32 @@ fn what_was_not_in_the_kernel_when_its_sync_began_is_not_synced() {
 fn nobody_reads_the_log() {
     let (reader, log) = std::io::pipe().unwrap();
     drop(reader);
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let program = Program::new(program())
         .argument("fortified")
         .argument(directory.path().join("000001.sst"))
         .standard_error(log);
-    program.run_with(&Preload::talking()).well();
+    program.run_with(&Preload::logging()).well();
 }
 
 /// A filesystem for the status page on which there is no block left.
 #[test]
 fn no_room_for_the_status_page() {
-    if !tools::root() || tools::find("unshare").is_none() {
-        return support::skip("needs root and unshare");
+    if !tools::is_root() || tools::find("unshare").is_none() {
+        return coldstream_testkit::skip("needs root and unshare");
     }
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let fill = "mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero >/dev/shm/full && exec \"$@\"";
     let launcher = ["unshare", "-m", "sh", "-c", fill, "sh"].map(str::to_owned);
     let (unshare, options) = launcher.split_first().unwrap();
     let probe = Program::new(unshare).arguments(options).argument("true");
     if !probe.run().status.success() {
-        return support::skip("no mount namespace may be made");
+        return coldstream_testkit::skip("no mount namespace may be made");
     }
     let ended = Program::new(program())
         .argument("fortified")
         .argument(directory.path().join("000001.sst"))
-        .run_under(&launcher, &Preload::talking())
+        .run_under(&launcher, &Preload::logging())
         .well();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(said.contains("event=writes"), "{said}");
@@ -209,11 +207,11 @@ fn no_room_for_the_status_page() {
 /// A table that a thread begins while the process ends is either written at once or never.
 #[test]
 fn what_was_written_while_the_process_ended_is_there() {
-    let room = places::on_disk();
+    let room = directories::on_disk();
     let program = tools::compile("ends.c", room.path(), "ends", &["-pthread"]);
-    for number in 0..if support::long() { 1000 } else { 60 } {
+    for number in 0..if coldstream_testkit::long() { 1000 } else { 60 } {
         let way = ["exit", "_exit", "quick_exit"][number % 3];
-        let directory = places::on_disk();
+        let directory = directories::on_disk();
         let ended = Program::new(&program)
             .argument(way)
             .argument(directory.path())
@@ -234,11 +232,15 @@ fn what_was_written_while_the_process_ended_is_there() {
 /// It may have interrupted its own thread with a lock of the library's held.
 #[test]
 fn a_signal_handler_that_makes_children_waits_for_no_lock_of_its_own_thread() {
-    let room = places::on_disk();
+    let room = directories::on_disk();
     let program = tools::compile("handler.c", room.path(), "handler", &["-pthread"]);
-    let signals = if support::long() { "40000" } else { "2000" };
+    let signals = if coldstream_testkit::long() {
+        "40000"
+    } else {
+        "2000"
+    };
     for writes in ["direct", "auto"] {
-        let directory = places::on_disk();
+        let directory = directories::on_disk();
         let ended = Program::new(&program)
             .argument(directory.path())
             .argument(signals)

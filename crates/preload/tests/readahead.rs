@@ -1,13 +1,11 @@
 //! Readahead under control: point reads of a table bring in what they read and nothing else,
 //! whatever the device reads ahead and the application advised; scans are read ahead of.
 
-mod support;
-
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Program;
+use coldstream_testkit::{files, residency, tools};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use support::library::Preload;
-use support::process::Program;
-use support::{files, residency, tools};
 
 const TABLE_BYTES: u64 = 24 << 20;
 
@@ -18,11 +16,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let directory = support::places::on_disk();
+        let directory = coldstream_testkit::directories::on_disk();
         let program = tools::compile("pattern.c", directory.path(), "pattern", &[]);
         let bench = Self { directory, program };
         files::create(&bench.table(), 1, TABLE_BYTES);
-        std::thread::sleep(files::SETTLE);
+        std::thread::sleep(files::REST);
         bench
     }
 
@@ -75,7 +73,9 @@ fn faults_bring_in_what_they_touch_where_that_is_asked_for() {
     let (plain, without) = bench.run(&words, None);
     let expected: Vec<u64> = (0..500).map(|number| number * 10).collect();
     if without.len() <= 2 * expected.len() {
-        support::skip("read_ahead_kb is so small here that the kernel reads nothing around faults");
+        coldstream_testkit::skip(
+            "read_ahead_kb is so small here that the kernel reads nothing around faults",
+        );
         return;
     }
     let mapped = Preload::quiet().with("COLDSTREAM_READAHEAD", "scans-and-mapped");
@@ -112,7 +112,7 @@ fn what_is_read_by_its_position_has_the_kernels_readahead() {
         let words = [way, "600"];
         let (plain, without) = bench.run(&words, None);
         if without.len() <= 600 {
-            support::skip("the kernel reads nothing ahead here");
+            coldstream_testkit::skip("the kernel reads nothing ahead here");
             return;
         }
         let (with, pages) = bench.run(&words, Some(&Preload::quiet()));

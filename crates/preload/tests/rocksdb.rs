@@ -1,16 +1,14 @@
 //! Real RocksDB, by Debian's own `db_bench` and `ldb`: same content with and without the
 //! library, and compaction inputs that stay out of the page cache.
 
-mod support;
-
+use coldstream_testkit::database::{content, make_cold, sstables};
+use coldstream_testkit::exit_log::ExitLog;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Program;
+use coldstream_testkit::{residency, tools};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::database::{content, make_cold, tables};
-use support::exit_log::ExitLog;
-use support::library::Preload;
-use support::process::Program;
-use support::{residency, tools};
 
 /// Keys of the data sets here, of 16 bytes with values of 1,000.
 const KEYS: &str = "60000";
@@ -39,7 +37,7 @@ fn db_bench_leaves_the_same_content() {
     if tools::find("ldb").is_none() {
         return;
     }
-    let directory = support::places::on_disk();
+    let directory = coldstream_testkit::directories::on_disk();
     let log = directory.path().join("log");
     let mut contents = Vec::new();
     for (name, preload) in [("plain", None), ("with", Some(Preload::logging_to(&log)))] {
@@ -56,7 +54,7 @@ fn db_bench_leaves_the_same_content() {
         let before = content(&database);
         // What `readwhilewriting` writes depends on how long its readers take; that everything
         // reads back is checked by the engine's own checksums, of blocks and of files.
-        make_cold(&tables(&database));
+        make_cold(&sstables(&database));
         run(
             "readwhilewriting,compact,verifychecksum",
             &[
@@ -72,7 +70,7 @@ fn db_bench_leaves_the_same_content() {
     }
     assert_eq!(contents[0], contents[1]);
     let log = ExitLog::read(&log);
-    assert!(log.direct_bytes + log.window_bytes > 0, "{}", log.text);
+    assert!(log.direct_bytes + log.drop_behind_bytes > 0, "{}", log.text);
 }
 
 /// What opening a table may read ahead of its end, in the foreground: 512 KiB as long as the
@@ -134,7 +132,7 @@ fn compact(
             std::fs::hard_link(database.join(name), kept.join(name)).expect("link");
         }
     }
-    let paths = tables(&kept);
+    let paths = sstables(&kept);
     make_cold(&paths);
     for path in &paths {
         let file = File::open(path).expect("open");
@@ -166,7 +164,7 @@ fn compact(
         program.run_either(preload).well();
     });
     let is_input = |path: &PathBuf| kept.join(path.file_name().expect("name")).exists();
-    let outputs: Vec<PathBuf> = tables(&database)
+    let outputs: Vec<PathBuf> = sstables(&database)
         .into_iter()
         .filter(|path| !is_input(path))
         .collect();
@@ -192,7 +190,7 @@ fn prepared(directory: &Path) -> Option<PathBuf> {
 
 #[test]
 fn no_page_of_an_input_or_output_enters_the_page_cache() {
-    let directory = support::places::on_disk();
+    let directory = coldstream_testkit::directories::on_disk();
     let Some(prepared) = prepared(directory.path()) else {
         return;
     };
@@ -234,7 +232,7 @@ fn no_page_of_an_input_or_output_enters_the_page_cache() {
 
 #[test]
 fn where_the_inputs_are_cached_the_outputs_are() {
-    let directory = support::places::on_disk();
+    let directory = coldstream_testkit::directories::on_disk();
     let Some(prepared) = prepared(directory.path()) else {
         return;
     };
@@ -254,7 +252,7 @@ fn where_the_inputs_are_cached_the_outputs_are() {
 
 #[test]
 fn what_a_flush_writes_stays_cached_unless_told_otherwise() {
-    let directory = support::places::on_disk();
+    let directory = coldstream_testkit::directories::on_disk();
     for (flush, cached) in [("cached", true), ("bypass", false)] {
         let database = directory.path().join(flush);
         let more = ["--disable_auto_compactions=1"];
@@ -263,7 +261,7 @@ fn what_a_flush_writes_stays_cached_unless_told_otherwise() {
         };
         fill.run_with(&Preload::quiet().with("COLDSTREAM_FLUSH", flush))
             .well();
-        let flushed = Pages::of(&tables(&database));
+        let flushed = Pages::of(&sstables(&database));
         assert_eq!(
             flushed.resident_elsewhere > flushed.pages / 10,
             cached,
@@ -278,7 +276,7 @@ fn a_paced_database_has_the_same_content() {
     if tools::find("ldb").is_none() {
         return;
     }
-    let directory = support::places::on_disk();
+    let directory = coldstream_testkit::directories::on_disk();
     let log = directory.path().join("log");
     let paced = Preload::logging_to(&log)
         .with("COLDSTREAM_PACING", "on")
@@ -308,9 +306,9 @@ fn a_paced_database_has_the_same_content() {
 /// of every table has the checksum that it was written with.
 #[test]
 fn a_database_survives_kills() {
-    let directory = support::places::on_disk();
-    let rounds = if support::long() { 20 } else { 3 };
-    let mut random = support::random::Random::new(support::seed());
+    let directory = coldstream_testkit::directories::on_disk();
+    let rounds = if coldstream_testkit::long() { 20 } else { 3 };
+    let mut random = coldstream_testkit::random::Random::new(coldstream_testkit::seed());
     for (writes, visible) in [
         ("direct", "process"),
         ("auto", "auto"),
@@ -328,7 +326,7 @@ fn a_database_survives_kills() {
                 return;
             };
             let mut running = overwrite.start_with(&preload);
-            running.wait_until(|| tables(&database).len() > 4);
+            running.wait_until(|| sstables(&database).len() > 4);
             std::thread::sleep(std::time::Duration::from_millis(random.below(400)));
             running.kill();
             for benchmark in ["verifychecksum", "readseq"] {

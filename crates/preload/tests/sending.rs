@@ -1,14 +1,12 @@
 //! Tables that a background thread has the kernel send pass through a window of the page cache, and
 //! leave there what was there, or what the foreground has read meanwhile.
 
-mod support;
-
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Program;
+use coldstream_testkit::{files, residency, tools};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use support::library::Preload;
-use support::process::Program;
-use support::{files, residency, tools};
 
 const TABLE_BYTES: u64 = (64 << 20) + 12_345;
 const PAGES: usize = TABLE_BYTES.div_ceil(4096) as usize;
@@ -30,11 +28,11 @@ struct Sent {
 
 impl Bench {
     fn new() -> Self {
-        let directory = support::places::on_disk();
+        let directory = coldstream_testkit::directories::on_disk();
         let program = tools::compile("sends.c", directory.path(), "sends", &["-pthread"]);
         let bench = Self { directory, program };
         files::create(&bench.table(), 1, TABLE_BYTES);
-        std::thread::sleep(files::SETTLE);
+        std::thread::sleep(files::REST);
         bench
     }
 

@@ -6,8 +6,8 @@ use crate::handover;
 use crate::program::{self, Counters};
 use crate::rows::Shape;
 use crate::scene::{self, Scene, nodetool};
-use crate::skip::skip;
 use coldstream_nodes::{Launch, Node, Settings};
+use coldstream_testkit::skip;
 use scylla::statement::Consistency;
 use std::fs;
 

@@ -3,8 +3,6 @@
 //!
 //! Short: 5.0.9. `COLDSTREAM_LONG=1`: all versions, formats, layouts, kills and clusters (about an hour).
 
-#[path = "../../../preload/tests/support/built.rs"]
-mod built;
 mod client;
 mod cluster;
 mod files;
@@ -14,8 +12,6 @@ mod operations;
 mod program;
 mod rows;
 mod scene;
-#[path = "../../../preload/tests/support/skip.rs"]
-mod skip;
 mod steady;
 mod switches;
 mod writers;

@@ -1,7 +1,7 @@
 //! The command and the library under test, and what a node says about itself under them.
 
-use crate::built::built;
 use coldstream_nodes::{Launch, Version};
+use coldstream_testkit::cargo_build::built;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 fn command() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
         let command = ["--package", "coldstream-cli", "--bin", "coldstream"];
         let library = ["--package", "coldstream-preload", "--lib"];
-        let profile_directory = built(manifest, &[command.as_slice(), &library].concat());
+        let profile_directory = built(&manifest, &[command.as_slice(), &library].concat());
         profile_directory.join("coldstream")
     })
 }

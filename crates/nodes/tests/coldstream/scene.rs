@@ -1,7 +1,7 @@
 //! Nodes for a test, one cluster at a time.
 
-use crate::skip::skip;
 use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version};
+use coldstream_testkit::skip;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -12,15 +12,12 @@
 //! `COLDSTREAM_BENCH_MIB` the size and `COLDSTREAM_BENCH_ROUNDS` the rounds. Other settings of the
 //! library are inherited.
 
-#[path = "../../../io/benches/support/device_limit.rs"]
-mod device_limit;
-#[path = "../support/library.rs"]
-mod library;
 mod one_run;
 mod system;
 mod system_calls;
 
-use device_limit::DeviceLimit;
+use coldstream_testkit::device_limit::DeviceLimit;
+use coldstream_testkit::library;
 use one_run::{Engine, Pace, one_run};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -60,7 +57,7 @@ fn main() {
     let directory = std::env::var_os("COLDSTREAM_BENCH_DIR")
         .map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from);
     let bench = Bench {
-        library: library::path(),
+        library: library::built_before(),
         directory: tempfile::tempdir_in(directory).expect("scratch directory"),
         bytes: number("COLDSTREAM_BENCH_MIB", 1024) * MIB,
         rounds: number("COLDSTREAM_BENCH_ROUNDS", 5) as usize,

@@ -1,12 +1,13 @@
 //! Real RocksDB, by `db_bench`, while somebody switches.
 
-use crate::asker::{Asker, descriptors, tasks};
-use crate::priorities::{NICE, start_nice};
-use crate::support::database::content;
-use crate::support::library::Preload;
-use crate::support::process::Program;
-use crate::support::{places, tools};
+use crate::control::priorities::{NICE, start_nice};
 use coldstream_control::{Counter, Mechanism, Mechanisms, Outcome};
+use coldstream_host::process;
+use coldstream_testkit::database::content;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Program;
+use coldstream_testkit::status_client::StatusClient;
+use coldstream_testkit::{directories, tools};
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
     if !start_nice() {
         return;
     }
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let plain = directory.path().join("plain");
     let Some(program) = fill(&plain) else { return };
     program.run().well();
@@ -48,12 +49,12 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
         .with("COLDSTREAM_PACING", "on");
     let running = fill(&database).unwrap().start_with(&preload);
     let process = running.process_id();
-    let mut asker = Asker::of(process);
-    asker.wait_for("rocksdb:low", |nice, io| nice == 10 && io == 2 << 13 | 7);
-    let flush = asker.threads("rocksdb:high");
+    let mut client = StatusClient::of(process);
+    client.wait_for("rocksdb:low", |nice, io| nice == 10 && io == 2 << 13 | 7);
+    let flush = client.threads("rocksdb:high");
     assert!(!flush.is_empty() && flush.iter().all(|(nice, _)| *nice == NICE));
 
-    let early = (tasks(process).len(), descriptors(process));
+    let early = (process::threads(process).len(), process::descriptors(process));
     let mut cycles = 0;
     let all = Mechanisms::of(&[
         Mechanism::Reads,
@@ -63,10 +64,10 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
         Mechanism::Readahead,
         Mechanism::Pacing,
     ]);
-    let priorities = asker.page().switches().priorities_bits;
-    while let Some(outcome) = asker.try_ask(u64::from(all.bits()), priorities) {
+    let priorities = client.page().switches().priorities_bits;
+    while let Some(outcome) = client.try_ask(u64::from(all.bits()), priorities) {
         assert_eq!(outcome, Outcome::Done);
-        let threads = asker.threads("rocksdb:low");
+        let threads = client.threads("rocksdb:low");
         assert!(
             threads
                 .iter()
@@ -74,22 +75,22 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
             "{threads:?}"
         );
         std::thread::sleep(Duration::from_millis(5));
-        match asker.try_ask(0, priorities) {
+        match client.try_ask(0, priorities) {
             Some(outcome) => assert_eq!(outcome, Outcome::Done),
             None => break,
         }
         std::thread::sleep(Duration::from_millis(15));
         cycles += 1;
-        let now = (tasks(process).len(), descriptors(process));
+        let now = (process::threads(process).len(), process::descriptors(process));
         assert!(
             now.0 <= early.0 + 10 && now.1 <= early.1 + 250,
             "threads and descriptors {early:?}, then {now:?}"
         );
     }
     running.end().well();
-    eprintln!("{cycles} cycles, the longest took {:?}", asker.longest);
+    eprintln!("{cycles} cycles, the longest took {:?}", client.longest);
     assert!(cycles >= 20);
-    let page = asker.page();
+    let page = client.page();
     for counter in [Counter::BytesDirect, Counter::WriteBytesDirect] {
         assert!(page.get(counter) > 0, "{counter:?}");
     }

@@ -1,11 +1,12 @@
 //! What is switched off is off at once, though the threads concerned do nothing.
 
-use crate::asker::{Asker, descriptors};
 use crate::subject::{self, name_thread, wait_for};
-use crate::support::files::{self, fill, first_difference};
-use crate::support::library::Preload;
-use crate::support::places;
 use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_host::process::descriptors;
+use coldstream_testkit::directories;
+use coldstream_testkit::files::{self, fill, first_difference};
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::status_client::StatusClient;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
@@ -42,7 +43,7 @@ pub fn write() {
 
 #[test]
 fn what_is_staged_is_written_at_once() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();
     let mut running = subject::program(
@@ -51,24 +52,24 @@ fn what_is_staged_is_written_at_once() {
         &directory.path().join("journal"),
     )
     .start_with(&Preload::quiet().with("COLDSTREAM_WRITES", "direct"));
-    let mut asker = Asker::of(running.process_id());
+    let mut client = StatusClient::of(running.process_id());
     let size = || std::fs::metadata(work.join(TABLE)).unwrap().len();
     running.wait_until(|| work.join("wrote 0").exists());
     assert_eq!(size(), 0, "it is staged, else this test shows nothing");
 
-    assert_eq!(asker.off(&[Mechanism::Writes]), Outcome::Done);
+    assert_eq!(client.off(&[Mechanism::Writes]), Outcome::Done);
     assert_eq!(size(), PART_BYTES as u64);
-    assert_eq!(asker.get(Counter::StagingEndedSwitchedOff), 1);
-    assert_eq!(asker.get(Counter::StagedFiles), 1);
+    assert_eq!(client.get(Counter::StagingEndedSwitchedOff), 1);
+    assert_eq!(client.get(Counter::StagedFiles), 1);
     File::create_new(work.join("go on after 0")).unwrap();
     running.wait_until(|| work.join("wrote 1").exists());
     assert_eq!(size(), 2 * PART_BYTES as u64, "written plainly");
     let later = std::fs::metadata(work.join(LATER_TABLE)).unwrap();
     assert_eq!(later.len(), PART_BYTES as u64, "so is a new table");
-    assert_eq!(asker.get(Counter::StagedFiles), 1);
+    assert_eq!(client.get(Counter::StagedFiles), 1);
 
     // A table that was given up stays with the kernel.
-    assert_eq!(asker.off(&[]), Outcome::Done);
+    assert_eq!(client.off(&[]), Outcome::Done);
     File::create_new(work.join("go on after 1")).unwrap();
     running.wait_until(|| work.join("wrote 2").exists());
     assert_eq!(size(), 3 * PART_BYTES as u64);
@@ -98,35 +99,35 @@ const TABLE_BYTES: u64 = 8 << 20;
 
 #[test]
 fn windows_and_descriptors_are_given_back_at_once() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();
     files::create(&work.join(TABLE), 1, TABLE_BYTES);
-    std::thread::sleep(files::SETTLE);
+    std::thread::sleep(files::REST);
     let mut running =
         subject::program("reads and pauses", &work, &directory.path().join("journal"))
             .start_with(&Preload::quiet().with("COLDSTREAM_READS", "direct"));
     let process = running.process_id();
-    let mut asker = Asker::of(process);
+    let mut client = StatusClient::of(process);
     running.wait_until(|| work.join("read half").exists());
     let before = descriptors(process);
-    assert!(asker.get(Counter::WindowMemoryBytes) > 0);
+    assert!(client.get(Counter::WindowMemoryBytes) > 0);
     let heap_bytes = 1..1 << 20;
-    assert!(heap_bytes.contains(&asker.get(Counter::HeapBytes)));
-    assert!(asker.get(Counter::HeapPeakBytes) >= asker.get(Counter::HeapBytes));
+    assert!(heap_bytes.contains(&client.get(Counter::HeapBytes)));
+    assert!(client.get(Counter::HeapPeakBytes) >= client.get(Counter::HeapBytes));
 
-    assert_eq!(asker.off(&[Mechanism::Reads]), Outcome::Done);
-    assert_eq!(asker.get(Counter::WindowMemoryBytes), 0);
+    assert_eq!(client.off(&[Mechanism::Reads]), Outcome::Done);
+    assert_eq!(client.get(Counter::WindowMemoryBytes), 0);
     assert_eq!(
         descriptors(process),
         before - 2,
         "a direct one and a plain one"
     );
-    let direct = asker.get(Counter::BytesDirect);
+    let direct = client.get(Counter::BytesDirect);
     File::create_new(work.join("go on")).unwrap();
     running.end().well();
-    assert_eq!(asker.get(Counter::BytesDirect), direct, "read plainly");
-    assert!(asker.get(Counter::FallbackSwitchedOff) > 0);
+    assert_eq!(client.get(Counter::BytesDirect), direct, "read plainly");
+    assert!(client.get(Counter::FallbackSwitchedOff) > 0);
 }
 
 /// The subject that maps two tables, and something that is none.
@@ -174,7 +175,7 @@ fn mappings(process: u32) -> Vec<(String, bool)> {
 
 #[test]
 fn mappings_are_told_at_once() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();
     for name in [TABLE, LATER_TABLE, NO_TABLE] {
@@ -182,7 +183,7 @@ fn mappings_are_told_at_once() {
     }
     let mut running = subject::program("maps and pauses", &work, &directory.path().join("journal"))
         .start_with(&Preload::quiet().with("COLDSTREAM_READAHEAD", "scans-and-mapped"));
-    let mut asker = Asker::of(running.process_id());
+    let mut client = StatusClient::of(running.process_id());
     running.wait_until(|| work.join("mapped").exists());
     let mapped = |is_random| {
         vec![
@@ -205,7 +206,7 @@ fn mappings_are_told_at_once() {
     };
     for is_on in [false, true] {
         let off: &[Mechanism] = if is_on { &[] } else { &[Mechanism::Readahead] };
-        assert_eq!(asker.off(off), Outcome::Done);
+        assert_eq!(client.off(off), Outcome::Done);
         assert_eq!(mappings(running.process_id()), renamed(is_on));
     }
     File::create_new(work.join("go on")).unwrap();

@@ -1,14 +1,14 @@
 //! Background I/O that is held back: it waits, keeps to its floor, and goes on at once when pacing is
 //! switched off; a flush never waits.
 
-use crate::asker::Asker;
+use crate::control::tables::STOP;
 use crate::subject::{self, name_thread};
-use crate::support::files::{self, SETTLE, fill, first_difference};
-use crate::support::library::Preload;
-use crate::support::process::Running;
-use crate::support::{places, residency};
-use crate::tables::STOP;
 use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_testkit::files::{self, REST, fill, first_difference};
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Running;
+use coldstream_testkit::status_client::StatusClient;
+use coldstream_testkit::{directories, residency};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Write;
@@ -113,19 +113,19 @@ const WAITS_WITHIN: Duration = Duration::from_secs(20);
 struct Scene {
     directory: TempDir,
     running: Running,
-    asker: Asker,
+    client: StatusClient,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Scene {
     fn start(floor: u32) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = places::on_disk();
+        let directory = directories::on_disk();
         let work = directory.path().join("work");
         std::fs::create_dir(&work).unwrap();
         files::create(&work.join(HOT), 1, HOT_BYTES);
         files::create(&work.join(INPUT), 2, INPUT_BYTES);
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(REST);
         let preload = Preload::quiet()
             .with("COLDSTREAM_READS", "direct")
             .with("COLDSTREAM_WRITES", "direct")
@@ -134,11 +134,11 @@ impl Scene {
             .with("COLDSTREAM_PACING_FLOOR", floor);
         let journal = directory.path().join("journal");
         let running = subject::program("compacts and reads", &work, &journal).start_with(&preload);
-        let asker = Asker::of(running.process_id());
+        let client = StatusClient::of(running.process_id());
         Self {
             directory,
             running,
-            asker,
+            client,
             _alone: alone,
         }
     }
@@ -154,12 +154,12 @@ impl Scene {
             let scene = Self::start(floor);
             let begun = Instant::now();
             while begun.elapsed() < WAITS_WITHIN {
-                if scene.asker.get(Counter::PacingWaits) >= 3 {
+                if scene.client.get(Counter::PacingWaits) >= 3 {
                     return scene;
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            eprintln!("nothing waits: {}", scene.asker.snapshot());
+            eprintln!("nothing waits: {}", scene.client.snapshot());
             scene.end();
         }
         panic!("nothing waits in {SCENES} scenes");
@@ -200,7 +200,7 @@ fn compactions_are_held_back_to_the_floor_and_no_further() {
     scene.wait_for_round(before + 1);
     let took = begun.elapsed();
     let rounds = scene.rounds();
-    let page = scene.asker.snapshot();
+    let page = scene.client.snapshot();
     let get = |counter| page.get(counter);
     eprintln!("{rounds} rounds, the last two took {took:?}: {page}");
     assert!(get(Counter::ForegroundReadsTimed) > READS_AT_REST / 2);
@@ -223,18 +223,18 @@ fn compactions_are_held_back_to_the_floor_and_no_further() {
 #[test]
 fn off_lets_go_at_once_for_as_long_as_it_is() {
     let mut scene = Scene::that_waits(1);
-    let waits = |scene: &Scene| scene.asker.get(Counter::PacingWaits);
-    assert_eq!(scene.asker.off(&[Mechanism::Pacing]), Outcome::Done);
+    let waits = |scene: &Scene| scene.client.get(Counter::PacingWaits);
+    assert_eq!(scene.client.off(&[Mechanism::Pacing]), Outcome::Done);
     let before = scene.rounds();
-    let moved = scene.asker.get(Counter::PacingBytes);
+    let moved = scene.client.get(Counter::PacingBytes);
     // Whoever was waiting when it was switched off is counted by then.
     scene.wait_for_round(before + 1);
-    assert_eq!(scene.asker.get(Counter::PacingBytesPerSecond), 0);
-    assert_eq!(scene.asker.get(Counter::PacingRequestBytes), 0);
+    assert_eq!(scene.client.get(Counter::PacingBytesPerSecond), 0);
+    assert_eq!(scene.client.get(Counter::PacingRequestBytes), 0);
     let later = waits(&scene);
     scene.wait_for_round(before + 3);
     assert_eq!(waits(&scene), later);
-    assert!(scene.asker.get(Counter::PacingBytes) <= moved + (1 << 20));
+    assert!(scene.client.get(Counter::PacingBytes) <= moved + (1 << 20));
     scene.end();
 }
 
@@ -247,16 +247,16 @@ fn switching_what_waits_holds_nobody_up() {
             1 => &[Mechanism::Pacing, Mechanism::Reads, Mechanism::Writes],
             _ => &[Mechanism::Reads, Mechanism::Writes],
         };
-        assert_eq!(scene.asker.off(chosen), Outcome::Done);
+        assert_eq!(scene.client.off(chosen), Outcome::Done);
         std::thread::sleep(Duration::from_millis(cycle));
-        assert_eq!(scene.asker.off(&[]), Outcome::Done);
+        assert_eq!(scene.client.off(&[]), Outcome::Done);
         std::thread::sleep(Duration::from_millis(80 - cycle));
     }
-    eprintln!("the longest switch took {:?}", scene.asker.longest);
-    assert!(scene.asker.get(Counter::PacingWaits) > 0);
-    assert_eq!(scene.asker.get(Counter::FallbackPanic), 0);
+    eprintln!("the longest switch took {:?}", scene.client.longest);
+    assert!(scene.client.get(Counter::PacingWaits) > 0);
+    assert_eq!(scene.client.get(Counter::FallbackPanic), 0);
     // The last one is not waited for at the floor.
-    assert_eq!(scene.asker.off(&[Mechanism::Pacing]), Outcome::Done);
+    assert_eq!(scene.client.off(&[Mechanism::Pacing]), Outcome::Done);
     scene.wait_for_round(0);
     assert!(scene.end() > 0);
 }

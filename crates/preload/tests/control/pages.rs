@@ -1,14 +1,15 @@
 //! Hundreds of switches, and a page full of nonsense, under load.
 
-use crate::asker::{Asker, PATIENCE, descriptors, resident_kib, tasks};
+use crate::control::tables::STOP;
 use crate::subject;
-use crate::support::library::Preload;
-use crate::support::process::Running;
-use crate::support::random::Random;
-use crate::support::{long, places};
-use crate::tables::STOP;
 use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_host::process::{descriptors, threads};
 use coldstream_io::sys::process::futex_wake_shared;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Running;
+use coldstream_testkit::random::Random;
+use coldstream_testkit::status_client::{PATIENCE, StatusClient, resident_kib};
+use coldstream_testkit::{directories, long};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -36,12 +37,12 @@ fn stop(directory: &TempDir, running: Running) {
 
 #[test]
 fn switching_for_ever_costs_nothing_but_time() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let running = load(&directory);
     let process = running.process_id();
-    let mut asker = Asker::of(process);
+    let mut client = StatusClient::of(process);
     let mut random = Random::new(u64::from(process));
-    let measured = || (tasks(process).len(), descriptors(process));
+    let measured = || (threads(process).len(), descriptors(process));
     let mut early = (0, 0);
     let mut early_kib = 0;
     let cycles = if long() { 1000 } else { 200 };
@@ -58,7 +59,7 @@ fn switching_for_ever_costs_nothing_but_time() {
         .into_iter()
         .filter(|_| cycle % 2 == 0 || random.below(2) == 0)
         .collect();
-        assert_eq!(asker.off(&chosen), Outcome::Done);
+        assert_eq!(client.off(&chosen), Outcome::Done);
         if chosen.contains(&Mechanism::Reads) {
             // One that was under way may come to its end first.
             let begun = Instant::now();
@@ -68,16 +69,16 @@ fn switching_for_ever_costs_nothing_but_time() {
             }
         }
         std::thread::sleep(Duration::from_millis(random.below(20)));
-        assert_eq!(asker.off(&[]), Outcome::Done);
+        assert_eq!(client.off(&[]), Outcome::Done);
         std::thread::sleep(Duration::from_millis(random.below(30)));
         if cycle == cycles / 4 {
             early = measured();
             early_kib = resident_kib(process);
         }
     }
-    eprintln!("the longest switch took {:?}", asker.longest);
-    assert_eq!(asker.get(Counter::SwitchRequests), 2 * cycles);
-    let snapshot = asker.snapshot();
+    eprintln!("the longest switch took {:?}", client.longest);
+    assert_eq!(client.get(Counter::SwitchRequests), 2 * cycles);
+    let snapshot = client.snapshot();
     for counter in [
         Counter::BytesDirect,
         Counter::FallbackSwitchedOff,
@@ -104,14 +105,14 @@ fn switching_for_ever_costs_nothing_but_time() {
 
 #[test]
 fn a_page_full_of_nonsense_harms_nothing() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let running = load(&directory);
     let process = running.process_id();
-    let asker = Asker::of(process);
+    let client = StatusClient::of(process);
     // It comes a moment after the page.
-    asker.wait_for("coldstream-keep", |_, _| true);
-    let words = asker.words();
-    let bell = asker.page().bell().unwrap();
+    client.wait_for("coldstream-keep", |_, _| true);
+    let words = client.words();
+    let bell = client.page().bell().unwrap();
     let mut random = Random::new(u64::from(process) + 1);
     let begun = Instant::now();
     let time = Duration::from_secs(if long() { 60 } else { 4 });
@@ -140,10 +141,9 @@ fn a_page_full_of_nonsense_harms_nothing() {
 }
 
 fn processor_ticks(process: u32, thread: &str) -> u64 {
-    let (id, _) = tasks(process)
-        .into_iter()
-        .find(|(_, name)| name == thread)
-        .expect("the thread is there");
+    let threads = threads(process).into_iter();
+    let mut named = threads.filter(|found| found.name == thread.as_bytes());
+    let id = named.next().expect("the thread is there").id;
     let stat = std::fs::read_to_string(format!("/proc/{process}/task/{id}/stat")).unwrap();
     let fields: Vec<&str> = stat
         .rsplit(") ")

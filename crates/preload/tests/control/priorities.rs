@@ -1,13 +1,13 @@
 //! Nice values and I/O priorities: given, inherited by nobody, given back, and left alone where they
 //! could not be given back.
 
-use crate::asker::Asker;
 use crate::subject;
-use crate::support::library::Preload;
-use crate::support::{places, skip, tools};
 use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_io::sys::priority::{io_priority, nice, set_io_priority, set_nice};
 use coldstream_policy::Priorities;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::status_client::StatusClient;
+use coldstream_testkit::{directories, skip, tools};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -111,64 +111,64 @@ fn threads_get_a_priority_and_what_they_had() {
     if !start_nice() {
         return;
     }
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();
     let mut running = subject::program("makes a thread", &work, &directory.path().join("journal"))
         .start_with(&Preload::quiet());
-    let mut asker = Asker::of(running.process_id());
+    let mut client = StatusClient::of(running.process_id());
     running.wait_until(|| work.join("inherited").exists());
     let found = inherited(&work);
     assert_eq!(found[..2], [10, NICE], "a new thread has the former one");
     assert!(has_no_io_priority(found[2]));
-    assert_eq!(asker.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
+    assert_eq!(client.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
     // What the application set itself was lower, and is left alone.
     let own = [(15, 3 << 13)];
-    assert_eq!(asker.threads("rocksdb:bottom"), own);
+    assert_eq!(client.threads("rocksdb:bottom"), own);
 
     // At run time, up and down, but never better than the application had it.
     let set = |nice: &str, io: &str| {
         let priorities = Priorities::default().with_nice(nice).unwrap();
         priorities.with_io(io).unwrap()
     };
-    assert_eq!(asker.set(set("19", "idle")), Outcome::Done);
-    assert_eq!(asker.threads("rocksdb:low"), [(19, 3 << 13)]);
-    asker.wait_for("rocksdb:bottom", |nice, io| nice == 19 && io == 3 << 13);
-    assert_eq!(asker.set(set("0", "6")), Outcome::Done);
-    assert_eq!(asker.threads("rocksdb:low"), [(NICE, 2 << 13 | 6)]);
-    assert_eq!(asker.threads("rocksdb:bottom"), own);
+    assert_eq!(client.set(set("19", "idle")), Outcome::Done);
+    assert_eq!(client.threads("rocksdb:low"), [(19, 3 << 13)]);
+    client.wait_for("rocksdb:bottom", |nice, io| nice == 19 && io == 3 << 13);
+    assert_eq!(client.set(set("0", "6")), Outcome::Done);
+    assert_eq!(client.threads("rocksdb:low"), [(NICE, 2 << 13 | 6)]);
+    assert_eq!(client.threads("rocksdb:bottom"), own);
 
-    assert_eq!(asker.set(Priorities::default()), Outcome::Done);
-    let is_as_before = |asker: &Asker| {
-        let found = asker.threads("rocksdb:low");
+    assert_eq!(client.set(Priorities::default()), Outcome::Done);
+    let is_as_before = |client: &StatusClient| {
+        let found = client.threads("rocksdb:low");
         assert!(
             found.len() == 1 && found[0].0 == NICE && has_no_io_priority(found[0].1),
             "{found:?}"
         );
-        assert_eq!(asker.threads("rocksdb:bottom"), own);
+        assert_eq!(client.threads("rocksdb:bottom"), own);
     };
     // A thread that does nothing gets back what it had at once, and its priority when it goes on.
-    assert_eq!(asker.off(&[Mechanism::Priority]), Outcome::Done);
-    is_as_before(&asker);
-    assert_eq!(asker.off(&[]), Outcome::Done);
+    assert_eq!(client.off(&[Mechanism::Priority]), Outcome::Done);
+    is_as_before(&client);
+    assert_eq!(client.off(&[]), Outcome::Done);
     std::thread::sleep(Duration::from_millis(50));
-    is_as_before(&asker);
+    is_as_before(&client);
     std::fs::write(work.join("go on"), "").unwrap();
     for _ in 0..100 {
-        asker.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
+        client.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
         // It is counted a moment later.
-        running.wait_until(|| asker.get(Counter::PriorityThreads) == 1);
-        assert_eq!(asker.off(&[Mechanism::Priority]), Outcome::Done);
-        is_as_before(&asker);
-        assert_eq!(asker.get(Counter::PriorityThreads), 0);
-        assert_eq!(asker.off(&[]), Outcome::Done);
+        running.wait_until(|| client.get(Counter::PriorityThreads) == 1);
+        assert_eq!(client.off(&[Mechanism::Priority]), Outcome::Done);
+        is_as_before(&client);
+        assert_eq!(client.get(Counter::PriorityThreads), 0);
+        assert_eq!(client.off(&[]), Outcome::Done);
     }
-    asker.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
+    client.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
     // Nonsense changes nothing.
-    assert_eq!(asker.ask(u64::MAX, 0), Outcome::Refused);
-    assert_eq!(asker.ask(1 << 40, 0), Outcome::Refused);
-    assert_eq!(asker.ask(0, u64::MAX), Outcome::Refused);
-    assert_eq!(asker.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
+    assert_eq!(client.ask(u64::MAX, 0), Outcome::Refused);
+    assert_eq!(client.ask(1 << 40, 0), Outcome::Refused);
+    assert_eq!(client.ask(0, u64::MAX), Outcome::Refused);
+    assert_eq!(client.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
     std::fs::write(work.join("stop"), "").unwrap();
     running.end().well();
 }
@@ -178,11 +178,11 @@ fn what_could_not_be_given_back_is_not_taken() {
     let Some(setpriv) = tools::find("setpriv") else {
         return;
     };
-    if !tools::root() || !start_nice() {
+    if !tools::is_root() || !start_nice() {
         skip("needs root, to give a capability up");
         return;
     }
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     for (mode, given, refused, outcome) in [
         ("auto", NICE, 1, Outcome::Done),
         ("always", 10, 0, Outcome::PriorityKept),
@@ -195,21 +195,21 @@ fn what_could_not_be_given_back_is_not_taken() {
             subject::program("makes a thread", &work, &directory.path().join("journal"))
                 .behind(&setpriv, &drop)
                 .start_with(&Preload::quiet().with("COLDSTREAM_PRIORITY", mode));
-        let mut asker = Asker::of(running.process_id());
+        let mut client = StatusClient::of(running.process_id());
         if mode == "off" {
             // Nothing comes of itself; what is asked for does.
             assert_eq!(
-                asker.set(Priorities::none().with_io("7").unwrap()),
+                client.set(Priorities::none().with_io("7").unwrap()),
                 Outcome::Done
             );
         }
         running.wait_until(|| work.join("inherited").exists());
         // A new thread of one whose nice value cannot be given back has that one.
         assert_eq!(inherited(&work)[..2], [given, given], "{mode}");
-        assert_eq!(asker.threads("rocksdb:low"), [(given, LAST_LEVEL)]);
-        assert_eq!(asker.get(Counter::PriorityRefused), refused, "{mode}");
-        assert_eq!(asker.off(&[Mechanism::Priority]), outcome, "{mode}");
-        let found = asker.threads("rocksdb:low");
+        assert_eq!(client.threads("rocksdb:low"), [(given, LAST_LEVEL)]);
+        assert_eq!(client.get(Counter::PriorityRefused), refused, "{mode}");
+        assert_eq!(client.off(&[Mechanism::Priority]), outcome, "{mode}");
+        let found = client.threads("rocksdb:low");
         assert!(
             found[0].0 == given && has_no_io_priority(found[0].1),
             "{mode}: {found:?}"

@@ -1,7 +1,7 @@
 //! The subject that never stops: background threads write tables as engines do, and read them back
 //! in background reads, byte for byte. Whatever is switched meanwhile, they see what they wrote.
 
-use crate::support::files::{SETTLE, fill, first_difference};
+use coldstream_testkit::files::{REST, fill, first_difference};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -60,7 +60,7 @@ fn write_and_read(
         file.sync_data().unwrap();
         assert_eq!(file.metadata().unwrap().len(), written, "{name}");
         drop(file);
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(REST);
         let file = File::open(&name).unwrap();
         let mut read = 0;
         while read < written {

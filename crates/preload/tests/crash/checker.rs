@@ -1,10 +1,10 @@
 //! What must be there after a crash.
 
+use crate::crash::writer::{Progress, Promise, TABLE_BYTES_MAX, identity, name};
 use crate::subject::{self, raw};
-use crate::support::files::{fill, first_difference};
-use crate::support::places;
-use crate::support::process::Program;
-use crate::writer::{Progress, Promise, TABLE_BYTES_MAX, identity, name};
+use coldstream_testkit::directories;
+use coldstream_testkit::files::{fill, first_difference};
+use coldstream_testkit::process::Program;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ pub type Promises = Vec<(usize, u64, u64, u64)>;
 
 impl Stage {
     pub fn new() -> Self {
-        let records = places::on_disk();
+        let records = directories::on_disk();
         let path = records.path().join("progress");
         let file = std::fs::File::create(&path).unwrap();
         file.set_len(size_of::<Progress>() as u64).unwrap();

@@ -1,14 +1,14 @@
 //! `kill -9` at any moment.
 
-use crate::checker::{Checked, Crash, Stage};
-use crate::support::library::{Preload, WRITE_WAYS};
-use crate::support::places::{self, Filesystem};
-use crate::support::random::Random;
-use crate::support::{long, seed};
+use crate::crash::checker::{Checked, Crash, Stage};
+use coldstream_testkit::directories::{self, Filesystem};
+use coldstream_testkit::library::{Preload, WRITE_WAYS};
+use coldstream_testkit::random::Random;
+use coldstream_testkit::{long, seed};
 use std::time::Duration;
 
 fn killed_on(filesystem: Filesystem, rounds: u64) {
-    let Some(place) = places::on(filesystem) else {
+    let Some(place) = directories::on(filesystem) else {
         return;
     };
     let stage = Stage::new();

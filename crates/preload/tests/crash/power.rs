@@ -4,22 +4,23 @@
 //! everything that the kernel had sent to the disk by then, and nothing else: what a disk loses
 //! out of a volatile cache of its own is not modelled.
 
-use crate::checker::{Checked, Crash, Stage};
-use crate::support::library::{Preload, WRITE_WAYS};
-use crate::support::places::{self, Filesystem};
-use crate::support::random::Random;
-use crate::support::{long, seed, skip};
+use crate::crash::checker::{Checked, Crash, Stage};
+use coldstream_testkit::directories::{self, Filesystem};
+use coldstream_testkit::library::{Preload, WRITE_WAYS};
+use coldstream_testkit::random::Random;
+use coldstream_testkit::{long, seed, skip};
 use std::time::Duration;
 
 const OUTER_BYTES: u64 = 6 << 30;
 const INNER_BYTES: u64 = 400 << 20;
 
 fn cut_on(filesystem: Filesystem, cuts: u64) {
-    let current = places::on_disk();
-    let Some(outer) = places::on_image_within(Filesystem::Xfs, current.path(), OUTER_BYTES) else {
+    let current = directories::on_disk();
+    let Some(outer) = directories::on_image_within(Filesystem::Xfs, current.path(), OUTER_BYTES)
+    else {
         return;
     };
-    let Some(inner) = places::on_image_within(filesystem, outer.path(), INNER_BYTES) else {
+    let Some(inner) = directories::on_image_within(filesystem, outer.path(), INNER_BYTES) else {
         return;
     };
     let stage = Stage::new();
@@ -36,7 +37,7 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
         for cut in 0..cuts {
             std::thread::sleep(Duration::from_micros(random.below(120_000)));
             let before = stage.now();
-            let copy = places::after_power_cut(&inner, outer.path());
+            let copy = directories::after_power_cut(&inner, outer.path());
             let after = stage.now();
             // A table that was begun meanwhile may be of any length.
             let at_most = after

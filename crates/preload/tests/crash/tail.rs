@@ -2,9 +2,9 @@
 //! library sees, and by another process, which it cannot know of.
 
 use crate::subject::{self, calls, machine, raw};
-use crate::support::files::{fill, first_difference};
-use crate::support::library::{Preload, WRITE_WAYS};
-use crate::support::{long, places};
+use coldstream_testkit::files::{fill, first_difference};
+use coldstream_testkit::library::{Preload, WRITE_WAYS};
+use coldstream_testkit::{directories, long};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -259,7 +259,7 @@ fn look_through_mapping(
 
 /// Runs the writing process, and follows it from this one.
 fn followed(way: (&str, &str)) {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();
     let path = |name: &CStr| {

@@ -3,8 +3,8 @@
 //! it, in memory that no call is needed for.
 
 use crate::subject::{calls, machine, raw};
-use crate::support::files::fill;
-use crate::support::random::Random;
+use coldstream_testkit::files::fill;
+use coldstream_testkit::random::Random;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -3,8 +3,8 @@
 
 use crate::subject::Script;
 use crate::subject::journal::Journal;
-use crate::support::exit_log::ExitLog;
-use crate::support::library::Preload;
+use coldstream_testkit::exit_log::ExitLog;
+use coldstream_testkit::library::Preload;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

@@ -2,10 +2,10 @@
 //! on what the foreground happens to do to the file at that moment.
 
 use crate::subject::{self, calls, raw};
-use crate::support::files::{self, SETTLE};
-use crate::support::library::Preload;
-use crate::support::places::{self, Filesystem};
-use crate::support::random::Random;
+use coldstream_testkit::directories::{self, Filesystem};
+use coldstream_testkit::files::{self, REST};
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::random::Random;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -60,13 +60,13 @@ pub fn run() {
 }
 
 fn busy(filesystem: Filesystem) {
-    let Some(place) = places::on(filesystem) else {
+    let Some(place) = directories::on(filesystem) else {
         return;
     };
-    let records = places::on_disk();
+    let records = directories::on_disk();
     let (journal, log) = (records.path().join("journal"), records.path().join("log"));
     files::create(&place.path().join("000001.sst"), 1, SIZE_BYTES);
-    std::thread::sleep(SETTLE);
+    std::thread::sleep(REST);
     const RUNS: usize = 20;
     for _ in 0..RUNS {
         subject::program("busy", place.path(), &journal)

@@ -1,12 +1,12 @@
 //! Random programs on every filesystem, under every I/O mode.
 
-use crate::compare::{Bench, difference};
+use crate::differential::compare::{Bench, difference};
 use crate::subject::Script;
 use crate::subject::generate::APPENDS;
-use crate::support::exit_log::ExitLog;
-use crate::support::library::Preload;
-use crate::support::places::{self, Filesystem};
-use crate::support::{long, number_from_environment, seed};
+use coldstream_testkit::directories::{self, Filesystem};
+use coldstream_testkit::exit_log::ExitLog;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::{long, number_from_environment, seed};
 
 /// A way to run the library, and whether the short form gives it every program.
 struct Setting {
@@ -105,7 +105,7 @@ fn configured(
     visible: &str,
     variables: &[(&'static str, &str)],
 ) -> Setting {
-    let preload = Preload::talking().with("COLDSTREAM_VISIBLE", visible);
+    let preload = Preload::logging().with("COLDSTREAM_VISIBLE", visible);
     Setting {
         name,
         preload: variables
@@ -121,10 +121,10 @@ fn on(filesystem: Filesystem) {
 }
 
 fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
-    let Some(place) = places::on(filesystem) else {
+    let Some(place) = directories::on(filesystem) else {
         return;
     };
-    let records = places::on_disk();
+    let records = directories::on_disk();
     let bench = Bench {
         place: place.path(),
         records: records.path(),
@@ -178,7 +178,7 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
             if due {
                 let log = bench.check(&script, &plain, &setting.preload);
                 sums[place].direct_bytes += log.direct_bytes;
-                sums[place].window_bytes += log.window_bytes;
+                sums[place].drop_behind_bytes += log.drop_behind_bytes;
                 sums[place].dontcache_bytes += log.dontcache_bytes;
                 sums[place].cache_bytes += log.cache_bytes;
                 sums[place].buffered_bytes += log.buffered_bytes;
@@ -195,7 +195,7 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
             setting.name,
             sum.direct_bytes,
             sum.dontcache_bytes,
-            sum.window_bytes,
+            sum.drop_behind_bytes,
             sum.cache_bytes,
             sum.buffered_bytes,
             sum.written_direct_bytes,

@@ -5,11 +5,11 @@
 
 use crate::subject::journal::Journal;
 use crate::subject::{self, calls, machine, raw};
-use crate::support::exit_log::ExitLog;
-use crate::support::library::Preload;
-use crate::support::places::{self, Filesystem};
-use crate::support::random::Random;
-use crate::support::{files, long, seed};
+use coldstream_testkit::directories::{self, Filesystem};
+use coldstream_testkit::exit_log::ExitLog;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::random::Random;
+use coldstream_testkit::{files, long, seed};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -292,10 +292,10 @@ pub fn run() {
 }
 
 fn stress(filesystem: Filesystem, preload: Preload) {
-    let Some(place) = places::on(filesystem) else {
+    let Some(place) = directories::on(filesystem) else {
         return;
     };
-    let records = places::on_disk();
+    let records = directories::on_disk();
     let (journal, log) = (records.path().join("journal"), records.path().join("log"));
     let seed = seed();
     let seconds = if long() { 120 } else { 6 };
@@ -321,12 +321,12 @@ fn stress(filesystem: Filesystem, preload: Preload) {
 
 #[test]
 fn every_byte_is_right_under_stress() {
-    stress(Filesystem::Current, Preload::talking());
+    stress(Filesystem::Current, Preload::logging());
 }
 
 #[test]
 fn every_byte_is_right_under_stress_with_little_memory() {
-    let preload = Preload::talking()
+    let preload = Preload::logging()
         .with("COLDSTREAM_MEMORY_BYTES", "1MiB")
         .with("COLDSTREAM_WINDOW_BYTES", "128KiB")
         .with("COLDSTREAM_WINDOWS_IN_FLIGHT", 3);
@@ -335,5 +335,5 @@ fn every_byte_is_right_under_stress_with_little_memory() {
 
 #[test]
 fn every_byte_is_right_under_stress_on_xfs() {
-    stress(Filesystem::Xfs, Preload::talking());
+    stress(Filesystem::Xfs, Preload::logging());
 }

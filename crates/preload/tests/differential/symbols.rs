@@ -1,8 +1,8 @@
 //! The list of interposed symbols, kept in one place, against what the library exports.
 
 use crate::subject::calls;
-use crate::support::process::Program;
-use crate::support::{library, tools};
+use coldstream_testkit::process::Program;
+use coldstream_testkit::{library, tools};
 use std::collections::BTreeSet;
 
 #[test]

@@ -3,12 +3,12 @@
 
 use crate::subject::journal::Journal;
 use crate::subject::{self, calls, machine, raw};
-use crate::support::exit_log::ExitLog;
-use crate::support::files::SETTLE;
-use crate::support::library::Preload;
-use crate::support::places::{self, Filesystem};
-use crate::support::random::Random;
-use crate::support::{long, seed};
+use coldstream_testkit::directories::{self, Filesystem};
+use coldstream_testkit::exit_log::ExitLog;
+use coldstream_testkit::files::REST;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::random::Random;
+use coldstream_testkit::{long, seed};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -179,7 +179,7 @@ pub fn run(by_mapping_only: bool) {
     let file = raw::open(TABLE, libc::O_RDWR | libc::O_CREAT);
     assert!(raw::write_at(file, &vec![0; BLOCKS * BLOCK_BYTES], 0));
     raw::drop_pages(TABLE);
-    std::thread::sleep(SETTLE);
+    std::thread::sleep(REST);
     let memory = {
         // SAFETY: new memory, shared with children.
         let address = unsafe {
@@ -232,16 +232,16 @@ pub fn run(by_mapping_only: bool) {
 }
 
 fn overwritten(filesystem: Filesystem, role: &str, reads: &str, used: fn(&ExitLog) -> u64) {
-    let Some(place) = places::on(filesystem) else {
+    let Some(place) = directories::on(filesystem) else {
         return;
     };
-    let records = places::on_disk();
+    let records = directories::on_disk();
     let (journal, log) = (records.path().join("journal"), records.path().join("log"));
     let seed = seed();
     let seconds = if long() { 60 } else { 5 };
     let work = place.path().join("work");
     std::fs::create_dir(&work).unwrap();
-    let preload = Preload::talking()
+    let preload = Preload::logging()
         .with("COLDSTREAM_READS", reads)
         .with("COLDSTREAM_LOG", log.display());
     let ended = subject::program(role, &work, &journal)
@@ -274,14 +274,14 @@ fn what_was_overwritten_is_never_read_again_on_xfs() {
 #[test]
 fn what_was_overwritten_is_never_read_again_out_of_buffered_windows() {
     overwritten(Filesystem::Current, "writer", "drop-behind", |log| {
-        log.window_bytes
+        log.drop_behind_bytes
     });
 }
 
 #[test]
 fn what_was_overwritten_is_never_read_again_on_btrfs() {
     overwritten(Filesystem::Btrfs, "writer", "auto", |log| {
-        log.direct_bytes + log.window_bytes + log.dontcache_bytes
+        log.direct_bytes + log.drop_behind_bytes + log.dontcache_bytes
     });
 }
 
@@ -305,6 +305,6 @@ fn what_was_stored_through_a_mapping_is_read_out_of_buffered_windows() {
         Filesystem::Current,
         "writer by mapping",
         "drop-behind",
-        |log| log.window_bytes,
+        |log| log.drop_behind_bytes,
     );
 }

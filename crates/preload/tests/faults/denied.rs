@@ -1,10 +1,10 @@
 //! Calls that always fail, as under a container's filter or on an old kernel, and resources
 //! that are used up.
 
-use crate::support::exit_log::ExitLog;
-use crate::support::library::Preload;
-use crate::support::{places, skip, tools};
 use crate::{check, expected, scan};
+use coldstream_testkit::exit_log::ExitLog;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::{directories, skip, tools};
 
 /// `cachestat(2)`, the same number on every architecture.
 const SYS_CACHESTAT: i64 = 451;
@@ -12,7 +12,7 @@ const SYS_CACHESTAT: i64 = 451;
 /// Scans while calls of that number (with these bits in their third argument) fail; what the library
 /// says of itself, if a filter can be made and the log opened through it.
 fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) -> Option<ExitLog> {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let deny = tools::compile("deny.c", directory.path(), "deny", &[]);
     let mut launcher = Vec::new();
     for (number, errno, mask) in calls {
@@ -23,7 +23,7 @@ fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) -> Option<ExitLog>
         launcher.push("--".into());
     }
     // 101: the filter cannot be installed.
-    let tried = crate::support::process::Program::new(&launcher[0])
+    let tried = coldstream_testkit::process::Program::new(&launcher[0])
         .arguments(&launcher[1..])
         .argument("/bin/true")
         .run();
@@ -47,7 +47,7 @@ fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) -> Option<ExitLog>
 
 /// What is read directly where nothing is denied.
 fn plainly_direct_bytes() -> u64 {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let log = directory.path().join("log");
     scan("scans", |program| {
         program.run_with(&Preload::logging_to(&log)).well()

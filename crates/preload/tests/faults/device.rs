@@ -3,11 +3,11 @@
 
 use crate::subject::journal::Journal;
 use crate::subject::{self, calls, raw};
-use crate::support::files::{self, SETTLE};
-use crate::support::library::Preload;
-use crate::support::places::{self, Filesystem};
-use crate::support::process::Program;
-use crate::support::skip;
+use coldstream_testkit::directories::{self, Filesystem};
+use coldstream_testkit::files::{self, REST};
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Program;
+use coldstream_testkit::skip;
 use std::collections::BTreeSet;
 
 const TABLE: &std::ffi::CStr = c"000001.sst";
@@ -25,7 +25,7 @@ pub fn run() {
     let mut bytes = vec![0; CHUNK_BYTES];
     for round in 0..3 {
         raw::drop_pages(TABLE);
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(REST);
         for offset in (0..size_bytes).step_by(CHUNK_BYTES) {
             // SAFETY: the buffer has room for a chunk.
             let read = unsafe {
@@ -64,7 +64,7 @@ fn make_loop_direct(mount_point: &std::path::Path) -> bool {
 
 #[test]
 fn what_a_failing_device_can_read_is_read() {
-    let Some(place) = places::on(Filesystem::Ext4) else {
+    let Some(place) = directories::on(Filesystem::Ext4) else {
         return;
     };
     let Some(image) = place.image() else { return };
@@ -77,7 +77,7 @@ fn what_a_failing_device_can_read_is_read() {
         skip("the loop device cannot read its file directly");
         return;
     }
-    let records = places::on_disk();
+    let records = directories::on_disk();
     let journal = records.path().join("journal");
     let run = |preload: Option<&Preload>| -> BTreeSet<String> {
         let _ = std::fs::remove_file(&journal);

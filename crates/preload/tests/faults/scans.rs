@@ -4,7 +4,7 @@
 
 use crate::subject::execute::reads;
 use crate::subject::{self, calls, raw};
-use crate::support::files::{Hash, SETTLE, fill};
+use coldstream_testkit::files::{Hash, REST, fill};
 use std::ffi::CStr;
 use std::fmt::Write;
 
@@ -64,7 +64,7 @@ pub fn run(limits: Limits) {
         raw::close(file);
         raw::drop_pages(path);
     }
-    std::thread::sleep(SETTLE);
+    std::thread::sleep(REST);
     match limits {
         Limits::None => {}
         Limits::Descriptors => {

@@ -1,9 +1,9 @@
 //! Faults made by `strace`: in the first, the n-th, or every call.
 
 use crate::check;
-use crate::support::library::Preload;
-use crate::support::tools::tracer;
-use crate::support::{long, places};
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::tools::tracer;
+use coldstream_testkit::{directories, long};
 use std::path::Path;
 
 /// How many calls of this form a tracer has marked so.
@@ -23,7 +23,7 @@ fn inject(
     fault: &str,
     preload: &Preload,
 ) -> usize {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let trace = directory.path().join("trace");
     let launcher = launcher(strace, call, options, fault, &trace);
     let what = format!("{call}:{fault} {options:?} {preload:?}");
@@ -223,7 +223,7 @@ fn the_status_page_cannot_be_made() {
 
 #[test]
 fn the_log_cannot_be_written() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let log = directory.path().join("log");
     std::fs::write(&log, "").unwrap();
     let preload = Preload::logging_to(&log);

@@ -2,15 +2,15 @@
 //! would have shown them, or an error; never silence. A writer holds the library to its word
 //! itself (`writes.rs`).
 
+use crate::faults::traced::{BUFFER_IS_READABLE, WHEN, faults, launcher};
+use crate::faults::writes;
 use crate::subject::{self, journal::Journal};
-use crate::support::exit_log::ExitLog;
-use crate::support::library::{Preload, WRITE_WAYS};
-use crate::support::long;
-use crate::support::places::{self, Filesystem};
-use crate::support::process::{Ended, Program};
-use crate::support::tools::tracer;
-use crate::traced::{BUFFER_IS_READABLE, WHEN, faults, launcher};
-use crate::writes;
+use coldstream_testkit::directories::{self, Filesystem};
+use coldstream_testkit::exit_log::ExitLog;
+use coldstream_testkit::library::{Preload, WRITE_WAYS};
+use coldstream_testkit::long;
+use coldstream_testkit::process::{Ended, Program};
+use coldstream_testkit::tools::tracer;
 use std::path::Path;
 
 /// Runs the writers in a directory, and fails on a broken word, or unless they end well. Returns what
@@ -25,7 +25,7 @@ fn held_to_their_word(
     let work = place.join("work");
     let _ = std::fs::remove_dir_all(&work);
     std::fs::create_dir(&work).unwrap();
-    let records = places::on_disk();
+    let records = directories::on_disk();
     let journal = records.path().join("journal");
     let ended = run(&subject::program(role, &work, &journal));
     let lines = Journal::read(&journal);
@@ -47,7 +47,7 @@ fn each(call: &str, errors: &[&str]) {
 /// As above, of a call that libc makes too: the library's own has `form` in it.
 fn each_of(call: &str, form: &str, errors: &[&str], times: &[&str]) {
     let Some(strace) = tracer() else { return };
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let trace = directory.path().join("trace");
     let mut injected = 0;
     for (number, error) in errors.iter().enumerate() {
@@ -84,7 +84,7 @@ fn staged_bytes_cannot_be_written() {
 #[test]
 fn staged_bytes_are_written_in_part() {
     let Some(strace) = tracer() else { return };
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let trace = directory.path().join("trace");
     for way in WRITE_WAYS {
         // What a call returns without having been made would be a lie of the kernel's: only
@@ -103,7 +103,7 @@ fn staged_bytes_are_written_in_part() {
 #[test]
 fn what_was_handed_over_cannot_be_written() {
     let Some(strace) = tracer() else { return };
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let trace = directory.path().join("trace");
     let faults = [
         "error=ENOSPC:when=1+2",
@@ -145,7 +145,7 @@ fn no_thread_can_be_had() {
 #[test]
 fn writes_take_long() {
     let Some(strace) = tracer() else { return };
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let (trace, log) = (directory.path().join("trace"), directory.path().join("log"));
     for delay in ["delay_enter=20000:when=2+2", "delay_exit=20000:when=2+2"] {
         let launcher = launcher(&strace, "pwrite64", &[], delay, &trace);
@@ -161,7 +161,7 @@ fn writes_take_long() {
 #[test]
 fn forks_and_exits_wait_for_what_is_in_flight() {
     let Some(strace) = tracer() else { return };
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let trace = directory.path().join("trace");
     let role = "writes, then forks and exits";
     let launcher = launcher(&strace, "pwrite64", &[], "delay_enter=200000", &trace);
@@ -177,7 +177,7 @@ fn forks_and_exits_wait_for_what_is_in_flight() {
 #[test]
 fn a_table_is_truncated_by_its_name_before_what_is_in_flight_arrives() {
     let Some(strace) = tracer() else { return };
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let trace = directory.path().join("trace");
     let role = "writes, then truncates by name";
     let plain = held_to_their_word("plain", role, directory.path(), Program::run);
@@ -219,7 +219,7 @@ fn writeback_cannot_be_started() {
 #[test]
 fn writeback_may_not_be_asked_for() {
     let Some(strace) = tracer() else { return };
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let trace = directory.path().join("trace");
     for call in ["sync_file_range", "pwritev2"] {
         let mut injected = 0;
@@ -254,7 +254,7 @@ fn direct_descriptors_cannot_be_had() {
 
 #[test]
 fn files_may_not_grow_further() {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let role = "writes with limited files";
     let plain = held_to_their_word("plain", role, directory.path(), Program::run);
     for way in WRITE_WAYS {
@@ -274,7 +274,7 @@ fn files_may_not_grow_further() {
 #[test]
 fn the_disk_is_full() {
     for filesystem in [Filesystem::Ext4, Filesystem::Xfs, Filesystem::Btrfs] {
-        let Some(place) = places::on(filesystem) else {
+        let Some(place) = directories::on(filesystem) else {
             continue;
         };
         let role = "writes on a full disk";

@@ -3,7 +3,7 @@
 //! reported; never silence.
 
 use crate::subject::{self, calls, raw};
-use crate::support::files::{fill, first_difference};
+use coldstream_testkit::files::{fill, first_difference};
 use std::ffi::CStr;
 
 /// What goes wrong beside what a tracer injects.

@@ -6,7 +6,7 @@ use super::operations::{
     Action, DESCRIPTOR_LIMIT, MAPPINGS, Operation, PATHS, SLOTS, THREAD_NAMES,
 };
 use super::raw;
-use crate::support::files;
+use coldstream_testkit::files;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;

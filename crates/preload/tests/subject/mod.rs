@@ -13,7 +13,7 @@ pub mod machine;
 pub mod operations;
 pub mod raw;
 
-use crate::support::process::Program;
+use coldstream_testkit::process::Program;
 use journal::Journal;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use coldstream_sstable::cassandra::Format;
 
-use super::skip::skip;
+use coldstream_testkit::skip;
 
 /// A version of Cassandra that runs here.
 pub struct Engine {

@@ -13,8 +13,6 @@ mod lz4;
 mod names;
 mod properties;
 mod real;
-#[path = "../../../preload/tests/support/skip.rs"]
-mod skip;
 mod synthetic;
 
 fn long() -> bool {

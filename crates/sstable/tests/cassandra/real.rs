@@ -10,9 +10,9 @@ use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, K
 
 use super::counted::Counted;
 use super::engine::{Dumped, Engine};
-use super::skip::skip;
 use super::synthetic::walk;
 use super::{long, lz4};
+use coldstream_testkit::skip;
 
 /// Names of the tables that `WriteTables.java` writes, and the number of their partitions.
 const TABLES: [(&str, usize); 5] = [

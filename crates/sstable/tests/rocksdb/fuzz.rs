@@ -15,7 +15,7 @@ use coldstream_sstable::{Error, Result};
 use crate::check::{Watched, all, kept};
 use crate::engines::{self, EngineTable, Skipped};
 use crate::random::Random;
-use crate::skip::skip;
+use coldstream_testkit::skip;
 
 const TRAILER_BYTES: usize = 5;
 const FOOTER_BYTES: usize = 53;

@@ -9,16 +9,14 @@ mod dump;
 mod engines;
 mod fuzz;
 mod random;
-#[path = "../../../preload/tests/support/skip.rs"]
-mod skip;
 
 use std::collections::BTreeSet;
 
 use check::{Checked, Watched, all, check, kept};
 use coldstream_sstable::Error;
 use coldstream_sstable::rocksdb::{Format, SsTable};
+use coldstream_testkit::skip;
 use engines::{EngineTable, Skipped};
-use skip::skip;
 
 /// Keys that share prefixes, some 100 data blocks, and an index of several partitions if any.
 const SMALL: [&str; 5] = [

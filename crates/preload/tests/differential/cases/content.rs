@@ -35,7 +35,7 @@ fn store(address: *mut u8, value: u8) {
 fn store_and_scan(journal: &mut Journal, descriptor: i32, mut store: impl FnMut(u8)) {
     for round in 0..6_u8 {
         store(round * 2 + 1);
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(REST);
         journal.line(&scan(descriptor, 0, 4096, 2));
         store(round * 2 + 2);
         journal.line(&scan(descriptor, 8192, 4096, 20));
@@ -155,7 +155,7 @@ pub fn the_access_time_is_left_alone_if_the_application_says_so(journal: &mut Jo
         }; 2];
         // SAFETY: NUL-terminated path, two times.
         unsafe { libc::utimensat(libc::AT_FDCWD, path.as_ptr(), long_ago.as_ptr(), 0) };
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(REST);
         let descriptor = open(path, libc::O_RDONLY | flags);
         journal.line(&scan(descriptor, 0, 4096, 200));
         let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();

@@ -9,9 +9,9 @@ mod process;
 use crate::subject::journal::Journal;
 use crate::subject::machine::{self, NO_ERRNO, set_errno};
 use crate::subject::{self, calls, execute, name_thread, raw};
-use crate::support::files::{self, Hash, SETTLE};
-use crate::support::library::Preload;
-use crate::support::{places, skip};
+use coldstream_testkit::files::{self, Hash, REST};
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::{directories, skip};
 use std::ffi::CStr;
 
 /// Declares the cases: a test for each, and the look-up by which a subject finds its own.
@@ -71,7 +71,7 @@ pub fn run(name: &str) {
 }
 
 fn compare(name: &str) {
-    let directory = places::on_disk();
+    let directory = directories::on_disk();
     let work = directory.path().join("work");
     let journal = directory.path().join("journal");
     let run = |preload: Option<&Preload>| {
@@ -117,7 +117,7 @@ fn table(path: &CStr, identity: u64, size_bytes: usize) {
     assert!(raw::write_at(descriptor, &bytes, 0));
     raw::close(descriptor);
     raw::drop_pages(path);
-    std::thread::sleep(SETTLE);
+    std::thread::sleep(REST);
 }
 
 fn open(path: &CStr, flags: i32) -> i32 {

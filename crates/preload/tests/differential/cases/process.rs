@@ -1,14 +1,14 @@
 //! What processes do around their reads: drop privileges, take signals, end threads, fork.
 
 use super::*;
-use crate::support::tools::root;
+use coldstream_testkit::tools::is_root;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 const SIZE_BYTES: usize = 1 << 20;
 const SKIPPED_WITHOUT_ROOT: &str = "skipped: needs root";
 
 pub fn privileges_can_be_dropped(journal: &mut Journal) {
-    if !root() {
+    if !is_root() {
         return journal.line(SKIPPED_WITHOUT_ROOT);
     }
     be_background();
@@ -19,7 +19,7 @@ pub fn privileges_can_be_dropped(journal: &mut Journal) {
         libc::chmod(c"000001.sst".as_ptr(), 0o600);
         libc::chmod(c"000002.sst".as_ptr(), 0o600);
     }
-    std::thread::sleep(SETTLE);
+    std::thread::sleep(REST);
     let first = open(c"000001.sst", libc::O_RDONLY);
     let second = open(c"000002.sst", libc::O_RDONLY);
     journal.line(&scan(first, 0, 4096, 20));
@@ -34,7 +34,7 @@ pub fn privileges_can_be_dropped(journal: &mut Journal) {
 }
 
 pub fn without_proc_everything_is_read(journal: &mut Journal) {
-    if !root() {
+    if !is_root() {
         return journal.line(SKIPPED_WITHOUT_ROOT);
     }
     be_background();

@@ -5,7 +5,7 @@ use super::super::{calls, raw};
 use super::processes::in_child;
 use super::reads::halves;
 use super::{outcome, path_of};
-use crate::support::files::Hash;
+use coldstream_testkit::files::Hash;
 use std::ffi::c_char;
 
 pub fn write(state: &mut State, call: &str, slot: usize, length: usize) -> String {

@@ -8,7 +8,7 @@ pub mod reads;
 use super::machine::{Mapping, NO_ERRNO, State, set_errno, touched_errno};
 use super::operations::{Action, NAMES, PATHS, Place};
 use super::{calls, raw};
-use crate::support::files::{Hash, fill};
+use coldstream_testkit::files::{Hash, fill};
 use std::ffi::{CStr, c_char};
 
 pub fn path_of(path: usize) -> *const c_char {
@@ -340,7 +340,7 @@ pub fn execute(state: &mut State, action: &Action) -> String {
             "dropped".into()
         }
         Action::Settle => {
-            std::thread::sleep(crate::support::files::SETTLE);
+            std::thread::sleep(coldstream_testkit::files::REST);
             "settled".into()
         }
     }

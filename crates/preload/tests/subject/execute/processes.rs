@@ -4,7 +4,7 @@ use super::super::machine::{NO_ERRNO, State, set_errno};
 use super::super::operations::{Change, PATHS};
 use super::super::{calls, raw};
 use super::reads::positional;
-use crate::support::files::{Hash, fill};
+use coldstream_testkit::files::{Hash, fill};
 use std::ffi::c_char;
 use std::fmt::Write;
 

@@ -5,7 +5,7 @@ use super::super::calls;
 use super::super::machine::{NO_ERRNO, State, TRANSFER_BYTES, set_errno, touched_errno};
 use super::super::operations::Buffer;
 use super::outcome;
-use crate::support::files::Hash;
+use coldstream_testkit::files::Hash;
 use libc::{c_void, iovec};
 
 /// Bytes behind a good buffer that are checked to be untouched.

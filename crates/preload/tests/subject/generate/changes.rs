@@ -2,7 +2,7 @@
 
 use super::super::operations::{Action, MAPPINGS, NAMES, Place};
 use super::Author;
-use crate::support::random::Random;
+use coldstream_testkit::random::Random;
 
 impl Author {
     pub(super) fn mapping_action(&mut self) -> Action {

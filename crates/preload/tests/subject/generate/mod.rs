@@ -10,7 +10,7 @@ mod single;
 use super::operations::{
     Action, Closing, Duplication, Operation, PATHS, Place, SLOTS, TABLES, THREAD_NAMES,
 };
-use crate::support::random::Random;
+use coldstream_testkit::random::Random;
 
 const OPENS: [&str; 8] = [
     "open",

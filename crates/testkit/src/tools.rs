@@ -1,27 +1,31 @@
-//! Programs of the system that some tests need, and small ones in C that they bring along.
+//! Programs of the system that some tests need, and the small C programs of the preload library's tests.
 
-use super::process::Program;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The program of that name in `PATH`; where it is missing, says so and what is not tested.
+use crate::process::Program;
+use crate::skip;
+
+/// The program with this name in `PATH`. Where it is missing, [`skip`]s with the reason.
+#[must_use]
 pub fn find(name: &str) -> Option<PathBuf> {
     let found = std::env::split_paths(&std::env::var_os("PATH")?)
         .chain(["/usr/sbin".into(), "/sbin".into()])
         .map(|directory| directory.join(name))
         .find(|path| is_executable(path));
     if found.is_none() {
-        super::skip(format!("{name} is not installed"));
+        skip(format!("{name} is not installed"));
     }
     found
 }
 
 fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path)
         .is_ok_and(|status| status.is_file() && status.permissions().mode() & 0o111 != 0)
 }
 
-/// A shared library of that file name where the loader of this system looks.
+/// A shared library with this file name, where the loader of this system finds it.
+#[must_use]
 pub fn find_library(file_name: &str) -> Option<PathBuf> {
     let architecture = std::env::consts::ARCH;
     let found = [
@@ -34,12 +38,16 @@ pub fn find_library(file_name: &str) -> Option<PathBuf> {
     .map(|directory| Path::new(directory).join(file_name))
     .find(|path| path.exists());
     if found.is_none() {
-        super::skip(format!("{file_name} is not installed"));
+        skip(format!("{file_name} is not installed"));
     }
     found
 }
 
-/// Compiles `programs/<source>` into `directory`; `options` come behind the source.
+/// Compiles `crates/preload/tests/programs/SOURCE` into `directory`. `options` come after the source.
+///
+/// # Panics
+/// It does not compile.
+#[must_use]
 pub fn compile(source: &str, directory: &Path, name: &str, options: &[&str]) -> PathBuf {
     let output = directory.join(name);
     Program::new("cc")
@@ -48,7 +56,7 @@ pub fn compile(source: &str, directory: &Path, name: &str, options: &[&str]) -> 
         .argument(&output)
         .argument(
             Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("tests/programs")
+                .join("../preload/tests/programs")
                 .join(source),
         )
         .arguments(options)
@@ -59,19 +67,20 @@ pub fn compile(source: &str, directory: &Path, name: &str, options: &[&str]) -> 
 }
 
 /// Whether this process is root.
-pub fn root() -> bool {
-    // SAFETY: takes no argument and cannot fail.
-    unsafe { libc::geteuid() == 0 }
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
-/// A tracer that can trace here, if there is one.
+/// strace, if it may trace here.
+#[must_use]
 pub fn tracer() -> Option<String> {
     let strace = find("strace")?;
     let tried = Program::new(&strace)
         .arguments(["-f", "-qq", "-o", "/dev/null", "/bin/true"])
         .run();
     if !tried.status.success() {
-        super::skip(format!("strace may not trace here: {tried:?}"));
+        skip(format!("strace may not trace here: {tried:?}"));
         return None;
     }
     Some(strace.to_str()?.to_owned())

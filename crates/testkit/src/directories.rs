@@ -1,30 +1,43 @@
-//! Directories on the filesystems that the suites run on. Loop devices are mounted in a mount
-//! namespace of the calling thread: only it and the programs that it starts see them, and the
-//! kernel takes mount and device away when the last of these has ended, however they end.
+//! Test directories on several filesystems.
+//!
+//! Loop devices are mounted in a mount namespace of the calling thread. Only this thread and the programs that it
+//! starts see them. The kernel removes mount and device when the last of these has ended.
 
-use super::process::{Ended, Program};
-use super::{skip, tools};
 use std::path::{Path, PathBuf};
+
+use nix::mount::MsFlags;
+use nix::sched::CloneFlags;
 use tempfile::TempDir;
+
+use crate::cargo_build::temporary_directory;
+use crate::process::{Ended, Program};
+use crate::{skip, tools};
 
 /// A filesystem to test on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filesystem {
-    /// Whatever the build directory is on: a real disk.
+    /// That of the build directory, on a real disk.
     Current,
+    /// ext4 on a loop device.
     Ext4,
+    /// XFS on a loop device.
     Xfs,
+    /// btrfs on a loop device.
     Btrfs,
+    /// tmpfs.
     Tmpfs,
 }
 
-/// A directory on it that is removed when dropped.
-pub struct Place {
+/// A directory on a filesystem. Dropping it removes it.
+#[derive(Debug)]
+pub struct TestDirectory {
+    /// Its filesystem.
     pub filesystem: Filesystem,
     directory: TempDir,
     mounted: Option<Mounted>,
 }
 
+#[derive(Debug)]
 struct Mounted {
     mount_point: PathBuf,
     image_directory: TempDir,
@@ -32,8 +45,7 @@ struct Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Lazily: a child that was killed may still hold a file for a moment. The loop device
-        // goes with the mount.
+        // Lazily: a child that was killed may hold a file for a moment. The loop device is removed with the mount.
         let _ = Program::new("umount")
             .argument("-l")
             .argument(&self.mount_point)
@@ -41,7 +53,9 @@ impl Drop for Mounted {
     }
 }
 
-impl Place {
+impl TestDirectory {
+    /// Its path.
+    #[must_use]
     pub fn path(&self) -> &Path {
         match &self.mounted {
             Some(mounted) => &mounted.mount_point,
@@ -49,7 +63,8 @@ impl Place {
         }
     }
 
-    /// The file that is the loop device's disk, if it is one.
+    /// The file behind the loop device, if there is one.
+    #[must_use]
     pub fn image(&self) -> Option<PathBuf> {
         let mounted = self.mounted.as_ref()?;
         Some(mounted.image_directory.path().join("image"))
@@ -57,12 +72,17 @@ impl Place {
 }
 
 /// A temporary directory on a real disk.
+///
+/// # Panics
+/// It cannot be made.
+#[must_use]
 pub fn on_disk() -> TempDir {
-    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("temporary directory")
+    TempDir::new_in(temporary_directory()).expect("temporary directory")
 }
 
-/// A place on that filesystem; `None`, and a word on standard error, where it cannot be had.
-pub fn on(filesystem: Filesystem) -> Option<Place> {
+/// A directory on this filesystem. Where this machine does not allow it, [`skip`]s with the reason.
+#[must_use]
+pub fn on(filesystem: Filesystem) -> Option<TestDirectory> {
     let (directory, mounted) = match filesystem {
         Filesystem::Current => (on_disk(), None),
         Filesystem::Tmpfs => match TempDir::new_in("/dev/shm") {
@@ -76,14 +96,14 @@ pub fn on(filesystem: Filesystem) -> Option<Place> {
         Filesystem::Xfs => mount("xfs")?,
         Filesystem::Btrfs => mount("btrfs")?,
     };
-    Some(Place {
+    Some(TestDirectory {
         filesystem,
         directory,
         mounted,
     })
 }
 
-/// Size of an image: XFS wants 300 MiB at least. Sparse, so that only what is written counts.
+/// Size of an image. XFS requires 300 MiB. The image is sparse.
 const IMAGE_BYTES: u64 = 512 << 20;
 
 fn mount(kind: &str) -> Option<(TempDir, Option<Mounted>)> {
@@ -91,8 +111,12 @@ fn mount(kind: &str) -> Option<(TempDir, Option<Mounted>)> {
     Some((on_disk(), Some(mounted)))
 }
 
-/// A filesystem in an image of so many bytes that lies in the directory `within`.
-pub fn on_image_within(filesystem: Filesystem, within: &Path, bytes: u64) -> Option<Place> {
+/// A filesystem in an image of this size, in the directory `within`. `None` for filesystems without an image.
+///
+/// # Panics
+/// The image cannot be made.
+#[must_use]
+pub fn on_image_within(filesystem: Filesystem, within: &Path, bytes: u64) -> Option<TestDirectory> {
     let kind = match filesystem {
         Filesystem::Ext4 => "ext4",
         Filesystem::Xfs => "xfs",
@@ -100,32 +124,36 @@ pub fn on_image_within(filesystem: Filesystem, within: &Path, bytes: u64) -> Opt
         Filesystem::Current | Filesystem::Tmpfs => return None,
     };
     let image_directory = TempDir::new_in(within).expect("temporary directory");
-    Some(Place {
+    Some(TestDirectory {
         filesystem,
         directory: on_disk(),
         mounted: Some(make_and_mount(kind, image_directory, bytes)?),
     })
 }
 
-/// A copy of the place's disk as it is at this moment, mounted as after a power cut. The image
-/// must lie on a filesystem that shares blocks between files: only then is the copy of one moment.
-pub fn after_power_cut(place: &Place, within: &Path) -> Place {
+/// A copy of the directory's disk at this moment, mounted as after a power cut. The image must lie on a filesystem
+/// that shares blocks between files: only there is the copy that of one moment.
+///
+/// # Panics
+/// The copy cannot be made or mounted.
+#[must_use]
+pub fn after_power_cut(original: &TestDirectory, within: &Path) -> TestDirectory {
     let image_directory = TempDir::new_in(within).expect("temporary directory");
     Program::new("cp")
         .argument("--reflink=always")
-        .argument(place.image().expect("an image"))
+        .argument(original.image().expect("an image"))
         .argument(image_directory.path().join("image"))
         .run()
         .well();
-    // The copy has the identity of its original, which is mounted: XFS must be told.
-    let options = match place.filesystem {
+    // The copy has the identity of its original, which is mounted. XFS needs an option for that.
+    let options = match original.filesystem {
         Filesystem::Xfs => "loop,nouuid",
         _ => "loop",
     };
     let (mounted, ended) = mount_image(image_directory, options);
     assert!(ended.status.success(), "after a power cut: {ended:?}");
-    Place {
-        filesystem: place.filesystem,
+    TestDirectory {
+        filesystem: original.filesystem,
         directory: on_disk(),
         mounted: Some(mounted),
     }
@@ -133,7 +161,7 @@ pub fn after_power_cut(place: &Place, within: &Path) -> Place {
 
 fn mount_image(image_directory: TempDir, options: &str) -> (Mounted, Ended) {
     let mount_point = image_directory.path().join("mounted");
-    std::fs::create_dir(&mount_point).unwrap();
+    std::fs::create_dir(&mount_point).expect("mount point");
     let ended = Program::new("mount")
         .arguments(["-o", options])
         .argument(image_directory.path().join("image"))
@@ -147,7 +175,7 @@ fn mount_image(image_directory: TempDir, options: &str) -> (Mounted, Ended) {
 }
 
 fn make_and_mount(kind: &str, image_directory: TempDir, bytes: u64) -> Option<Mounted> {
-    if !tools::root() {
+    if !tools::is_root() {
         skip(format!("{kind}: mounting needs root"));
         return None;
     }
@@ -173,21 +201,11 @@ fn make_and_mount(kind: &str, image_directory: TempDir, bytes: u64) -> Option<Mo
     Some(mounted)
 }
 
+/// From now on, other threads and programs do not see what the calling thread mounts.
 fn enter_own_mount_namespace() -> bool {
-    // SAFETY: changes what the calling thread, and programs that it starts, see mounted.
-    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
-        return false;
-    }
-    // SAFETY: the path is NUL-terminated; the other arguments are not looked at for this flag.
-    // Keeps what is mounted here from showing outside.
-    let private = unsafe {
-        libc::mount(
-            std::ptr::null(),
-            c"/".as_ptr(),
-            std::ptr::null(),
-            libc::MS_REC | libc::MS_PRIVATE,
-            std::ptr::null(),
-        )
-    };
-    private == 0
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    let none: Option<&str> = None;
+    nix::sched::unshare(CloneFlags::CLONE_NEWNS)
+        .and_then(|()| nix::mount::mount(none, "/", none, private, none))
+        .is_ok()
 }

@@ -1,13 +1,17 @@
-//! The tables of a database of RocksDB.
+//! The SSTables of a RocksDB database.
 
-use super::process::Program;
-use super::{files, residency};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// All of them; none while there is no directory, which `db_bench` removes once more before it
-/// begins with a new database.
-pub fn tables(database: &Path) -> Vec<PathBuf> {
+use crate::process::Program;
+use crate::{files, residency};
+
+/// All SSTables. Empty while there is no directory: `db_bench` removes it before it begins a new database.
+///
+/// # Panics
+/// The directory cannot be read.
+#[must_use]
+pub fn sstables(database: &Path) -> Vec<PathBuf> {
     let entries = match std::fs::read_dir(database) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
         entries => entries.expect("read the database's directory"),
@@ -19,20 +23,27 @@ pub fn tables(database: &Path) -> Vec<PathBuf> {
 }
 
 /// A hash of every key and value, by `ldb scan`.
+///
+/// # Panics
+/// The database is empty or cannot be read.
+#[must_use]
 pub fn content(database: &Path) -> String {
     let scan = Program::new("ldb")
         .argument(format!("--db={}", database.display()))
         .arguments(["scan", "--hex"])
         .run()
         .well();
-    assert!(!scan.stdout.is_empty(), "{database:?} is empty");
+    assert!(!scan.stdout.is_empty(), "{} is empty", database.display());
     files::Hash::of(&scan.stdout).to_string()
 }
 
-/// None of their pages is in the page cache, and they have rested.
+/// Drops the files' pages from the page cache, and waits until the files may be read in windows.
+///
+/// # Panics
+/// A file cannot be opened.
 pub fn make_cold(paths: &[PathBuf]) {
     for path in paths {
         residency::drop_pages(&File::open(path).expect("open"));
     }
-    std::thread::sleep(files::SETTLE);
+    std::thread::sleep(files::REST);
 }

@@ -1,22 +1,24 @@
 //! Faults in the library's own calls: whatever fails there, the application sees what it would
 //! have seen. Every fault is made from outside, in calls that only the library makes.
 
-#[path = "../subject/mod.rs"]
 mod subject;
-#[path = "../support/mod.rs"]
-mod support;
 
-mod denied;
-mod device;
-mod scans;
-mod traced;
-mod traced_writes;
-mod writes;
+/// Modules of this suite, in the folder of its name.
+mod faults {
+    pub mod denied;
+    pub mod device;
+    pub mod scans;
+    pub mod traced;
+    pub mod traced_writes;
+    pub mod writes;
+}
+
+use faults::{device, scans, writes};
 
 use crate::subject::journal::Journal;
-use crate::support::library::Preload;
-use crate::support::places;
-use crate::support::process::Ended;
+use coldstream_testkit::directories;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Ended;
 use std::sync::OnceLock;
 
 /// Not a test: what this executable does when another test has started it as a subject.
@@ -49,8 +51,11 @@ fn expected() -> &'static [String] {
 }
 
 /// Runs scans in a directory of their own; what they saw, and how they ended.
-fn scan(role: &str, run: impl FnOnce(&support::process::Program) -> Ended) -> (Vec<String>, Ended) {
-    let directory = places::on_disk();
+fn scan(
+    role: &str,
+    run: impl FnOnce(&coldstream_testkit::process::Program) -> Ended,
+) -> (Vec<String>, Ended) {
+    let directory = directories::on_disk();
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();
     let journal = directory.path().join("journal");

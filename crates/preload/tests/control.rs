@@ -1,18 +1,19 @@
 //! Switching a running process, and the priorities of its threads: on real programs, by the status
 //! page, as `coldstream ctl` does it.
 
-#[path = "../subject/mod.rs"]
 mod subject;
-#[path = "../support/mod.rs"]
-mod support;
 
-mod asker;
-mod database;
-mod idle;
-mod pacing;
-mod pages;
-mod priorities;
-mod tables;
+/// Modules of this suite, in the folder of its name.
+mod control {
+    pub mod database;
+    pub mod idle;
+    pub mod pacing;
+    pub mod pages;
+    pub mod priorities;
+    pub mod tables;
+}
+
+use control::{idle, pacing, priorities, tables};
 
 /// Not a test: what this executable does when another test has started it as a subject.
 #[test]

@@ -3,16 +3,18 @@
 //!
 //! `COLDSTREAM_LONG=1`: hundreds of kills and cuts instead of a few.
 
-#[path = "../subject/mod.rs"]
 mod subject;
-#[path = "../support/mod.rs"]
-mod support;
 
-mod checker;
-mod kill;
-mod power;
-mod tail;
-mod writer;
+/// Modules of this suite, in the folder of its name.
+mod crash {
+    pub mod checker;
+    pub mod kill;
+    pub mod power;
+    pub mod tail;
+    pub mod writer;
+}
+
+use crash::{tail, writer};
 
 /// Not a test: what this executable does when another test has started it as a subject.
 #[test]

@@ -2,26 +2,37 @@
 
 use std::path::Path;
 
-/// The sums of all exit lines in a log file; sizes as far as they are printed (one decimal).
+/// The sums of all exit lines in a log file. Sizes are as exact as they are printed: one decimal.
 #[derive(Clone, Debug, Default)]
 pub struct ExitLog {
+    /// Number of exit lines.
     pub lines: usize,
+    /// Read around the page cache.
     pub direct_bytes: u64,
+    /// Read with `RWF_DONTCACHE`.
     pub dontcache_bytes: u64,
-    pub window_bytes: u64,
+    /// Read in the I/O mode drop-behind.
+    pub drop_behind_bytes: u64,
+    /// Read out of the page cache.
     pub cache_bytes: u64,
+    /// Read in the I/O mode buffered.
     pub buffered_bytes: u64,
-    /// Written directly.
+    /// Written around the page cache.
     pub written_direct_bytes: u64,
-    /// Of these, written while the application filled the next buffer.
+    /// Part of these that were written while the application filled the next buffer.
     pub overlapped_bytes: u64,
-    /// Writes that ended in a staging buffer.
+    /// Writes into a staging buffer.
     pub staged_writes: u64,
+    /// The whole log.
     pub text: String,
 }
 
 impl ExitLog {
-    /// Reads the log; a file that is not there is an empty log.
+    /// Reads a log. A missing file is an empty log.
+    ///
+    /// # Panics
+    /// A line is not as the library writes it.
+    #[must_use]
     pub fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let mut log = Self::default();
@@ -38,7 +49,7 @@ impl ExitLog {
                 match key {
                     "bytes_direct" => log.direct_bytes += size(),
                     "bytes_dontcache" => log.dontcache_bytes += size(),
-                    "bytes_window" | "bytes_drop_behind" => log.window_bytes += size(),
+                    "bytes_window" | "bytes_drop_behind" => log.drop_behind_bytes += size(),
                     "bytes_from_cache" => log.cache_bytes += size(),
                     "bytes_buffered" => log.buffered_bytes += size(),
                     "write_bytes_direct" => log.written_direct_bytes += size(),

@@ -1,7 +1,5 @@
-//! Running a program in a clean environment, with a limit on its time: a deadlock is a failed
-//! test, not a hanging one.
+//! Runs programs in a clean environment, with a time limit: a deadlock fails a test instead of hanging it.
 
-use super::library::Preload;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -12,8 +10,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A program to be run.
-#[derive(Clone)]
+use coldstream_host::process;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::library::Preload;
+
+/// Time for which [`Running::wait_until`] waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program to run.
+#[derive(Clone, Debug)]
 pub struct Program {
     words: Vec<OsString>,
     variables: Vec<(String, String)>,
@@ -23,11 +29,14 @@ pub struct Program {
     limit: Duration,
 }
 
-/// How it ended, and what it wrote.
+/// A program that has ended, and its output.
 #[derive(PartialEq, Eq)]
 pub struct Ended {
+    /// Its exit status.
     pub status: ExitStatus,
+    /// Its standard output.
     pub stdout: Vec<u8>,
+    /// Its standard error.
     pub stderr: Vec<u8>,
 }
 
@@ -44,19 +53,26 @@ impl std::fmt::Debug for Ended {
 }
 
 impl Ended {
-    /// Panics with everything that the program said unless it ended well.
+    /// The same, after a success.
+    ///
+    /// # Panics
+    /// With all output of the program, after a failure.
     #[track_caller]
     pub fn well(self) -> Self {
         assert!(self.status.success(), "{self:?}");
         self
     }
 
+    /// Its standard output as text.
+    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 }
 
 impl Program {
+    /// A program without arguments.
+    #[must_use]
     pub fn new(executable: impl AsRef<OsStr>) -> Self {
         Self {
             words: vec![executable.as_ref().into()],
@@ -69,15 +85,20 @@ impl Program {
     }
 
     /// A line for the shell.
+    #[must_use]
     pub fn shell(line: &str) -> Self {
         Self::new("/bin/sh").arguments(["-c", line])
     }
 
+    /// With another argument.
+    #[must_use]
     pub fn argument(mut self, word: impl AsRef<OsStr>) -> Self {
         self.words.push(word.as_ref().into());
         self
     }
 
+    /// With more arguments.
+    #[must_use]
     pub fn arguments<W: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
         for word in words {
             self.words.push(word.as_ref().into());
@@ -85,37 +106,48 @@ impl Program {
         self
     }
 
+    /// Adds a variable of its environment.
     pub fn variable(&mut self, name: &str, value: &str) {
         self.variables.push((name.into(), value.into()));
     }
 
+    /// With another variable of its environment.
+    #[must_use]
     pub fn with_variable(mut self, name: &str, value: impl ToString) -> Self {
         self.variable(name, &value.to_string());
         self
     }
 
+    /// With this working directory.
+    #[must_use]
     pub fn within(mut self, directory: &Path) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
+    /// With this standard input.
+    #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
         self
     }
 
-    /// What it writes to standard error goes there, and not into what is told of its end.
+    /// With its standard error redirected. [`Ended`] does not contain it then.
+    #[must_use]
     pub fn standard_error(mut self, to: impl Into<OwnedFd>) -> Self {
         self.standard_error = Some(Arc::new(to.into()));
         self
     }
 
+    /// With this time limit.
+    #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// This program as an argument of another one, which becomes it.
+    /// As an argument of another program, which executes it.
+    #[must_use]
     pub fn behind(mut self, launcher: &Path, options: &[&str]) -> Self {
         let options = options.iter().map(OsString::from);
         let words: Vec<OsString> = [launcher.into()].into_iter().chain(options).collect();
@@ -123,19 +155,25 @@ impl Program {
         self
     }
 
-    /// Runs it as it is.
+    /// Runs it without the library.
     pub fn run(&self) -> Ended {
         self.run_with_words(&self.words, &self.variables)
+    }
+
+    fn preload(&mut self, preload: &Preload) {
+        for (name, value) in preload.variables() {
+            self.variable(name, &value);
+        }
     }
 
     /// Runs it with the library.
     pub fn run_with(&self, preload: &Preload) -> Ended {
         let mut program = self.clone();
-        preload.apply(&mut program);
+        program.preload(preload);
         program.run()
     }
 
-    /// Runs it with the library, if `preload` says how, or as it is.
+    /// Runs it with the library if there is a `preload`, else without.
     pub fn run_either(&self, preload: Option<&Preload>) -> Ended {
         match preload {
             Some(preload) => self.run_with(preload),
@@ -143,16 +181,16 @@ impl Program {
         }
     }
 
-    /// Runs it with the library under a tracer or the like: `launcher` comes before the program,
-    /// and is not itself given the library.
+    /// Runs it with the library under a tracer. `launcher` comes before the program and runs without the library.
     pub fn run_under(&self, launcher: &[String], preload: &Preload) -> Ended {
         self.start_under(launcher, preload).end()
     }
 
-    /// Starts it so, and goes on.
+    /// As [`Program::run_under`], but does not wait for its end.
+    #[must_use]
     pub fn start_under(&self, launcher: &[String], preload: &Preload) -> Running {
         let mut inner = self.clone();
-        preload.apply(&mut inner);
+        inner.preload(preload);
         let mut words: Vec<OsString> = launcher.iter().map(OsString::from).collect();
         words.push("/usr/bin/env".into());
         for (name, value) in &inner.variables {
@@ -162,10 +200,11 @@ impl Program {
         self.start(&words, &[])
     }
 
-    /// Starts it with the library, and goes on.
+    /// Starts it with the library, and does not wait for its end.
+    #[must_use]
     pub fn start_with(&self, preload: &Preload) -> Running {
         let mut program = self.clone();
-        preload.apply(&mut program);
+        program.preload(preload);
         program.start(&program.words, &program.variables)
     }
 
@@ -173,7 +212,7 @@ impl Program {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         for name in std::env::vars_os().map(|(name, _)| name) {
-            // Of the surroundings nothing that steers the loader or the library.
+            // No variable of this process may steer the loader or the library.
             let steers = |prefix: &str| name.as_encoded_bytes().starts_with(prefix.as_bytes());
             if steers("LD_") || steers("COLDSTREAM") {
                 command.env_remove(name);
@@ -185,25 +224,25 @@ impl Program {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        // Files, not pipes: nobody has to empty them while the program runs, and a child that
-        // outlives it does not keep the test waiting.
+        // Files, not pipes: nobody must read them while the program runs. A child that outlives the program does not
+        // keep the test waiting.
         let (stdout, stderr) = (scratch(), scratch());
         let stdin = match &self.input {
             Some(bytes) => {
                 let mut file = scratch();
-                std::io::Write::write_all(&mut file, bytes).unwrap();
-                file.rewind().unwrap();
+                std::io::Write::write_all(&mut file, bytes).expect("write input");
+                file.rewind().expect("rewind input");
                 Stdio::from(file)
             }
             None => Stdio::null(),
         };
         let standard_error = match &self.standard_error {
-            Some(other) => Stdio::from(other.try_clone().unwrap()),
-            None => Stdio::from(stderr.try_clone().unwrap()),
+            Some(other) => Stdio::from(other.try_clone().expect("dup")),
+            None => Stdio::from(stderr.try_clone().expect("dup")),
         };
         let child = command
             .stdin(stdin)
-            .stdout(stdout.try_clone().unwrap())
+            .stdout(stdout.try_clone().expect("dup"))
             .stderr(standard_error)
             .process_group(0)
             .spawn()
@@ -222,7 +261,8 @@ impl Program {
     }
 }
 
-/// A program that runs; killed when dropped, with everything that it started.
+/// A running program. Dropping it kills it, with everything that it started.
+#[derive(Debug)]
 pub struct Running {
     child: Child,
     stdout: File,
@@ -233,11 +273,15 @@ pub struct Running {
 
 impl Running {
     /// Its process id.
+    #[must_use]
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until it has ended, within the limit of its time.
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// It does not end within its time limit.
     pub fn end(mut self) -> Ended {
         let child = &mut self.child;
         let started = Instant::now();
@@ -247,8 +291,7 @@ impl Running {
                 Some(status) => break status,
                 None if started.elapsed() > self.limit => {
                     let stacks = stacks_of(child.id());
-                    // SAFETY: the group was made for this child.
-                    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+                    kill_group(child);
                     let _ = child.wait();
                     panic!(
                         "{:?} had not ended after {:?}\n{stacks}{}",
@@ -268,14 +311,17 @@ impl Running {
         }
     }
 
-    /// Waits until something has happened; fails if the program ends before.
+    /// Waits until something has happened.
+    ///
+    /// # Panics
+    /// The program ends before, or it does not happen.
     #[track_caller]
     pub fn wait_until(&mut self, happened: impl Fn() -> bool) {
         let started = Instant::now();
         while !happened() {
             let ended = self.child.try_wait().expect("wait");
             assert!(
-                ended.is_none() && started.elapsed() < Duration::from_secs(60),
+                ended.is_none() && started.elapsed() < PATIENCE,
                 "{ended:?} {}",
                 String::from_utf8_lossy(&content(&mut self.stderr))
             );
@@ -283,7 +329,10 @@ impl Running {
         }
     }
 
-    /// `kill -9`, of a program that must be running still.
+    /// Kills it with `SIGKILL`.
+    ///
+    /// # Panics
+    /// It has ended already.
     #[track_caller]
     pub fn kill(mut self) {
         let ended = self.child.try_wait().expect("wait");
@@ -297,25 +346,27 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // SAFETY: the group was made for this child, which has not been waited for, or has ended
-        // with its group.
-        unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
+        kill_group(&self.child);
         let _ = self.child.wait();
     }
 }
 
-/// Where each thread of a hanging program is: enough to see a deadlock in the report.
-fn stacks_of(process: u32) -> String {
+/// Kills a child and everything that it started. Its group was made for it.
+fn kill_group(child: &Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // A group that has ended is no error.
+    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+}
+
+/// The system call of each thread of a hanging program: enough to see a deadlock.
+fn stacks_of(pid: u32) -> String {
     let mut text = String::new();
-    for task in std::fs::read_dir(format!("/proc/{process}/task"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+    for thread in process::threads(pid) {
+        let path = |name| process::proc_path(pid, &format!("task/{}/{name}", thread.id));
+        let read = |name| std::fs::read_to_string(path(name)).unwrap_or_default();
         text.push_str(&format!(
             "thread {}: in {} ({})\n",
-            read("comm").trim(),
+            String::from_utf8_lossy(&thread.name),
             read("wchan").trim(),
             read("syscall").trim()
         ));
@@ -329,12 +380,13 @@ fn scratch() -> File {
 
 fn content(file: &mut File) -> Vec<u8> {
     let mut bytes = Vec::new();
-    file.rewind().unwrap();
-    file.read_to_end(&mut bytes).unwrap();
+    file.rewind().expect("rewind output");
+    file.read_to_end(&mut bytes).expect("read output");
     bytes
 }
 
 /// The signal that ended a program, if one did.
+#[must_use]
 pub fn signal(ended: &Ended) -> Option<i32> {
     ended.status.signal()
 }

@@ -5,18 +5,20 @@
 //! set how long programs are and how many, `COLDSTREAM_SETTING=name` picks one of the settings
 //! of `random_programs.rs`, `COLDSTREAM_LONG=1` runs many long programs, others each time.
 
-#[path = "../subject/mod.rs"]
 mod subject;
-#[path = "../support/mod.rs"]
-mod support;
 
-mod cases;
-mod compare;
-mod probe;
-mod random_programs;
-mod stress;
-mod symbols;
-mod writer;
+/// Modules of this suite, in the folder of its name.
+mod differential {
+    pub mod cases;
+    pub mod compare;
+    pub mod probe;
+    pub mod random_programs;
+    pub mod stress;
+    pub mod symbols;
+    pub mod writer;
+}
+
+use differential::{cases, probe, stress, writer};
 
 /// Not a test: what this executable does when another test has started it as a subject.
 #[test]

@@ -1,0 +1,58 @@
+//! What integration tests and benches share. A dev-dependency: no product crate uses it.
+//!
+//! - [`process`]: runs a program with and without the preload library, with a time limit.
+//! - [`library`]: the preload library under test, and its settings for one run.
+//! - [`directories`]: test directories on several filesystems.
+//! - [`files`], [`random`]: content that names its own offset, and reproducible randomness.
+//! - [`residency`]: which pages of a file are in the page cache.
+//! - [`status_client`], [`exit_log`]: the library's status page, and the line that it logs at exit.
+//! - [`database`], [`tools`], [`device_limit`]: RocksDB directories, programs of the system, a slow device.
+//!
+//! A test that cannot run on this machine calls [`skip`] with the reason. Failures panic: nothing here returns an
+//! error that a test would only unwrap.
+
+#![forbid(unsafe_code)]
+
+pub mod cargo_build;
+pub mod database;
+pub mod device_limit;
+pub mod directories;
+pub mod exit_log;
+pub mod files;
+pub mod library;
+pub mod process;
+pub mod random;
+pub mod residency;
+mod skip;
+pub mod status_client;
+pub mod tools;
+
+pub use skip::skip;
+
+/// Whether the long form of the tests was asked for, by `COLDSTREAM_LONG=1`.
+#[must_use]
+pub fn long() -> bool {
+    std::env::var_os("COLDSTREAM_LONG").is_some_and(|value| value != "0")
+}
+
+/// The seed of randomness: `COLDSTREAM_SEED`, else 1 in the short form and a new one each time in the long form.
+#[must_use]
+pub fn seed() -> u64 {
+    number_from_environment("COLDSTREAM_SEED").unwrap_or_else(|| match long() {
+        true => std::time::UNIX_EPOCH
+            .elapsed()
+            .map_or(1, |elapsed| elapsed.as_nanos() as u64 % 1_000_000),
+        false => 1,
+    })
+}
+
+/// A number from the environment, to repeat or to lengthen a run.
+///
+/// # Panics
+/// The variable is no number.
+#[must_use]
+pub fn number_from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
