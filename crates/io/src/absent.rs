@@ -1,9 +1,12 @@
-//! Who brings pages of a file into the page cache only to pass them on drops them again, and only
-//! them: what was there before is somebody else's.
+//! Drops the pages that Coldstream itself brought into the page cache, and no others.
+//!
+//! Pages that were resident before may belong to the foreground. So the residency of a range is taken
+//! first, and only the pages that were absent then are dropped afterwards.
 
 use crate::alignment::PAGE_BYTES;
 use crate::residency;
-use crate::sys::file;
+use crate::sys::cachestat::cache_statistics;
+use crate::sys::{Descriptor, fadvise};
 use std::ops::Range;
 
 /// The longest range, in bytes.
@@ -12,8 +15,8 @@ pub const RANGE_BYTES_MAX: u64 = PAGES_MAX * PAGE_BYTES;
 const PAGES_MAX: u64 = 512;
 const WORDS: usize = (PAGES_MAX / 64) as usize;
 
-/// The pages of a range that were not in the page cache at one moment. All zeros is a range of
-/// which nothing is known, and nothing dropped.
+/// The pages of a range that were not in the page cache at one moment. All zeros is valid: no page is
+/// known to be absent, and none is dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct AbsentPages {
@@ -21,26 +24,28 @@ pub struct AbsentPages {
 }
 
 impl AbsentPages {
-    /// Asks about `length_bytes`, at most [`RANGE_BYTES_MAX`], from page-aligned `start`.
-    pub fn of(descriptor: i32, start: u64, length_bytes: u64) -> Self {
-        // Mostly nothing is there, which is cheaper to be told than to be shown.
-        let statistics = file::cache_statistics(descriptor, start, length_bytes);
+    /// The absent pages of `length_bytes` (at most [`RANGE_BYTES_MAX`]) from page-aligned `start` on.
+    /// If the kernel does not say which, no page counts as absent.
+    pub fn of(descriptor: impl Into<Descriptor>, start: u64, length_bytes: u64) -> Self {
+        let descriptor = descriptor.into();
+        // Mostly no page is resident. `cachestat` says so at a lower price than `mincore`.
+        let statistics = cache_statistics(descriptor, start, length_bytes);
         if statistics.is_ok_and(|statistics| statistics.cached_pages == 0) {
             return Self::first(length_bytes.div_ceil(PAGE_BYTES));
         }
         let mut absent = Self::default();
-        let asked = residency::each_page(descriptor, start, length_bytes, |offset, resident| {
+        let result = residency::each_page(descriptor, start, length_bytes, |offset, resident| {
             if !resident {
                 absent.add((offset - start) / PAGE_BYTES);
             }
         });
-        match asked {
+        match result {
             Ok(()) => absent,
             Err(_) => Self::default(),
         }
     }
 
-    /// The first so many pages of a range.
+    /// The first `pages` pages of a range.
     fn first(pages: u64) -> Self {
         let mut all = Self::default();
         (0..pages).for_each(|page| all.add(page));
@@ -58,28 +63,35 @@ impl AbsentPages {
         word.is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
 
-    /// Runs of pages, by their numbers, but for those that are kept.
+    /// Runs of absent pages, by their numbers, without those that `is_kept`.
     fn runs(&self, is_kept: impl Fn(u64) -> bool) -> impl Iterator<Item = Range<u64>> {
-        let goes = move |page: u64| self.has(page) && !is_kept(page);
+        let is_dropped = move |page: u64| self.has(page) && !is_kept(page);
         let mut page = 0;
         std::iter::from_fn(move || {
-            let start = (page..PAGES_MAX).find(|page| goes(*page))?;
+            let start = (page..PAGES_MAX).find(|page| is_dropped(*page))?;
             page = (start..PAGES_MAX)
-                .find(|page| !goes(*page))
+                .find(|page| !is_dropped(*page))
                 .unwrap_or(PAGES_MAX);
             Some(start..page)
         })
     }
 
-    /// Drops them, but those whose offset in the file `is_kept`. `start` is what it was. Returns how
-    /// many bytes that were: what is in use still stays.
-    pub fn drop_again(&self, descriptor: i32, start: u64, is_kept: impl Fn(u64) -> bool) -> u64 {
+    /// Drops these pages, except those whose offset in the file `is_kept`. `start` is the one that
+    /// [`AbsentPages::of`] got. Returns the bytes that the kernel was asked to drop; it keeps pages that
+    /// are in use.
+    pub fn drop_again(
+        &self,
+        descriptor: impl Into<Descriptor>,
+        start: u64,
+        is_kept: impl Fn(u64) -> bool,
+    ) -> u64 {
+        let descriptor = descriptor.into();
         let offset_of = |page: u64| start + page * PAGE_BYTES;
         let mut dropped_bytes = 0;
         for run in self.runs(|page| is_kept(offset_of(page))) {
             let length_bytes = (run.end - run.start) * PAGE_BYTES;
             let advice = libc::POSIX_FADV_DONTNEED;
-            let _ = file::advise(descriptor, offset_of(run.start), length_bytes, advice);
+            let _ = fadvise::advise(descriptor, offset_of(run.start), length_bytes, advice);
             dropped_bytes += length_bytes;
         }
         dropped_bytes
@@ -97,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_of_pages_that_go() {
+    fn runs_have_absent_pages_that_are_not_kept() {
         assert!(runs(&[], |_| false).is_empty());
         assert_eq!(
             runs(&[0, 1, 62, 63, 64, 65, 511], |_| false),

@@ -1,7 +1,7 @@
-//! Alignment as a property of types: offsets and lengths that direct I/O accepts.
+//! The alignment of offsets, lengths and memory that direct I/O needs, as a type.
 
-/// The unit of the page cache, and the smallest alignment that Coldstream ever uses, even
-/// where a device would take 512: a window then never shares a page with another one.
+/// The unit of the page cache in bytes, and the smallest alignment that Coldstream uses. A device may
+/// accept 512 bytes; with whole pages two windows never share one.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Alignment in bytes of offsets, lengths and memory for direct I/O on one filesystem: a power
@@ -10,15 +10,17 @@ pub const PAGE_BYTES: u64 = 4096;
 pub struct Alignment(u32);
 
 impl Alignment {
-    /// The largest alignment that is accepted: windows are multiples of it.
+    /// The largest alignment that Coldstream accepts. Windows are multiples of it.
     pub const MAX_BYTES: u32 = 65_536;
 
-    /// A page.
+    /// One page.
     pub const PAGE: Self = Self(PAGE_BYTES as u32);
 
-    /// By what `statx(2)` says of direct I/O on a file (`STATX_DIOALIGN`: of memory, of offsets, in
-    /// bytes); none where it says that there is no direct I/O, or wants more than any window has. Where
-    /// nothing is reported (before Linux 6.1) a page, which suits every block device in use.
+    /// The alignment for what `statx(2)` reports of a file (`STATX_DIOALIGN`): of memory and of offsets,
+    /// in bytes.
+    ///
+    /// - Nothing reported (before Linux 6.1): a page, which suits every block device in use.
+    /// - No direct I/O on this file, or a larger alignment than any window has: `None`.
     pub fn of_reported(reported: Option<(u32, u32)>) -> Option<Self> {
         match reported {
             Some((0, _) | (_, 0)) => None,
@@ -27,14 +29,14 @@ impl Alignment {
         }
     }
 
-    /// The alignment that satisfies both requirements, or `None` if no window could
-    /// (not powers of two, or larger than [`Alignment::MAX_BYTES`]).
+    /// The alignment that satisfies both requirements. `None` if no window could: the larger one is no
+    /// power of two, or larger than [`Alignment::MAX_BYTES`].
     pub fn covering(memory_bytes: u32, offset_bytes: u32) -> Option<Self> {
         let bytes = memory_bytes.max(offset_bytes).max(PAGE_BYTES as u32);
         (bytes.is_power_of_two() && bytes <= Self::MAX_BYTES).then_some(Self(bytes))
     }
 
-    /// In bytes.
+    /// The alignment in bytes.
     pub fn bytes(self) -> u64 {
         u64::from(self.0)
     }
@@ -44,7 +46,7 @@ impl Alignment {
         offset & !(self.bytes() - 1)
     }
 
-    /// The first aligned offset at or after `offset`; saturates at the last one there is.
+    /// The first aligned offset at or after `offset`. Saturates at the largest aligned offset.
     pub fn up(self, offset: u64) -> u64 {
         self.down(offset.saturating_add(self.bytes() - 1))
     }

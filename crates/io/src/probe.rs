@@ -1,15 +1,19 @@
-//! What going around the page cache really does on one filesystem: reported alignment, a real
-//! transfer, and the effect of it. An `open` with `O_DIRECT` that succeeds proves nothing (tmpfs
-//! accepts it and serves from memory, other filesystems silently fall back to buffered I/O).
+//! Finds out what direct I/O really does on a filesystem: the reported alignment, a real transfer, and
+//! its effect on the page cache.
+//!
+//! A successful `open` with `O_DIRECT` proves nothing. Tmpfs accepts it and serves from memory. Other
+//! filesystems fall back to buffered I/O without an error.
 
 use crate::alignment::{Alignment, PAGE_BYTES};
 use crate::proc_fd::reopen;
 use crate::residency;
-use crate::sys::{Errno, file, memory};
+use crate::sys::cachestat::cache_statistics;
+use crate::sys::pread::{RWF_DONTCACHE, pread_with_flags};
+use crate::sys::{Descriptor, Errno, close, fcntl, memory, stat, statfs, statx};
 
-/// Filesystems whose change time moves with every change of the content, so that windows in
-/// user memory can be proven current (numbers of `include/uapi/linux/magic.h`; XFS's and F2FS's
-/// from their own headers).
+/// Filesystems whose change time moves with every change of the content. There, windows in user memory
+/// can be proven current. The numbers are from `include/uapi/linux/magic.h`, those of XFS and F2FS from
+/// their own headers.
 const TRUSTED_FILESYSTEMS: [(i64, &str); 4] = [
     (0xEF53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -17,18 +21,18 @@ const TRUSTED_FILESYSTEMS: [(i64, &str); 4] = [
     (0xF2F5_2010, "f2fs"),
 ];
 
-/// tmpfs lives in the page cache: there is nothing to go around.
+/// The type of tmpfs (`TMPFS_MAGIC`). Its files live in the page cache, so nothing can bypass it.
 const TMPFS: i64 = 0x0102_1994;
 
-/// Whether direct reads leave the page cache alone.
+/// Whether direct reads leave the page cache unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectEffect {
     /// A direct read of absent pages left them absent.
     Proven,
-    /// The transfer worked, but the whole file was resident or the kernel cannot tell
-    /// residency: nothing contradicts it.
+    /// The transfer worked, but its effect is unknown: the whole file was resident, or the kernel does not
+    /// report residency.
     Unproven,
-    /// The pages that were read directly appeared in the page cache.
+    /// A direct read brought its pages into the page cache.
     None,
     /// The filesystem refuses direct I/O on this file, or the transfer failed.
     Refused(Errno),
@@ -39,13 +43,14 @@ pub enum DirectEffect {
 pub struct Probe {
     /// `f_type` of `statfs(2)`.
     pub filesystem_type: i64,
-    /// Whether the change time can be relied upon; without it no window in user memory is.
+    /// Whether the change time moves with every change. Without that no window in user memory can be
+    /// trusted.
     pub trusted: bool,
-    /// Alignment that the kernel reported as `(memory, offset)` bytes, if it did.
+    /// The alignment that the kernel reports, as `(memory, offset)` in bytes.
     pub reported_alignment: Option<(u32, u32)>,
-    /// Alignment that Coldstream uses for direct I/O here.
+    /// The alignment that Coldstream uses for direct I/O here.
     pub alignment: Alignment,
-    /// What a direct read did.
+    /// The effect of a direct read.
     pub direct: DirectEffect,
     /// Whether `RWF_DONTCACHE` is accepted.
     pub dont_cache: bool,
@@ -54,8 +59,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Whether direct I/O was refused for want of something that may be there the next time: no
-    /// reason to judge the filesystem.
+    /// Whether direct I/O failed for a reason that may be gone the next time, such as a lack of
+    /// descriptors or memory. It says nothing about the filesystem.
     pub fn is_inconclusive(&self) -> bool {
         matches!(
             self.direct,
@@ -65,21 +70,20 @@ impl Probe {
         )
     }
 
-    /// Whether direct reads may be used: they transfer, and do not demonstrably go through the
-    /// page cache.
+    /// Whether direct reads may be used: they work, and were not seen to go through the page cache.
     pub fn direct_is_usable(&self) -> bool {
         self.trusted && matches!(self.direct, DirectEffect::Proven | DirectEffect::Unproven)
     }
 }
 
-/// Whether a filesystem is one whose change time moves with every change of the content.
+/// Whether the change time of this filesystem moves with every change of the content.
 pub fn is_trusted(filesystem_type: i64) -> bool {
     TRUSTED_FILESYSTEMS
         .iter()
         .any(|(known, _)| *known == filesystem_type)
 }
 
-/// Name of a filesystem type, where it is a known one.
+/// The name of a filesystem type. `None` if it is not in the list.
 pub fn filesystem_name(filesystem_type: i64) -> Option<&'static str> {
     if filesystem_type == TMPFS {
         return Some("tmpfs");
@@ -90,12 +94,16 @@ pub fn filesystem_name(filesystem_type: i64) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Probes with the open regular file `descriptor`, which it only reads: a page or two of it.
-/// It should not be empty, else nothing can be transferred and the effect stays unproven.
-pub fn probe(descriptor: i32) -> Result<Probe, Errno> {
-    let filesystem_type = file::filesystem_type(descriptor)?;
-    let size_bytes = file::stamp(descriptor)?.size_bytes;
-    let reported_alignment = file::direct_alignment(descriptor).unwrap_or(None);
+/// Probes the filesystem of the open regular file `descriptor`. It reads a page or two of the file and
+/// writes nothing. With an empty file nothing can be transferred, and the effect stays unproven.
+///
+/// # Errors
+/// The kernel's, such as `EBADF`. A refusal of direct I/O is no error: see [`Probe::direct`].
+pub fn probe(descriptor: impl Into<Descriptor>) -> Result<Probe, Errno> {
+    let descriptor = descriptor.into();
+    let filesystem_type = statfs::filesystem_type(descriptor)?;
+    let size_bytes = stat::stamp(descriptor)?.size_bytes;
+    let reported_alignment = statx::direct_alignment(descriptor).unwrap_or(None);
     let (alignment, direct) = probe_direct(descriptor, size_bytes, reported_alignment);
     Ok(Probe {
         filesystem_type,
@@ -104,17 +112,17 @@ pub fn probe(descriptor: i32) -> Result<Probe, Errno> {
         alignment,
         direct,
         dont_cache: accepts_dont_cache(descriptor, size_bytes),
-        cache_statistics: file::cache_statistics(descriptor, 0, PAGE_BYTES).is_ok(),
+        cache_statistics: cache_statistics(descriptor, 0, PAGE_BYTES).is_ok(),
     })
 }
 
-/// An offset at which a page is missing from the page cache, and whether it really is: looked
-/// for at a few places, so that the probe costs microseconds on a file of any size.
-fn absent_page(descriptor: i32, size_bytes: u64) -> (u64, bool) {
-    const PLACES: u64 = 16;
+/// An offset whose page is not in the page cache, and whether one was found. It looks at a few offsets
+/// only, so the probe takes microseconds with a file of any size.
+fn absent_page(descriptor: Descriptor, size_bytes: u64) -> (u64, bool) {
+    const OFFSETS: u64 = 16;
     let chunk = u64::from(Alignment::MAX_BYTES);
-    for place in 0..PLACES {
-        let offset = (size_bytes / PLACES * place) & !(chunk - 1);
+    for number in 0..OFFSETS {
+        let offset = (size_bytes / OFFSETS * number) & !(chunk - 1);
         let length_bytes = chunk.min(size_bytes.saturating_sub(offset));
         let absent = residency::of_range(descriptor, offset, length_bytes)
             .is_ok_and(|residency| residency.pages > 0 && residency.resident_pages == 0);
@@ -125,12 +133,12 @@ fn absent_page(descriptor: i32, size_bytes: u64) -> (u64, bool) {
     (0, false)
 }
 
-/// A page that appears during a direct read may be the foreground's doing: only when it happens
-/// every time has the direct read no effect.
+/// How often a direct read is tried. The foreground may bring a page in during one. Only if the page
+/// appears every time, direct reads go through the page cache.
 const ATTEMPTS: usize = 5;
 
 fn probe_direct(
-    descriptor: i32,
+    descriptor: Descriptor,
     size_bytes: u64,
     reported: Option<(u32, u32)>,
 ) -> (Alignment, DirectEffect) {
@@ -138,9 +146,9 @@ fn probe_direct(
         let refused = DirectEffect::Refused(Errno(libc::EINVAL));
         return (Alignment::PAGE, refused);
     };
-    let flags = libc::O_RDONLY | libc::O_DIRECT | file::access_time_flag(descriptor);
+    let flags = libc::O_RDONLY | libc::O_DIRECT | fcntl::access_time_flag(descriptor);
     let direct = match reopen(descriptor, flags) {
-        Ok(direct) => direct,
+        Ok(direct) => Descriptor::from(direct),
         Err(errno) => return (alignment, DirectEffect::Refused(errno)),
     };
     let mut effect = DirectEffect::None;
@@ -159,28 +167,34 @@ fn probe_direct(
             break;
         }
     }
-    let _ = file::close(direct);
+    let _ = close::close(direct);
     (alignment, effect)
 }
 
-/// Asked behind the end of the file: the flag is checked, and no page is touched.
-fn accepts_dont_cache(descriptor: i32, size_bytes: u64) -> bool {
+/// Whether a read with `RWF_DONTCACHE` succeeds. It reads behind the end of the file: the kernel checks
+/// the flag, and touches no page.
+fn accepts_dont_cache(descriptor: Descriptor, size_bytes: u64) -> bool {
     read_once(
         descriptor,
         size_bytes.next_multiple_of(PAGE_BYTES),
         PAGE_BYTES as usize,
-        file::RWF_DONTCACHE,
+        RWF_DONTCACHE,
     )
     .is_ok()
 }
 
 /// Reads into memory of its own, aligned to [`Alignment::MAX_BYTES`].
-fn read_once(descriptor: i32, offset: u64, bytes: usize, flags: i32) -> Result<usize, Errno> {
+fn read_once(
+    descriptor: Descriptor,
+    offset: u64,
+    bytes: usize,
+    flags: i32,
+) -> Result<usize, Errno> {
     let room = 2 * Alignment::MAX_BYTES as usize;
     let base = memory::map_anonymous(room, 0)?;
     let aligned = base.wrapping_add(base.align_offset(Alignment::MAX_BYTES as usize));
-    // SAFETY: `bytes` is at most MAX_BYTES, for which there is room behind `aligned`.
-    let read = unsafe { file::pread_with_flags(descriptor, aligned, bytes, offset, flags) };
+    // SAFETY: `bytes` is at most MAX_BYTES, and `aligned` has room for that.
+    let read = unsafe { pread_with_flags(descriptor, aligned, bytes, offset, flags) };
     // SAFETY: mapped here, used by nobody else.
     let _ = unsafe { memory::unmap(base, room) };
     read

@@ -2,30 +2,37 @@
 //!
 //! The link leads to the inode itself, whatever happened to the file's name since it was opened.
 
-use crate::sys::{Errno, file};
+use crate::sys::{Descriptor, Errno, open, path};
+use std::ffi::CStr;
 
-/// Opens the inode behind `descriptor` once more with `flags`, whatever became of its name.
-/// Costs a look-up in `/proc`; fails where `/proc` is not mounted.
-pub fn reopen(descriptor: i32, flags: i32) -> Result<i32, Errno> {
-    with_link(descriptor, |link| file::open(link, flags, 0))
+/// Opens the inode of `descriptor` once more with `flags`. The caller closes the new descriptor.
+///
+/// # Errors
+/// The kernel's; `ENOENT` if `/proc` is not mounted.
+pub fn reopen(descriptor: impl Into<Descriptor>, flags: i32) -> Result<i32, Errno> {
+    with_link(descriptor.into(), |link| open::open(link, flags, 0))
 }
 
-/// The path by which the file behind `descriptor` can be reached at present, in `path`; its length
-/// in bytes. That of a deleted file has a remark behind it.
-pub fn path_of(descriptor: i32, path: &mut [u8]) -> Result<usize, Errno> {
-    with_link(descriptor, |link| file::read_link(link, path))
+/// Writes the present path of the file of `descriptor` into `path`, and returns its length in bytes.
+/// The kernel appends ` (deleted)` to the path of a deleted file.
+///
+/// # Errors
+/// The kernel's; `ENOENT` if `/proc` is not mounted.
+pub fn path_of(descriptor: impl Into<Descriptor>, path: &mut [u8]) -> Result<usize, Errno> {
+    with_link(descriptor.into(), |link| path::read_link(link, path))
 }
 
-/// Gives `/proc/self/fd/…` to `work`.
+/// Calls `work` with the path `/proc/self/fd/…`. It formats the number by hand: `format!` would
+/// allocate.
 fn with_link<T>(
-    descriptor: i32,
-    work: impl FnOnce(&std::ffi::CStr) -> Result<T, Errno>,
+    descriptor: Descriptor,
+    work: impl FnOnce(&CStr) -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     let mut path = [0_u8; 32];
     let prefix = b"/proc/self/fd/";
     path[..prefix.len()].copy_from_slice(prefix);
     let mut digits = [0_u8; 10];
-    let mut number = u32::try_from(descriptor).map_err(|_| Errno(libc::EBADF))?;
+    let mut number = u32::try_from(descriptor.number()).map_err(|_| Errno(libc::EBADF))?;
     let mut count = 0;
     loop {
         digits[count] = b'0' + (number % 10) as u8;
@@ -38,6 +45,6 @@ fn with_link<T>(
     for (place, digit) in digits[..count].iter().rev().enumerate() {
         path[prefix.len() + place] = *digit;
     }
-    let path = std::ffi::CStr::from_bytes_until_nul(&path).map_err(|_| Errno(libc::EBADF))?;
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno(libc::EBADF))?;
     work(path)
 }

@@ -1,22 +1,22 @@
 //! Which pages of a file are in the page cache.
 //!
-//! `cachestat(2)` (Linux 6.5) answers for a range in one call; before that only `mincore(2)` on
-//! a mapping can. Both need ownership of the file or write permission; `mincore` reports
-//! everything as resident to others (since 5.2), which errs on the side of leaving things alone.
+//! `cachestat(2)` (Linux 6.5) answers for a range in one call. Older kernels need `mincore(2)` on a
+//! mapping. Both need ownership of the file, or write permission. To other callers `mincore` reports
+//! every page as resident (since Linux 5.2): Coldstream then leaves the pages alone.
 
 use crate::alignment::PAGE_BYTES;
-use crate::sys::file::CacheStatistics;
-use crate::sys::{Errno, file, memory};
+use crate::sys::cachestat::{CacheStatistics, cache_statistics};
+use crate::sys::{Descriptor, Errno, memory};
 
-/// How much of a range is resident, in pages of 4 KiB; where the kernel's are larger, each counts as
+/// How much of a range is resident, in pages of 4 KiB. A larger page of the kernel's counts as
 /// several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
     /// Pages of the range that are in the page cache.
     pub resident_pages: u64,
-    /// Of these, how many are dirty or under writeback; `None` where the kernel cannot say.
+    /// Dirty pages and pages under writeback among them. `None` if the kernel cannot say.
     pub unwritten_pages: Option<u64>,
-    /// Pages in the range.
+    /// Pages of the range.
     pub pages: u64,
 }
 
@@ -27,12 +27,12 @@ impl Residency {
     }
 }
 
-/// Pages that `length_bytes` from page-aligned `offset` touch.
+/// Pages that `length_bytes` from a page-aligned offset on touch.
 fn pages_of(length_bytes: u64) -> u64 {
     length_bytes.div_ceil(PAGE_BYTES)
 }
 
-/// What the kernel counts in pages of `page_bytes`.
+/// Converts what the kernel counts in pages of `page_bytes`.
 fn of_statistics(statistics: &CacheStatistics, length_bytes: u64, page_bytes: u64) -> Residency {
     let each = page_bytes / PAGE_BYTES;
     Residency {
@@ -42,12 +42,20 @@ fn of_statistics(statistics: &CacheStatistics, length_bytes: u64, page_bytes: u6
     }
 }
 
-/// Residency of the range; `offset` is rounded down to a page.
-pub fn of_range(descriptor: i32, offset: u64, length_bytes: u64) -> Result<Residency, Errno> {
+/// Residency of a range. `offset` is rounded down to a page.
+///
+/// # Errors
+/// The kernel's, such as `EBADF`; those of [`each_page`] where there is no `cachestat(2)`.
+pub fn of_range(
+    descriptor: impl Into<Descriptor>,
+    offset: u64,
+    length_bytes: u64,
+) -> Result<Residency, Errno> {
+    let descriptor = descriptor.into();
     let page_bytes = memory::page_bytes();
     let start = offset & !(page_bytes - 1);
     let length_bytes = length_bytes + (offset - start);
-    match file::cache_statistics(descriptor, start, length_bytes) {
+    match cache_statistics(descriptor, start, length_bytes) {
         Ok(statistics) => Ok(of_statistics(&statistics, length_bytes, page_bytes)),
         Err(Errno(libc::ENOSYS | libc::EPERM)) => {
             let mut resident_pages = 0;
@@ -64,19 +72,22 @@ pub fn of_range(descriptor: i32, offset: u64, length_bytes: u64) -> Result<Resid
     }
 }
 
-/// Calls `visit(page offset in bytes, resident)` for each page of the range, by `mincore`.
-/// `offset` must be page-aligned; the range may end behind the file (such pages are absent).
-/// `EOPNOTSUPP` where the kernel's pages are larger than 4 KiB.
+/// Calls `visit(page offset in bytes, resident)` for each page of a range, by `mincore(2)`.
+/// `offset` must be page-aligned. The range may end behind the file: pages there are absent.
+///
+/// # Errors
+/// `EOPNOTSUPP` if the kernel's pages are larger than 4 KiB; the kernel's, such as `EACCES`.
 pub fn each_page(
-    descriptor: i32,
+    descriptor: impl Into<Descriptor>,
     offset: u64,
     length_bytes: u64,
     mut visit: impl FnMut(u64, bool),
 ) -> Result<(), Errno> {
-    /// Pages asked for at once: bounds the vector on the stack.
+    /// Pages of one call: bounds the vector on the stack.
     const CHUNK_PAGES: usize = 1024;
+    let descriptor = descriptor.into();
     if memory::page_bytes() != PAGE_BYTES {
-        // The kernel would answer for larger ones, and leave the rest of the vector as it is.
+        // The kernel would answer for its larger pages, and leave the rest of the vector unchanged.
         return Err(Errno(libc::EOPNOTSUPP));
     }
     let mut done = 0;
@@ -91,11 +102,11 @@ pub fn each_page(
             descriptor,
             offset + done,
         )?;
-        // SAFETY: the mapping has `pages` pages, and so many bytes the slice at least.
-        let asked = unsafe { memory::residency(mapped, pages * PAGE_BYTES as usize, &mut vector) };
+        // SAFETY: the mapping has `pages` pages, and the slice has at least `pages` bytes.
+        let result = unsafe { memory::residency(mapped, pages * PAGE_BYTES as usize, &mut vector) };
         // SAFETY: mapped here, used by nobody else.
         let _ = unsafe { memory::unmap(mapped, pages * PAGE_BYTES as usize) };
-        asked?;
+        result?;
         for (page, state) in vector.iter().take(pages).enumerate() {
             visit(offset + done + page as u64 * PAGE_BYTES, state & 1 != 0);
         }
@@ -109,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_larger_pages_hold_counts_in_pages_of_4_kib() {
+    fn larger_pages_count_in_pages_of_4_kib() {
         let statistics = CacheStatistics {
             cached_pages: 16,
             dirty_pages: 1,
