@@ -1,7 +1,7 @@
 //! A futex lock that is unlocked when its memory is all zeros.
 //!
-//! `std::sync::Mutex` would do outside a preload library; here the lock has to come out of
-//! memory that the kernel zeroes in a forked child (`MADV_WIPEONFORK`), and may not call libc.
+//! `std::sync::Mutex` does not fit here, for two reasons. The kernel zeroes the lock's memory in a forked
+//! child (`MADV_WIPEONFORK`), and the lock must then be free. And it may not call libc.
 
 use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
 use std::cell::UnsafeCell;
@@ -12,8 +12,8 @@ const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// A value behind a futex lock. Not re-entrant: a thread that locks twice waits for itself.
-/// Zeroed memory is a valid unlocked lock wherever zeroed memory is a valid `T`.
+/// A value that one thread at a time may use. Not re-entrant: a thread that locks twice waits for itself.
+/// Zeroed memory is a valid unlocked lock if zeroed memory is a valid `T`.
 #[derive(Default)]
 #[repr(C)]
 pub struct FutexLock<T> {
@@ -27,7 +27,7 @@ unsafe impl<T: Send> Sync for FutexLock<T> {}
 /// Access to the value of a [`FutexLock`]; unlocks when dropped.
 pub struct FutexGuard<'a, T> {
     lock: &'a FutexLock<T>,
-    /// Shared between threads only where the value may be.
+    /// The guard may be shared between threads only if the value may.
     value: PhantomData<&'a mut T>,
 }
 
@@ -62,7 +62,7 @@ impl<T> FutexLock<T> {
             .map(|_| self.guard())
     }
 
-    /// Of a lock that this thread has just taken.
+    /// The guard of a lock that this thread has just taken.
     fn guard(&self) -> FutexGuard<'_, T> {
         FutexGuard {
             lock: self,
@@ -101,7 +101,7 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Three threads, with every two preemptions: never two inside, and nobody sleeps for ever.
+    /// Three threads, with up to two preemptions. Never two hold the lock, and none sleeps for ever.
     #[test]
     fn loom_one_at_a_time_and_no_wake_up_is_lost() {
         let mut model = loom::model::Builder::new();

@@ -1,30 +1,35 @@
-//! A file that the kernel sends (`sendfile(2)`), through a bounded window of the page cache.
+//! Bounds the page cache of a file that the kernel sends (`sendfile(2)`).
 //!
-//! Nothing but the page cache can feed `sendfile`. So what is about to be sent is read ahead
-//! segment by segment, after it has been noted which of its pages are there already; what has been sent
-//! is dropped, but for those. The kernel's own readahead must be off (`FADV_RANDOM`): what it
-//! reads ahead would look as if it had been there.
+//! Only the page cache can feed `sendfile`. So each segment of the file goes through these steps:
+//!
+//! 1. Take its residency: pages that are resident already belong to others.
+//! 2. Read it ahead into the page cache.
+//! 3. After it was sent, drop its pages, except those that were resident before.
+//!
+//! The kernel's own readahead must be off (`FADV_RANDOM`). Pages that it reads ahead would look resident
+//! before.
 
 use crate::absent::{self, AbsentPages};
+use crate::sys::Descriptor;
 use crate::warm::read_ahead;
 use std::ops::Range;
 
-/// What is prepared and dropped at once, in bytes.
+/// Bytes that are prepared or dropped at once.
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// So many segments are prepared, with the one that is being sent.
+/// Prepared segments from the one that is being sent on.
 const SEGMENTS_AHEAD: u64 = 4;
-/// So many are kept behind it: the socket has them still, and the kernel drops no page that is in use.
-/// `net.ipv4.tcp_wmem` allows 4 MiB, and 16 where it was raised as is recommended for Cassandra.
+/// Segments that are kept behind it. The socket still has their pages, and the kernel drops no page that
+/// is in use. `net.ipv4.tcp_wmem` allows 4 MiB, and 16 MiB with the value recommended for Cassandra.
 const SEGMENTS_BEHIND: u64 = 24;
-/// Prepared and not dropped at most.
+/// The most segments that are prepared and not yet dropped.
 const SEGMENTS: usize = (SEGMENTS_AHEAD + SEGMENTS_BEHIND) as usize;
 
-/// A call that moves more finds nothing read ahead for its end, wherever in a segment it begins.
+/// The most bytes of one call. The end of a longer call would not be read ahead.
 pub const CALL_BYTES_MAX: u64 = (SEGMENTS_AHEAD - 1) * SEGMENT_BYTES;
 
 const _: () = assert!(SEGMENT_BYTES <= absent::RANGE_BYTES_MAX);
 
-/// Something to do with a segment, by its number in the file.
+/// What to do with a segment, by its number in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SendStep {
     Prepare(u64),
@@ -40,13 +45,13 @@ struct PreparedSegments {
 }
 
 impl PreparedSegments {
-    /// Whether a segment is here, or just where it goes on.
+    /// Whether a segment is prepared, or is the next one.
     fn is_near(&self, segment: u64) -> bool {
         (self.first..=self.end).contains(&segment)
     }
 
-    /// Up to where segments are to be prepared before `call`, bytes of a file, is sent. What goes on
-    /// where the last call ended will go on further; what begins somewhere may be all.
+    /// The end of the segments to prepare before the bytes `call` of a file are sent. A call that
+    /// continues the last one will be continued itself; another call may be the only one.
     fn goal(&self, call: &Range<u64>, size_bytes: u64) -> u64 {
         let at = call.start / SEGMENT_BYTES;
         let goal = if self.first < self.end && self.is_near(at) {
@@ -57,13 +62,13 @@ impl PreparedSegments {
         goal.min(size_bytes.div_ceil(SEGMENT_BYTES))
     }
 
-    /// The next step before bytes from `position` on are sent; `None` when all up to `goal` is
+    /// The next step before bytes from `position` on are sent. `None` when all segments before `goal` are
     /// prepared.
     fn next(&mut self, position: u64, goal: u64) -> Option<SendStep> {
         let at = position / SEGMENT_BYTES;
-        let is_done_with = !self.is_near(at) || self.first + SEGMENTS_BEHIND <= at;
-        if self.first < self.end && is_done_with {
-            return self.rest();
+        let is_sent = !self.is_near(at) || self.first + SEGMENTS_BEHIND <= at;
+        if self.first < self.end && is_sent {
+            return self.next_drop();
         }
         if self.first == self.end {
             (self.first, self.end) = (at, at);
@@ -74,8 +79,8 @@ impl PreparedSegments {
         })
     }
 
-    /// The next step when nothing more is sent.
-    fn rest(&mut self) -> Option<SendStep> {
+    /// The next step when the file is not sent any further.
+    fn next_drop(&mut self) -> Option<SendStep> {
         (self.first < self.end).then(|| {
             self.first += 1;
             SendStep::Drop(self.first - 1)
@@ -83,7 +88,7 @@ impl PreparedSegments {
     }
 }
 
-/// One file on its way; all zeros before it begins. Not to be used by two threads at once.
+/// One file that is sent; all zeros is valid before its first call. Not thread-safe.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct SendfileStream {
@@ -92,16 +97,17 @@ pub struct SendfileStream {
 }
 
 impl SendfileStream {
-    /// The bytes `call`, at most [`CALL_BYTES_MAX`], of a file of `size_bytes` behind `descriptor` are
-    /// about to be sent. Pages whose offset `is_kept` are not dropped. Returns how many bytes were
-    /// let go: what is still in use stays.
+    /// Prepares for a `sendfile` of the bytes `call`, [`CALL_BYTES_MAX`] at most, of a file of
+    /// `size_bytes`. Pages whose offset `is_kept` are not dropped. Returns the bytes that the kernel was
+    /// asked to drop; it keeps pages that are in use.
     pub fn before_call(
         &mut self,
-        descriptor: i32,
+        descriptor: impl Into<Descriptor>,
         call: Range<u64>,
         size_bytes: u64,
         is_kept: impl Fn(u64) -> bool,
     ) -> u64 {
+        let descriptor = descriptor.into();
         let goal = self.prepared.goal(&call, size_bytes);
         let mut dropped_bytes = 0;
         while let Some(step) = self.prepared.next(call.start, goal) {
@@ -110,10 +116,15 @@ impl SendfileStream {
         dropped_bytes
     }
 
-    /// Nothing more is sent: drops what is left. Returns as above.
-    pub fn finish(&mut self, descriptor: i32, is_kept: impl Fn(u64) -> bool) -> u64 {
+    /// Drops what is left: the file is not sent any further. Returns as [`SendfileStream::before_call`].
+    pub fn finish(
+        &mut self,
+        descriptor: impl Into<Descriptor>,
+        is_kept: impl Fn(u64) -> bool,
+    ) -> u64 {
+        let descriptor = descriptor.into();
         let mut dropped_bytes = 0;
-        while let Some(step) = self.prepared.rest() {
+        while let Some(step) = self.prepared.next_drop() {
             dropped_bytes += self.perform(step, descriptor, 0, &is_kept);
         }
         dropped_bytes
@@ -122,7 +133,7 @@ impl SendfileStream {
     fn perform(
         &mut self,
         step: SendStep,
-        descriptor: i32,
+        descriptor: Descriptor,
         size_bytes: u64,
         is_kept: impl Fn(u64) -> bool,
     ) -> u64 {
@@ -175,11 +186,11 @@ mod tests {
         let next = SendStep::Prepare(at + SEGMENTS_AHEAD - 1);
         let expected = [SendStep::Drop(0), next];
         assert_eq!(steps(&mut prepared, at * SEGMENT_BYTES, 9), expected);
-        assert_eq!(prepared.rest(), Some(SendStep::Drop(1)));
+        assert_eq!(prepared.next_drop(), Some(SendStep::Drop(1)));
     }
 
     #[test]
-    fn whoever_jumps_leaves_nothing_behind() {
+    fn a_jump_drops_the_old_segments() {
         let mut prepared = PreparedSegments::default();
         let _ = steps(&mut prepared, 0, 1);
         let call = 50 * SEGMENT_BYTES + 1;
@@ -192,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_prepared_is_dropped_once(
+        fn each_prepared_segment_is_dropped_once(
             jumps in proptest::collection::vec(0..SIZE, 1..50),
             steps in proptest::collection::vec(0..3 * SEGMENT_BYTES, 1..100),
         ) {
@@ -221,7 +232,7 @@ mod tests {
                     prop_assert!(held.contains(&segment));
                 }
             }
-            while let Some(SendStep::Drop(segment)) = prepared.rest() {
+            while let Some(SendStep::Drop(segment)) = prepared.next_drop() {
                 prop_assert!(held.remove(&segment));
             }
             prop_assert!(held.is_empty());

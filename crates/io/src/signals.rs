@@ -1,8 +1,8 @@
-//! Signals as a program finds them that this process becomes.
+//! Passes ignored and blocked signals on to the program that this process executes.
 //!
-//! What was ignored or blocked before `execve(2)` still is behind it, and service managers rely on that
-//! (`IgnoreSIGPIPE=`, `systemd.exec(5)`). Rust's runtime ignores `SIGPIPE` before `main`, and its
-//! [`Command`] takes that back, and blocks nothing: whatever there was before.
+//! Ignored and blocked signals survive `execve(2)`, and service managers rely on that (`IgnoreSIGPIPE=`,
+//! `systemd.exec(5)`). Rust breaks it: its runtime ignores `SIGPIPE` before `main`. Its [`Command`] sets
+//! `SIGPIPE` to the default and unblocks all signals, whatever they were before.
 
 use crate::sys::syscall;
 use std::os::unix::process::CommandExt;
@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static BROKEN_PIPES_WERE_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Looks before Rust's runtime changes it: the loader calls these before `main`. It is in the preload
-/// library too, where it is a system call that nobody asks for; not one of libc's functions, which
-/// others may have replaced.
+/// Runs before Rust's runtime changes the signal: the loader calls the functions of this section before
+/// `main`. The preload library contains it too, where it costs one unused system call. It is no libc
+/// function, because others may have replaced that.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static OBSERVE: extern "C" fn() = observe;
 
 extern "C" fn observe() {
-    // `struct sigaction` of the kernel begins with the handler; it has four words at most.
+    // The kernel's `struct sigaction` begins with the handler, and has four words at most.
     let mut now = [0_usize; 4];
-    // SAFETY: the kernel writes one structure, and changes nothing.
+    // SAFETY: the kernel writes one structure, and changes no signal.
     unsafe {
         syscall(
             libc::SYS_rt_sigaction,
@@ -30,24 +30,22 @@ extern "C" fn observe() {
                 0,
                 now.as_mut_ptr() as usize,
                 size_of::<u64>(),
-                0,
-                0,
             ],
         )
     };
     BROKEN_PIPES_WERE_IGNORED.store(now[0] == libc::SIG_IGN, Ordering::Relaxed);
 }
 
-/// What `command` becomes finds signals as this process found them.
+/// Gives the program that `command` executes the signals that this process had at its start.
 pub fn pass_on(command: &mut Command) {
-    // SAFETY: all zeros is a value of this type; the thread's mask is only read.
+    // SAFETY: all zeros is a valid signal set; the call only reads the thread's mask.
     let blocked = unsafe {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut blocked);
         blocked
     };
     let restore = move || {
-        // SAFETY: values of this frame; both functions may be called after a fork (`signal-safety(7)`).
+        // SAFETY: values of this frame. Both functions may be called after a fork (`signal-safety(7)`).
         unsafe {
             if BROKEN_PIPES_WERE_IGNORED.load(Ordering::Relaxed) {
                 libc::signal(libc::SIGPIPE, libc::SIG_IGN);

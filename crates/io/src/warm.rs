@@ -1,70 +1,70 @@
-//! Bringing chosen pages of a file into the page cache: these, and no others.
+//! Brings chosen pages of a file into the page cache, and no others.
 //!
-//! Each range is asked for with `FADV_WILLNEED`, which starts its reads without waiting for them
-//! (`mm/fadvise.c`, `mm/readahead.c: force_page_cache_ra`: the pages named and no readahead around
-//! them), and is then read, which waits for them. So many ranges are on their way at once.
-//!
-//! What is there already is left as it is: what was written through the page cache may lie in folios of
-//! megabytes (ext4 since Linux 6.16), and a second read would put all of a folio among the pages in use
-//! for the sake of one.
-//!
-//! In the end all others are read once more: the kernel takes a page that was read twice for one that is
-//! in use (`mm/swap.c: folio_mark_accessed`), and one that was read once it evicts as soon as what
-//! streams through a full page cache has passed by: within a second, as was measured, and before
-//! the first reader came.
+//! - `FADV_WILLNEED` starts the reads of a range, and does not wait for them. The kernel reads exactly the
+//!   named pages, without readahead around them (`mm/fadvise.c`, `mm/readahead.c: force_page_cache_ra`).
+//! - A read of the range then waits for them. A fixed number of ranges is in flight at once.
+//! - Resident pages are not read. Pages that were written through the page cache may lie in folios of
+//!   megabytes (ext4 since Linux 6.16). A second read would activate a whole folio for a single page.
+//! - In the end every other page is read a second time. The kernel activates a page at its second read
+//!   (`mm/swap.c: folio_mark_accessed`). It evicts a page that was read once as soon as the page cache is
+//!   full: in our measurements within a second, before the first reader came.
 
 use crate::residency;
-use crate::sys::file;
+use crate::sys::{Descriptor, fadvise, pread};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Longest range, in bytes: the kernel cuts longer ones off at what the device takes at once.
+/// The longest range in bytes. The kernel cuts longer ones off at the device's largest request.
 pub const RANGE_BYTES_MAX: usize = 64 << 10;
 
-/// [`read_ahead`] asks for so much at once, for the same reason.
+/// Bytes that [`read_ahead`] asks for at once, for the same reason.
 const PIECE_BYTES: u64 = 128 << 10;
 
-/// Starts to read a range of a file into the page cache, and does not wait for it.
-pub fn read_ahead(descriptor: i32, offset: u64, length_bytes: u64) {
+/// Starts to read a range of a file into the page cache, and does not wait for it. Errors are left to the
+/// later read.
+pub fn read_ahead(descriptor: impl Into<Descriptor>, offset: u64, length_bytes: u64) {
+    let descriptor = descriptor.into();
     let mut done = 0;
     while done < length_bytes {
         let piece = (length_bytes - done).min(PIECE_BYTES);
-        let _ = file::advise(descriptor, offset + done, piece, libc::POSIX_FADV_WILLNEED);
+        let _ = fadvise::advise(descriptor, offset + done, piece, libc::POSIX_FADV_WILLNEED);
         done += piece;
     }
 }
 
-/// What was done.
+/// Result of [`warm`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Warmed {
-    /// Pages that were not in the page cache, and are now.
+    /// Pages that were absent and are now in the page cache.
     pub pages: u64,
-    /// It was over before what begins here.
+    /// Offset of the first range that was left out, if `is_over` ended the work.
     pub cut_short_at: Option<u64>,
 }
 
-/// Brings `ranges` of the file into the page cache: page-aligned, none longer than
-/// [`RANGE_BYTES_MAX`], in ascending order. Starts nothing any more once `is_over` says so, and returns
-/// when everything that was started is there.
+/// Brings `ranges` of a file into the page cache, `in_flight` of them at once.
 ///
-/// `descriptor` must be nobody else's: `FADV_RANDOM` is set on it. Errors of the device are left
-/// for whoever reads the pages in earnest.
+/// The ranges are page-aligned, in ascending order, and [`RANGE_BYTES_MAX`] long at most. Once `is_over`
+/// returns true no further range is started. The function returns when all started ranges have arrived.
+///
+/// Nobody else may use `descriptor`: `FADV_RANDOM` is set on it. Errors of the device are left to the
+/// later readers of the pages.
 pub fn warm(
-    descriptor: i32,
+    descriptor: impl Into<Descriptor>,
     ranges: impl IntoIterator<Item = Range<u64>>,
     in_flight: usize,
     is_over: impl Fn() -> bool,
 ) -> Warmed {
-    let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+    let descriptor = descriptor.into();
+    let _ = fadvise::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
     let mut buffer = vec![0_u8; RANGE_BYTES_MAX];
     let mut wait = |range: Range<u64>| {
         let length = ((range.end - range.start) as usize).min(buffer.len());
         // SAFETY: the buffer is writable for that length.
-        let _ = unsafe { file::pread(descriptor, buffer.as_mut_ptr(), length, range.start) };
+        let _ = unsafe { pread::pread(descriptor, buffer.as_mut_ptr(), length, range.start) };
     };
     let mut warmed = Warmed::default();
     let mut started = VecDeque::new();
-    let mut all = Vec::new();
+    let mut to_read_again = Vec::new();
     for range in ranges {
         if is_over() {
             warmed.cut_short_at = Some(range.start);
@@ -83,13 +83,13 @@ pub fn warm(
         {
             wait(oldest);
         }
-        let _ = file::advise(descriptor, range.start, length, libc::POSIX_FADV_WILLNEED);
+        let _ = fadvise::advise(descriptor, range.start, length, libc::POSIX_FADV_WILLNEED);
         warmed.pages += absent;
-        all.push(range.clone());
+        to_read_again.push(range.clone());
         started.push_back(range);
     }
     started.into_iter().for_each(&mut wait);
-    for range in all {
+    for range in to_read_again {
         if is_over() {
             break;
         }
@@ -106,14 +106,14 @@ mod tests {
 
     const PAGE: u64 = crate::alignment::PAGE_BYTES;
 
-    /// A file of `pages` pages of which none is in the page cache; `None` where the filesystem
-    /// keeps them (tmpfs).
+    /// A file of `pages` pages, none of them in the page cache. `None` if the filesystem keeps them there
+    /// (tmpfs).
     fn cold_file(pages: u64) -> Option<tempfile::NamedTempFile> {
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).ok()?;
         std::fs::write(file.path(), vec![7; (pages * PAGE) as usize]).ok()?;
         file.as_file().sync_all().ok()?;
         let descriptor = file.as_file().as_raw_fd();
-        file::advise(descriptor, 0, 0, libc::POSIX_FADV_DONTNEED).ok()?;
+        fadvise::advise(descriptor, 0, 0, libc::POSIX_FADV_DONTNEED).ok()?;
         let left = residency::of_range(descriptor, 0, pages * PAGE).ok()?;
         (left.resident_pages == 0).then_some(file)
     }
@@ -129,12 +129,12 @@ mod tests {
         resident
     }
 
-    /// The harness would capture what a macro prints.
+    /// Not `eprintln!`: the test harness would capture it.
     fn skip(why: &str) {
         let _ = writeln!(std::io::stderr(), "skipped: {why}");
     }
 
-    /// Whether these pages, and no others, are there when they have been warmed, and not warmed once more.
+    /// Whether exactly these pages are resident after a warm-up, and a second warm-up finds no work.
     fn warms_exactly(ranges: &[Range<u64>], file: &tempfile::NamedTempFile) -> bool {
         let descriptor = file.as_file().as_raw_fd();
         let bytes = || {
@@ -151,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_pages_that_were_asked_for() {
+    fn exactly_the_given_pages_are_warmed() {
         let ranges = [3..4_u64, 10..26, 40..41, 41..43, 500..501, 599..600];
-        // A machine that reclaims pages by itself may take some meanwhile, but not each time.
+        // The machine may reclaim some pages meanwhile, but not every time.
         let mut tries = (0..3).map_while(|_| cold_file(600)).peekable();
         if tries.peek().is_none() {
             return skip("the page cache cannot be emptied here");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_once_more_when_it_is_over() {
+    fn no_second_read_when_it_is_over() {
         let Some(file) = cold_file(8) else {
             return skip("the page cache cannot be emptied here");
         };
@@ -174,12 +174,12 @@ mod tests {
         let ranges = [0..PAGE, 4 * PAGE..5 * PAGE];
         let warmed = warm(file.as_file().as_raw_fd(), ranges, 4, is_over);
         assert_eq!(warmed.cut_short_at, None);
-        // For each range, and for the first to be read once more.
+        // Once for each range, and once before the first second read.
         assert_eq!(asked.get(), 3);
     }
 
     #[test]
-    fn nothing_is_started_when_it_is_over() {
+    fn no_range_is_started_when_it_is_over() {
         let Some(file) = cold_file(8) else {
             return skip("the page cache cannot be emptied here");
         };
