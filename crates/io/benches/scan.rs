@@ -14,7 +14,6 @@ use coldstream_io::sys::{aio, file};
 use coldstream_testkit::device_limit::DeviceLimit;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Instant;
@@ -138,7 +137,7 @@ fn make_file(path: &Path, bytes: u64) -> File {
         writer.write_all(&block).expect("write");
     }
     writer.sync_all().expect("sync");
-    file::advise(writer.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED).expect("drop");
+    file::advise(&writer, 0, 0, libc::POSIX_FADV_DONTNEED).expect("drop");
     std::thread::sleep(std::time::Duration::from_millis(50));
     File::open(path).expect("open")
 }
@@ -167,9 +166,9 @@ fn consume(scanner: &Scanner, slot: u32, file: &File, chunk_bytes: usize) {
 fn read(scanner: &Scanner, slot: u32, file: &File, offset: u64, buffer: &mut [u8]) -> bool {
     let request = Request {
         slot,
-        descriptor: file.as_raw_fd(),
+        descriptor: file.into(),
         // As in the preload library, each read pays for a look at the file.
-        stamp: file::stamp(file.as_raw_fd()).expect("fstat"),
+        stamp: file::stamp(file).expect("fstat"),
         mode: ReadMode::Direct(Alignment::covering(1, 1).expect("page")),
         offset,
     };
@@ -206,7 +205,7 @@ fn plain_direct(path: &Path, in_flight: usize, copy_bytes: Option<usize>) {
             unsafe {
                 aio::submit_read(
                     context,
-                    file.as_raw_fd(),
+                    &file,
                     base.wrapping_add(place * WINDOW_BYTES),
                     WINDOW_BYTES,
                     submitted,

@@ -1,32 +1,36 @@
-//! Private descriptors: a second opening of the application's file, kept out of its way.
+//! Private descriptors: Coldstream's own descriptors of the application's files.
+//!
+//! The application must not notice them. So their numbers are above those that it gets, and a registry
+//! counts and hides them. Somebody may close one without a call that Coldstream sees, and its number may
+//! then be the application's. So each has a mark, and nothing is closed without a look at it.
 
 use crate::proc_fd::reopen;
-use crate::sys::Errno;
-use crate::sys::file::{self, FileStamp};
+use crate::sys::stat::FileStamp;
+use crate::sys::{Descriptor, Errno, close, fcntl, open, stat};
 use std::ffi::CStr;
 
-/// A mark that tells a private descriptor from one of the application that may have got the
-/// same number after somebody closed ours unseen: `O_NONBLOCK` has no effect on regular files.
+/// Marks a private descriptor: `O_NONBLOCK` has no effect on regular files. The application may have got
+/// the same number after somebody closed ours; its descriptor has no mark.
 const MARK: i32 = libc::O_NONBLOCK;
 
-/// Keeps the private descriptors of a process: how many there may be, and which numbers they have.
+/// Limits and lists the private descriptors of a process. Called by any thread.
 pub trait DescriptorRegistry {
-    /// Whether one more private descriptor leaves the application enough of its own, and closing it
-    /// can do no harm to file `slot`. Asked with the file's lock held.
+    /// Whether one more private descriptor of file `slot` may be opened: the application must keep enough
+    /// numbers, and closing it must drop no record lock. Called with the file's lock held.
     fn may_open(&self, slot: u32) -> bool;
-    /// The lowest number that a private descriptor may have. Below it the application's own numbers
-    /// stay what they would be without Coldstream.
+    /// The lowest number that a private descriptor may have. Below it the application gets the numbers
+    /// that it would get without Coldstream.
     fn lowest_descriptor(&self) -> i32;
-    /// A private descriptor of file `slot` was opened.
-    fn register(&self, descriptor: i32, slot: u32);
-    /// The private descriptor is about to be closed.
-    fn unregister(&self, descriptor: i32);
+    /// Adds a private descriptor of file `slot`, after it was opened.
+    fn register(&self, descriptor: Descriptor, slot: u32);
+    /// Removes a private descriptor, before it is closed.
+    fn unregister(&self, descriptor: Descriptor);
 }
 
 /// Why there is no private descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// No further descriptor could be opened (`EMFILE`, `ENFILE`, or Coldstream's own limit).
+    /// There are too many descriptors: `EMFILE`, `ENFILE`, or the registry's limit.
     DescriptorLimit,
     /// The kernel refused for another reason.
     OpenFailed,
@@ -34,30 +38,33 @@ pub enum OpenError {
     Identity,
 }
 
-/// A descriptor number plus one; zero is none, so that zeroed memory is valid.
+/// A private descriptor, or none. It is not closed when it is dropped: see [`PrivateDescriptor::close`].
+///
+/// It holds the number plus one, so that zeroed memory is valid: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrivateDescriptor(i32);
 
 impl PrivateDescriptor {
-    /// The descriptor's number, if there is one.
-    pub fn number(self) -> Option<i32> {
-        (self.0 > 0).then_some(self.0 - 1)
+    /// The descriptor, if there is one.
+    pub fn get(self) -> Option<Descriptor> {
+        (self.0 > 0).then(|| Descriptor::from(self.0 - 1))
     }
 
-    /// Opens the inode behind `descriptor` once more, with `extra_flags` (read-only unless they
-    /// say otherwise).
+    /// Opens the inode of `descriptor` once more, for file `slot`. It is read-only unless `extra_flags` say
+    /// otherwise. It must still be the inode of `stamp`.
     ///
     /// # Errors
-    /// Why there is none; nothing is left open then.
+    /// The reason why there is none. Nothing is left open then.
     pub fn open<R: DescriptorRegistry>(
-        descriptor: i32,
+        descriptor: impl Into<Descriptor>,
         extra_flags: i32,
         stamp: &FileStamp,
         slot: u32,
         registry: &R,
     ) -> Result<Self, OpenError> {
+        let descriptor = descriptor.into();
         let (mut opened, found) =
-            Self::keep(|| reopen(descriptor, MARK | extra_flags), slot, registry)?;
+            Self::open_and_register(|| reopen(descriptor, MARK | extra_flags), slot, registry)?;
         if found.same_inode(stamp) {
             Ok(opened)
         } else {
@@ -66,25 +73,24 @@ impl PrivateDescriptor {
         }
     }
 
-    /// Opens the file at `path`, read-only, for what has to do with the table in `slot`; also what
-    /// was opened.
+    /// Opens the file at `path` read-only, on behalf of file `slot`. Returns its stamp, too.
     ///
     /// # Errors
-    /// Why there is none; nothing is left open then.
+    /// The reason why there is none. Nothing is left open then.
     pub fn open_path<R: DescriptorRegistry>(
         path: &CStr,
         slot: u32,
         registry: &R,
     ) -> Result<(Self, FileStamp), OpenError> {
-        Self::keep(
-            || file::open(path, MARK | libc::O_RDONLY, 0),
+        Self::open_and_register(
+            || open::open(path, MARK | libc::O_RDONLY, 0),
             slot,
             registry,
         )
     }
 
-    /// Opens, with [`MARK`], and moves the descriptor out of the application's way.
-    fn keep<R: DescriptorRegistry>(
+    /// Opens by `open`, which sets [`MARK`], and moves the descriptor above the application's numbers.
+    fn open_and_register<R: DescriptorRegistry>(
         open: impl FnOnce() -> Result<i32, Errno>,
         slot: u32,
         registry: &R,
@@ -93,40 +99,40 @@ impl PrivateDescriptor {
             return Err(OpenError::DescriptorLimit);
         }
         let low = open().map_err(error_of)?;
-        // The application's next open must get the number it would have got without us.
-        let moved = if low < registry.lowest_descriptor() {
-            let moved = file::duplicate_above(low, registry.lowest_descriptor());
-            let _ = file::close(low);
-            moved.map_err(|_| OpenError::DescriptorLimit)?
+        // The application's next open must get the number that it would get without Coldstream.
+        let number = if low < registry.lowest_descriptor() {
+            let duplicate = fcntl::duplicate_above(low, registry.lowest_descriptor());
+            let _ = close::close(low);
+            duplicate.map_err(|_| OpenError::DescriptorLimit)?
         } else {
             low
         };
-        let Ok(stamp) = file::stamp(moved) else {
-            let _ = file::close(moved);
+        let Ok(stamp) = stat::stamp(number) else {
+            let _ = close::close(number);
             return Err(OpenError::Identity);
         };
-        registry.register(moved, slot);
-        Ok((Self(moved + 1), stamp))
+        registry.register(number.into(), slot);
+        Ok((Self(number + 1), stamp))
     }
 
-    /// Closes it, unless the number belongs to somebody else by now.
+    /// Closes it, unless the number names another file or the application's descriptor by now.
     pub fn close<R: DescriptorRegistry>(&mut self, stamp: &FileStamp, registry: &R) {
-        let Some(descriptor) = self.number() else {
+        let Some(descriptor) = self.get() else {
             return;
         };
         self.0 = 0;
-        let ours = file::is_still(descriptor, stamp) && is_marked(descriptor);
+        let ours = stat::is_still(descriptor, stamp) && is_marked(descriptor);
         registry.unregister(descriptor);
         if ours {
-            let _ = file::close(descriptor);
+            let _ = close::close(descriptor);
         }
     }
 }
 
-/// Whether the number of a private descriptor still is one: somebody may have put another descriptor there
-/// unseen.
-pub fn is_marked(descriptor: i32) -> bool {
-    file::status_flags(descriptor).is_ok_and(|flags| flags & MARK != 0)
+/// Whether the number of a private descriptor still names one. Somebody may have put another descriptor
+/// there without a call that Coldstream sees.
+pub fn is_marked(descriptor: impl Into<Descriptor>) -> bool {
+    fcntl::status_flags(descriptor).is_ok_and(|flags| flags & MARK != 0)
 }
 
 fn error_of(errno: Errno) -> OpenError {

@@ -1,9 +1,10 @@
-//! A page of 64-bit words that one process maintains and others of the same user read.
+//! A page of 64-bit words that one process writes and others of the same user read.
 //!
-//! The words are atomics, so that a torn, stale or forged page can mislead a reader's figures
-//! but never its memory safety.
+//! The words are atomics. A torn, stale or forged page can give a reader wrong figures, but it cannot break
+//! its memory safety.
 
-use crate::sys::{Errno, file, memory};
+use crate::sys::stat::{owner_and_mode, stamp};
+use crate::sys::{Descriptor, Errno, close, memory, open, path, process, pwrite};
 use std::ffi::CStr;
 use std::sync::atomic::AtomicU64;
 
@@ -22,15 +23,15 @@ pub enum SharedPageError {
         /// Its error.
         errno: Errno,
     },
-    /// The directory or file belongs to another user or is open to others.
+    /// The directory or file belongs to another user, or others may access it.
     #[error("owned by user {owner} with mode {mode:o}: only the owner may have access")]
     NotPrivate {
-        /// User who owns it.
+        /// The user that owns it.
         owner: u32,
         /// Its permission bits.
         mode: u32,
     },
-    /// The file is not as long as a page.
+    /// The file is no regular file, or shorter than a page.
     #[error("not a status page: wrong size")]
     WrongSize,
 }
@@ -39,89 +40,99 @@ fn call<T>(call: &'static str, result: Result<T, Errno>) -> Result<T, SharedPage
     result.map_err(|errno| SharedPageError::Call { call, errno })
 }
 
-/// A mapped page. Dropping it does not unmap: the pages of a process live as long as it does.
+/// A mapped page. It is never unmapped: it lives as long as the process.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedPage {
     words: &'static [AtomicU64],
 }
 
 impl SharedPage {
-    /// Makes the page `file_path` within `directory_path`, which is created with mode 0700 and
-    /// refused if it belongs to somebody else or is open to others. An old file of that name is
-    /// replaced.
+    /// Creates the page `file_path` within `directory_path`, and replaces an old file of that name. The
+    /// directory is created with mode 0700.
+    ///
+    /// # Errors
+    /// [`SharedPageError::NotPrivate`] if the directory belongs to another user, or others may access it;
+    /// [`SharedPageError::Call`] with the kernel's error.
     pub fn create(directory_path: &CStr, file_path: &CStr) -> Result<Self, SharedPageError> {
-        match file::make_directory(directory_path, 0o700) {
+        match path::make_directory(directory_path, 0o700) {
             Ok(()) | Err(Errno(libc::EEXIST)) => {}
             Err(errno) => return call("mkdir", Err(errno)),
         }
         let directory = call(
             "open directory",
-            file::open(
+            open::open(
                 directory_path,
                 libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW,
                 0,
             ),
         )?;
         let private = require_private(directory);
-        let _ = file::close(directory);
+        let _ = close::close(directory);
         private?;
-        let _ = file::unlink(file_path);
+        let _ = path::unlink(file_path);
         let descriptor = call(
             "open",
-            file::open(
+            open::open(
                 file_path,
                 libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW,
                 0o600,
             ),
         )?;
-        // Written, not truncated to its length: where the filesystem is full, the first store into a
-        // page without a block would end the process with `SIGBUS`.
-        let written = file::write(descriptor, &[0; SHARED_PAGE_BYTES]).and_then(|written| {
+        // Zeros are written, instead of extending the file. On a full filesystem the first store into a page
+        // without a block would end the process with `SIGBUS`.
+        let written = pwrite::write(descriptor, &[0; SHARED_PAGE_BYTES]).and_then(|written| {
             let is_whole = written == SHARED_PAGE_BYTES;
             is_whole.then_some(()).ok_or(Errno(libc::ENOSPC))
         });
         let mapped = call("write", written).and_then(|()| map(descriptor, libc::MAP_SHARED));
-        let _ = file::close(descriptor);
+        let _ = close::close(descriptor);
         if mapped.is_err() {
-            let _ = file::unlink(file_path);
+            let _ = path::unlink(file_path);
         }
         mapped
     }
 
-    /// A page of this process alone, where no shared one can be made.
+    /// A page of this process alone, for when no shared one can be created.
+    ///
+    /// # Errors
+    /// [`SharedPageError::Call`] if there is no memory.
     pub fn anonymous() -> Result<Self, SharedPageError> {
         let address = call("mmap", memory::map_anonymous(SHARED_PAGE_BYTES, 0))?;
         Ok(from_address(address))
     }
 
-    /// Maps an existing page. The file must belong to the caller and be closed to others. What
-    /// is stored into the words stays private to this mapping: the owner never sees it.
+    /// Maps an existing page, for reading. The owner never sees what is stored into the words: stores stay
+    /// private to this mapping.
+    ///
+    /// # Errors
+    /// [`SharedPageError::NotPrivate`] if the file belongs to another user, or others may access it;
+    /// [`SharedPageError::WrongSize`] if it is no page; [`SharedPageError::Call`] with the kernel's error.
     pub fn open(file_path: &CStr) -> Result<Self, SharedPageError> {
         Self::open_as(file_path, libc::O_RDONLY, libc::MAP_PRIVATE)
     }
 
     fn open_as(file_path: &CStr, access: i32, sharing: i32) -> Result<Self, SharedPageError> {
-        // Whatever lies there, a named pipe for instance, is not waited for.
+        // O_NONBLOCK: the path may name a pipe, whose open would wait.
         let how = access | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let descriptor = call("open", file::open(file_path, how, 0))?;
+        let descriptor = call("open", open::open(file_path, how, 0))?;
         let mapped = require_private(descriptor)
             .and_then(|()| {
-                let stamp = call("fstat", file::stamp(descriptor))?;
-                if stamp.is_regular() && stamp.size_bytes >= SHARED_PAGE_BYTES as u64 {
+                let found = call("fstat", stamp(descriptor))?;
+                if found.is_regular() && found.size_bytes >= SHARED_PAGE_BYTES as u64 {
                     Ok(())
                 } else {
                     Err(SharedPageError::WrongSize)
                 }
             })
             .and_then(|()| map(descriptor, sharing));
-        let _ = file::close(descriptor);
+        let _ = close::close(descriptor);
         mapped
     }
 
-    /// As [`SharedPage::open`], but what is stored into the words is the owner's to see.
+    /// As [`SharedPage::open`], but the owner sees what is stored into the words.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`SharedPage::open`].
     pub fn open_shared(file_path: &CStr) -> Result<Self, SharedPageError> {
         Self::open_as(file_path, libc::O_RDWR, libc::MAP_SHARED)
     }
@@ -132,17 +143,17 @@ impl SharedPage {
     }
 }
 
-fn require_private(descriptor: i32) -> Result<(), SharedPageError> {
-    let (owner, mode) = call("fstat", file::owner_and_mode(descriptor))?;
+fn require_private(descriptor: impl Into<Descriptor>) -> Result<(), SharedPageError> {
+    let (owner, mode) = call("fstat", owner_and_mode(descriptor))?;
     let mode = mode & 0o777;
-    if owner == crate::sys::process::effective_user() && mode & 0o077 == 0 {
+    if owner == process::effective_user() && mode & 0o077 == 0 {
         Ok(())
     } else {
         Err(SharedPageError::NotPrivate { owner, mode })
     }
 }
 
-fn map(descriptor: i32, sharing: i32) -> Result<SharedPage, SharedPageError> {
+fn map(descriptor: impl Into<Descriptor>, sharing: i32) -> Result<SharedPage, SharedPageError> {
     let address = call(
         "mmap",
         memory::map(
@@ -157,8 +168,8 @@ fn map(descriptor: i32, sharing: i32) -> Result<SharedPage, SharedPageError> {
 }
 
 fn from_address(address: *mut u8) -> SharedPage {
-    // SAFETY: a fresh, page-aligned mapping of that length, which is never unmapped; atomics
-    // may be changed by other processes at any time.
+    // SAFETY: a fresh, page-aligned mapping of that length, which is never unmapped. Other processes may
+    // change atomics at any time.
     let words = unsafe { std::slice::from_raw_parts(address.cast::<AtomicU64>(), WORDS) };
     SharedPage { words }
 }
@@ -196,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_to_others_is_refused() {
+    fn a_page_that_others_may_access_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let path = directory.path().join("1");

@@ -1,25 +1,29 @@
-//! Threads of the library's own that write for others: who has filled a buffer hands it over, and
-//! fills another one meanwhile.
+//! Threads of the library's own that write buffers for the application's threads.
 //!
-//! There is no queue. A write is handed to a thread that has nothing to do, or not at all: the
-//! caller then makes it itself, as if there were no such threads. They are made when they are first
-//! needed, live as long as the process, take no lock and touch no thread-local storage
-//! ([`crate::sys::thread`]).
+//! A thread that has filled a buffer hands its write over, and fills another buffer meanwhile.
+//!
+//! Its promises:
+//! - there is no queue: a write goes to a free writer thread, or the caller makes it itself;
+//! - the caller gets the result of its own write, exactly once;
+//! - the threads take no lock and use no thread-local storage ([`crate::sys::thread`]).
+//!
+//! A thread is started when it is first needed, and lives as long as the process.
 
 use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
-use crate::sys::file::{self, FileStamp};
-use crate::sys::{Errno, priority, process, thread};
+use crate::sys::pwrite::pwrite;
+use crate::sys::stat::{FileStamp, is_still};
+use crate::sys::{Descriptor, Errno, priority, process, thread};
 use std::cell::UnsafeCell;
 
-/// So many writes go on at once at most.
+/// The most writes at once.
 pub const WRITERS_MAX: usize = 8;
 
 /// A write that is handed over.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// A descriptor for direct writes.
-    pub descriptor: i32,
-    /// The file that it must still be of.
+    pub descriptor: Descriptor,
+    /// The file that the descriptor must still name.
     pub stamp: FileStamp,
     /// First byte in memory.
     pub address: usize,
@@ -27,11 +31,11 @@ pub struct Request {
     pub length_bytes: usize,
     /// File offset of the first.
     pub offset: u64,
-    /// I/O priority of whoever hands it over, as the kernel has it; 0 is none.
+    /// I/O priority of the thread that hands it over, in the kernel's format; 0 is none.
     pub io_priority: i32,
 }
 
-/// A write that was handed over, until it is finished; by default none.
+/// A write in flight: handed over and not finished. By default none.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Flight(u32);
 
@@ -41,35 +45,35 @@ impl Flight {
     }
 }
 
-/// The threads; all-zero memory has none yet.
+/// The writer threads. All-zero memory is valid: there are none yet.
 #[repr(C)]
 pub struct Writers {
-    /// Not zero: no more threads can be made.
+    /// Not zero: the kernel has refused to start a thread.
     refused: AtomicU32,
     writers: [Writer; WRITERS_MAX],
 }
 
 impl Writers {
-    /// Hands a write over. None if nobody is free: then it has not been begun.
+    /// Hands a write over. `None` if no thread is free: the write has not been started then.
     ///
     /// # Safety
-    /// The bytes of the request must neither move nor change before [`Writers::finish`], and the
-    /// writers must live as long as the process.
-    pub unsafe fn begin(&self, request: &Request) -> Option<Flight> {
+    /// The bytes of the request must neither move nor change before [`Writers::finish`]. The writers must
+    /// live as long as the process.
+    pub unsafe fn start(&self, request: &Request) -> Option<Flight> {
         let (number, writer) = self.claim()?;
-        writer.give(*request);
+        writer.submit(*request);
         Some(Flight(number as u32 + 1))
     }
 
-    /// Whether [`Writers::finish`] would not have to wait.
+    /// Whether [`Writers::finish`] would return without a wait.
     pub fn is_finished(&self, flight: &Flight) -> bool {
         self.writer(flight).is_none_or(Writer::is_done)
     }
 
-    /// Waits for a write's end; its result, which may be short.
+    /// Waits for the end of a write, and returns how many bytes were written. They may be fewer than asked.
     ///
     /// # Errors
-    /// The kernel's; `EBADF` if the descriptor has become another file's.
+    /// The kernel's; `EBADF` if the descriptor names another file by now.
     pub fn finish(&self, flight: Flight) -> Result<usize, Errno> {
         match self.writer(&flight) {
             Some(writer) => Errno::check(writer.take()),
@@ -97,7 +101,7 @@ impl Writers {
             Ok(()) => Some((number, writer)),
             Err(_) => {
                 writer.word.store(ABSENT, Ordering::Relaxed);
-                // A limit or a filter: asking again for every buffer would only cost time.
+                // A limit or a filter. A new attempt for every buffer would only cost time.
                 self.refused.store(1, Ordering::Relaxed);
                 None
             }
@@ -105,21 +109,21 @@ impl Writers {
     }
 }
 
-/// There is no thread.
+/// The thread was not started.
 const ABSENT: u32 = 0;
-/// It waits for a request.
+/// The thread waits for a request.
 const FREE: u32 = 1;
-/// Somebody is about to give it one.
+/// A caller is about to submit a request.
 const CLAIMED: u32 = 2;
-/// It has one.
-const GIVEN: u32 = 3;
-/// It has one, and whoever gave it sleeps until it is done.
+/// The thread has a request.
+const SUBMITTED: u32 = 3;
+/// The thread has a request, and its caller sleeps until the result is there.
 const AWAITED: u32 = 4;
-/// The result is there, and waits to be taken.
+/// The result waits for the caller.
 const DONE: u32 = 5;
 
-/// One thread, and the write that it was given. The word says whose the rest is: the giver's from
-/// `CLAIMED` and from `DONE` on, the thread's from `GIVEN` on.
+/// One thread and its write. The word says who may use the cells: the caller from `CLAIMED` and from
+/// `DONE` on, the thread from `SUBMITTED` on.
 #[repr(C)]
 struct Writer {
     word: AtomicU32,
@@ -131,18 +135,18 @@ struct Writer {
 unsafe impl Sync for Writer {}
 
 impl Writer {
-    /// Whether a thread in this state, `FREE` or `ABSENT`, is the caller's now.
+    /// Takes a writer in this state, `FREE` or `ABSENT`, for the caller. Whether it got it.
     fn claim(&self, state: u32) -> bool {
         self.word
             .compare_exchange(state, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Of a writer that the caller has claimed.
-    fn give(&self, request: Request) {
-        // SAFETY: claimed by the caller; the thread looks only at what it is given.
+    /// Submits a request to a writer that the caller has claimed.
+    fn submit(&self, request: Request) {
+        // SAFETY: claimed by the caller; the thread reads a request only after its submission.
         unsafe { *self.request.get() = request };
-        self.word.store(GIVEN, Ordering::Release);
+        self.word.store(SUBMITTED, Ordering::Release);
         futex_wake_one(&self.word);
     }
 
@@ -150,13 +154,13 @@ impl Writer {
         self.word.load(Ordering::Relaxed) == DONE
     }
 
-    /// Waits for the result of what the caller gave, and frees the writer.
+    /// Waits for the result of the caller's request, and frees the writer.
     fn take(&self) -> isize {
         loop {
             match self.word.load(Ordering::Acquire) {
-                GIVEN => {
+                SUBMITTED => {
                     let _ = self.word.compare_exchange(
-                        GIVEN,
+                        SUBMITTED,
                         AWAITED,
                         Ordering::AcqRel,
                         Ordering::Relaxed,
@@ -166,21 +170,21 @@ impl Writer {
                 _ => break,
             }
         }
-        // SAFETY: done: the thread is through with it, until it is given the next.
+        // SAFETY: done: the thread does not use the cells until the next submission.
         let result = unsafe { *self.result.get() };
         self.word.store(FREE, Ordering::Release);
         result
     }
 
-    /// The thread's side: waits for a request, and makes it.
+    /// The thread's side: waits for a request, and performs it.
     fn serve_one(&self, perform: impl FnOnce(&Request) -> isize) {
         loop {
             match self.word.load(Ordering::Acquire) {
-                GIVEN | AWAITED => break,
+                SUBMITTED | AWAITED => break,
                 other => futex_wait(&self.word, other),
             }
         }
-        // SAFETY: given: the cells are this thread's until it says that it is done.
+        // SAFETY: submitted: the cells belong to this thread until the word is `DONE`.
         unsafe { *self.result.get() = perform(&*self.request.get()) };
         if self.word.swap(DONE, Ordering::AcqRel) == AWAITED {
             futex_wake_one(&self.word);
@@ -188,7 +192,7 @@ impl Writer {
     }
 }
 
-/// What a thread runs.
+/// The main function of a writer thread.
 unsafe extern "C" fn serve(writer: usize) -> ! {
     process::set_thread_name(c"coldstream-io");
     priority::copy_from_first_thread();
@@ -200,7 +204,7 @@ unsafe extern "C" fn serve(writer: usize) -> ! {
         writer.serve_one(|request| {
             let wanted = match request.io_priority {
                 0 => own,
-                of_the_giver => of_the_giver,
+                of_the_caller => of_the_caller,
             };
             if wanted != io_priority {
                 io_priority = wanted;
@@ -212,14 +216,15 @@ unsafe extern "C" fn serve(writer: usize) -> ! {
 }
 
 fn perform(request: &Request) -> isize {
-    // A number that somebody closed unseen may be another file's by now.
-    if !file::is_still(request.descriptor, &request.stamp) {
+    // Somebody may have closed the descriptor without a call that Coldstream sees. Its number may name
+    // another file by now.
+    if !is_still(request.descriptor, &request.stamp) {
         return -libc::EBADF as isize;
     }
-    // SAFETY: whoever gave the request vouches for the bytes until it is done.
+    // SAFETY: the caller vouches for the bytes until the write is done.
     let bytes =
         unsafe { std::slice::from_raw_parts(request.address as *const u8, request.length_bytes) };
-    match file::pwrite(request.descriptor, bytes, request.offset) {
+    match pwrite(request.descriptor, bytes, request.offset) {
         Ok(written) => written as isize,
         Err(Errno(error)) => -error as isize,
     }
@@ -231,7 +236,7 @@ mod model {
     use loom::sync::Arc;
 
     impl Writer {
-        fn of_a_test() -> Self {
+        fn for_test() -> Self {
             // SAFETY: numbers only.
             let request = unsafe { std::mem::zeroed() };
             Self {
@@ -242,24 +247,24 @@ mod model {
         }
     }
 
-    /// Two givers of two writes and one: each gets its own result, sees its bytes left alone until
-    /// then, and nobody sleeps for ever.
+    /// Two callers with two writes and one. Each gets its own result, its bytes stay unchanged until then,
+    /// and no thread sleeps for ever.
     #[test]
     fn loom_each_gets_the_result_of_its_own_write() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
-            let shared = Arc::new((Writer::of_a_test(), loom::cell::UnsafeCell::new(0_u64)));
-            let give_and_take = |shared: &(Writer, loom::cell::UnsafeCell<u64>), number: u64| {
+            let shared = Arc::new((Writer::for_test(), loom::cell::UnsafeCell::new(0_u64)));
+            let submit_and_take = |shared: &(Writer, loom::cell::UnsafeCell<u64>), number: u64| {
                 let (writer, bytes) = shared;
                 while !writer.claim(FREE) {
                     loom::thread::yield_now();
                 }
                 // SAFETY: claimed; loom fails the test if that is not enough.
                 bytes.with_mut(|bytes| unsafe { *bytes = number });
-                let mut request = *Writer::of_a_test().request.get_mut();
+                let mut request = *Writer::for_test().request.get_mut();
                 request.offset = number;
-                writer.give(request);
+                writer.submit(request);
                 let _ = writer.is_done();
                 assert_eq!(writer.take(), number as isize * 10);
             };
@@ -278,10 +283,10 @@ mod model {
             };
             let other = {
                 let shared = Arc::clone(&shared);
-                loom::thread::spawn(move || give_and_take(&shared, 3))
+                loom::thread::spawn(move || submit_and_take(&shared, 3))
             };
-            give_and_take(&shared, 1);
-            give_and_take(&shared, 2);
+            submit_and_take(&shared, 1);
+            submit_and_take(&shared, 2);
             other.join().unwrap();
             thread.join().unwrap();
         });
@@ -291,21 +296,21 @@ mod model {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use crate::sys::stat::stamp;
 
     fn writers() -> &'static Writers {
-        // SAFETY: zeroed memory has no threads.
+        // SAFETY: zeroed memory is valid.
         Box::leak(unsafe { Box::<Writers>::new_zeroed().assume_init() })
     }
 
     #[test]
-    fn what_is_handed_over_is_written_by_somebody_else() {
+    fn writers_write_what_is_handed_over() {
         let writers = writers();
         let file = tempfile::tempfile().unwrap();
-        let stamp = file::stamp(file.as_raw_fd()).unwrap();
+        let stamp = stamp(&file).unwrap();
         let bytes: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
         let request = |number: u64| Request {
-            descriptor: file.as_raw_fd(),
+            descriptor: Descriptor::from(&file),
             stamp,
             address: bytes.as_ptr() as usize,
             length_bytes: bytes.len(),
@@ -315,13 +320,13 @@ mod tests {
         for round in 0..10 {
             let flights: Vec<Flight> = (0..WRITERS_MAX as u64)
                 .map(|number| {
-                    // SAFETY: the bytes stay as they are.
-                    unsafe { writers.begin(&request(round * WRITERS_MAX as u64 + number)) }.unwrap()
+                    // SAFETY: the bytes do not change.
+                    unsafe { writers.start(&request(round * WRITERS_MAX as u64 + number)) }.unwrap()
                 })
                 .collect();
             // SAFETY: as above.
-            let one_more = unsafe { writers.begin(&request(0)) };
-            assert_eq!(one_more, None, "nobody is free");
+            let one_more = unsafe { writers.start(&request(0)) };
+            assert_eq!(one_more, None, "no thread is free");
             for flight in flights.into_iter().rev() {
                 assert_eq!(writers.finish(flight), Ok(1 << 20));
             }
@@ -330,7 +335,7 @@ mod tests {
         let mut other = request(0);
         other.stamp.inode += 1;
         // SAFETY: as above.
-        let flight = unsafe { writers.begin(&other) }.unwrap();
+        let flight = unsafe { writers.start(&other) }.unwrap();
         while !writers.is_finished(&flight) {
             std::thread::yield_now();
         }

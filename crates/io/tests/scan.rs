@@ -6,7 +6,7 @@ use coldstream_io::residency;
 use coldstream_io::scan::{
     BufferCheck, Fallback, Outcome, ReadMode, Request, Scanner, Settings, Standalone,
 };
-use coldstream_io::sys::file;
+use coldstream_io::sys::{Descriptor, file};
 use coldstream_testkit::skip;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -48,7 +48,7 @@ fn cold_file(directory: &Path, name: &str, bytes: &[u8]) -> File {
 }
 
 fn drop_cache(file: &File) {
-    file::advise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED).unwrap();
+    file::advise(file, 0, 0, libc::POSIX_FADV_DONTNEED).unwrap();
 }
 
 fn wait_until_unchanged(file: &File) {
@@ -83,8 +83,8 @@ fn read(
 ) -> (usize, Outcome) {
     let request = Request {
         slot,
-        descriptor: file.as_raw_fd(),
-        stamp: file::stamp(file.as_raw_fd()).unwrap(),
+        descriptor: file.into(),
+        stamp: file::stamp(file).unwrap(),
         mode,
         offset,
     };
@@ -103,7 +103,7 @@ fn is_served(outcome: &Outcome) -> bool {
 /// A cold file that can be read directly; `None` on a filesystem where that has no effect.
 fn direct_file(directory: &Path, bytes: &[u8]) -> Option<(File, Probe)> {
     let file = cold_file(directory, "1.sst", bytes);
-    let probe = probe::probe(file.as_raw_fd()).unwrap();
+    let probe = probe::probe(&file).unwrap();
     if !probe.direct_is_usable() {
         skip(format!("no direct I/O on this filesystem: {probe:?}"));
         return None;
@@ -148,7 +148,7 @@ fn a_scan_gives_the_bytes_of_the_file_and_leaves_the_page_cache_alone() {
             }
         }
         assert_eq!(offset, bytes.len() as u64);
-        let after = residency::of_range(file.as_raw_fd(), 0, bytes.len() as u64).unwrap();
+        let after = residency::of_range(&file, 0, bytes.len() as u64).unwrap();
         assert_eq!(after.resident_pages, 0, "chunk {chunk}");
     }
     scanner.close(0, &Standalone);
@@ -281,7 +281,7 @@ fn pages_behind_windows() -> (Vec<u64>, Vec<u64>) {
     let directory = scratch();
     let bytes = content(3, 4 << 20);
     let file = cold_file(directory.path(), "1.sst", &bytes);
-    file::advise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM).unwrap();
+    file::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM).unwrap();
     let mut page = [0; 4096];
     let hot = [0_u64, 77, 300, 301, 900];
     for page_number in hot {
@@ -298,7 +298,7 @@ fn pages_behind_windows() -> (Vec<u64>, Vec<u64>) {
     }
     let mut resident = Vec::new();
     let length_bytes = bytes.len() as u64;
-    residency::each_page(file.as_raw_fd(), 0, length_bytes, |at, is_resident| {
+    residency::each_page(&file, 0, length_bytes, |at, is_resident| {
         if is_resident {
             resident.push(at / 4096);
         }
@@ -342,8 +342,8 @@ fn a_read_of_a_few_bytes_that_are_to_be_checked_is_passed_through_at_once() {
     let scanner = Scanner::for_process(SETTINGS).unwrap();
     let request = Request {
         slot: 0,
-        descriptor: file.as_raw_fd(),
-        stamp: file::stamp(file.as_raw_fd()).unwrap(),
+        descriptor: Descriptor::from(&file),
+        stamp: file::stamp(&file).unwrap(),
         mode: direct(),
         offset: 4096,
     };

@@ -15,6 +15,7 @@ mod sequence;
 mod stream;
 
 use crate::private::{DescriptorRegistry, OpenError};
+use crate::sys::Descriptor;
 
 pub use scanner::{BufferCheck, FILES_MAX, Request, STREAMS_MAX, Scanner, Settings};
 pub use sequence::WINDOW_BYTES_MIN;
@@ -117,6 +118,6 @@ impl DescriptorRegistry for Standalone {
     fn lowest_descriptor(&self) -> i32 {
         0
     }
-    fn register(&self, _: i32, _: u32) {}
-    fn unregister(&self, _: i32) {}
+    fn register(&self, _: Descriptor, _: u32) {}
+    fn unregister(&self, _: Descriptor) {}
 }

@@ -11,7 +11,7 @@ use crate::mapping::{OnFork, map_for_life};
 use crate::pool::WindowPool;
 use crate::private::{DescriptorRegistry, PrivateDescriptor};
 use crate::sys::file::{self, FileStamp};
-use crate::sys::{Errno, memory, process};
+use crate::sys::{Descriptor, Errno, memory, process};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Files that can be in the books at once. Address space only, until a file is read.
@@ -52,7 +52,7 @@ pub struct Request {
     /// The file's place in the caller's books, below [`FILES_MAX`].
     pub slot: u32,
     /// A descriptor of the file that belongs to the caller.
-    pub descriptor: i32,
+    pub descriptor: Descriptor,
     /// What `fstat` says of that descriptor now.
     pub stamp: FileStamp,
     /// How windows are filled.
@@ -233,7 +233,7 @@ impl Scanner {
         }
         file.ensure_open(request, host)?;
         let number = self.stream_for(&mut file, key, request.offset, host)?;
-        let (direct, buffered) = (file.direct.number(), file.buffered.number());
+        let (direct, buffered) = (file.direct.get(), file.buffered.get());
         drop(file);
 
         let mut stream = self.streams[number].lock();
@@ -459,15 +459,15 @@ impl ScannedFile {
                 host,
             )
         };
-        if self.buffered.number().is_none() {
+        if self.buffered.get().is_none() {
             self.buffered = open(file::access_time_flag(request.descriptor))?;
             // Background reads bring their own readahead: the kernel's would pull in pages that
             // nobody asked for.
-            if let Some(descriptor) = self.buffered.number() {
+            if let Some(descriptor) = self.buffered.get() {
                 let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
             }
         }
-        if matches!(request.mode, ReadMode::Direct(_)) && self.direct.number().is_none() {
+        if matches!(request.mode, ReadMode::Direct(_)) && self.direct.get().is_none() {
             let flags = libc::O_DIRECT | file::access_time_flag(request.descriptor);
             self.direct = open(flags)?;
         }

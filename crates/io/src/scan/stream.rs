@@ -10,7 +10,7 @@ use crate::alignment::Alignment;
 use crate::pool::{WindowMemory, WindowPool};
 use crate::residency;
 use crate::sys::file::{self, FileStamp};
-use crate::sys::{Errno, aio, memory};
+use crate::sys::{Descriptor, Errno, aio, memory};
 
 /// What a window holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +57,9 @@ pub(super) struct ReadContext<'a, O: ScanObserver> {
     pub(super) pool: &'a WindowPool,
     pub(super) mode: ReadMode,
     /// Direct descriptor; the buffered one where the mode is not direct.
-    pub(super) descriptor: i32,
+    pub(super) descriptor: Descriptor,
     /// Buffered descriptor without kernel readahead.
-    pub(super) buffered: i32,
+    pub(super) buffered: Descriptor,
     /// The file as it is now.
     pub(super) stamp: FileStamp,
     /// Largest window, by configuration and by fair share.

@@ -18,7 +18,7 @@ use coldstream_control::{Counter, Mechanism, PageView};
 use coldstream_io::Errno;
 use coldstream_io::private::{DescriptorRegistry, is_marked};
 use coldstream_io::scan::{self, Event, ReadMode, ScanObserver, Scanner};
-use coldstream_io::sys::process;
+use coldstream_io::sys::{Descriptor, process};
 use descriptor_map::{DescriptorMap, Entry, TrackedFile};
 use errno::ErrnoGuard;
 use inode_map::InodeMap;
@@ -228,16 +228,17 @@ impl DescriptorRegistry for Core {
         self.private.lowest()
     }
 
-    fn register(&self, descriptor: i32, slot: u32) {
+    fn register(&self, descriptor: Descriptor, slot: u32) {
         self.private.add();
         // If there is no room for it in the map, it is simply not hidden.
-        let _ = self.descriptors.put(descriptor, Entry::Private(slot));
+        let _ = self.descriptors.put(descriptor.number(), Entry::Private(slot));
     }
 
-    fn unregister(&self, descriptor: i32) {
+    fn unregister(&self, descriptor: Descriptor) {
+        let number = descriptor.number();
         self.private.remove();
-        if let Some(Entry::Private(_)) = self.descriptors.get(descriptor) {
-            self.descriptors.take(descriptor);
+        if let Some(Entry::Private(_)) = self.descriptors.get(number) {
+            self.descriptors.take(number);
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::core::Core;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::private::{OpenError, PrivateDescriptor};
+use coldstream_io::sys::Descriptor;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_sstable::ReadAt;
 use std::cell::Cell;
@@ -51,7 +52,7 @@ impl<'b> TableFile<'b> {
 
     /// The descriptor's number.
     pub(super) fn number(&self) -> i32 {
-        self.descriptor.number().unwrap_or(-1)
+        self.descriptor.get().map_or(-1, Descriptor::number)
     }
 
     /// What was opened.

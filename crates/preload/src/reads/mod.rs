@@ -78,7 +78,7 @@ impl Reads {
         };
         let request = Request {
             slot: tracked.slot,
-            descriptor: call.descriptor,
+            descriptor: call.descriptor.into(),
             stamp,
             mode,
             offset,

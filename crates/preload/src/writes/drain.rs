@@ -47,7 +47,7 @@ impl StagedFiles {
         });
         // It may have come after the truncation.
         if was_in_flight == Ok(true)
-            && let Some(direct) = staged.direct.number()
+            && let Some(direct) = staged.direct.get()
             && file::is_still(direct, &staged.stamp)
         {
             let _ = file::truncate(direct, 0);
@@ -145,7 +145,7 @@ impl StagedFiles {
             return Err(Errno(libc::EIO));
         };
         let mut kernel = Kernel {
-            direct: staged.direct.number(),
+            direct: staged.direct.get(),
             descriptor: staged.descriptor,
             stamp: staged.stamp,
             proven: staged.effect_is_proven,

@@ -4,12 +4,13 @@ use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, KernelIo};
 use coldstream_io::pool::{WindowMemory, WindowPool};
 use coldstream_io::proc_fd::reopen;
+use coldstream_io::sys::Descriptor;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::writers::{Flight, Request, Writers};
 
 /// The kernel's side of a staged table, for one piece of work.
 pub(super) struct Kernel<'a> {
-    pub(super) direct: Option<i32>,
+    pub(super) direct: Option<Descriptor>,
     pub(super) descriptor: i32,
     pub(super) stamp: FileStamp,
     /// Whether a direct write is known to leave the page cache alone.
@@ -92,7 +93,7 @@ impl KernelIo for Kernel<'_> {
         };
         // SAFETY: the bytes are a staging buffer's, which is set aside and not given back until
         // the write has landed; the runtime live as long as the process.
-        match unsafe { self.writers.begin(&request) } {
+        match unsafe { self.writers.start(&request) } {
             Some(flight) => {
                 *self.flight = flight;
                 true

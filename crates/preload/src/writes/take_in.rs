@@ -200,7 +200,7 @@ fn direct_means(core: &Core, opening: &Opening<'_>) -> Option<(WindowMemory, Pri
     let flags = libc::O_WRONLY | libc::O_DIRECT;
     let slot = opening.tracked.slot;
     match PrivateDescriptor::open(opening.descriptor, flags, opening.stamp, slot, core) {
-        Ok(direct) if direct.number().is_some() => Some((memory, direct)),
+        Ok(direct) if direct.get().is_some() => Some((memory, direct)),
         _ => {
             pool.give_back(memory);
             None
