@@ -8,7 +8,7 @@ use crate::readahead;
 use crate::runtime::Runtime;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside};
-use crate::writes::Opening;
+use crate::writes::{Opening, Reach};
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file::{self, FileStamp};
@@ -142,9 +142,16 @@ impl Runtime {
         let is_followed = kind != FileKind::Untracked
             && flags & libc::O_ACCMODE == libc::O_RDONLY
             && flags & (libc::O_TRUNC | libc::O_PATH) == 0;
-        let for_good = (!is_followed).then_some(Counter::StagingEndedDescriptor);
-        let truncated = flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0;
-        (self.writes).drain_identity(&self.core, stamp.device, stamp.inode, for_good, truncated);
+        let reason = Counter::StagingEndedDescriptor;
+        let reach = if is_followed {
+            Reach::Sees
+        } else if flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0 {
+            Reach::Truncated(reason)
+        } else {
+            Reach::Changes(reason)
+        };
+        let identity = (stamp.device, stamp.inode);
+        self.writes.drain_identity(&self.core, identity, reach);
     }
 
     /// A descriptor that is not followed was opened while files are staged, with these flags.

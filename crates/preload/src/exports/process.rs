@@ -10,6 +10,7 @@ use super::next::Next;
 use super::staged;
 use crate::core::errno;
 use crate::runtime::{self, Runtime};
+use crate::writes::Reach;
 use coldstream_control::Counter;
 use libc::c_int;
 use std::ffi::c_void;
@@ -91,11 +92,11 @@ extern "C" fn before(
             // Of whom it would be told is gone, or is not concerned.
             let _ = runtime
                 .writes
-                .drain_all(&runtime.core, Some(Counter::StagingEndedProcess));
+                .drain_all(&runtime.core, Reach::Changes(Counter::StagingEndedProcess));
             Ok(())
         }
         (Scope::EverythingOnce, Some(runtime)) => {
-            let _ = runtime.writes.drain_all(&runtime.core, None);
+            let _ = runtime.writes.drain_all(&runtime.core, Reach::Sees);
             Ok(())
         }
         // SAFETY: the application's arguments, which the next definition takes for the same.
@@ -146,7 +147,7 @@ unsafe fn fall_back_named(
             report_to_caller(
                 runtime
                     .writes
-                    .drain_all(&runtime.core, Some(Counter::StagingEndedCall)),
+                    .drain_all(&runtime.core, Reach::Changes(Counter::StagingEndedCall)),
             )?;
         }
         _ => {}

@@ -3,7 +3,7 @@
 use super::answer::{Failed, report_to_caller, unless_failed};
 use crate::core::descriptor_map::TrackedFile;
 use crate::runtime::{self, Runtime};
-use crate::writes::Before;
+use crate::writes::{Before, Reach, Sync};
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file;
@@ -62,9 +62,11 @@ pub(super) fn fall_back(descriptor: c_int, reason: Counter) -> Result<(), Failed
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     fall_back(descriptor, Counter::StagingEndedCall)?;
     match find(descriptor) {
-        Some((runtime, tracked)) => {
-            report_to_caller(runtime.writes.after_sync(&runtime.core, tracked, false))
-        }
+        Some((runtime, tracked)) => report_to_caller(runtime.writes.after_sync(
+            &runtime.core,
+            tracked,
+            Sync::NotMade,
+        )),
         None => Ok(()),
     }
 }
@@ -92,9 +94,14 @@ fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
         Counter::StagingEndedCall,
     );
     let result = next();
+    let sync = if result == 0 {
+        Sync::Made
+    } else {
+        Sync::NotMade
+    };
     let after = runtime
         .writes
-        .after_sync(&runtime.core, tracked, result == 0)
+        .after_sync(&runtime.core, tracked, sync)
         .and(late.map(|_| ()));
     if result == 0 && report_to_caller(after).is_err() {
         return -1;
@@ -118,13 +125,7 @@ pub(super) fn truncate(descriptor: c_int, size: i64, next: impl FnOnce() -> c_in
     unless_failed(report_to_caller(before).map(|_| ()), || {
         let result = next();
         if let (0, Ok(size)) = (result, u64::try_from(size)) {
-            runtime.writes.record_size_and_position(
-                &runtime.core,
-                tracked,
-                descriptor,
-                Some(size),
-                None,
-            );
+            runtime.writes.record_truncate(&runtime.core, tracked, size);
         }
         result
     })
@@ -158,13 +159,7 @@ pub(super) fn lseek_staged(
         Ok(Before::Plain) => {
             let result = next();
             if let Ok(position) = u64::try_from(result) {
-                runtime.writes.record_size_and_position(
-                    &runtime.core,
-                    tracked,
-                    descriptor,
-                    None,
-                    Some(position),
-                );
+                (runtime.writes).record_seek(&runtime.core, tracked, descriptor, position);
             }
             result
         }
@@ -183,7 +178,7 @@ pub(super) fn any() -> Option<&'static Runtime> {
 pub(super) fn drain_all() {
     if let Some(runtime) = any() {
         // Another table's error is not this one's.
-        let _ = runtime.writes.drain_all(&runtime.core, None);
+        let _ = runtime.writes.drain_all(&runtime.core, Reach::Sees);
     }
 }
 
@@ -211,6 +206,6 @@ pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> boo
     found().is_some_and(|(device, inode)| {
         runtime
             .writes
-            .drain_identity(&runtime.core, device, inode, None, false)
+            .drain_identity(&runtime.core, (device, inode), Reach::Sees)
     })
 }

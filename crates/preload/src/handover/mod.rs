@@ -22,7 +22,7 @@ use crate::core::{Core, fuse, inode_map};
 use crate::heat::HeatMap;
 use crate::settings;
 use crate::thread::{self, Inside};
-use crate::writes::{HandoverState, StagedFiles};
+use crate::writes::{HandoverState, Reach, StagedFiles};
 use coldstream_control::Mechanism;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
@@ -154,10 +154,8 @@ impl Handover {
             return TookPlace::No;
         };
         // What is staged would be left out.
-        let (device, inode) = (output.stamp.device, output.stamp.inode);
-        means
-            .writes
-            .drain_identity(core, device, inode, None, false);
+        let identity = (output.stamp.device, output.stamp.inode);
+        means.writes.drain_identity(core, identity, Reach::Sees);
         match Inside::enter() {
             Some(_inside) => self.run(means, tracked, output.descriptor, |transfer, work| {
                 transfer.to_partitions(work)

@@ -1,7 +1,7 @@
 //! What interposed calls do about a staged file before and after they are made.
 
-use super::drain::run_chore;
-use super::staged_file::{StagedFiles, WriteMode};
+use super::drain::run_step;
+use super::staged_file::{StagedFile, StagedFiles, WriteMode};
 use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno::ErrnoGuard;
@@ -11,14 +11,22 @@ use coldstream_control::Counter;
 use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::Errno;
 use coldstream_io::append::{Operation, Verdict};
+use coldstream_io::lock::FutexGuard;
 use coldstream_io::sys::file;
 
-/// What a call on a table has to do with its stage.
+/// What a call on a staged file becomes.
 pub(crate) enum Before {
-    /// Nothing: it is made as it is.
+    /// The plain call.
     Plain,
-    /// It is answered with this.
+    /// This answer.
     Answer(u64),
+}
+
+/// Whether a sync of the kernel's was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    Made,
+    NotMade,
 }
 
 impl StagedFiles {
@@ -97,13 +105,15 @@ impl StagedFiles {
         Ok(Before::Plain)
     }
 
-    /// After `fsync` and its like were told of everything: the error of a delayed write, for the
-    /// application, and what a buffered writer leaves behind.
+    /// After `fsync` or its like: starts what a buffered writer leaves behind, if the sync was made.
+    ///
+    /// # Errors
+    /// That of a delayed write, for the application.
     pub(crate) fn after_sync(
         &self,
         core: &Core,
         tracked: TrackedFile,
-        succeeded: bool,
+        sync: Sync,
     ) -> Result<(), Errno> {
         let _errno = ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
@@ -112,45 +122,61 @@ impl StagedFiles {
         let Some(mut staged) = self.staged_file(core, tracked.slot) else {
             return Ok(());
         };
-        if succeeded && matches!(staged.mode, WriteMode::DontCache | WriteMode::DropBehind) {
+        if sync == Sync::Made && matches!(staged.mode, WriteMode::DontCache | WriteMode::DropBehind)
+        {
             let end = staged.staging.end();
-            if let Some(chore) = staged.behind.rest(end) {
-                run_chore(&mut staged, chore);
+            if let Some(step) = staged.behind.rest(end) {
+                run_step(&mut staged, step);
             }
         }
         self.take_error(core, &mut staged)
     }
 
-    /// `ftruncate` to `size` was made, or `lseek` to `position`, of a file with nothing staged.
-    pub(crate) fn record_size_and_position(
+    /// `ftruncate` to `size` was made.
+    pub(crate) fn record_truncate(&self, core: &Core, tracked: TrackedFile, size: u64) {
+        let Some(_inside) = Inside::enter() else {
+            return;
+        };
+        let Some(mut staged) = self.drained_file(core, tracked) else {
+            return;
+        };
+        let is_shorter = size < staged.staging.end();
+        let position = staged.staging.position();
+        staged.staging.set_size_and_position(size, position);
+        if is_shorter {
+            // What was to be written back and dropped is gone. A mapping that was made before may reach
+            // beyond the new end: bytes that come to be there must be seen in it.
+            let _ = self.fall_back(core, &mut staged, Counter::StagingEndedCall);
+        }
+    }
+
+    /// `lseek` to `position` was made.
+    pub(crate) fn record_seek(
         &self,
         core: &Core,
         tracked: TrackedFile,
         descriptor: i32,
-        size: Option<u64>,
-        position: Option<u64>,
+        position: u64,
     ) {
         let Some(_inside) = Inside::enter() else {
             return;
         };
-        let Some(mut staged) = self.staged_file(core, tracked.slot) else {
-            return;
-        };
-        if staged.staging.staged_bytes() > 0 {
-            return;
+        if let Some(mut staged) = self.drained_file(core, tracked)
+            && staged.descriptor == descriptor
+        {
+            let size = staged.staging.end();
+            staged.staging.set_size_and_position(size, position);
         }
-        let ours = staged.descriptor == descriptor;
-        let position = position
-            .filter(|_| ours)
-            .unwrap_or_else(|| staged.staging.position());
-        let size = size.unwrap_or_else(|| staged.staging.end());
-        let is_shorter = size < staged.staging.end();
-        staged.staging.set_size_and_position(size, position);
-        if is_shorter {
-            // What was to be written back and dropped is not there any more, and a mapping that was made
-            // before may go beyond what is: bytes that come to be there must be seen in it.
-            let _ = self.fall_back(core, &mut staged, Counter::StagingEndedCall);
-        }
+    }
+
+    /// The staged file of a descriptor, locked, if nothing is staged in it.
+    fn drained_file(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+    ) -> Option<FutexGuard<'_, StagedFile>> {
+        self.staged_file(core, tracked.slot)
+            .filter(|staged| staged.staging.staged_bytes() == 0)
     }
 
     /// The application is about to close a descriptor: if it is the one that a staged table is

@@ -202,12 +202,12 @@ impl StagedFiles {
 }
 
 /// Does what a buffered writer leaves behind.
-pub(super) fn run_chore(staged: &mut StagedFile, chore: WritebackStep) {
+pub(super) fn run_step(staged: &mut StagedFile, step: WritebackStep) {
     let descriptor = staged.descriptor;
     if !file::is_still(descriptor, &staged.stamp) {
         return;
     }
-    match chore {
+    match step {
         WritebackStep::Start {
             offset,
             length_bytes,

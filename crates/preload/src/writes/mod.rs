@@ -13,7 +13,8 @@ mod sweep;
 mod take_in;
 mod write;
 
-pub(crate) use calls::Before;
+pub(crate) use calls::{Before, Sync};
 pub(crate) use staged_file::StagedFiles;
+pub(crate) use sweep::Reach;
 pub(crate) use take_in::{HandoverState, Opening};
 pub(crate) use write::{WriteCall, Written};

@@ -1,4 +1,4 @@
-//! Staged tables found by what they are rather than by a descriptor: all of them, or a file's.
+//! Staged files found by what they are rather than by a descriptor: all of them, or one file's.
 
 use super::staged_file::{StagedFile, StagedFiles};
 use crate::core::Core;
@@ -10,30 +10,40 @@ use coldstream_io::sys::file;
 use std::ffi::c_char;
 use std::sync::atomic::{Ordering, fence};
 
+/// What a call does to staged files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It sees them: they are drained, and stay staged.
+    Sees,
+    /// It may change them: they are drained, and fall back for this reason.
+    Changes(Counter),
+    /// It has truncated the file to nothing: staged bytes are discarded, and the file falls back.
+    Truncated(Counter),
+}
+
 impl StagedFiles {
-    /// Brings everything of every staged table to the kernel, for a sync of the filesystem that is
-    /// this device. Of every one: the subvolumes of one filesystem have devices of their own.
+    /// Drains every staged file, for a sync of the filesystem that is `device`. Every one, since the
+    /// subvolumes of one filesystem have devices of their own.
     ///
     /// # Errors
-    /// That of the first table on this device that could not be brought there.
+    /// That of the first file on this device that could not be drained.
     pub(crate) fn drain_filesystem(&self, core: &Core, device: u64) -> Result<(), Errno> {
-        self.drain_each(core, None, |staged| staged.stamp.device == device)
+        self.drain_each(core, Reach::Sees, |staged| staged.stamp.device == device)
     }
 
-    /// Brings everything of every staged table to the kernel; with `for_good` nothing is staged
-    /// from then on in the tables of now.
+    /// Drains every staged file.
     ///
     /// # Errors
-    /// The first table's that could not be brought there.
+    /// That of the first file that could not be drained.
     #[cold]
-    pub(crate) fn drain_all(&self, core: &Core, for_good: Option<Counter>) -> Result<(), Errno> {
-        self.drain_each(core, for_good, |_| true)
+    pub(crate) fn drain_all(&self, core: &Core, reach: Reach) -> Result<(), Errno> {
+        self.drain_each(core, reach, |_| true)
     }
 
     fn drain_each(
         &self,
         core: &Core,
-        for_good: Option<Counter>,
+        reach: Reach,
         is_reported: impl Fn(&StagedFile) -> bool,
     ) -> Result<(), Errno> {
         let _errno = ErrnoGuard::new();
@@ -42,20 +52,22 @@ impl StagedFiles {
         if !core.owner.is_this_process() {
             return all;
         }
-        for place in &self.files {
-            // In a signal handler that interrupted our own work, what is locked stays as it is.
+        for file in &self.files {
+            // In a signal handler that interrupted our own work, a locked file stays as it is.
             let staged = if inside.is_some() {
-                Some(place.lock())
+                Some(file.lock())
             } else {
-                place.try_lock()
+                file.try_lock()
             };
             let Some(mut staged) = staged.filter(|staged| staged.owner != 0) else {
                 continue;
             };
-            let drained = match for_good {
-                Some(reason) if inside.is_some() => self.fall_back(core, &mut staged, reason),
-                Some(_) => self.write_plainly(core, &mut staged),
-                None => self.drain(core, &mut staged),
+            let drained = if inside.is_some() {
+                self.drain_for(core, &mut staged, reach)
+            } else if reach == Reach::Sees {
+                self.drain(core, &mut staged)
+            } else {
+                self.write_plainly(core, &mut staged)
             };
             if is_reported(&staged) {
                 all = all.and(drained);
@@ -64,10 +76,22 @@ impl StagedFiles {
         all
     }
 
-    /// Gives every stage up before the file at `path` is changed by that name.
+    /// Drains a file as a call needs it.
+    fn drain_for(&self, core: &Core, staged: &mut StagedFile, reach: Reach) -> Result<(), Errno> {
+        match reach {
+            Reach::Sees => self.drain(core, staged),
+            Reach::Changes(reason) => self.fall_back(core, staged, reason),
+            Reach::Truncated(reason) => {
+                self.discard(core, staged);
+                self.fall_back(core, staged, reason)
+            }
+        }
+    }
+
+    /// Every staged file falls back before the file at `path` is changed by that name.
     ///
     /// # Errors
-    /// That of this very file, if not everything of it could be brought to the kernel.
+    /// That of this very file, if it could not be drained.
     ///
     /// # Safety
     /// As of `stat`: whatever pointer the application gave, the kernel reads it.
@@ -80,25 +104,23 @@ impl StagedFiles {
         let Ok(named) = (unsafe { file::stamp_of_path(path) }) else {
             return Ok(());
         };
-        self.drain_each(core, Some(Counter::StagingEndedCall), |staged| {
-            staged.stamp.same_inode(&named)
-        })
+        let reach = Reach::Changes(Counter::StagingEndedCall);
+        self.drain_each(core, reach, |staged| staged.stamp.same_inode(&named))
     }
 
-    /// Gives every stage up, since writes are switched off; whether everything is in the kernel.
-    /// What is not is the application's to be told by its next call. Needs no thread-local storage:
+    /// Every staged file falls back, since writes are switched off. Whether everything is in the kernel.
+    /// The application's next call reports the error of what is not. Needs no thread-local storage:
     /// the control thread calls it.
     pub(crate) fn fall_back_all(&self, core: &Core) -> bool {
         if !self.any() {
             return true;
         }
         let mut all = true;
-        for place in &self.files {
-            let mut staged = place.lock();
+        for file in &self.files {
+            let mut staged = file.lock();
             if staged.owner != 0 {
-                all &= self
-                    .fall_back(core, &mut staged, Counter::StagingEndedSwitchedOff)
-                    .is_ok();
+                let reason = Counter::StagingEndedSwitchedOff;
+                all &= self.fall_back(core, &mut staged, reason).is_ok();
             }
         }
         all
@@ -107,27 +129,23 @@ impl StagedFiles {
     /// The process ends: nothing is staged any more.
     pub(crate) fn close_for_good(&self, core: &Core) {
         if !core.owner.is_this_process_or_nobody() {
-            // It is a child that ends, which may have its parent's memory.
+            // A child ends, and it may share its parent's memory.
             return;
         }
         self.closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if self.any() {
-            // There is nobody left to tell.
-            let _ = self.drain_all(core, Some(Counter::StagingEndedProcess));
+            // Nobody is left to get the error.
+            let _ = self.drain_all(core, Reach::Changes(Counter::StagingEndedProcess));
         }
     }
 
-    /// Whether a file of this identity is staged; then everything of it is in the kernel, and,
-    /// with `for_good`, stays there. If it has just been `truncated` to nothing, what was staged
-    /// went with the rest.
+    /// Drains the file of this identity, as a call needs it. Whether it is staged.
     pub(crate) fn drain_identity(
         &self,
         core: &Core,
-        device: u64,
-        inode: u64,
-        for_good: Option<Counter>,
-        truncated: bool,
+        (device, inode): (u64, u64),
+        reach: Reach,
     ) -> bool {
         let _errno = ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
@@ -136,20 +154,14 @@ impl StagedFiles {
         if !core.owner.is_this_process() {
             return false;
         }
-        for (place, its_inode) in self.files.iter().zip(&self.inodes) {
-            // It is told before the table is counted: see `take_in`.
+        for (file, its_inode) in self.files.iter().zip(&self.inodes) {
+            // It is set before the file is counted: see `take_in`.
             if its_inode.load(Ordering::Acquire) != inode {
                 continue;
             }
-            let mut staged = place.lock();
+            let mut staged = file.lock();
             if staged.owner != 0 && staged.stamp.inode == inode && staged.stamp.device == device {
-                if truncated {
-                    self.discard(core, &mut staged);
-                }
-                let _ = match for_good {
-                    Some(reason) => self.fall_back(core, &mut staged, reason),
-                    None => self.drain(core, &mut staged),
-                };
+                let _ = self.drain_for(core, &mut staged, reach);
                 return true;
             }
         }

@@ -1,6 +1,6 @@
 //! `write` to a staged file.
 
-use super::drain::run_chore;
+use super::drain::run_step;
 use super::staged_file::{StagedFile, StagedFiles, WriteMode};
 use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
@@ -261,7 +261,7 @@ fn plainly(staged: &mut StagedFile, plain: &impl Fn() -> isize) -> Result<usize,
     Ok(written)
 }
 
-/// The plain call, and the chores behind it.
+/// The plain call, and the writeback behind it.
 fn write_drop_behind(
     core: &Core,
     staged: &mut StagedFile,
@@ -270,8 +270,8 @@ fn write_drop_behind(
     let written = plainly(staged, plain)?;
     core.count(Counter::WriteBytesDropBehind, written as u64);
     let end = staged.staging.end();
-    while let Some(chore) = staged.behind.next(end) {
-        run_chore(staged, chore);
+    while let Some(step) = staged.behind.next(end) {
+        run_step(staged, step);
     }
     Ok(written)
 }
