@@ -30,12 +30,11 @@ pub(crate) enum Sync {
 }
 
 impl StagedFiles {
-    /// Before the application does something with a staged table.
+    /// Before a call of the application on a staged file.
     ///
     /// # Errors
-    /// What the application must be told instead of its call being made (a sync is made all the same):
-    /// the error of a delayed write, without which it would see or change a file that is not what was
-    /// written.
+    /// That of a delayed write. The application gets it instead of its call: it would see or change a file that
+    /// is not what was written. A sync is made all the same.
     #[cold]
     pub(crate) fn before(
         &self,
@@ -53,10 +52,10 @@ impl StagedFiles {
             return Ok(Before::Plain);
         };
         if staged.position_is_behind && staged.mode != WriteMode::WriteBehind {
-            // Could not be set before.
+            // It could not be set before.
             let _ = self.drain(core, &mut staged);
         }
-        // Positions are those of one descriptor; through another one they only look.
+        // Positions belong to one descriptor. A call through another one only observes.
         let operation = match operation {
             Operation::AskPosition | Operation::MovePosition | Operation::Read
                 if staged.descriptor != descriptor =>
@@ -66,7 +65,7 @@ impl StagedFiles {
             other => other,
         };
         let verdict = match (staged.mode, staged.staging.verdict(operation)) {
-            // The kernel has everything, and knows better.
+            // The kernel has everything, and answers itself.
             (
                 WriteMode::WriteThrough | WriteMode::DontCache | WriteMode::DropBehind,
                 Verdict::Answer(_),
@@ -87,8 +86,8 @@ impl StagedFiles {
         }
     }
 
-    /// [`Self::before`] in a signal handler that interrupted our own work: everything goes to the kernel,
-    /// and later writes follow it, unless it is this very table's lock that was found held.
+    /// As [`Self::before`], in a signal handler that interrupted our own work. Everything goes to the kernel, and
+    /// later writes follow it. A file whose lock is held is left alone.
     fn before_in_handler(&self, core: &Core, tracked: TrackedFile) -> Result<Before, Errno> {
         let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
         let Some(place) = number.and_then(|number| self.files.get(number)) else {
@@ -179,9 +178,11 @@ impl StagedFiles {
             .filter(|staged| staged.staging.staged_bytes() == 0)
     }
 
-    /// The application is about to close a descriptor: if it is the one that a staged table is
-    /// written through, brings everything to the kernel and ends. The error is the application's
-    /// to be told, once the descriptor is closed.
+    /// The application is about to close a descriptor. If the file is written by it, drains the file and ends its
+    /// staging.
+    ///
+    /// # Errors
+    /// That of a delayed write, for the application, once the descriptor is closed.
     pub(crate) fn close(
         &self,
         core: &Core,
@@ -204,10 +205,10 @@ impl StagedFiles {
         error
     }
 
-    /// Before a call that closes `descriptor` and could not tell of an error afterwards.
+    /// Before a call that closes `descriptor` and could not report an error afterwards.
     ///
     /// # Errors
-    /// The call's, instead of its being made: not everything is in the kernel.
+    /// The call's, instead of making it: not everything is in the kernel.
     pub(crate) fn drain_before_close(
         &self,
         core: &Core,
@@ -226,23 +227,22 @@ impl StagedFiles {
         self.take_error(core, &mut staged)
     }
 
-    /// What a table that is being written has in the page cache before `end`, on a page's boundary, stays
-    /// there: a part of it has been opened to be read.
+    /// What the page cache has of a staged file before `end`, a page's boundary, stays there: this part has been
+    /// opened for reading.
     pub(crate) fn keep_cached(&self, core: &Core, slot: u32, end: u64) {
         if let Some(mut staged) = self.staged_file(core, slot) {
             staged.behind.keep_to(end);
         }
     }
 
-    /// Takes out what is known of the chunks of a table that is being written, and the bytes that
-    /// have been written of it; `None` if it is not written by us.
+    /// Takes the chunk log of a staged file, and the bytes written so far; `None` if the file is not staged.
     pub(crate) fn take_chunk_log(&self, core: &Core, slot: u32) -> Option<(Box<ChunkLog>, u64)> {
         let mut staged = self.staged_file(core, slot)?;
         let chunks = staged.chunks.take()?;
         Some((chunks, staged.staging.end()))
     }
 
-    /// Puts it back.
+    /// Puts the chunk log back.
     pub(crate) fn give_chunk_log_back(&self, core: &Core, slot: u32, chunks: Box<ChunkLog>) {
         if let Some(mut staged) = self.staged_file(core, slot) {
             staged.chunks = Some(chunks);

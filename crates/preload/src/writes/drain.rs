@@ -1,5 +1,5 @@
-//! One staged table's way into the kernel: its bytes, its file position, the error of a delayed write,
-//! and the end of its being staged.
+//! One staged file's way into the kernel: its bytes, its file position, the error of a delayed write, and
+//! the end of its staging.
 
 use super::kernel_io::{Kernel, Memory, Outcome, writeback_error};
 use super::staged_file::{StagedFile, StagedFiles, WriteMode};
@@ -13,7 +13,7 @@ use coldstream_io::writers::Flight;
 use std::sync::atomic::Ordering;
 
 impl StagedFiles {
-    /// Brings everything to the kernel, the file position too.
+    /// Writes everything that is staged, and sets the kernel's file position.
     pub(super) fn drain(&self, core: &Core, staged: &mut StagedFile) -> Result<(), Errno> {
         let mut drained = Ok(());
         if staged.staging.staged_bytes() > 0 {
@@ -22,7 +22,7 @@ impl StagedFiles {
                 staging.drain(kernel, memory, alignment)
             });
         }
-        // Where not all could be written, too: whoever shares the position must not write over what was.
+        // Also where not all could be written: whoever shares the position must not overwrite what was written.
         if staged.position_is_behind && file::is_still(staged.descriptor, &staged.stamp) {
             let positioned = file::set_position(staged.descriptor, staged.staging.position());
             staged.position_is_behind = drained.is_err() || positioned.is_err();
@@ -40,12 +40,12 @@ impl StagedFiles {
         Ok(())
     }
 
-    /// What is staged went with the rest of the file, which was just truncated to nothing.
+    /// The file was just truncated to nothing: what is staged goes with the rest.
     pub(super) fn discard(&self, core: &Core, staged: &mut StagedFile) {
         let was_in_flight = self.with_kernel(core, staged, |staging, kernel, _, _| {
             Ok(staging.discard(kernel))
         });
-        // It may have come after the truncation.
+        // The write in flight may have come after the truncation.
         if was_in_flight == Ok(true)
             && let Some(direct) = staged.direct.get()
             && file::is_still(direct, &staged.stamp)
@@ -54,8 +54,7 @@ impl StagedFiles {
         }
     }
 
-    /// Settles, and leaves the file to the kernel. A file that cannot be settled stays, with its
-    /// error.
+    /// Drains, and leaves the file to plain writes. A file that cannot be drained stays staged, with its error.
     pub(super) fn fall_back(
         &self,
         core: &Core,
@@ -67,21 +66,21 @@ impl StagedFiles {
         if staged.writeback_error == 0 {
             self.release(core, staged);
         } else {
-            // What the application must still be told keeps the file here.
+            // An error that the application must still get keeps the file here.
             staged.mode = WriteMode::DropBehind;
         }
         Ok(())
     }
 
-    /// Settles, and lets further writes go the plain way, without the locks that freeing the place takes: in
-    /// a signal handler they may be held by the very thread that it interrupted.
+    /// Drains, and makes later writes plain calls. Takes none of the locks that freeing the entry takes: in a
+    /// signal handler the interrupted thread may hold them.
     pub(super) fn write_plainly(&self, core: &Core, staged: &mut StagedFile) -> Result<(), Errno> {
         self.drain(core, staged)?;
         staged.mode = WriteMode::DropBehind;
         Ok(())
     }
 
-    /// Gives an inode's stage up.
+    /// The staged file of an inode falls back, if it has one.
     pub(crate) fn fall_back_slot(
         &self,
         core: &Core,
@@ -94,15 +93,15 @@ impl StagedFiles {
         }
     }
 
-    /// Frees the place. What the stage has of the application's allocator stays until the place is
-    /// taken again: the control thread comes here too, and has none.
+    /// Frees the entry. Its memory from the application's allocator stays until the entry is taken again: the
+    /// control thread comes here too, and has no allocator.
     pub(super) fn release(&self, core: &Core, staged: &mut StagedFile) {
         if let Some(inode) = staged
             .owner
             .checked_sub(1)
             .and_then(|slot| core.inodes.get(slot))
         {
-            // A table whose descriptor was closed unseen may have lost its slot to another one.
+            // A file whose descriptor was closed unseen may have lost its slot to another one.
             if inode.staged_slot() == Some(staged.number) {
                 inode.set_staged_slot(None);
             }
@@ -123,8 +122,8 @@ impl StagedFiles {
         core.publish_memory();
     }
 
-    /// Takes a second buffer for a table that has filled its first, if there is memory to spare:
-    /// half of all at least is the readers'.
+    /// Takes a second buffer for a file that has filled its first, if memory is left. At least half of it is
+    /// for readers.
     pub(super) fn take_second_buffer(&self, core: &Core, staged: &mut StagedFile) {
         let [first, second] = &mut staged.buffers;
         let pool = core.scanner.pool();
@@ -134,7 +133,7 @@ impl StagedFiles {
         }
     }
 
-    /// Runs work of the state with the kernel at its side, and notes what came of it.
+    /// Runs a step of the state machine with the kernel's calls, and records the results.
     pub(super) fn with_kernel<T>(
         &self,
         core: &Core,
@@ -158,7 +157,7 @@ impl StagedFiles {
             outcome: Outcome::default(),
         };
         let pool = core.scanner.pool();
-        // SAFETY: the buffers belong to this stage, whose lock is held.
+        // SAFETY: the buffers belong to this file, whose lock is held.
         let mut memory = unsafe { Memory::new(pool, &staged.buffers, &mut staged.filling) };
         let result = work(&mut staged.staging, &mut kernel, &mut memory, alignment);
         let outcome = kernel.outcome;
@@ -201,7 +200,7 @@ impl StagedFiles {
     }
 }
 
-/// Does what a buffered writer leaves behind.
+/// Makes a step of writeback behind a buffered writer.
 pub(super) fn run_step(staged: &mut StagedFile, step: WritebackStep) {
     let descriptor = staged.descriptor;
     if !file::is_still(descriptor, &staged.stamp) {
@@ -218,7 +217,7 @@ pub(super) fn run_step(staged: &mut StagedFile, step: WritebackStep) {
             offset,
             length_bytes,
         } => {
-            // Waiting takes the error of earlier writeback away from the application's next sync.
+            // Waiting consumes the error of earlier writeback, which the application's next sync would report.
             if let Some(Errno(error)) =
                 writeback_error(file::write_back(descriptor, offset, length_bytes))
             {

@@ -1,4 +1,4 @@
-//! The system calls of a staged table.
+//! The system calls of a staged file.
 
 use coldstream_io::Errno;
 use coldstream_io::append::{Buffers, KernelIo};
@@ -8,36 +8,36 @@ use coldstream_io::sys::Descriptor;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::writers::{Flight, Request, Writers};
 
-/// The kernel's side of a staged table, for one piece of work.
+/// The kernel's side of a staged file, for one piece of work.
 pub(super) struct Kernel<'a> {
     pub(super) direct: Option<Descriptor>,
     pub(super) descriptor: i32,
     pub(super) stamp: FileStamp,
-    /// Whether a direct write is known to leave the page cache alone.
+    /// Whether a direct write is known to leave no page in the page cache.
     pub(super) proven: bool,
-    /// Whether a power cut must not leave a gap before what is written directly.
+    /// Whether a power cut must not leave a gap before a direct write.
     pub(super) keeps_order: bool,
-    /// Who writes while the application fills the next buffer.
+    /// The threads that write while the application fills the next buffer.
     pub(super) writers: &'a Writers,
-    /// Whether they may be asked.
+    /// Whether a write may be handed to them.
     pub(super) may_hand_over: bool,
     pub(super) flight: &'a mut Flight,
-    /// Of the thread that writes.
+    /// I/O priority of the thread that writes.
     pub(super) io_priority: i32,
-    /// The most that is written at once in the application's thread; 0 is as it comes.
+    /// The largest write in the application's thread; 0 is no limit.
     pub(super) request_bytes: usize,
     pub(super) outcome: Outcome,
 }
 
-/// What came of the work.
+/// The results of the work.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// Whether a direct write left the page cache alone, once it was looked at.
+    /// Whether a direct write left no page in the page cache, once that was checked.
     pub(super) effect: Option<bool>,
-    /// An error of writeback, which the kernel tells only once.
+    /// An error of writeback, which the kernel reports only once.
     pub(super) writeback_error: Option<Errno>,
     pub(super) direct_bytes: u64,
-    /// Of these, bytes that were handed over.
+    /// Of these, bytes that were handed to a writer thread.
     pub(super) overlapped_bytes: u64,
     pub(super) cached_bytes: u64,
     pub(super) direct_error: Option<Errno>,
@@ -60,7 +60,7 @@ impl KernelIo for Kernel<'_> {
             .direct
             .filter(|direct| file::is_still(*direct, &self.stamp))
             .ok_or(Errno(libc::EBADF))?;
-        // Whoever writes goes on with the rest.
+        // The caller goes on with the rest.
         let piece = match self.request_bytes {
             0 => bytes,
             limit => bytes.get(..limit).unwrap_or(bytes),
@@ -91,8 +91,8 @@ impl KernelIo for Kernel<'_> {
             offset,
             io_priority: self.io_priority,
         };
-        // SAFETY: the bytes are a staging buffer's, which is set aside and not given back until
-        // the write has landed; the runtime live as long as the process.
+        // SAFETY: the bytes are a staging buffer's, which is neither filled nor given back until the write has
+        // finished. The runtime lives as long as the process.
         match unsafe { self.writers.start(&request) } {
             Some(flight) => {
                 *self.flight = flight;
@@ -143,7 +143,7 @@ impl KernelIo for Kernel<'_> {
     }
 }
 
-/// The staging buffers of a table: one, or two of the same length.
+/// The staging buffers of a file: one, or two of the same length.
 pub(super) struct Memory<'a> {
     addresses: [*mut u8; 2],
     lengths: [usize; 2],
@@ -152,8 +152,8 @@ pub(super) struct Memory<'a> {
 
 impl<'a> Memory<'a> {
     /// # Safety
-    /// The memory must belong to the caller alone for as long as this lives, but for a write in
-    /// flight out of the buffer that is not `filling`.
+    /// The memory must belong to the caller alone for as long as this lives. A write in flight may read the
+    /// buffer that is not `filling`.
     pub(super) unsafe fn new(
         pool: &WindowPool,
         buffers: &[WindowMemory; 2],
@@ -181,7 +181,7 @@ impl<'a> Memory<'a> {
 impl Buffers for Memory<'_> {
     fn to_fill(&mut self) -> &mut [u8] {
         let (address, bytes) = self.place(*self.filling);
-        // SAFETY: the caller's alone, as `new` demands; it is not this one that is in flight.
+        // SAFETY: the caller's alone, as `new` demands; the other buffer is the one in flight.
         unsafe { std::slice::from_raw_parts_mut(address, bytes) }
     }
 
@@ -196,8 +196,8 @@ impl Buffers for Memory<'_> {
     }
 }
 
-/// What writeback has come to, if it is no good; that nobody may wait for it here (a filter of system
-/// calls, a filesystem) is no news of the bytes.
+/// The error of writeback, if it concerns the bytes. A system call filter or a filesystem may refuse the
+/// wait: that says nothing about the bytes.
 pub(super) fn writeback_error(written_back: Result<(), Errno>) -> Option<Errno> {
     let is_refusal = |error| {
         matches!(

@@ -13,36 +13,36 @@ use coldstream_io::writers::{Flight, Writers};
 use coldstream_policy::IoMode;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Tables written at once; further ones are written plainly.
+/// Files staged at once; further ones are written by plain calls.
 const STAGED_FILES_MAX: usize = 128;
-/// Filesystems whose way of writing is remembered; others are asked for every table.
+/// Filesystems whose refusal of direct writes is remembered; others are asked for every file.
 const DEVICES_MAX: usize = 32;
-/// Ranges of the application's memory that were found readable and are not asked about again.
+/// Ranges of the application's memory that were found readable. They are not asked about again.
 const READABLE_MAX: usize = 4;
 
-/// How a table is written.
+/// How a staged file is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum WriteMode {
-    /// Not at all by us.
+    /// By plain calls.
     #[default]
     None = 0,
-    /// Out of a staging buffer, directly; visible to the process before the kernel has it.
+    /// Out of a staging buffer, by direct I/O. The process sees the bytes before the kernel has them.
     WriteBehind,
-    /// Out of a staging buffer, directly, before `write` returns.
+    /// Out of a staging buffer, by direct I/O, before `write` returns.
     WriteThrough,
     /// With `RWF_DONTCACHE`.
     DontCache,
-    /// Buffered, written back early and dropped.
+    /// Buffered, written back early, and dropped from the page cache.
     DropBehind,
 }
 
-/// A table that is being written.
+/// A staged file.
 #[derive(Default)]
 pub(super) struct StagedFile {
-    /// Slot of the inode plus one; 0 is a free place.
+    /// Slot of the inode plus one; 0 is a free entry.
     pub(super) owner: u32,
-    /// The place's own number.
+    /// The entry's own number.
     pub(super) number: usize,
     /// The application's descriptor.
     pub(super) descriptor: i32,
@@ -51,31 +51,31 @@ pub(super) struct StagedFile {
     pub(super) alignment: Option<Alignment>,
     /// The second one is taken when the first has once been full.
     pub(super) buffers: [WindowMemory; 2],
-    /// Which of them is being filled.
+    /// The number of the buffer that is being filled.
     pub(super) filling: usize,
     pub(super) direct: PrivateDescriptor,
     pub(super) staging: Staging,
-    /// The write that is going on out of the other one.
+    /// The write in flight, out of the other buffer.
     pub(super) flight: Flight,
-    /// I/O priority of the thread that last wrote; 0 is none.
+    /// I/O priority of the thread that wrote last; 0 is none.
     pub(super) io_priority: i32,
     pub(super) behind: WritebackProgress,
     /// The kernel's own file position is not the application's.
     pub(super) position_is_behind: bool,
-    /// A direct write was made, in the application's thread: those that follow may be handed over.
+    /// The application's thread has made a direct write: later ones may be handed to a writer thread.
     pub(super) was_tried: bool,
-    /// A direct write was seen to leave no page behind.
+    /// A direct write was seen to leave no page in the page cache.
     pub(super) effect_is_proven: bool,
-    /// Direct writes turned out to be of no use: a window from the next settling on.
+    /// Direct writes have no use here: the file is written drop-behind from the next drain on.
     pub(super) direct_disabled: bool,
     /// Error of a delayed write whose bytes are still staged; 0 is none.
     pub(super) error: i32,
-    /// Error of writeback that a call of ours was told of, and that the kernel will not tell the
-    /// application any more; 0 is none.
+    /// Error of writeback that a call of ours has consumed; 0 is none. The kernel will not report it to the
+    /// application any more.
     pub(super) writeback_error: i32,
     pub(super) readable: [(usize, usize); READABLE_MAX],
     pub(super) next_readable: usize,
-    /// Where the chunks of a table of Cassandra begin, for the handover.
+    /// Where the chunks of a Cassandra file begin, for the handover.
     pub(super) chunks: Option<Box<ChunkLog>>,
 }
 
@@ -96,27 +96,26 @@ impl StagedFile {
 struct Device {
     number: u64,
     known: bool,
-    /// Direct writes are of no use there.
+    /// Direct writes have no use there.
     is_direct_disabled: bool,
 }
 
-/// The table; all-zero memory is an empty one.
+/// All staged files; all-zero memory is none.
 #[repr(C)]
 pub(crate) struct StagedFiles {
-    /// Files in the table.
+    /// How many there are.
     pub(super) count: AtomicU32,
-    /// The process ends: nothing is taken in any more.
+    /// The process ends: no further file is taken in.
     pub(super) closed: AtomicBool,
     pub(super) files: [FutexLock<StagedFile>; STAGED_FILES_MAX],
-    /// Inode of each one's table, 0 where there is none: who looks for a table waits for no other's
-    /// writes.
+    /// The inode of each file; 0 where there is none. A search waits for no other file's writes.
     pub(super) inodes: [AtomicU64; STAGED_FILES_MAX],
     pub(super) writers: Writers,
     devices: FutexLock<[Device; DEVICES_MAX]>,
 }
 
 impl StagedFiles {
-    /// Whether any file is in the table: one load.
+    /// Whether any file is staged: one load.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
@@ -135,7 +134,7 @@ impl StagedFiles {
     }
 
     pub(super) fn disable_direct(&self, device: u64) {
-        // In a signal handler its own thread may hold it: then another table will be refused, too.
+        // In a signal handler its own thread may hold the lock: then another file finds out again.
         let Some(mut devices) = self.devices.try_lock() else {
             return;
         };
@@ -152,14 +151,14 @@ impl StagedFiles {
         }
     }
 
-    /// The stage of an inode, locked; `None` if it has none.
+    /// The staged file of an inode, locked; `None` if it has none.
     pub(super) fn staged_file(&self, core: &Core, slot: u32) -> Option<FutexGuard<'_, StagedFile>> {
         let number = core.inodes.get(slot)?.staged_slot()?;
         let staged = self.files.get(number)?.lock();
         (staged.owner == slot + 1).then_some(staged)
     }
 
-    /// Whether the table behind a descriptor is being written by us.
+    /// Whether the file behind a descriptor is staged.
     #[inline]
     pub(crate) fn is_staged(&self, core: &Core, tracked: TrackedFile) -> bool {
         tracked.watched
@@ -169,7 +168,7 @@ impl StagedFiles {
                 .is_some_and(|inode| inode.staged_slot().is_some())
     }
 
-    /// The staged table behind a descriptor.
+    /// The staged file behind a descriptor.
     #[inline]
     pub(crate) fn find(&self, core: &Core, descriptor: i32) -> Option<TrackedFile> {
         core.tracked(descriptor)

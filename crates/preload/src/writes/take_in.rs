@@ -180,7 +180,7 @@ impl StagedFiles {
         }
         let alignment = alignment_of(opening.descriptor);
         let direct = alignment.is_some() && !self.is_direct_disabled(opening.stamp.device);
-        // What a filesystem makes of RWF_DONTCACHE the first write shows.
+        // The first write shows what a filesystem makes of RWF_DONTCACHE.
         let io_mode = writes.choose_for_writes(direct, true);
         if io_mode == IoMode::Direct {
             let (release, version) = process::kernel();
@@ -208,7 +208,7 @@ fn direct_means(core: &Core, opening: &Opening<'_>) -> Option<(WindowMemory, Pri
     }
 }
 
-/// What direct writes must be aligned to; `None` where the filesystem refuses them.
+/// The alignment of direct writes; `None` where the filesystem refuses them.
 fn alignment_of(descriptor: i32) -> Option<Alignment> {
     Alignment::of_reported(file::direct_alignment(descriptor).unwrap_or(None))
 }

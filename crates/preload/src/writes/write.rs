@@ -15,19 +15,19 @@ use coldstream_io::sys::{file, memory};
 /// The most that one `write` transfers (`MAX_RW_COUNT` of the kernel).
 const WRITE_BYTES_MAX: usize = 0x7FFF_F000;
 
-/// A range that was found readable is not remembered for more than this: an engine's buffers are
-/// smaller, and what has been unmapped since must not be believed in for ever.
+/// A readable range is remembered up to 16 MiB. Buffers of engines are smaller, and a range that was unmapped
+/// since must not be trusted for ever.
 const READABLE_BYTES_MAX: usize = 16 << 20;
 
-/// As glibc and every other libc of Linux has it (`pthread.h`).
+/// As in glibc and every other libc of Linux (`pthread.h`).
 const PTHREAD_CANCEL_DISABLE: i32 = 1;
 
 unsafe extern "C" {
     fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
 }
 
-/// While it lives the calling thread is not cancelled: `write` is where a thread may be, and it ends
-/// by unwinding.
+/// While it lives the calling thread is not cancelled. `write` is a cancellation point, and cancelling
+/// unwinds.
 struct Uncancelled {
     before: i32,
 }
@@ -58,10 +58,10 @@ pub(crate) enum Written {
 }
 
 impl StagedFiles {
-    /// Makes a write to a staged file. `io_priority` is that of the calling thread, as the kernel has it.
+    /// Makes a write to a staged file.
     ///
     /// # Safety
-    /// `buffer` and `length_bytes` are what the application gave to `write`.
+    /// `call` must be what the application gave to `write`.
     pub(crate) unsafe fn write(
         &self,
         core: &Core,
@@ -139,8 +139,8 @@ impl StagedFiles {
         Written::Done(result)
     }
 
-    /// Prepares the staged file for bytes through this descriptor. `Err` is the result of a call that it
-    /// does not take.
+    /// Prepares the staged file for bytes through this descriptor. `Err` is the result of a call that it does
+    /// not take.
     fn prepare(
         &self,
         core: &Core,
@@ -167,7 +167,7 @@ impl StagedFiles {
         Err(self.fall_back_and_write(core, staged, reason))
     }
 
-    /// The plain call, unless not everything before it can be written.
+    /// Falls back, then the plain call; an error if the file could not be drained.
     fn fall_back_and_write(
         &self,
         core: &Core,
@@ -180,7 +180,7 @@ impl StagedFiles {
         }
     }
 
-    /// Into the staging buffer.
+    /// Copies the bytes into the staging buffer.
     fn write_behind(
         &self,
         core: &Core,
@@ -201,7 +201,7 @@ impl StagedFiles {
         })
     }
 
-    /// Directly, before the application goes on.
+    /// Writes directly, before the application goes on.
     fn write_through(
         &self,
         core: &Core,
@@ -230,8 +230,8 @@ pub(crate) struct WriteCall {
     pub(crate) io_priority: i32,
 }
 
-/// What came of a write with `RWF_DONTCACHE`: the plain call where that is not known, or not allowed. If it is
-/// the call that is wrong, the plain one will say so.
+/// The result of a write with `RWF_DONTCACHE`. Where the kernel does not know or allow it, the plain call is
+/// made. A call that is wrong in itself fails there, too.
 fn write_dontcache(
     core: &Core,
     staged: &mut StagedFile,
@@ -253,7 +253,7 @@ fn write_dontcache(
     }
 }
 
-/// The plain call, at the end of the file.
+/// Makes the plain call, at the end of the file.
 fn plainly(staged: &mut StagedFile, plain: &impl Fn() -> isize) -> Result<usize, Errno> {
     let result = plain();
     let written = usize::try_from(result).map_err(|_| Errno(errno::get()))?;
@@ -261,7 +261,7 @@ fn plainly(staged: &mut StagedFile, plain: &impl Fn() -> isize) -> Result<usize,
     Ok(written)
 }
 
-/// The plain call, and the writeback behind it.
+/// Makes the plain call, and the writeback behind it.
 fn write_drop_behind(
     core: &Core,
     staged: &mut StagedFile,
@@ -283,8 +283,8 @@ impl StagedFile {
         self.staging.set_size_and_position(end, end);
     }
 
-    /// Whether the application's buffer can be read; what was found readable is remembered, since
-    /// writers use the same few buffers over and over.
+    /// Whether the application's buffer can be read. A readable range is remembered: writers use the same few
+    /// buffers.
     fn can_read(&mut self, buffer: *const u8, length_bytes: usize) -> bool {
         let Some(end) = (buffer as usize).checked_add(length_bytes) else {
             return false;
@@ -301,7 +301,7 @@ impl StagedFile {
         if !memory::readable(buffer, length_bytes) {
             return false;
         }
-        // A buffer that is walked through grows a range; it does not push the others out.
+        // A buffer that is walked through grows one range; it does not displace the others.
         let neighbour = self.readable.iter_mut().find(|(from, to)| {
             *from <= end && start <= *to && end.max(*to) - start.min(*from) <= READABLE_BYTES_MAX
         });

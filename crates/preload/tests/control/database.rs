@@ -54,7 +54,10 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
     let flush = client.threads("rocksdb:high");
     assert!(!flush.is_empty() && flush.iter().all(|(nice, _)| *nice == NICE));
 
-    let early = (process::threads(process).len(), process::descriptors(process));
+    let early = (
+        process::threads(process).len(),
+        process::descriptors(process),
+    );
     let mut cycles = 0;
     let all = Mechanisms::of(&[
         Mechanism::Reads,
@@ -81,7 +84,10 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
         }
         std::thread::sleep(Duration::from_millis(15));
         cycles += 1;
-        let now = (process::threads(process).len(), process::descriptors(process));
+        let now = (
+            process::threads(process).len(),
+            process::descriptors(process),
+        );
         assert!(
             now.0 <= early.0 + 10 && now.1 <= early.1 + 250,
             "threads and descriptors {early:?}, then {now:?}"
