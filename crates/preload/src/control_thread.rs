@@ -1,10 +1,10 @@
-//! The control thread: a thread of the library's own that does what no thread of the application can be
-//! made to do in time. It answers `coldstream ctl` and gives threads their priorities. It sleeps
-//! while there is nothing to do.
+//! The control thread, a thread of the library's own. It does what no thread of the application can be made
+//! to do in time: it answers `coldstream ctl`, and gives threads their priorities. It sleeps while there is
+//! nothing to do.
 //!
 //! It is made with the first SSTable of a process. It has no thread-local storage
-//! ([`coldstream_io::sys::thread`]), and so may use no `errno`, nothing of a thread's state and nothing
-//! that can panic. A forked child has none until its own first SSTable.
+//! ([`coldstream_io::sys::thread`]), and so uses no `errno`, nothing of a thread's state, and nothing that
+//! can panic. A forked child has none until its own first SSTable.
 
 use crate::core::Core;
 use crate::core::switches::mechanisms;
@@ -109,7 +109,7 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         }
     }
 
-    /// Brings about what was asked for, except the priorities, which are tended after every ring.
+    /// Carries out a request, except the priorities, which are tended after every ring.
     fn obey(&mut self, off_bits: u64, priorities_bits: u64) -> Outcome {
         let off = Mechanisms::from_bits(off_bits);
         let Some(priorities) = Priorities::from_bits(priorities_bits) else {
@@ -121,7 +121,7 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         self.priorities = priorities;
         let before = self.core.switches.off();
         self.core.switches.set_off(off);
-        // Threads get their priorities when they say who they are, with their next SSTable.
+        // Threads get their priorities with their next SSTable, when they say who they are.
         thread::forget_all_roles();
         self.all.apply_switches(before, off)
     }

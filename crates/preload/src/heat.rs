@@ -1,4 +1,4 @@
-//! The heat of this process's tables: a sketch in memory of its own, and its clock.
+//! The heat of this process's SSTables: a sketch in memory of its own, and its clock.
 
 use crate::core::Core;
 use crate::core::inode_map::Inode;
@@ -8,13 +8,13 @@ use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
-/// One part in so many of the memory that the process may have is used for heat at most: enough to
-/// keep every second page of a full page cache in a group of its own.
+/// Heat uses at most 1/128 of the memory that the process may have. This is enough to keep every second page
+/// of a full page cache in a group of its own.
 const MEMORY_SHARE: u64 = 128;
-/// As little as can be configured.
+/// The least that can be configured.
 const HEAT_BYTES_MIN: usize = 64 << 10;
 
-/// All-zero memory is one that is off: nothing is counted.
+/// All-zero memory counts nothing.
 #[repr(C)]
 pub(crate) struct HeatMap {
     words: AtomicPtr<AtomicU64>,
@@ -24,7 +24,7 @@ pub(crate) struct HeatMap {
     epochs: Epochs,
 }
 
-/// A sketch at a moment.
+/// The sketch at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Present {
     pub(crate) heat: Heat<'static>,
@@ -32,9 +32,10 @@ pub(crate) struct Present {
 }
 
 impl HeatMap {
-    /// Takes memory, which is used only as far as tables are read, and no more than a small part of
-    /// what there is: reads far apart use a page each of the sketch, however little of it is
-    /// needed. Begins to count. An epoch has so many pages as there are in `memory_bytes`.
+    /// Takes memory and starts to count. An epoch has as many pages as `memory_bytes`.
+    ///
+    /// The sketch uses a page of its memory for each part of an SSTable that is read. Reads far apart use a page
+    /// each, however little of it they need. So it gets a small part of the memory only.
     pub(crate) fn open(&self, heat_bytes: usize, memory_bytes: u64) {
         let share = usize::try_from(memory_bytes / MEMORY_SHARE).unwrap_or(usize::MAX);
         let heat_bytes = heat_bytes.min(share).max(HEAT_BYTES_MIN);
@@ -56,7 +57,7 @@ impl HeatMap {
         if words.is_null() {
             return None;
         }
-        // SAFETY: a zeroed mapping of so many words at least, which lives as long as the process.
+        // SAFETY: a zeroed mapping of at least this many words, which lives as long as the process.
         let words =
             unsafe { std::slice::from_raw_parts(words, self.word_count.load(Ordering::Relaxed)) };
         Some(Present {
@@ -65,15 +66,15 @@ impl HeatMap {
         })
     }
 
-    /// Whether so much has been read that what has no heat is cold: seven reads of each range of
-    /// 224 KiB that memory could hold, so that one in a thousand of those that are read evenly has
-    /// none. In a process that has just been started nothing has.
+    /// Whether enough was read: what has no heat is cold then. Enough are seven reads of each range of 224 KiB
+    /// that memory could hold: of evenly read ranges one in a thousand has no heat. A process that has just
+    /// started has read too little.
     pub(crate) fn is_known(&self) -> bool {
         self.epochs.pages() >= self.pages_in_epoch.load(Ordering::Relaxed) / 8
     }
 
-    /// The foreground makes a call on the file in this slot: what it reads is hot, as far as the call
-    /// tells, unless it is only passed by a scan.
+    /// The foreground makes a call on the file in this slot. What it reads is hot, as far as the call tells,
+    /// unless a scan only passes it.
     #[inline]
     pub(crate) fn record_use(&self, core: &Core, slot: u32, operation: Operation, in_scan: bool) {
         let Some(inode) = core.inodes.get(slot) else {
@@ -106,7 +107,7 @@ impl HeatMap {
         }
     }
 
-    /// The foreground has read this many pages: time goes on by that.
+    /// The foreground has read this many pages: the clock advances.
     pub(crate) fn advance(&self, pages: u64) {
         if self.words.load(Ordering::Relaxed).is_null() {
             return;

@@ -1,13 +1,13 @@
 //! Background I/O slows down while it makes the foreground's device reads slower
 //! ([`coldstream_policy::pacing`]).
 //!
-//! The signal: some of the foreground's reads of tables are timed. The brake: a background thread
-//! waits before a read or a write, with nothing of ours held, and takes what it moved out of a bucket
-//! that all share. Nobody has a thread for this: background threads move the controller on while
-//! they work; who does not work needs none.
+//! The signal: some foreground reads of SSTables are timed. The brake: a background thread waits before a
+//! read or a write, with nothing of ours locked, and takes what it moved out of a bucket that all share.
+//! Pacing has no thread: background threads advance the controller while they work. While none works,
+//! nobody needs it.
 //!
-//! What never waits: a flush; a sync or a close; a read near a table's end, which is where a table's
-//! opening reads, under an engine's lock that readers of the same table wait for.
+//! Never waiting: a flush; a sync or a close; a read near a file's end. The open of an SSTable reads there,
+//! under an engine's lock that readers of the same SSTable wait for.
 
 use crate::core::Core;
 use crate::thread;
@@ -20,17 +20,17 @@ use coldstream_policy::pacing::{
 use coldstream_policy::{Config, Role};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The longest that a thread sleeps before it looks again whether it still has to, in nanoseconds.
+/// The longest sleep until a thread checks again whether it must wait, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 100_000_000;
-/// The longest that one call waits.
+/// The longest wait of one call, in nanoseconds.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
-/// So many timed reads are remembered while no background thread works; then the older ones fade.
+/// This many timed reads are remembered while no background thread works; then the older half fades.
 const READS_REMEMBERED: u32 = 1024;
-/// Of a table at least so much, or one part in so many, is its end.
+/// The end of a file is its last MiB, or its last sixteenth if that is more.
 const END_BYTES_MIN: u64 = 1 << 20;
 const END_SHARE: u64 = 16;
 
-/// All-zero memory is one that is off.
+/// All-zero memory is off.
 #[repr(C)]
 pub(crate) struct Pacing {
     /// Bytes per second; 0 is no pacing at all.
@@ -39,14 +39,14 @@ pub(crate) struct Pacing {
     bytes_per_second: AtomicU64,
     ticked_ns: AtomicU64,
     bucket: Bucket,
-    /// The foreground's device reads since the last tick.
+    /// The foreground's device reads since the last tick, by latency.
     reads: [AtomicU32; LATENCY_BUCKETS],
     reads_unseen: AtomicU32,
     /// Bytes since the last tick.
     background_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
     flushed_bytes: AtomicU64,
-    /// By the clock of [`monotonic_ns`](process::monotonic_ns).
+    /// In the clock of [`monotonic_ns`](process::monotonic_ns).
     busy_until_ns: AtomicU64,
     pacer: FutexLock<Pacer>,
 }
@@ -141,7 +141,7 @@ impl Pacing {
     /// The calling thread has just ended a sync or a handover. It moves no bytes and may take long: the
     /// thread did not rest meanwhile.
     pub(crate) fn record_busy(&self, core: &Core) {
-        // RocksDB may flush in the same threads, and no bytes of that are counted either.
+        // RocksDB may flush in the same threads, and bytes of flushes are not counted.
         if self.is_on(core) && thread::role() == Role::Compaction && thread::writes_what_it_read() {
             let now_ns = process::monotonic_ns();
             self.busy_until_ns.fetch_max(now_ns, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Pacing {
     pub(crate) fn release_brake(&self, core: &Core) {
         self.set_pace(core, Pace::default());
         self.bucket.open();
-        // When it is switched on again they would be taken for reads at rest.
+        // After the next switch they would pass for reads at rest.
         let _ = self.take_reads();
     }
 
@@ -196,7 +196,7 @@ impl Pacing {
             if wait == 0 || now.saturating_sub(started_ns) >= WAIT_NS_MAX || !self.is_on(core) {
                 break;
             }
-            // A signal ends it early: the time that is left is slept the next time round.
+            // A signal ends the sleep early: the next round sleeps the rest.
             process::sleep_until(now.saturating_add(wait));
             now = process::monotonic_ns();
             self.tick(core, now);
@@ -205,7 +205,7 @@ impl Pacing {
         core.count(Counter::PacingNanoseconds, now.saturating_sub(started_ns));
     }
 
-    /// Moves the controller on, if it is time and nobody else does.
+    /// Advances the controller, if it is time and no other thread does.
     fn tick(&self, core: &Core, now_ns: u64) {
         if now_ns.wrapping_sub(self.ticked_ns.load(Ordering::Relaxed)) < TICK_NS {
             return;
@@ -246,7 +246,7 @@ impl Pacing {
             self.reads_unseen
                 .store(READS_REMEMBERED / 2, Ordering::Relaxed);
             for count in &self.reads {
-                // Another thread's read may be lost.
+                // Another thread's read may get lost.
                 count.store(count.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
             }
         }
@@ -264,7 +264,7 @@ impl Pacing {
     }
 }
 
-/// Whether a read is near the end of its table.
+/// Whether a read is near the end of its file.
 fn is_near_end(descriptor: i32, offset: u64) -> bool {
     file::stamp(descriptor).map_or(true, |stamp| is_within_end(stamp.size_bytes, offset))
 }

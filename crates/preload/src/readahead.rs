@@ -1,14 +1,13 @@
-//! Readahead of tables: none around reads at random places, whatever the kernel would do, and our
-//! own ahead of range scans.
+//! Readahead of SSTables: none around reads at random places, and our own ahead of range scans.
 //!
-//! A descriptor is shared by all threads of the database, and so is the kernel's idea of how it is
-//! read: point reads of many threads look like a scan once enough is cached, and each then pulls in
-//! up to `read_ahead_kb`. So every descriptor of a table is told `FADV_RANDOM`, and who scans is found
-//! out for each thread by itself ([`coldstream_policy::scan`]).
+//! All threads of a database share a descriptor, and with it the kernel's idea of how it is read. Point reads
+//! of many threads look like a scan once enough is cached, and each then reads up to `read_ahead_kb`. So
+//! every descriptor of an SSTable gets `FADV_RANDOM`. Scans are found out for each thread by itself
+//! ([`coldstream_policy::scan`]).
 //!
-//! Around a fault in a mapped table the kernel reads as much, whatever its descriptor was told
-//! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where that is asked for, mappings are told
-//! `MADV_RANDOM`; nothing can be read ahead of scans there, which nobody sees.
+//! Around a fault in a mapped file the kernel reads as much, whatever the descriptor's advice
+//! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where the configuration says so, mappings get `MADV_RANDOM`.
+//! Nothing is read ahead of scans there: nobody sees them.
 
 use crate::core::Core;
 use crate::core::descriptor_map::{Entry, TrackedFile};
@@ -32,7 +31,7 @@ pub(crate) fn is_ours(core: &Core) -> bool {
         && core.is_on(Mechanism::Readahead)
 }
 
-/// A table was opened to be read.
+/// A file was opened for reading.
 pub(crate) fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
     if tracked.servable && is_ours(core) {
         let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
@@ -43,14 +42,14 @@ pub(crate) fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
     }
 }
 
-/// Whether a descriptor still is the table's: its number may have been closed unseen.
+/// Whether a descriptor still is the file's: its number may have been closed unseen.
 fn is_still(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
     let inode = core.inodes.get(tracked.slot);
     let stamp = file::stamp(descriptor);
     inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
 }
 
-/// A table is read plainly by a background thread: reads ahead if that is part of a scan.
+/// A background thread reads a file by a plain call: reads ahead if that is part of a scan.
 pub(crate) fn record_plain_read(
     core: &Core,
     tracked: TrackedFile,
@@ -63,7 +62,7 @@ pub(crate) fn record_plain_read(
     }
 }
 
-/// The calling thread scans a table: asks for what it will read next.
+/// The calling thread scans a file: asks for what it will read next.
 #[cold]
 pub(crate) fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, range: Range<u64>) {
     if tracked.servable && !tracked.in_sequence && is_ours(core) {
@@ -74,8 +73,8 @@ pub(crate) fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, ran
     }
 }
 
-/// The application advises how it will read the whole of a table; whether the advice is done
-/// with: we know better, but remember it.
+/// The application advises how it will read the whole of a file: remembers it. Whether the advice ends here,
+/// since readahead is ours.
 #[cold]
 pub(crate) fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
     if !tracked.servable || !is_still(core, tracked, descriptor) {
@@ -86,9 +85,8 @@ pub(crate) fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, ad
     is_ours(core) && !tracked.in_sequence
 }
 
-/// A table is read or sent by its position, and so in sequence, with nobody for us to read ahead for: whoever
-/// does that has a descriptor of its own, whose readahead is the kernel's from now on. See also
-/// [`crate::sending`].
+/// A file is read or sent by its position, and so in sequence. Its readahead is the kernel's from now on: who
+/// does that has a descriptor of its own, and nothing of ours reads ahead. See also [`crate::sending`].
 #[inline]
 pub(crate) fn record_sequential(core: &Core, tracked: TrackedFile, descriptor: i32) {
     if tracked.servable && !tracked.in_sequence {
@@ -112,7 +110,7 @@ fn leave_to_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
     }
 }
 
-/// From now on a table is read ahead by ourselves again.
+/// From now on a file's readahead is ours again.
 pub(crate) fn take_from_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
     if tracked.in_sequence {
         let read = TrackedFile {
@@ -139,8 +137,8 @@ pub(crate) fn advise_mapping(core: &Core, address: usize, length_bytes: usize) {
     }
 }
 
-/// Brings the present switch to all tables that are open or mapped. Called by the control thread: uses
-/// no thread-local storage.
+/// Gives the present switch its effect on all files that are open or mapped. Needs no thread-local storage:
+/// the control thread calls it.
 pub(crate) fn switch(core: &Core) {
     let is_on = is_ours(core);
     if let Some(settings) = settings::get()
@@ -154,12 +152,12 @@ pub(crate) fn switch(core: &Core) {
         return;
     }
     advise_each(core, |_| Some(libc::POSIX_FADV_RANDOM));
-    // Afterwards: a duplicate of one that is read in sequence has an entry of its own, and one may have begun to
-    // be meanwhile.
+    // Afterwards: a duplicate of a descriptor that is read in sequence has an entry of its own, and one may have
+    // become so meanwhile.
     advise_each(core, |tracked| tracked.in_sequence.then(|| own(tracked)));
 }
 
-/// Advises the descriptors of all tables that `advice` has one for.
+/// Advises the descriptors of all files that `advice` has an answer for.
 fn advise_each(core: &Core, advice: impl Fn(TrackedFile) -> Option<i32>) {
     core.each_descriptor(|descriptor, entry| {
         if let Entry::Tracked(tracked) = entry
@@ -172,8 +170,7 @@ fn advise_each(core: &Core, advice: impl Fn(TrackedFile) -> Option<i32>) {
     });
 }
 
-/// What is mapped is told what is to be; mappings are in no book of ours, since whoever unmaps a
-/// part of one, or moves it, would have to be followed.
+/// Advises all mappings. No map of our own holds them: it would have to follow every `munmap` and `mremap`.
 fn switch_mappings(config: &Config, is_on: bool) {
     let advice = if is_on {
         memory::ADVICE_RANDOM
@@ -184,7 +181,7 @@ fn switch_mappings(config: &Config, is_on: bool) {
         if let Some(mapped) = mapped_file(line)
             && config.profile.kind_of_file(mapped.path).is_table()
         {
-            // If something else has come there meanwhile, it is a hint to that.
+            // If something else has been mapped there meanwhile, it gets the hint.
             let _ = memory::hint(mapped.address, mapped.length_bytes, advice);
         }
     });

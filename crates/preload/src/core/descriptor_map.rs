@@ -1,5 +1,7 @@
-//! The table of descriptors: number → what Coldstream knows of it. Lock-free; a look-up is two
-//! loads. Grown by leaves as numbers are used, never by what `RLIMIT_NOFILE` would allow.
+//! The descriptor map: number → what Coldstream knows of the descriptor.
+//!
+//! Lock-free; a look-up is two loads. It grows by leaves as numbers are used, never by what `RLIMIT_NOFILE`
+//! would allow.
 
 #[cfg(not(loom))]
 use coldstream_io::mapping::{OnFork, map_for_life};
@@ -7,35 +9,34 @@ use coldstream_io::sync::{AtomicPtr, AtomicU64, Ordering};
 use coldstream_policy::FileKind;
 use std::num::NonZeroU64;
 
-/// Entries of a leaf: one page of memory; few in a model.
+/// Entries of a leaf: one page of memory. Few in a model.
 const LEAF_ENTRIES: usize = if cfg!(loom) { 2 } else { 512 };
-/// Leaves: numbers up to a million. Higher ones are simply not tracked.
+/// Leaves: numbers up to a million. Higher ones are not tracked.
 const LEAVES: usize = if cfg!(loom) { 2 } else { 2048 };
 
 /// What is known of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// The application's descriptor of a table.
+    /// The application's descriptor of an SSTable.
     Tracked(TrackedFile),
-    /// Coldstream's own descriptor of the table in this slot of the inode table.
+    /// Coldstream's own descriptor of the file in this slot of the inode map.
     Private(u32),
 }
 
-/// The application's descriptor of a table.
+/// The application's descriptor of an SSTable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TrackedFile {
-    /// Place in the inode table.
+    /// Slot in the inode map.
     pub(crate) slot: u32,
     pub(crate) kind: FileKind,
     /// Opened for writing.
     pub(crate) writable: bool,
-    /// Opened in a way that background reads can be served: read-only, not `O_DIRECT`.
+    /// Background reads can be served: it was opened read-only and without `O_DIRECT`.
     pub(crate) servable: bool,
-    /// The table was being written by Coldstream when this descriptor was opened: only such a
-    /// descriptor can ever miss staged bytes, and all others need not look.
+    /// The file was staged when this descriptor was opened. Only such a descriptor can ever miss staged bytes;
+    /// others need no look.
     pub(crate) watched: bool,
-    /// How the application advised last that it would read: `POSIX_FADV_NORMAL`, `_RANDOM` or
-    /// `_SEQUENTIAL`.
+    /// The application's last advice for the whole file: `POSIX_FADV_NORMAL`, `_RANDOM` or `_SEQUENTIAL`.
     pub(crate) advice: u8,
     /// It is read or sent by its position, in sequence: readahead is the kernel's.
     pub(crate) in_sequence: bool,
@@ -49,12 +50,12 @@ const ADVICE_SHIFT: u32 = 44;
 const ADVICE: u64 = 3;
 const IN_SEQUENCE: u64 = 1 << 46;
 
-/// An [`Entry`] in one word, which a look-up has in a register.
+/// An [`Entry`] in one word, which a look-up keeps in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TrackedDescriptor(NonZeroU64);
 
 impl TrackedDescriptor {
-    /// `None` of 0: nothing known.
+    /// `None` if the word is 0: nothing is known.
     #[inline]
     fn of(word: u64) -> Option<Self> {
         NonZeroU64::new(word).map(Self)
@@ -82,7 +83,7 @@ impl TrackedDescriptor {
 }
 
 impl Entry {
-    /// Never 0: that is "nothing known".
+    /// Never 0, which means "nothing is known".
     fn pack(self) -> u64 {
         match self {
             Entry::Private(slot) => PRIVATE | u64::from(slot + 1),
@@ -99,7 +100,7 @@ impl Entry {
     }
 }
 
-/// The table; all-zero memory is an empty one.
+/// The map; all-zero memory is an empty one.
 #[repr(C)]
 pub(crate) struct DescriptorMap {
     leaves: [AtomicPtr<[AtomicU64; LEAF_ENTRIES]>; LEAVES],
@@ -141,7 +142,7 @@ impl DescriptorMap {
         TrackedDescriptor::of(word.swap(0, Ordering::AcqRel)).map(TrackedDescriptor::entry)
     }
 
-    /// Enters a descriptor and returns what was there. `Err` if there is no room for it.
+    /// Enters a descriptor and returns the entry before. `Err` if there is no room for it.
     pub(crate) fn put(&self, descriptor: i32, entry: Entry) -> Result<Option<Entry>, ()> {
         let number = usize::try_from(descriptor).map_err(|_| ())?;
         let place = self.leaves.get(number / LEAF_ENTRIES).ok_or(())?;
@@ -162,7 +163,7 @@ impl DescriptorMap {
         )
     }
 
-    /// Enters something else of a descriptor, unless it is not `before` that is known of it any more.
+    /// Replaces an entry, unless it is not `before` any more.
     pub(crate) fn replace(&self, descriptor: i32, before: Entry, entry: Entry) {
         if let Some(word) = self.word(descriptor) {
             let _ = word.compare_exchange(

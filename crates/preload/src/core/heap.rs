@@ -1,23 +1,22 @@
-//! What the library itself takes of the application's heap, counted.
+//! Counts what the library itself takes of the application's heap.
 //!
-//! Handovers and what is remembered for them allocate, and the making of the runtime (ARCHITECTURE, "The
-//! handover allocates"). An operator who sees the process grow must be able to tell whether it is
-//! Coldstream.
+//! Three things allocate: the start of the runtime, handovers, and what is remembered for them. An operator
+//! who sees the process grow must be able to tell whether it is Coldstream.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The application's allocator, with a count of what is taken from it. Outside the runtime on purpose: a
+/// The application's allocator, with a count of what is taken from it. Outside the wiped region on purpose: a
 /// forked child keeps the memory, though not the runtime that it belonged to.
 #[global_allocator]
 static HEAP: CountedHeap = CountedHeap::new();
 
-/// Bytes that are taken now.
+/// Bytes in use now.
 pub(crate) fn used_bytes() -> usize {
     HEAP.used_bytes.load(Ordering::Relaxed)
 }
 
-/// The most bytes that ever were.
+/// The most bytes that were ever in use.
 pub(crate) fn peak_bytes() -> usize {
     HEAP.peak_bytes.load(Ordering::Relaxed)
 }
@@ -45,7 +44,7 @@ impl CountedHeap {
     }
 }
 
-// SAFETY: every call is the system allocator's own, and what it answers is handed on as it is.
+// SAFETY: every call is the system allocator's own, and its result is passed on unchanged.
 unsafe impl GlobalAlloc for CountedHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as our caller promises.
@@ -96,7 +95,7 @@ mod tests {
         };
         let layout = Layout::from_size_align(1000, 8).unwrap();
         let grown = Layout::from_size_align(3000, 8).unwrap();
-        // SAFETY: layouts of some bytes; each memory is given back with the layout that it has.
+        // SAFETY: layouts of some bytes; each memory is freed with the layout that it has.
         unsafe {
             let first = heap.alloc(layout);
             let second = heap.alloc_zeroed(layout);

@@ -8,7 +8,7 @@ use coldstream_policy::memory::{
 use std::ffi::{CStr, CString};
 use std::io::Write;
 
-/// Page cache has room if one part in so many of the memory is used for nothing.
+/// The page cache has room if an eighth of the memory is unused.
 const ROOM_SHARE: u64 = 8;
 
 /// The limit of the tightest cgroup around the process, or the machine's memory, in bytes.
@@ -18,8 +18,8 @@ pub(crate) fn limit_bytes() -> u64 {
     limits.min().unwrap_or(u64::MAX).min(machine)
 }
 
-/// Whether more can be kept in the page cache without anything being evicted for it: in every
-/// cgroup around the process, and in the machine. Not where that cannot be told.
+/// Whether more fits in the page cache without an eviction: in every cgroup around the process, and in the
+/// machine. `false` where that is not known.
 pub(crate) fn has_room() -> bool {
     let free = process::machine_free_bytes().zip(process::machine_memory_bytes());
     let is_free = |room_bytes: u64, limit_bytes: u64| room_bytes >= limit_bytes / ROOM_SHARE;
@@ -48,9 +48,9 @@ fn read_number(path: String) -> Option<u64> {
     parse_limit(read(&CString::new(path).ok()?, &mut text)?)
 }
 
-/// Of the machine's tasks or of the process's own cgroup's, whose is more, in percent: see
-/// [`parse_full_pressure`]. On a machine of many, all of a container's tasks may stand still and the
-/// machine's go on. `None` without `CONFIG_PSI`. Does not allocate.
+/// Memory pressure in percent ([`parse_full_pressure`]): that of the machine's tasks or of the process's own
+/// cgroup, whichever is higher. On a large machine all tasks of a container may stall while the machine's
+/// do not. `None` without `CONFIG_PSI`. Does not allocate.
 pub(crate) fn pressure() -> Option<f32> {
     let machine = pressure_in(c"/proc/pressure/memory");
     let own = own_pressure();
@@ -59,7 +59,7 @@ pub(crate) fn pressure() -> Option<f32> {
         .map_or(machine.or(own), |(machine, own)| Some(machine.max(own)))
 }
 
-/// Where the process's cgroup is one of version 2.
+/// As [`pressure`], of the process's own cgroup, if it is one of version 2.
 fn own_pressure() -> Option<f32> {
     let mut text = [0; 4096];
     let membership = read(c"/proc/self/cgroup", &mut text)?;
@@ -73,7 +73,7 @@ fn pressure_in(path: &CStr) -> Option<f32> {
     parse_full_pressure(read(path, &mut [0; 256])?)
 }
 
-/// As much of a file's beginning as fits.
+/// The beginning of a file, as much as fits.
 pub(crate) fn read<'t>(path: &CStr, text: &'t mut [u8]) -> Option<&'t str> {
     let descriptor = file::open(path, libc::O_RDONLY, 0).ok()?;
     let text = read_again(descriptor, text);
@@ -81,16 +81,15 @@ pub(crate) fn read<'t>(path: &CStr, text: &'t mut [u8]) -> Option<&'t str> {
     text
 }
 
-/// As above, of a file that is open.
+/// As [`read`], of a file that is open.
 pub(crate) fn read_again(descriptor: i32, text: &mut [u8]) -> Option<&str> {
     // SAFETY: the text is writable for its length.
     let read = unsafe { file::pread(descriptor, text.as_mut_ptr(), text.len(), 0) };
     std::str::from_utf8(text.get(..read.ok()?)?).ok()
 }
 
-/// Calls `visit` with each line of a file, of any length, through room for one line; of a line that
-/// is longer than that, the rest counts as a line of its own. `None` if it cannot be opened. Needs no
-/// thread-local storage.
+/// Calls `visit` with each line of a file of any length, in room for one line. The rest of a longer line
+/// counts as a line of its own. `None` if the file cannot be opened. Needs no thread-local storage.
 pub(crate) fn each_line(path: &CStr, room: &mut [u8], mut visit: impl FnMut(&[u8])) -> Option<()> {
     let descriptor = file::open(path, libc::O_RDONLY, 0).ok()?;
     let (mut kept, mut offset) = (0, 0);

@@ -1,4 +1,4 @@
-//! The table of inodes: which tables are open, by how many descriptors, and whether anybody
+//! The inode map: which SSTables are open, by how many descriptors, and whether anybody in this process
 //! could be writing to them.
 
 use coldstream_io::lock::FutexLock;
@@ -7,29 +7,27 @@ use coldstream_io::sys::file::FileStamp;
 use coldstream_io::sys::process;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// A slot is looked for at so many places behind the inode's hash: bounds the search; a table
-/// that finds none is simply not tracked.
+/// A slot is searched at 64 places behind the inode's hash. A file that finds none is not tracked.
 const PROBES: usize = 64;
-/// A time that was taken before another one may be so much older.
+/// A time that was taken before another one may be this much older.
 const MOMENT_MILLISECONDS: u32 = 60_000;
 
-/// Background threads of which is remembered where in a table they read.
+/// Background threads whose position in a file is remembered.
 pub(crate) const SCANS: usize = 4;
 
-/// A background thread's way through a table.
+/// A background thread's way through a file.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Scan {
-    /// When and where it last read: see [`crate::eviction`].
+    /// When and where it read last: see [`crate::eviction`].
     pub(crate) last: AtomicU64,
-    /// Where it began to read in sequence.
+    /// Where it started to read in sequence.
     pub(crate) begun: AtomicU64,
-    /// Up to where what it has read was looked at by the thread that drops cold pages, which alone
-    /// writes here.
+    /// Up to where the eviction thread has looked at what was read. That thread alone writes here.
     pub(crate) looked_at: AtomicU64,
 }
 
-/// One inode. What other threads read without the table's lock is atomic.
+/// One inode. What other threads read without the map's lock is atomic.
 #[repr(C)]
 pub(crate) struct Inode {
     device: AtomicU64,
@@ -37,21 +35,21 @@ pub(crate) struct Inode {
     descriptors: AtomicU32,
     writers: AtomicU32,
     changes: AtomicU32,
-    /// Has a shared writable mapping: content can change without a call.
+    /// It has a shared writable mapping: content can change without a call.
     mapped_writable: AtomicBool,
-    /// Has record locks, which closing any descriptor of the inode would drop.
+    /// It has record locks, which closing any descriptor of the inode would drop.
     locked: AtomicBool,
-    /// Place in the table of staged files plus one; 0 is none.
+    /// Number of the staged file plus one; 0 is none.
     staged_slot: AtomicU32,
-    /// How background reads are served, as [`crate::reads::filesystems`] encodes it; 0 is undecided.
+    /// How background reads are served, as [`crate::reads`] encodes it; 0 is undecided.
     method: AtomicU32,
-    /// The last descriptor of it that was entered, plus one; others may be open, and this one not.
+    /// The descriptor that was entered last, plus one. Others may be open, and this one not.
     descriptor: AtomicI32,
     /// When its first descriptor was entered, in milliseconds of [`process::coarse_milliseconds`].
     entered: AtomicU32,
     /// Its first descriptor was opened by a background thread.
     opened_in_background: AtomicBool,
-    /// The foreground may read it in ways that are not counted: mapped, or by position.
+    /// The foreground may use it in ways that are not counted: mapped, or by position.
     uncounted_use: AtomicBool,
     /// The foreground has read it.
     read: AtomicBool,
@@ -62,12 +60,12 @@ fn key(device: u64, inode: u64) -> u64 {
     inode ^ device.rotate_left(32)
 }
 
-/// One number for the inode that the stamp was taken of: that under which its heat is kept.
+/// The number of a stamped inode under which its heat is kept.
 pub(crate) fn key_of(stamp: &FileStamp) -> u64 {
     key(stamp.device, stamp.inode)
 }
 
-/// The slots that the inode may have.
+/// The slots that an inode may have.
 fn places_of(stamp: &FileStamp) -> impl Iterator<Item = usize> + use<> {
     let hash = key_of(stamp).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     (0..PROBES).map(move |probe| (hash as usize + probe) % FILES_MAX)
@@ -89,7 +87,7 @@ impl Inode {
             && self.device.load(Ordering::Relaxed) == stamp.device
     }
 
-    /// Whether its content may change without the change time telling in time.
+    /// Whether its content may change before the change time says so.
     pub(crate) fn may_be_written(&self) -> bool {
         self.writers.load(Ordering::Relaxed) > 0 || self.mapped_writable.load(Ordering::Relaxed)
     }
@@ -125,7 +123,7 @@ impl Inode {
             && !self.mapped_writable.load(Ordering::Relaxed)
     }
 
-    /// Its place in the table of staged files.
+    /// The number of its staged file.
     #[inline]
     pub(crate) fn staged_slot(&self) -> Option<usize> {
         (self.staged_slot.load(Ordering::Acquire) as usize).checked_sub(1)
@@ -136,7 +134,7 @@ impl Inode {
         self.staged_slot.store(word, Ordering::Release);
     }
 
-    /// A descriptor of it that is probably open still.
+    /// A descriptor of it that is probably still open.
     pub(crate) fn descriptor(&self) -> Option<i32> {
         self.descriptor
             .load(Ordering::Relaxed)
@@ -162,7 +160,7 @@ impl Inode {
     /// Milliseconds since it was entered, at `now` of [`process::coarse_milliseconds`].
     pub(crate) fn age_milliseconds(&self, now: u32) -> u32 {
         let age = now.wrapping_sub(self.entered.load(Ordering::Relaxed));
-        // `now` may be a moment ago: entered since.
+        // `now` may have been taken a moment before the entry.
         if age > u32::MAX - MOMENT_MILLISECONDS {
             0
         } else {
@@ -170,7 +168,7 @@ impl Inode {
         }
     }
 
-    /// The foreground may read it without being counted, from now on.
+    /// From now on the foreground may use it without being counted.
     #[inline]
     pub(crate) fn record_uncounted_use(&self) {
         if !self.uncounted_use.load(Ordering::Relaxed) {
@@ -181,7 +179,7 @@ impl Inode {
     /// The foreground has read it, and was counted.
     #[inline]
     pub(crate) fn record_read(&self) {
-        // Mostly it is known: the line stays with all who read it.
+        // Mostly it is set already: without a store the cache line stays with all readers.
         if !self.read.load(Ordering::Relaxed) {
             self.read.store(true, Ordering::Relaxed);
         }
@@ -192,7 +190,7 @@ impl Inode {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Whether heat does not say how it is used.
+    /// Whether heat says too little about how it is used.
     pub(crate) fn has_uncounted_use(&self) -> bool {
         self.uncounted_use.load(Ordering::Relaxed)
     }
@@ -211,12 +209,11 @@ impl Inode {
     }
 }
 
-/// The table; all-zero memory is an empty one.
+/// The map; all-zero memory is an empty one.
 #[repr(C)]
 pub(crate) struct InodeMap {
     lock: FutexLock<()>,
-    /// A bit for each slot in use: whoever goes over all of them finds them without looking at
-    /// megabytes.
+    /// A bit for each slot in use. Who visits all of them need not look at megabytes.
     in_use: [AtomicU64; FILES_MAX / 64],
     slots: [Inode; FILES_MAX],
 }
@@ -241,8 +238,8 @@ impl InodeMap {
         None
     }
 
-    /// Whether the process has taken a record lock on the file that the stamp was taken of: closing any
-    /// descriptor of it would drop the lock.
+    /// Whether the process has a record lock on the stamped file: closing any descriptor of it would drop the
+    /// lock.
     pub(crate) fn is_locked(&self, stamp: &FileStamp) -> bool {
         places_of(stamp).any(|slot| {
             let inode = self.slots.get(slot);
@@ -261,8 +258,7 @@ impl InodeMap {
         }
     }
 
-    /// Counts a new descriptor of the stamped inode and returns its slot; `None` if there is no
-    /// room.
+    /// Counts a new descriptor of the stamped inode and returns its slot; `None` if there is no room.
     pub(crate) fn attach(&self, stamp: &FileStamp, writable: bool) -> Option<u32> {
         let _lock = self.lock.lock();
         let mut free = None;
@@ -323,7 +319,7 @@ impl InodeMap {
         }
     }
 
-    /// Counts a descriptor away. If it is the last one, `last` runs while nobody can attach.
+    /// Counts a descriptor off. If it is the last one, `last` runs while nobody can attach.
     pub(crate) fn detach(&self, slot: u32, writable: bool, last: impl FnOnce()) {
         let _lock = self.lock.lock();
         let Some(inode) = self.get(slot) else {

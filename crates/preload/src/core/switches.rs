@@ -1,14 +1,12 @@
-//! Which mechanisms are on in this process: its own copy, which nobody else can write. The control thread
-//! alone changes it ([`crate::control_thread`]).
+//! Which mechanisms are on in this process. It is the process's own copy, which nobody else can write. The
+//! control thread alone changes it ([`crate::control_thread`]).
 
 use coldstream_control::{Mechanism, Mechanisms};
 use coldstream_policy::Config;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What can be switched in a process of this configuration: where no heat is kept from the start
-/// nothing can be handed over, where readahead was left to the kernel it stays so, where nothing
-/// was to be paced nothing is, and without a thread that drops cold pages there is nothing to
-/// switch.
+/// What can be switched in a process of this configuration. Not a handover where heat was never kept, nor
+/// readahead that was left to the kernel, nor pacing or eviction that was never configured.
 pub(crate) fn mechanisms(config: &Config) -> Mechanisms {
     use Mechanism::{Eviction, Handover, Pacing, Readahead};
     let mut mechanisms = Mechanisms::of(&Mechanism::ALL);

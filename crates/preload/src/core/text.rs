@@ -21,7 +21,7 @@ impl<const BYTES: usize> Text<BYTES> {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// Ends it with a newline, whatever had to be cut off.
+    /// Ends it with a newline, however much had to be cut off.
     pub(crate) fn end_line(&mut self) {
         self.length = self.length.min(BYTES - 1);
         let _ = writeln!(self);
