@@ -1,14 +1,17 @@
 //! `libcoldstream.so`: what `LD_PRELOAD` brings into an unmodified database.
 //!
-//! Interposed calls track which descriptors are tables; a background thread's reads of
-//! them are served around the page cache. Everything else goes on to the next symbol in line.
-//! The rules (ARCHITECTURE.md, Invariants) in one breath: never a made-up result, never a lock or an
-//! allocation on the foreground's path, never a byte into the application's output, never an
-//! abort; on any doubt the plain call.
+//! Interposed calls track which descriptors are SSTables. A background thread's reads and writes of them go
+//! around the page cache. Everything else goes on to the next symbol in line.
+//!
+//! The rules (docs/design/invariants.md): never a made-up result; no lock and no allocation on the foreground's
+//! path; no byte into the application's output; no abort. On any doubt the plain call is made.
+//!
+//! Modules import only those below them. From the top: `exports`, `events`, `runtime`; then the mechanisms;
+//! then `thread`, `core` and `settings`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
-// The interposed symbols are left out of the unit tests' executable, which would interpose on
-// itself; what only they use is then unused.
+// The interposed symbols are left out of the unit tests' executable, which would interpose on itself. What
+// only they use is then unused.
 #![cfg_attr(test, allow(dead_code, unused_imports))]
 
 mod control_thread;

@@ -21,13 +21,13 @@ use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::memory;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-/// Files that are sent at once; further ones are sent plainly.
+/// Files that are sent at once; further ones are sent by plain calls.
 const SENDS_MAX: usize = 16;
 
 /// The window of a file that is being sent.
 #[repr(C)]
 struct Window {
-    /// The file when the window began: after a change, or of another file, nothing is known.
+    /// The file when the window began. After a change, or of another file, nothing is known.
     stamp: FileStamp,
     sending: SendfileStream,
 }
@@ -188,7 +188,7 @@ impl Sendings {
             let owner = send.owner.load(Ordering::Relaxed);
             let is_open = slot_of(send.descriptor.load(Ordering::Relaxed)) == Some(owner);
             if owner == 0 || !is_open {
-                // Or closed unseen.
+                // Or it was closed unseen.
                 free = free.or(Some(send));
             } else if owner == tracked.slot + 1 {
                 return None;
@@ -227,19 +227,18 @@ fn is_kept(
     }
 }
 
-/// Whether a file is the one that it was, unchanged.
+/// Whether a file is the same, unchanged.
 fn is_same(before: &FileStamp, now: &FileStamp) -> bool {
     before.same_inode(now) && before.changed_ns == now.changed_ns
 }
 
-/// What stands at the application's address, if it can be read; `None` without one: the descriptor's
-/// own position.
+/// The position at the application's address, if it can be read. `None` without one: the descriptor's own
+/// position counts.
 fn read_position(position: *const i64) -> Option<u64> {
     if position.is_null() || !memory::readable(position.cast(), size_of::<i64>()) {
         return None;
     }
-    // SAFETY: it can be read, and any eight bytes are a number; the application promises the kernel
-    // the same.
+    // SAFETY: it can be read, and any eight bytes are a number; the application promises the kernel the same.
     let position = unsafe { position.read_unaligned() };
     u64::try_from(position).ok()
 }

@@ -6,12 +6,12 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
-/// The configuration and what has been derived from it.
+/// The configuration and what is derived from it.
 pub(crate) struct Settings {
     pub(crate) config: Config,
     /// The log file's path, ready for a system call.
     pub(crate) log_path: Option<CString>,
-    /// What standard error was at the start: later it may be another file.
+    /// The file that standard error was at the start: later it may be another one.
     pub(crate) stderr: Option<file::FileStamp>,
 }
 
@@ -23,8 +23,10 @@ pub(crate) fn get() -> Option<&'static Settings> {
     SETTINGS.get()
 }
 
-/// Reads the configuration. Off, or wrong, means that nothing is ever tracked; what is wrong is
-/// returned for the log.
+/// Reads the configuration. Off means that nothing is ever tracked.
+///
+/// # Errors
+/// What is wrong with it, for the log. Nothing is ever tracked then.
 pub(crate) fn load() -> Result<(), String> {
     let text = match variable("COLDSTREAM_CONFIG").filter(|path| !path.is_empty()) {
         Some(path) => {
@@ -67,7 +69,7 @@ fn variable(name: &str) -> Option<String> {
     )
 }
 
-/// A configuration of more than this is none.
+/// A larger configuration is refused.
 const FILE_BYTES_MAX: usize = 64 * 1024;
 
 fn read_file(path: &str) -> Result<String, String> {

@@ -1,10 +1,15 @@
-//! Drops cold ranges of tables that this process has open.
+//! Drops cold ranges of SSTables that this process has open.
 //!
-//! Never dropped: what heat does not know how it is used (mapped, or read by position), what anybody
-//! in this process could be writing, ranges with pages that are dirty or being written (advising
-//! would start their writeback), what a background thread is about to read, and young tables that it does
-//! not read. Dropped are exactly the pages of a range: of a large folio that reaches beyond it, the
-//! kernel drops nothing.
+//! Never dropped:
+//!
+//! - files whose use heat does not know: mapped, or read by position;
+//! - files that anybody in this process could be writing;
+//! - ranges with pages that are dirty or under writeback: advice would start their writeback;
+//! - what a background thread is about to read;
+//! - young files that no background thread reads.
+//!
+//! Exactly the pages of a range are dropped: of a large folio that reaches beyond it, the kernel drops
+//! nothing.
 
 use super::moment::Moment;
 use super::shared::{Eviction, LATELY_READ};
@@ -23,19 +28,19 @@ use coldstream_policy::heat::GROUP_BYTES;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// A step ends after so much processor time, or with what is dropped at once: a few megabytes.
+/// A step ends after this much processor time, or after a few megabytes that are dropped at once.
 const STEP_NS: u64 = 2_000_000;
-/// So long the newest data may stay, whoever reads it.
+/// For this long the newest data stays, whoever reads it.
 const GRACE_MILLISECONDS: u32 = 10_000;
 /// A background thread that has read within this time will read on,
 const SCAN_MILLISECONDS: u32 = 3000;
-/// and what the kernel reads ahead of it, up to so many bytes, is not to be taken away.
+/// and up to this many bytes that the kernel reads ahead of it must stay.
 const SCAN_AHEAD_BYTES: u64 = 8 << 20;
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dropped {
-    /// What was wanted is gone, or the step has taken its time.
+    /// What was wanted is gone, or the step has used its time.
     Enough,
     /// Nothing is left that may go.
     All,
@@ -43,7 +48,7 @@ pub(super) enum Dropped {
     Never,
 }
 
-/// A table, opened by a descriptor of the thread's own.
+/// A file, opened by a descriptor of the thread's own.
 struct Opened {
     slot: usize,
     descriptor: i32,
@@ -91,12 +96,12 @@ impl<'a> Dropper<'a> {
         }
     }
 
-    /// Room has become short: what is coldest of all is looked for first.
+    /// Room has become short: the coldest ranges are looked for first.
     pub(super) fn begin(&mut self) {
         self.hand.begin();
     }
 
-    /// Drops so many bytes, if it can. How that ended, and what was dropped.
+    /// Drops up to `wanted_bytes`. How that ended, and how many bytes were dropped.
     pub(super) fn drop(
         &mut self,
         present: &Present,
@@ -129,7 +134,7 @@ impl<'a> Dropper<'a> {
         self.core.is_on(Mechanism::Eviction)
     }
 
-    /// What background threads have read and are done with.
+    /// Drops what background threads have read and are done with.
     fn drop_behind_scans(&mut self, step: &mut Step<'_>) {
         for place in 0..LATELY_READ {
             let lately = self.eviction.lately_read.get(place);
@@ -154,7 +159,7 @@ impl<'a> Dropper<'a> {
         }
     }
 
-    /// Goes on where the hand stopped. Whether anything is left to look at.
+    /// Continues where the hand stopped. Whether anything is left to look at.
     fn drop_at_hand(&mut self, step: &mut Step<'_>) -> bool {
         let place = self.hand.place();
         let inode = self.core.inodes.get(place.slot as u32);
@@ -180,7 +185,7 @@ impl<'a> Dropper<'a> {
         true
     }
 
-    /// Drops what is cold in a span of a table. Whether the table can be had.
+    /// Drops what is cold in a span of a file. Whether the file can be opened.
     fn drop_span(
         &mut self,
         step: &mut Step<'_>,
@@ -212,7 +217,7 @@ impl<'a> Dropper<'a> {
 
     /// Drops a run of cold ranges: as a whole if all of it is clean, else range by range.
     fn drop_run(&mut self, opened: &Opened, inode: &Inode, run: Range<u64>) -> u64 {
-        // Whoever switches eviction off waits for the run.
+        // Who switches eviction off waits for the run.
         let _dropping = self.eviction.dropping.lock();
         if !self.is_on() || !inode.is(&opened.stamp) || !is_only_read(inode) {
             return 0;
@@ -223,7 +228,7 @@ impl<'a> Dropper<'a> {
         dropped_bytes
     }
 
-    /// Drops a run range by range, but for those with pages that are not on the device yet.
+    /// Drops a run range by range, except ranges with pages that are not on the device yet.
     fn drop_clean_parts(&mut self, opened: &Opened, inode: &Inode, run: Range<u64>) -> u64 {
         let mut dropped_bytes = 0;
         let mut start = run.start;
@@ -238,11 +243,11 @@ impl<'a> Dropper<'a> {
         dropped_bytes
     }
 
-    /// Bytes that were dropped; `None` if any page is not on the device yet.
+    /// The bytes that were dropped; `None` if any page is not on the device yet.
     fn drop_if_clean(&mut self, opened: &Opened, inode: &Inode, range: &Range<u64>) -> Option<u64> {
         let length_bytes = range.end - range.start;
         if length_bytes == 0 || self.is_refused {
-            // A length of zero would mean all of the file.
+            // A length of zero would mean the whole file.
             return Some(0);
         }
         self.page.add(Counter::EvictionRanges, 1);
@@ -253,7 +258,7 @@ impl<'a> Dropper<'a> {
                 self.is_refused = true;
                 return Some(0);
             }
-            // Somebody else's file, or a filesystem without pages: not asked about again.
+            // Another user's file, or a filesystem without pages: not asked about again.
             Err(_) => {
                 inode.record_uncounted_use();
                 self.page.add(Counter::EvictionRefused, 1);
@@ -272,12 +277,12 @@ impl<'a> Dropper<'a> {
         Some(before.cached_pages.saturating_sub(after) * memory::page_bytes())
     }
 
-    /// Whether a table that no background thread reads is old enough.
+    /// Whether a file that no background thread reads is old enough.
     fn is_old(&self, slot: usize, stamp: &FileStamp, step: &Step<'_>) -> bool {
         let Some(inode) = self.core.inodes.get(slot as u32) else {
             return false;
         };
-        // What a compaction has written is as old as its inputs.
+        // An output of a compaction is as old as its inputs.
         if inode.was_opened_in_background() {
             return true;
         }
@@ -287,7 +292,7 @@ impl<'a> Dropper<'a> {
             && !(0..grace_ns).contains(&(now_ns - stamp.changed_ns))
     }
 
-    /// Opens a table, unless it is open; what was opened.
+    /// Opens a file, unless it is open. The file that was opened.
     fn open(&self, step: &mut Step<'_>, slot: usize, inode: &Inode) -> Option<FileStamp> {
         match &step.opened {
             Some(opened) if opened.slot == slot && inode.is(&opened.stamp) => {
@@ -336,7 +341,7 @@ pub(super) fn processor_ns() -> u64 {
     u64::try_from(process::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)).unwrap_or(0)
 }
 
-/// Whether a table is open, nobody in this process could be writing it, and heat says how it is used.
+/// Whether a file is open, nobody in this process could be writing it, and heat knows its use.
 fn is_only_read(inode: &Inode) -> bool {
     inode.is_open()
         && !inode.may_be_written()
@@ -344,14 +349,13 @@ fn is_only_read(inode: &Inode) -> bool {
         && !inode.has_uncounted_use()
 }
 
-/// What a scan has passed since it was last looked at, in whole ranges, and a little before; `None`
-/// if there is none.
+/// What a scan has passed since the last look, in whole ranges, and a little before; `None` if it is nothing.
 fn passed(scan: &Scan) -> Option<Range<u64>> {
     let last = scan.last.load(Ordering::Relaxed);
     if last == 0 {
         return None;
     }
-    // The range before the one that it is in may lie on the way of its next read too.
+    // The range before the current one may lie on the way of its next read, too.
     let end = (Moment(last).offset() / GROUP_BYTES).saturating_sub(1) * GROUP_BYTES;
     let begun = scan
         .begun

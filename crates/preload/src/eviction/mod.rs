@@ -116,13 +116,12 @@ impl Evictor<'_> {
         true
     }
 
-    /// Looks how much room there is, and drops what is missing. What came of it, and for how long
-    /// to sleep then.
+    /// Looks how much room there is, and drops what is missing. The result, and how long to sleep then.
     fn look(&mut self, clock: u32) -> (Dropped, u32) {
         let dropped_bytes = std::mem::take(&mut self.dropped_bytes);
         let heat = self.heat;
         let Some(present) = heat.present().filter(|_| heat.is_known()) else {
-            // Costs no more than this question.
+            // This question is all that it costs.
             return (Dropped::Enough, UNKNOWN_MILLISECONDS);
         };
         let was_dropping = self.plan.is_dropping();
@@ -144,7 +143,7 @@ impl Evictor<'_> {
         }
         let result = self.drop(&present, clock, decision.drop_bytes);
         let sleep_milliseconds = match result {
-            // Where there is more to be had, the budget alone says when.
+            // Where more can be dropped, the budget alone says when.
             Dropped::Enough if (1..decision.drop_bytes).contains(&self.dropped_bytes) => 0,
             _ => decision.sleep_milliseconds.max(self.rest_milliseconds),
         };

@@ -1,7 +1,6 @@
 //! When and where a background thread read an SSTable, in one word.
 
-/// When and where a background thread read a table: milliseconds of the coarse clock over 64, and
-/// the first page that it has not read.
+/// Milliseconds of the coarse clock over 64, and the first page that was not read.
 #[derive(Clone, Copy)]
 pub(super) struct Moment(pub(super) u64);
 

@@ -1,5 +1,5 @@
-//! How much memory there is left: of the cgroups around the process, of each node, and how short of
-//! it everybody is. Read into memory of the stack: the thread that does so has no allocator.
+//! The free memory: of the cgroups around the process, and of each node; and the memory pressure. Read into
+//! memory of the stack: the eviction thread has no allocator.
 
 use crate::core::host_memory::{each_line, read, read_again};
 use crate::core::text::Text;
@@ -8,14 +8,14 @@ use coldstream_policy::eviction::{Margin, Nodes, Room, parse_clean_file_bytes, t
 use coldstream_policy::memory::{Version, each_cgroup, parse_limit};
 use std::io::Write;
 
-/// Cgroups that are looked at: those of the process and above it.
+/// Cgroups that are looked at: the process's own and those above it.
 const CGROUPS_MAX: usize = 16;
-/// So often it is looked whether the process is in another cgroup, or a limit another one.
+/// How often the process's cgroup and its limits are looked up.
 const REFRESH_MILLISECONDS: u32 = 5000;
-/// So often nodes and pressure are looked at; the kernel needs a tenth of a millisecond for the text of nodes,
-/// and more on machines with many processors.
+/// How often nodes and pressure are read. The kernel needs a tenth of a millisecond for the text of nodes, and
+/// more on machines with many processors.
 const SLOW_MILLISECONDS: u32 = 1000;
-/// So often, while something is being dropped, and `memory.stat` at any time.
+/// The same while something is being dropped; and of `memory.stat` at any time.
 const SOON_MILLISECONDS: u32 = 200;
 
 /// The files of a cgroup that has a limit. Descriptors of the thread's own.
@@ -29,7 +29,7 @@ struct Cgroup {
     limit_bytes: Option<u64>,
 }
 
-/// Something that is looked at now and then.
+/// A value that is read now and then.
 #[derive(Clone, Copy)]
 struct Seen<T> {
     clock: u32,
@@ -62,13 +62,13 @@ impl<T: Copy> Seen<T> {
 /// Where the figures come from.
 pub(super) struct Sources {
     cgroups: [Option<Cgroup>; CGROUPS_MAX],
-    /// Of the membership by which they were found.
+    /// A hash of the membership by which they were found.
     membership: u64,
     refreshed: Seen<()>,
     node: Seen<Room>,
     pressure: Seen<f32>,
     file_bytes: Seen<u64>,
-    /// The cgroup that `file_bytes` is of.
+    /// The cgroup whose `file_bytes` these are.
     file_bytes_of: usize,
 }
 
@@ -111,7 +111,7 @@ impl Sources {
         best
     }
 
-    /// Of all tasks, in percent: see [`crate::core::host_memory::pressure`]; 0 if it is not known.
+    /// The pressure in percent: see [`crate::core::host_memory::pressure`]; 0 if it is not known.
     pub(super) fn pressure(&mut self, clock: u32) -> f32 {
         let pressure =
             self.pressure
@@ -119,7 +119,7 @@ impl Sources {
         pressure.unwrap_or(0.0)
     }
 
-    /// Only near the limit: `memory.stat` costs the kernel more than all the rest.
+    /// Read only near the limit: `memory.stat` costs the kernel more than all the rest.
     fn file_bytes(
         &mut self,
         clock: u32,
@@ -149,7 +149,7 @@ impl Sources {
         is_due
     }
 
-    /// Finds the cgroups, if the process has been moved, and their present limits.
+    /// Finds the cgroups, if the process was moved, and their present limits.
     fn refresh(&mut self) {
         let mut text = [0; 4096];
         let membership = read(c"/proc/self/cgroup", &mut text).unwrap_or_default();
@@ -176,7 +176,7 @@ impl Sources {
 }
 
 impl Cgroup {
-    /// `None` if there are no such files: at the top of version 2, or where another is mounted.
+    /// `None` if there are no such files: at the top of version 2, or where the other version is mounted.
     fn open(version: Version, path: &str) -> Option<Self> {
         let open = |name: &str| {
             let mut text = Text::<1024>::new();

@@ -1,4 +1,4 @@
-//! What other threads share with the thread that drops cold pages.
+//! What other threads share with the eviction thread.
 
 use super::moment::Moment;
 use crate::core::Core;
@@ -8,12 +8,12 @@ use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::process;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Tables that background threads lately read are remembered, so many of them.
+/// This many SSTables that background threads lately read are remembered.
 pub(super) const LATELY_READ: usize = 64;
-/// A scan further on than this from where it was is another one.
+/// A read further from the last one than this starts another scan.
 const SCAN_GAP_BYTES: u64 = 1 << 20;
 
-/// What others tell the thread; all-zero memory is that there is none.
+/// All-zero memory says that there is no such thread.
 #[repr(C)]
 pub(crate) struct Eviction {
     /// The thread sleeps on its lower half.
@@ -23,19 +23,19 @@ pub(crate) struct Eviction {
     pub(super) clock: AtomicU32,
     /// Held while something is dropped.
     pub(super) dropping: FutexLock<()>,
-    /// Slots plus one of tables that background threads lately read plainly.
+    /// Slots plus one of files that background threads lately read by plain calls.
     pub(super) lately_read: [AtomicU32; LATELY_READ],
 }
 
 impl Eviction {
-    /// The switch was changed: when this returns, what it says has its effect.
+    /// The switch was changed: when this returns, it has its effect.
     pub(crate) fn switched(&self) {
         self.bell.fetch_add(1, Ordering::AcqRel);
         process::futex_wake_shared(&self.bell);
         drop(self.dropping.lock());
     }
 
-    /// A background thread has read a table plainly, from `offset` up to `end`.
+    /// A background thread has read a file by a plain call, from `offset` up to `end`.
     #[inline]
     pub(crate) fn record_scan(&self, core: &Core, tracked: TrackedFile, offset: u64, end: u64) {
         if self.is_running.load(Ordering::Relaxed) && end > offset {
@@ -53,7 +53,7 @@ impl Eviction {
             return;
         };
         let before = Moment(scan.last.load(Ordering::Relaxed)).offset();
-        // Threads that share a place disturb each other's scans: less is dropped early then.
+        // Threads that share an entry disturb each other's scans: less is dropped early then.
         if offset + Moment::PAGE_BYTES <= before || offset > before + SCAN_GAP_BYTES {
             scan.begun.store(offset, Ordering::Relaxed);
         }

@@ -5,8 +5,7 @@ use crate::runtime::{self, Runtime};
 use coldstream_io::Errno;
 use libc::c_int;
 
-/// Makes a call that names a descriptor, unless it is Coldstream's own: to the application that
-/// one is not open.
+/// Makes a call that names a descriptor, unless it is Coldstream's own: to the application that one is not open.
 #[inline]
 pub(super) fn unless_private<T: From<i8>>(descriptor: c_int, call: impl FnOnce() -> T) -> T {
     if runtime::get().is_some_and(|runtime| runtime.core.is_private(descriptor)) {
@@ -15,15 +14,14 @@ pub(super) fn unless_private<T: From<i8>>(descriptor: c_int, call: impl FnOnce()
     call()
 }
 
-/// What a call on a number comes to that is not open.
+/// The result of a call on a number that is not open.
 #[cold]
 pub(super) fn not_open<T: From<i8>>() -> T {
     errno::set(libc::EBADF);
     T::from(-1)
 }
 
-/// Makes a call that opens a descriptor; once more if it failed for want of one that
-/// Coldstream has.
+/// Makes a call that opens a descriptor. If none is left, frees Coldstream's own and makes it once more.
 #[inline]
 pub(super) fn with_room(call: impl Fn() -> c_int) -> c_int {
     let result = call();
@@ -39,7 +37,7 @@ pub(super) fn with_room(call: impl Fn() -> c_int) -> c_int {
 /// A delayed write failed: the call is not made, its result is -1, and errno says why.
 pub(super) struct Failed;
 
-/// The result of `call`, unless what came before it has failed.
+/// The result of `call`, unless the step before it has failed.
 #[inline]
 pub(super) fn unless_failed<T: From<i8>>(
     before: Result<(), Failed>,

@@ -1,5 +1,6 @@
-//! Changing a file's content or size: the windows of its inode are dropped with the next read,
-//! and a table that is staged hears of it before.
+//! `write(2)`, `ftruncate(2)`, `fallocate(2)`, `fsync(2)`: calls that change a file's content or size, or sync it.
+//!
+//! A change drops the windows of the inode with the next read. A staged file is drained, or falls back, before.
 
 use super::answer::{not_open, unless_failed, unless_private};
 use super::next::interpose;
@@ -11,8 +12,8 @@ use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
 
-/// Makes a call that changes a file, unless the descriptor is Coldstream's own. Counted after the change: a
-/// window that was read before it then differs from what is.
+/// Makes a call that changes a file, unless the descriptor is Coldstream's own. The change is counted
+/// afterwards: a window that was read before it differs then.
 #[inline]
 fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     let Some((runtime, known)) = runtime::known(descriptor) else {
@@ -28,7 +29,7 @@ fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     }
 }
 
-/// A change that the staging writer does not know.
+/// Makes a change that the state of a staged file does not know.
 #[inline]
 pub(super) fn with_fallen_back<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     let before = staged::fall_back(descriptor, Counter::StagingEndedCall);

@@ -1,5 +1,5 @@
-//! Making threads: a new one inherits the priority of the one that makes it, and must not inherit
-//! what Coldstream gave that one.
+//! `pthread_create(3)`: a new thread inherits the priority of its maker. It must not inherit what Coldstream
+//! gave that one.
 
 use super::next::interpose;
 use crate::runtime;

@@ -1,4 +1,4 @@
-//! Closing and duplicating: the runtime follow descriptors, and hide Coldstream's own.
+//! `close(2)`, `dup(2)`, `fcntl(2)` and their like: the runtime follows descriptors, and hides Coldstream's own.
 
 use super::answer::{Failed, report_to_caller, unless_failed, unless_private, with_room};
 use super::next::{Next, interpose};
@@ -11,21 +11,21 @@ use coldstream_io::Errno;
 use coldstream_io::sys::file;
 use libc::{c_int, c_uint, off64_t};
 
-/// Commands of `fcntl` that neither see nor change what a staged table is.
+/// Commands of `fcntl` that neither see nor change a staged file.
 const HARMLESS_COMMANDS: [c_int; 7] = [
     libc::F_GETFD,
     libc::F_SETFD,
     libc::F_GETFL,
-    // `F_GET_RW_HINT` to `F_SET_FILE_RW_HINT` (`include/uapi/linux/fcntl.h`): RocksDB says how
-    // long a table will live.
+    // `F_GET_RW_HINT` to `F_SET_FILE_RW_HINT` (`include/uapi/linux/fcntl.h`): RocksDB says how long an SSTable
+    // will live.
     1035,
     1036,
     1037,
     1038,
 ];
 
-/// Two descriptors of one position: a staged table is given up before. The error of a delayed
-/// write fails the call.
+/// Two descriptors will share one position: a staged file falls back before. The error of a delayed write
+/// fails the call.
 fn before_duplicate(descriptor: c_int) -> Result<(), Failed> {
     staged::fall_back(descriptor, Counter::StagingEndedDescriptor)
 }
@@ -40,8 +40,8 @@ fn duplicated(descriptor: c_int, duplicate: c_int) -> c_int {
     duplicate
 }
 
-/// `dup2` and `dup3` close what their target was: Coldstream gives the number up before. They fail
-/// where a table that would be closed could not be told of its delayed error.
+/// `dup2` and `dup3` close their target: Coldstream frees the number before. They fail where they would close
+/// a file whose delayed error could not be reported afterwards.
 fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed> {
     if target >= 0
         && target != descriptor
@@ -60,7 +60,7 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed
     Ok(())
 }
 
-/// With flags that the kernel takes; a call that it refuses must not cost the target its stage.
+/// With flags that the kernel takes. A call that it refuses must not end the target's staging.
 fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if staged::find(target).is_some() && file::status_flags(descriptor).is_err() {
         return next();
@@ -70,7 +70,7 @@ fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> 
     unless_failed(before, || duplicated(descriptor, next()))
 }
 
-/// The error of a delayed write of what is about to be closed, for whoever can be told.
+/// The error of a delayed write of what is about to be closed, for a caller that can report it.
 fn before_range_is_closed(first: c_uint, last: c_uint) -> Result<(), Errno> {
     runtime::get().map_or(Ok(()), |runtime| {
         let _errno = ErrnoGuard::new();
@@ -78,14 +78,14 @@ fn before_range_is_closed(first: c_uint, last: c_uint) -> Result<(), Errno> {
     })
 }
 
-/// Whether the kernel makes such a call: an old one or a filter refuses it, and the runtime must not
-/// forget what stays open.
+/// Whether the kernel makes such a call. An old kernel or a filter refuses it, and what stays open must stay
+/// tracked.
 fn closes_ranges(first: c_uint, last: c_uint, flags: c_int) -> bool {
     let known = (libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC) as c_int;
     first <= last && flags & !known == 0 && file::may_close_ranges()
 }
 
-/// Of `fcntl`'s commands those that take record locks.
+/// Before those commands of `fcntl` that take record locks.
 fn before_fcntl(descriptor: c_int, command: c_int) {
     if matches!(command, libc::F_SETLK | libc::F_SETLKW)
         && let Some(runtime) = runtime::get()
@@ -95,8 +95,8 @@ fn before_fcntl(descriptor: c_int, command: c_int) {
     }
 }
 
-/// Of `fcntl`'s commands those that name a lowest number: where Coldstream's own numbers are it gives these up,
-/// so that the kernel finds the number that it would have found.
+/// Before those commands of `fcntl` that name a lowest number. Coldstream frees its own numbers there: the
+/// kernel then finds the number that it would have found without Coldstream.
 fn before_number_is_chosen(command: c_int, argument: usize) {
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
         && let Some(runtime) = runtime::get()
@@ -124,7 +124,7 @@ fn call_fcntl(
     })
 }
 
-/// Of `fcntl`'s commands those that make descriptors.
+/// After those commands of `fcntl` that make descriptors.
 fn after_fcntl(descriptor: c_int, command: c_int, result: c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(descriptor, result),
@@ -150,7 +150,7 @@ interpose! {
         }
     }
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int |next| {
-        // CLOSE_RANGE_CLOEXEC only marks; CLOSE_RANGE_UNSHARE makes the table ours alone first.
+        // CLOSE_RANGE_CLOEXEC only marks; CLOSE_RANGE_UNSHARE first makes the descriptor table the caller's own.
         if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || !closes_ranges(first, last, flags) {
             return next();
         }

@@ -37,8 +37,7 @@ fn map(
     mapped
 }
 
-/// A mapping of a staged file up to `end`: harmless while no byte that is yet to come can show
-/// in it.
+/// Before a mapping of a staged file up to `end`. It is harmless while no later byte can show in it.
 fn before_mapping(
     protection: c_int,
     flags: c_int,

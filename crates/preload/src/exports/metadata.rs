@@ -1,5 +1,7 @@
-//! Calls that observe or move a table: positions, sizes, names. Background reads are served by
-//! position, current size and identity, so that they need nothing here; bytes that are staged go
+//! `stat(2)`, `lseek(2)`, `rename(2)`, `truncate(2)` and their like: calls that see or set positions, sizes
+//! and names.
+//!
+//! Background reads are served by offset, present size and identity, and need nothing here. Staged bytes go
 //! to the kernel first.
 
 use super::answer::{report_to_caller, unless_failed, unless_private};
@@ -8,13 +10,13 @@ use super::staged;
 use coldstream_io::append::Operation;
 use libc::{c_char, c_int, c_uint, c_void, off64_t};
 
-/// Looks at a descriptor.
+/// Observes a descriptor.
 #[inline]
 fn observe(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     staged::with_drained(descriptor, Operation::Observe, next)
 }
 
-/// Looks at a name: once more, if it was that of a staged table.
+/// Observes a name: once more, if it was that of a staged file.
 ///
 /// # Safety
 /// `status` is the `struct stat` that a successful call has filled.
@@ -22,7 +24,7 @@ fn observe(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
 unsafe fn observe_name(status: *const c_void, next: impl Fn() -> c_int) -> c_int {
     let result = next();
     let found = || {
-        // SAFETY: passed on; device and inode lie at the same place in all of glibc's variants.
+        // SAFETY: passed on; device and inode lie at the same offsets in all of glibc's variants.
         let status = unsafe { &*status.cast::<libc::stat>() };
         Some((status.st_dev, status.st_ino))
     };
@@ -50,8 +52,8 @@ unsafe fn observe_name_extended(status: *const c_void, next: impl Fn() -> c_int)
     result
 }
 
-/// Looks at a descriptor (`AT_EMPTY_PATH`) or at a name, by `by_name`. With that flag the descriptor may be a
-/// directory's, beside a name: one that is no staged table is not concerned.
+/// Observes a descriptor (`AT_EMPTY_PATH`) or a name (`by_name`). With that flag the descriptor may be a
+/// directory's, beside a name: then no staged file is drained.
 fn observe_descriptor_or_name<N: Fn() -> c_int>(
     descriptor: c_int,
     flags: c_int,
@@ -73,8 +75,8 @@ fn with_all_drained(next: impl FnOnce() -> c_int) -> c_int {
     next()
 }
 
-/// Changes a file's size by its name, which fails where `ftruncate` would: what is still staged would be written
-/// into the changed file.
+/// Changes a file's size by its name. Fails where `ftruncate` would: what is still staged would be written into
+/// the changed file.
 ///
 /// # Safety
 /// `path` is the application's, for the kernel to read.

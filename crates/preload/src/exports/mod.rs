@@ -1,12 +1,12 @@
-//! The interposed symbols, a file a topic. Each is thin: look into the runtime, then either call
-//! the next definition in line or hand over to the module that knows.
+//! The interposed symbols, one file a topic of the man pages. Each parses its arguments, tells the runtime
+//! what happens, and answers: mostly with the next definition in line.
 //!
-//! C's variadic functions are declared with the arguments that the kernel can see: on both
-//! supported architectures these travel in the same registers.
+//! C's variadic functions are declared with the arguments that the kernel can see: on both supported
+//! architectures these travel in the same registers.
 //!
-//! Not seen: `fclose` and whatever else closes by way of libc's internals, `syscall(2)` and
-//! io_uring. Each served read, and each write of our own, checks which file its descriptor is of;
-//! what such a call does to a table that is just being written is not known (README, Limits).
+//! Not seen: `fclose` and other closes inside libc, `syscall(2)`, and io_uring. Each served read, and each
+//! write of our own, checks which file its descriptor is of. What such a call does to a staged file is not
+//! known (docs/limits.md).
 
 mod advice;
 mod answer;
@@ -39,7 +39,7 @@ extern "C" fn construct() {
     read::resolve();
     transfer::resolve();
     let prepared = std::panic::catch_unwind(|| {
-        // What this library's own code could panic with is nobody's business but a counter's.
+        // A panic of this library's own code is counted, and not printed.
         std::panic::set_hook(Box::new(|_| {}));
         settings::load()
     });

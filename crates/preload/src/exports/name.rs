@@ -1,4 +1,4 @@
-//! Naming threads: roles follow names.
+//! `pthread_setname_np(3)` and `prctl(2)`: roles follow the names of threads.
 
 use super::next::interpose;
 use crate::{events, thread};

@@ -1,10 +1,10 @@
-//! The next definition of each interposed symbol: libc's, or that of another preload library in
-//! line. Looked up once, in the constructor, or at the first call if that comes earlier.
+//! The next definition of each interposed symbol: libc's, or that of another preload library in line. It is
+//! looked up once: in the constructor, or at the first call if that comes earlier.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// One symbol and what it resolves to.
+/// One symbol and its next definition.
 pub(crate) struct Next {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -65,15 +65,15 @@ macro_rules! symbols {
     };
 }
 
-/// Declares interposed functions; symbols of one signature and one body (`open | open64`: `off_t` is
-/// `off64_t` on the supported machines) stand together. Each body sees its arguments, and `next`
-/// calls on to the next definition; a symbol that no other library defines fails with `ENOSYS`.
+/// Declares interposed functions. Symbols of one signature and one body stand together (`open | open64`:
+/// `off_t` is `off64_t` on the supported machines). Each body sees its arguments, and `next` calls the next
+/// definition. A symbol that no other library defines fails with `ENOSYS`.
 macro_rules! interpose {
     (@one $name:ident ($($argument:ident: $type:ty),*) -> $result:ty |$next:ident| $body:block) => {
         #[doc(hidden)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-            // By value: what is not called on to from here needs no place in memory.
+            // By value: without a later use it needs no place in memory.
             let $next = move || {
                 let address = symbols::$name.address();
                 if address.is_null() {

@@ -1,4 +1,4 @@
-//! Opening: what is opened under a table's name enters the runtime.
+//! `open(2)`, `fopen(3)` and their like: files with an SSTable's name are tracked.
 
 use super::answer::with_room;
 use super::next::interpose;
@@ -21,8 +21,7 @@ unsafe fn opened(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int 
     descriptor
 }
 
-/// A stream of libc's, whose descriptor nobody follows: whatever file it is of is not staged from
-/// now on.
+/// A stream of libc's was opened. Its descriptor is not followed: its file is not staged from now on.
 ///
 /// # Safety
 /// `stream` must be what the call with this `mode` returned.
@@ -32,7 +31,7 @@ unsafe fn opened_stream(stream: *mut FILE, mode: *const c_char) -> *mut FILE {
         && let Some(runtime) = staged::any()
     {
         let _errno = ErrnoGuard::new();
-        // SAFETY: libc has just taken the mode, which is text of one letter at least.
+        // SAFETY: libc has just taken the mode, which has one letter at least.
         let is_emptied = unsafe { *mode } == b'w' as c_char;
         // SAFETY: passed on.
         let descriptor = unsafe { libc::fileno(stream) };

@@ -1,9 +1,9 @@
-//! Calls that copy, replace or end the process, or reach a file by ways of libc's own: whatever is
-//! staged goes to the kernel before, for good.
+//! `fork(2)`, `execve(2)`, `_exit(2)` and their like, and calls that reach a file inside libc: staged files
+//! are drained, and fall back, before.
 //!
-//! None of them is wrapped: a few instructions save the argument registers, call [`before`] and
-//! jump to the next definition, so that variadic functions keep their arguments and `vfork`
-//! returns twice into its caller's own frame.
+//! None of them is wrapped. A few instructions save the argument registers, call [`before`] and jump to the
+//! next definition. So variadic functions keep their arguments, and `vfork` returns twice into its caller's
+//! own frame.
 
 use super::answer::{Failed, report_to_caller};
 use super::next::Next;
@@ -15,28 +15,27 @@ use coldstream_control::Counter;
 use libc::c_int;
 use std::ffi::c_void;
 
-/// What of a call's arguments names a descriptor.
+/// Which of a call's arguments names a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 enum Scope {
-    /// Nothing does: every staged table is concerned, and gives up being staged.
+    /// None: every staged file falls back.
     Everything = 0,
-    /// The first argument is one.
+    /// The first argument.
     First = 1,
-    /// The first argument is one, the second a request of `ioctl`, and the third may be one or name
-    /// some.
+    /// The first argument; the second is a request of `ioctl`, and the third may be a descriptor or name some.
     Ioctl = 2,
-    /// Every staged table, which may go on being staged.
+    /// None: every staged file is drained, and stays staged.
     EverythingOnce = 3,
-    /// The first argument is one, and the result a stream.
+    /// The first argument; the result is a stream.
     FirstOfStream = 4,
-    /// The process ends: every staged table, and those too that another thread begins meanwhile.
+    /// None. The process ends: every staged file falls back, also one that another thread begins meanwhile.
     End = 5,
     /// The first argument is a `struct aiocb` that names one.
     Block = 6,
-    /// The second one is, of a sync.
+    /// The second argument is a `struct aiocb` that names one, for a sync.
     SecondBlock = 7,
-    /// The second argument has as many pointers to such blocks as the third says.
+    /// The second argument is a list of pointers to such blocks; the third is their number.
     Blocks = 8,
     /// [`Scope::Everything`], and the child may share this process's memory.
     Sharing = 9,
@@ -52,17 +51,17 @@ extern "C" fn missing() -> isize {
     -1
 }
 
-/// Instead of a call that would see or change a table of which not everything is in the kernel.
+/// Instead of a call that would see or change a file which could not be drained.
 extern "C" fn failed() -> isize {
     -1
 }
 
-/// The same of one that returns a stream.
+/// As [`failed`], for a call that returns a stream.
 extern "C" fn no_stream() -> *const c_void {
     std::ptr::null()
 }
 
-/// Brings to the kernel what the call would miss; returns where to jump to.
+/// Drains what the call would miss. Returns the address to jump to.
 extern "C" fn before(
     next: &'static Next,
     scope: Scope,
@@ -89,7 +88,7 @@ extern "C" fn before(
         }
         (_, None) => Ok(()),
         (Scope::Everything | Scope::Sharing, Some(runtime)) => {
-            // Of whom it would be told is gone, or is not concerned.
+            // The caller goes away, or another file's error is not its own.
             let _ = runtime
                 .writes
                 .drain_all(&runtime.core, Reach::Changes(Counter::StagingEndedProcess));
@@ -116,7 +115,7 @@ extern "C" fn before(
     }
 }
 
-/// Gives up the tables that a call's arguments name. Leaves errno alone unless that fails.
+/// The files that a call's arguments name fall back. Leaves errno alone unless that fails.
 ///
 /// # Safety
 /// The arguments must be what [`Scope`] says.
@@ -156,7 +155,7 @@ unsafe fn fall_back_named(
     Ok(())
 }
 
-/// The descriptor that a `struct aiocb` names by its first member (`/usr/include/aio.h`); -1 of none.
+/// The descriptor that a `struct aiocb` names by its first member (`/usr/include/aio.h`); -1 without a block.
 ///
 /// # Safety
 /// Null, or a block.
@@ -278,7 +277,7 @@ before_jump! {
     execvpe: Everything,
     execveat: Everything,
     fexecve: Everything,
-    // These fork, and the first ends the parent, by libc's internals.
+    // These fork inside libc, and the first ends the parent.
     daemon: Everything,
     forkpty: Everything,
     clone: Sharing,
@@ -287,14 +286,14 @@ before_jump! {
     _Exit: End,
     quick_exit: End,
     sync: EverythingOnce,
-    // Writes and reads of libc's own, which nobody follows.
+    // Writes and reads inside libc, which are not followed.
     fdopen: FirstOfStream,
     dprintf: First,
     vdprintf: First,
     __dprintf_chk: First,
     __vdprintf_chk: First,
     ioctl: Ioctl,
-    // These look at sizes, and open a file, by libc's internals.
+    // These look at sizes, and open a file, inside libc.
     ftw: Everything,
     ftw64: Everything,
     nftw: Everything,
@@ -306,7 +305,7 @@ before_jump! {
     fts_read: EverythingOnce,
     fts64_read: EverythingOnce,
     open_by_handle_at: Everything,
-    // What is written later would have a later time than the one that is set.
+    // A later write would set a later time.
     futimens: First,
     futimes: First,
     utimensat: EverythingOnce,

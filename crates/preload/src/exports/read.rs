@@ -55,7 +55,7 @@ fn timed(runtime: &Runtime, next: impl FnOnce() -> ssize_t) -> ssize_t {
     result
 }
 
-/// What is known of a read whose offset is not known.
+/// What is known of a read without an offset.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// It begins where the last one ended.
@@ -63,7 +63,7 @@ pub(super) enum Order {
     Unknown,
 }
 
-/// A read that is never served (it moves a position, or scatters): counted.
+/// Makes a read that is never served (it moves a position, or scatters), and counts it.
 #[inline(always)]
 pub(super) fn read_unserved(
     descriptor: c_int,

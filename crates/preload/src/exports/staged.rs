@@ -1,4 +1,4 @@
-//! What interposed calls do about a staged table before they are made.
+//! What interposed calls do about a staged file before they are made.
 
 use super::answer::{Failed, report_to_caller, unless_failed};
 use crate::core::descriptor_map::TrackedFile;
@@ -9,14 +9,14 @@ use coldstream_io::append::Operation;
 use coldstream_io::sys::file;
 use libc::c_int;
 
-/// The staged table behind a descriptor; for any other descriptor two loads, or three.
+/// The staged file behind a descriptor; for any other descriptor two loads, or three.
 #[inline]
 pub(super) fn find(descriptor: c_int) -> Option<(&'static Runtime, TrackedFile)> {
     let runtime = runtime::get()?;
     Some((runtime, runtime.writes.find(&runtime.core, descriptor)?))
 }
 
-/// Before a call that sees the file: it shall see everything.
+/// Before a call that sees the file: it must see everything.
 #[inline]
 pub(super) fn drain_before(descriptor: c_int, operation: Operation) -> Result<(), Failed> {
     match find(descriptor) {
@@ -42,7 +42,7 @@ pub(super) fn with_drained(
     unless_failed(drain_before(descriptor, operation), next)
 }
 
-/// Before a call that changes the file in a way that the writer does not know.
+/// Before a call that changes the file in a way that its state does not know.
 #[inline]
 pub(super) fn fall_back(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
     match find(descriptor) {
@@ -58,7 +58,8 @@ pub(super) fn fall_back(descriptor: c_int, reason: Counter) -> Result<(), Failed
     }
 }
 
-/// `aio_fsync`, which is not followed any further: everything goes to the kernel, and a delayed error is its.
+/// Before `aio_fsync`, which is not followed any further. The file falls back, and a delayed error fails the
+/// call.
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     fall_back(descriptor, Counter::StagingEndedCall)?;
     match find(descriptor) {
@@ -71,7 +72,7 @@ pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     }
 }
 
-/// `fsync` and its like.
+/// Makes `fsync` or its like.
 #[inline]
 pub(super) fn sync(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let result = sync_staged(descriptor, next);
@@ -85,7 +86,7 @@ fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let Some((runtime, tracked)) = find(descriptor) else {
         return next();
     };
-    // What was not in the kernel when its sync began may be by its end, and is not synced for that.
+    // Bytes that reach the kernel while the sync runs are not synced by it.
     let late = runtime.writes.before(
         &runtime.core,
         tracked,
@@ -109,7 +110,7 @@ fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// `ftruncate`.
+/// Makes `ftruncate`.
 #[inline]
 pub(super) fn truncate(descriptor: c_int, size: i64, next: impl FnOnce() -> c_int) -> c_int {
     let Some((runtime, tracked)) = find(descriptor) else {
@@ -131,7 +132,7 @@ pub(super) fn truncate(descriptor: c_int, size: i64, next: impl FnOnce() -> c_in
     })
 }
 
-/// `lseek`.
+/// Makes `lseek`.
 #[inline]
 pub(super) fn lseek_staged(
     descriptor: c_int,
@@ -167,22 +168,22 @@ pub(super) fn lseek_staged(
     }
 }
 
-/// Whether any table is staged.
+/// The runtime, if any file is staged.
 #[inline]
 pub(super) fn any() -> Option<&'static Runtime> {
     runtime::get().filter(|runtime| runtime.writes.any())
 }
 
-/// Before a call on names that lets others see files: everything of every table.
+/// Before a call on names, by which others may see files: drains every staged file.
 #[inline]
 pub(super) fn drain_all() {
     if let Some(runtime) = any() {
-        // Another table's error is not this one's.
+        // Another file's error is not this call's.
         let _ = runtime.writes.drain_all(&runtime.core, Reach::Sees);
     }
 }
 
-/// `syncfs`.
+/// Makes `syncfs`.
 #[inline]
 pub(super) fn sync_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     let late = any().map_or(Ok(()), |runtime| match file::stamp(descriptor) {
@@ -196,8 +197,7 @@ pub(super) fn sync_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -
     result
 }
 
-/// After a call that looked at a file by its name and found this inode: whether it must look
-/// again.
+/// After a call that looked at a file by its name and found this inode. Whether it must look again.
 #[inline]
 pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> bool {
     let Some(runtime) = any() else {

@@ -1,4 +1,4 @@
-//! To a table of Cassandra, part by part while it is being written, or as a whole.
+//! The handover to an SSTable of Cassandra: part by part while it is being written, or as a whole.
 
 use super::files::TableFile;
 use super::lineage::{self, Input, Output, Work};
@@ -12,7 +12,7 @@ use coldstream_sstable::cassandra::{
 use std::ffi::{CStr, CString};
 use std::ops::Range;
 
-/// The names of a table's files.
+/// The names of an SSTable's files.
 struct Files {
     /// The directory, with its slash.
     directory: Vec<u8>,
@@ -20,7 +20,7 @@ struct Files {
 }
 
 impl Files {
-    /// Of the table whose `Data.db` is at `path`.
+    /// Of the SSTable whose `Data.db` is at `path`.
     fn of(path: &CStr) -> Result<Self, Refused> {
         let path = path.to_bytes();
         let name_at = path
@@ -35,8 +35,8 @@ impl Files {
         })
     }
 
-    /// The last two names of the directory, the keyspace's and the table's: there may be several
-    /// directories of data.
+    /// The last two names of the directory: the keyspace's and the CQL table's. There may be several data
+    /// directories.
     fn table_directory(&self) -> [Option<&[u8]>; 2] {
         let mut names = self.directory.rsplit(|byte| *byte == b'/').skip(1);
         [names.next(), names.next()]
@@ -68,7 +68,7 @@ impl<'b> Transfer<'b> {
             return Ok(());
         };
         let end = self.stamp.size_bytes;
-        // Of what is new nothing has been read by the foreground yet.
+        // The foreground has read nothing of what is new.
         self.present.heat.forget(self.key(), before.end..end);
         if let Some(output) = work.outputs.get_mut(number) {
             output.end = end;
@@ -90,8 +90,8 @@ impl<'b> Transfer<'b> {
         handed_over
     }
 
-    /// To what has been written of an output, number `output_number` of the thread's, since `before`;
-    /// its table if it is finished.
+    /// To what has been written of an output since `before`. `output_number` is the output's among the thread's;
+    /// `finished` is its reader, once it is finished.
     fn to_part(
         &self,
         work: &mut Work,
@@ -101,8 +101,7 @@ impl<'b> Transfer<'b> {
         finished: Option<&SsTable<TableFile<'b>>>,
     ) -> Result<(), Refused> {
         let end = self.stamp.size_bytes;
-        // Where BTI's index is not there yet, places are looked for in the data, which is made of all
-        // inputs.
+        // Where BTI's index is not there yet, keys are searched in the data, which is made of all inputs.
         let is_searched = finished.is_none() && files.descriptor.format() == Format::Bti;
         if is_searched && !self.may_be_searched(work, files) {
             return Ok(());
@@ -155,8 +154,8 @@ impl<'b> Transfer<'b> {
             (carried, places)
         };
         let Some(carried) = carried else {
-            // Data that is compressed in another way, or in which no partition can be recognised, is no
-            // damaged data. What comes of the former is not looked at before the table is finished.
+            // Data that is compressed in another way, or without a recognisable partition, is not damaged. The
+            // former is not looked at again before the SSTable is finished.
             if let Some(output) = work.outputs.get_mut(output_number) {
                 output.is_declined = finished.is_none() && !is_searched;
             }
@@ -177,9 +176,8 @@ impl<'b> Transfer<'b> {
         Ok(())
     }
 
-    /// Whether to look for hot partitions in the data of an unfinished part: it takes a hot input, and BTI
-    /// tables only, since of a BIG table all entries of its index before the part would be read, for each
-    /// part once more.
+    /// Whether to search for hot partitions in the data of an unfinished part. It takes a hot input, and BTI only:
+    /// of a BIG SSTable all index entries before the part would be read once more for each part.
     fn may_be_searched(&self, work: &Work, files: &Files) -> bool {
         let formats = || {
             let inputs = work.inputs.iter();
@@ -189,9 +187,8 @@ impl<'b> Transfer<'b> {
             && formats().any(|(input, _)| self.is_hot(input))
     }
 
-    /// The inputs that are hot, or all of them where they are `searched`, as long as the search is not over:
-    /// each with its number among the thread's inputs, and its heat. Those that can never be read are inputs
-    /// no more.
+    /// The hot inputs, or all of them where they are `searched`, until the search is over. Each comes with its
+    /// number among the thread's inputs, and its heat. An input that can never be read is forgotten.
     fn open_inputs(
         &self,
         work: &mut Work,
@@ -217,13 +214,13 @@ impl<'b> Transfer<'b> {
         tables
     }
 
-    /// The table that was read, if it still is what it was.
+    /// The SSTable that was read, if it still is what it was.
     fn input(&self, input: &Input) -> Result<SsTable<TableFile<'b>>, Refused> {
         self.open_input(input)?;
         self.table(&Files::of(&input.path)?, input.stamp.size_bytes)
     }
 
-    /// A finished table; [`Refused::Gone`] if it is not finished, or is there no more.
+    /// A finished SSTable; [`Refused::Gone`] if it is not finished, or gone.
     fn table(&self, files: &Files, data_length: u64) -> Result<SsTable<TableFile<'b>>, Refused> {
         let open = |component| -> Result<TableFile<'b>, Refused> {
             let path = files.path(component)?;
@@ -235,8 +232,7 @@ impl<'b> Transfer<'b> {
         Ok(SsTable::new(&files.descriptor, components)?)
     }
 
-    /// To what has been written since the last part, of an output that is compressed as the inputs
-    /// are.
+    /// To what has been written since the last part of an output that is compressed as the inputs are.
     fn carry_growing(
         &self,
         files: &Files,
@@ -255,7 +251,7 @@ impl<'b> Transfer<'b> {
         };
         let data = self.output()?;
         let Some((mut chunks, written)) = self.writes.take_chunk_log(self.core, self.slot) else {
-            // It is written plainly, and is in the page cache.
+            // It is written by plain calls, and is in the page cache.
             return Err(Refused::Gone);
         };
         let growing = match compression {
@@ -264,7 +260,7 @@ impl<'b> Transfer<'b> {
         };
         let from = before.place;
         let carried = match &index {
-            // Compressed, which the inputs are not.
+            // It is compressed, and the inputs are not.
             _ if compression.is_none() && chunks.count().is_some_and(|count| count > 0) => Ok(None),
             Some(index) => growing.carry(index, &data, from, inputs, &|| self.is_search_over()),
             None => {
@@ -281,7 +277,7 @@ impl<'b> Transfer<'b> {
         Ok(carried?)
     }
 
-    /// Reads what will be looked for next in a table that is being written.
+    /// Reads ahead what will be searched next in an SSTable that is being written.
     fn read_ahead(&self, table: &TableFile<'_>, ranges: &[Range<u64>]) {
         let pieces = ranges.iter().map(|range| Piece {
             offset: range.start,
@@ -296,20 +292,20 @@ impl<'b> Transfer<'b> {
     }
 }
 
-/// Whether a table begins behind the one that was handed over to before. It does unless both are written
-/// side by side, as incremental repair does, which opens none early: parts are always in order.
+/// Whether an SSTable begins behind the one that was handed over to before. It does unless both are written
+/// side by side, as incremental repair does. That opens none early: parts are always in order.
 fn is_behind<R: ReadAt>(table: &SsTable<R>, passed: Option<&Key>) -> Result<bool, Refused> {
     let Some(passed) = passed else {
         return Ok(true);
     };
     let mut partitions = table.partitions()?;
     let first = partitions.peek()?;
-    // Of BTI tables only beginnings of keys are known, and may be equal where one table follows the other.
+    // Of BTI only prefixes of keys are known. They may be equal where one SSTable follows the other.
     Ok(first.is_none_or(|first| first.key.compare(passed).is_ge()))
 }
 
-/// An input's format. None if it is of another table than `files`: of what this thread verified, or compacted
-/// in vain, before, other tables are no inputs.
+/// An input's format. `None` if it is of another CQL table than `files`: this thread has verified such an
+/// SSTable before, or compacted it in vain, and it is no input.
 fn format_if_of_table(input: &Input, files: &Files) -> Option<Format> {
     let of_input = Files::of(&input.path).ok()?;
     let is_of_table = of_input.table_directory() == files.table_directory();

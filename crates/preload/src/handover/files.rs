@@ -1,4 +1,4 @@
-//! Files of tables, opened for their indexes, or to look for places in their data.
+//! Files of SSTables, opened for their indexes, or to search in their data.
 
 use crate::core::Core;
 use coldstream_control::Counter;
@@ -16,12 +16,12 @@ pub(super) struct TableFile<'b> {
     core: &'b Core,
     descriptor: PrivateDescriptor,
     stamp: FileStamp,
-    /// Below this offset only what is in the page cache is read.
+    /// Below this offset only bytes in the page cache are read.
     cached_below: Cell<u64>,
 }
 
 impl<'b> TableFile<'b> {
-    /// The file behind a descriptor of the application, once more.
+    /// Opens the file behind a descriptor of the application once more.
     pub(super) fn reopen(
         core: &'b Core,
         descriptor: i32,
@@ -32,7 +32,7 @@ impl<'b> TableFile<'b> {
         Ok(Self::new(core, opened, *stamp))
     }
 
-    /// The file at a path.
+    /// Opens the file at a path.
     pub(super) fn open(core: &'b Core, path: &CStr, slot: u32) -> Result<Self, OpenError> {
         let (opened, stamp) = PrivateDescriptor::open_path(path, slot, core)?;
         Ok(Self::new(core, opened, stamp))
@@ -45,7 +45,7 @@ impl<'b> TableFile<'b> {
             stamp,
             cached_below: Cell::new(0),
         };
-        // What the kernel would read ahead of an index nobody needs.
+        // Nobody needs what the kernel would read ahead of an index.
         let _ = file::advise(file.number(), 0, 0, libc::POSIX_FADV_RANDOM);
         file
     }
@@ -55,7 +55,7 @@ impl<'b> TableFile<'b> {
         self.descriptor.get().map_or(-1, Descriptor::number)
     }
 
-    /// What was opened.
+    /// The file that was opened.
     pub(super) fn stamp(&self) -> &FileStamp {
         &self.stamp
     }

@@ -1,9 +1,9 @@
-//! What becomes of what: the tables that each background thread reads, and those that it writes.
+//! Input and output SSTables of each background thread.
 //!
-//! A compaction reads its inputs and writes its outputs in one thread; with subcompactions each
-//! thread does so for its part of the keys. A table that a thread has read stays an input of
-//! whatever it writes until its last key has been passed, unless something is written beside that, or it
-//! is gone.
+//! A compaction reads its inputs and writes its outputs in one thread. With subcompactions each thread does
+//! so for its part of the keys. An SSTable that a thread has read stays an input of whatever it writes until
+//! its last key has been passed. It stays longer while another output is written beside it. It ends when it is
+//! gone.
 
 use coldstream_io::lock::FutexLock;
 use coldstream_io::proc_fd;
@@ -16,45 +16,44 @@ use std::ffi::CString;
 const THREADS_MAX: usize = 64;
 /// Inputs of one thread.
 const INPUTS_MAX: usize = 256;
-/// Outputs of one thread: where tables are not opened early, a leveled compaction publishes all that it
-/// has written at its end.
+/// Outputs of one thread. Where none is opened early, a leveled compaction publishes all its outputs at its end.
 const OUTPUTS_MAX: usize = 1024;
-/// Tables of RocksDB that one thread writes side by side; it is two.
+/// SSTables of RocksDB that one thread writes side by side; RocksDB writes two.
 const STARTED_MAX: usize = 8;
-/// Longest path of a table.
+/// The longest path of an SSTable.
 const PATH_BYTES: usize = 4096;
 
-/// A table that was read.
+/// An SSTable that was read.
 pub(crate) struct Input {
     pub(crate) stamp: FileStamp,
     pub(crate) path: CString,
-    /// The lowest offset that was read: who opens a table reads its end only.
+    /// The lowest offset that was read. Opening an SSTable reads its end only.
     pub(crate) lowest_offset: u64,
-    /// Where the next part of an output goes on in it (Cassandra).
+    /// Where the next part of an output continues in it (Cassandra).
     pub(crate) place: IndexCursor,
     /// It was cold, and is not looked at before this time of the monotonic clock.
     pub(crate) cold_until_ns: Cell<i128>,
 }
 
-/// A table of Cassandra that is being written.
+/// An SSTable of Cassandra that is being written.
 #[derive(Clone, Copy)]
 pub(crate) struct Output {
     pub(crate) stamp: FileStamp,
-    /// The one by which it is written; the number may be another file's by now.
+    /// The descriptor by which it is written; the number may be another file's by now.
     pub(crate) descriptor: i32,
-    /// What has been handed over of it: up to this place,
+    /// Up to here in the index it has been handed over,
     pub(crate) place: IndexCursor,
-    /// and to this byte of the file.
+    /// and up to this byte of the file.
     pub(crate) end: u64,
-    /// Index and data do not agree: nothing more before it is finished.
+    /// Index and data do not agree: nothing more is handed over before it is finished.
     pub(crate) is_declined: bool,
 }
 
-/// A table of RocksDB that was begun.
+/// An SSTable of RocksDB that was started.
 #[derive(Clone, Copy)]
 struct Started {
     stamp: FileStamp,
-    /// The one by which it is written; the number may be another file's by now.
+    /// The descriptor by which it is written; the number may be another file's by now.
     descriptor: i32,
 }
 
@@ -64,9 +63,9 @@ pub(crate) struct Work {
     used: u64,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
-    /// Tables of RocksDB that are being written, and some that no longer are.
+    /// SSTables of RocksDB that are being written, and some that no longer are.
     started: Vec<Started>,
-    /// The last key of the table of Cassandra that something was handed over to last.
+    /// The last key of the Cassandra SSTable that was handed over to last.
     pub(crate) passed: Option<Key>,
 }
 
@@ -83,9 +82,9 @@ pub(crate) struct Lineage {
 }
 
 impl Work {
-    /// Whether the thread writes a table of RocksDB beside this one, which is about to be closed.
+    /// Whether the thread writes an SSTable of RocksDB beside this one, which is about to be closed.
     pub(crate) fn writes_beside(&mut self, closing: &FileStamp) -> bool {
-        // Closed in ways that nobody told of, too.
+        // Also those that were closed unseen.
         self.started.retain(|table| {
             !table.stamp.same_inode(closing) && file::is_still(table.descriptor, &table.stamp)
         });
@@ -132,7 +131,7 @@ impl Threads {
 }
 
 impl Lineage {
-    /// Thread `thread` has read at `offset` of the table behind `descriptor`.
+    /// Thread `thread` has read at `offset` of the SSTable behind `descriptor`.
     pub(crate) fn record_read(&self, thread: i32, descriptor: i32, stamp: &FileStamp, offset: u64) {
         self.with_work(thread, |work| {
             let mut inputs = work.inputs.iter_mut();
@@ -140,7 +139,7 @@ impl Lineage {
             if let Some(input) = known {
                 input.lowest_offset = input.lowest_offset.min(offset);
                 if offset == 0 {
-                    // From its beginning, maybe once more.
+                    // From its beginning, perhaps once more.
                     input.place = IndexCursor::default();
                 }
                 if input.stamp.size_bytes == stamp.size_bytes
@@ -148,7 +147,7 @@ impl Lineage {
                 {
                     return;
                 }
-                // A link to it was made, or it went, and its number is another table's.
+                // A link to it was made, or it is gone and its inode number is another file's.
                 input.stamp = *stamp;
                 if let Some(path) = path_of(descriptor)
                     && path != input.path
@@ -176,10 +175,10 @@ impl Lineage {
         });
     }
 
-    /// Thread `thread` has made a new table of Cassandra, and writes it by `descriptor`.
+    /// Thread `thread` has made a new SSTable of Cassandra, and writes it by `descriptor`.
     pub(crate) fn record_output(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
         self.with_work(thread, |work| {
-            // One that was never finished, whose number this one has now.
+            // An output that was never finished, and whose inode number this one has now.
             work.outputs
                 .retain(|output| !output.stamp.same_inode(stamp));
             if work.outputs.len() >= OUTPUTS_MAX {
@@ -195,7 +194,7 @@ impl Lineage {
         });
     }
 
-    /// Thread `thread` has made a new table of RocksDB, and writes it by `descriptor`.
+    /// Thread `thread` has made a new SSTable of RocksDB, and writes it by `descriptor`.
     pub(crate) fn record_started(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
         self.with_work(thread, |work| {
             if work.started.len() >= STARTED_MAX {
@@ -208,7 +207,7 @@ impl Lineage {
         });
     }
 
-    /// The tables of Cassandra that a thread is writing.
+    /// The SSTables of Cassandra that a thread is writing.
     pub(crate) fn outputs(&self, thread: i32) -> Vec<Output> {
         let threads = self.threads.lock();
         let works = threads.as_ref().map_or(&[][..], |threads| &threads.works);
@@ -233,7 +232,7 @@ impl Lineage {
         Some(works.swap_remove(place))
     }
 
-    /// Puts it back.
+    /// Puts the work of a thread back.
     pub(crate) fn give_back(&self, work: Work) {
         let mut threads = self.threads.lock();
         let threads = threads.get_or_insert_default();
@@ -242,7 +241,7 @@ impl Lineage {
     }
 }
 
-/// The path at which the file behind a descriptor is.
+/// The path of the file behind a descriptor.
 pub(crate) fn path_of(descriptor: i32) -> Option<CString> {
     let mut path = [0; PATH_BYTES];
     let length = proc_fd::path_of(descriptor, &mut path).ok()?;

@@ -153,7 +153,7 @@ impl Handover {
         let Some((tracked, output)) = self.output_of_index(core, descriptor) else {
             return TookPlace::No;
         };
-        // What is staged would be left out.
+        // Staged bytes would be left out.
         let identity = (output.stamp.device, output.stamp.inode);
         means.writes.drain_identity(core, identity, Reach::Sees);
         match Inside::enter() {
@@ -212,7 +212,7 @@ impl Handover {
         };
         let transfer = Transfer::begin(core, writes, settings, present, output);
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
-            // Nothing is known of this thread: what is hot under this number is another file's.
+            // Nothing is known of this thread: heat under this inode number is another file's.
             if tracked.kind != FileKind::CassandraData {
                 present.heat.forget(transfer.key(), 0..stamp.size_bytes);
             }
@@ -228,10 +228,10 @@ impl Handover {
     }
 }
 
-/// The application is about to close an SSTable of Cassandra that it has written. Where nothing is handed
-/// over to it, what is hot under its number is another file's, which is gone.
+/// The application is about to close an SSTable of Cassandra that it has written. Where nothing is handed over
+/// to it, the heat under its inode number is another file's, which is gone.
 fn forget_heat(heat: &HeatMap, descriptor: i32) {
-    // What compactions write has the heat of its parts by now, or gets it when it is opened.
+    // Outputs of compactions have the heat of their parts by now, or get it when they are opened.
     if !thread::is_background_reader()
         && let Some(present) = heat.present()
         && let Ok(stamp) = file::stamp(descriptor)

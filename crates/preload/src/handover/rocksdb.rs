@@ -1,13 +1,13 @@
-//! To a finished table of RocksDB or LevelDB.
+//! The handover to a finished SSTable of RocksDB or LevelDB.
 
 use super::lineage::{Input, Work};
 use super::transfer::{Refused, Transfer};
 use coldstream_handover::rocksdb::Output;
 use coldstream_sstable::rocksdb::SsTable;
 
-/// What an output has of a table that was read.
+/// How far an output covers an SSTable that was read.
 enum Taken {
-    /// It was opened, not compacted.
+    /// Not at all: it was opened, not compacted.
     NoInput,
     /// It has keys behind the output's last.
     Partly,
@@ -21,8 +21,8 @@ impl Transfer<'_> {
         self.present.heat.forget(self.key(), 0..size_bytes);
         work.inputs
             .retain(|input| !input.stamp.same_inode(&self.stamp));
-        // What is written beside it has keys from before its end, too: young data and old are parted so
-        // (`preclude_last_level_data_seconds`).
+        // An SSTable that is written beside it has keys from before its end, too: RocksDB separates young and old
+        // data so (`preclude_last_level_data_seconds`).
         let is_alone = !work.writes_beside(&self.stamp);
         if !work.inputs.iter().any(|input| self.is_hot(input)) {
             return Ok(());

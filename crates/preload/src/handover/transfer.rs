@@ -18,26 +18,26 @@ use coldstream_sstable::Error;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A page of an input is hot if it has been read once, lately, at least.
+/// A page of an input is hot if it was read once lately, or more often.
 const HEAT_MIN: u8 = TOUCH;
-/// Pages of an output are worth warming with a quarter of that: where the keys of a hot page lie
-/// apart in the output, and only one of them was read, four pages are warmed for its sake at most.
+/// A page of an output is worth warming with a quarter of that. The keys of a hot page may lie apart in the
+/// output, and only one of them was read: at most four pages are warmed for it.
 pub(super) const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
-/// Of the memory that the process may have, one part in so many at most is warmed at once.
+/// At most an eighth of the memory that the process may have is warmed at once.
 const MEMORY_SHARE: u64 = 8;
-/// Who looks for the places of hot pages looks whether it is over after so many.
+/// The deadline is checked every 64 hot pages.
 const HOT_PLACES_A_LOOK: u32 = 64;
-/// Nothing is warmed while all tasks stand still for want of memory for more than this, in percent.
+/// Nothing is warmed while memory stalls all tasks for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
 
-/// A cold input is not looked at for so many times as long as it took to find that it is cold.
+/// A cold input is not looked at again for 50 times as long as it took to find that it is cold.
 const COLD_REST_TIMES: i128 = 50;
 
 /// Why there is no handover.
 pub(super) enum Refused {
-    /// A table that the index readers do not know.
+    /// An SSTable that the index readers do not know.
     Declined,
-    /// A damaged table, or one that cannot be read.
+    /// A damaged SSTable, or one that cannot be read.
     Failed,
     /// The file is another one by now, or gone.
     Gone,
@@ -69,7 +69,7 @@ pub(super) struct Transfer<'b> {
     pub(super) present: Present,
     started_ns: i128,
     end: End<'b>,
-    /// How many pages may still be warmed, once that was asked.
+    /// How many pages may still be warmed; `None` before that is known.
     pages_left: Cell<Option<usize>>,
     /// Slot, descriptor and file of the output.
     pub(super) slot: u32,
@@ -84,16 +84,16 @@ pub(super) struct OutputFile {
     pub(super) stamp: FileStamp,
 }
 
-/// When a handover is over.
+/// The end of a handover.
 #[derive(Clone)]
 struct End<'b> {
     core: &'b Core,
-    /// It was seen to be: switched on again, this handover stays over.
+    /// The switch was seen off. Switched on again, this handover stays over.
     switched_off: Rc<Cell<bool>>,
 }
 
 impl End<'_> {
-    /// Whether it has had its time, or was switched off meanwhile.
+    /// Whether its time is over, or it was switched off meanwhile.
     fn is_reached(&self, end_ns: i128) -> bool {
         if !self.core.is_on(Mechanism::Handover) {
             self.switched_off.set(true);
@@ -133,7 +133,7 @@ impl<'b> Transfer<'b> {
         inode_map::key_of(&self.stamp)
     }
 
-    /// A descriptor of our own of the output.
+    /// A descriptor of our own for the output.
     pub(super) fn output(&self) -> Result<TableFile<'b>, Refused> {
         Ok(TableFile::reopen(
             self.core,
@@ -156,8 +156,7 @@ impl<'b> Transfer<'b> {
         }
     }
 
-    /// The heat at an offset of an input; 0 unless it is hot, and of everything once the search is
-    /// over.
+    /// The heat at an offset of an input; 0 unless it is hot, and 0 everywhere once the search is over.
     pub(super) fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<'b> {
         let Present { heat, epoch } = self.present;
         let key = inode_map::key_of(&input.stamp);
@@ -182,13 +181,13 @@ impl<'b> Transfer<'b> {
         i128::from(self.settings.config.handover_milliseconds) * 1_000_000
     }
 
-    /// When places are looked for no longer: what has been found is to be warmed, too.
+    /// When the search ends: what has been found must be warmed, too.
     pub(super) fn search_end_ns(&self) -> i128 {
         self.started_ns + self.time_ns() / 2
     }
 
-    /// Whether any page of an input is hot. Of one that was cold this is asked again after so long
-    /// only that the asking takes no time to speak of, however large it is.
+    /// Whether any page of an input is hot. A cold input is asked again only after a rest, so that the question
+    /// costs little, however large the input is.
     pub(super) fn is_hot(&self, input: &Input) -> bool {
         let Present { heat, epoch } = self.present;
         let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
@@ -205,12 +204,12 @@ impl<'b> Transfer<'b> {
         is_hot
     }
 
-    /// Whether places are to be looked for no longer.
+    /// Whether the search is over.
     pub(super) fn is_search_over(&self) -> bool {
         self.end.is_reached(self.search_end_ns())
     }
 
-    /// Counts why there is no handover, or none of an input; whether the input is to be forgotten.
+    /// Counts why there is no handover, or none of an input. Whether the input is to be forgotten.
     pub(super) fn count_refused(&self, refused: &Refused) -> bool {
         match refused {
             Refused::Declined => self.core.count(Counter::HandoverDeclined, 1),
@@ -220,8 +219,7 @@ impl<'b> Transfer<'b> {
         matches!(refused, Refused::Gone)
     }
 
-    /// Warms the hot ones among `pieces` of the output, below `end` of the file, and notes their
-    /// heat.
+    /// Warms the hot ones among `pieces` of the output, below `end` of the file, and records their heat.
     pub(super) fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
         let core = self.core;
         let is_search_cut_short = self.is_search_over();
@@ -243,7 +241,7 @@ impl<'b> Transfer<'b> {
         let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
         let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
         let is_warm = |page: &&Page| page.number < warmed_to;
-        // A window behind the writer would drop what is hot at the end of a part.
+        // A drop-behind writer would drop what is hot at the end of a part.
         if let Some(last) = plan.pages.iter().rfind(is_warm) {
             self.writes
                 .keep_cached(core, self.slot, (last.number + 1) * PAGE_BYTES);
@@ -296,7 +294,7 @@ impl<'b> Transfer<'b> {
         (bytes / 4096) as usize
     }
 
-    /// The application's thread was held up so long.
+    /// Counts how long the application's thread was delayed.
     fn record_delay(&self) {
         let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
         let taken_ns = u64::try_from(taken_ns).unwrap_or(0);
@@ -305,8 +303,8 @@ impl<'b> Transfer<'b> {
     }
 }
 
-/// The pages in which pieces of any heat to speak of begin, each with its hottest one's: one that is
-/// colder must not hide it.
+/// The pages in which pieces with noticeable heat begin, each with the heat of its hottest piece: a colder one
+/// must not hide it.
 fn hottest_of_each_page(pieces: &[Piece]) -> Vec<Page> {
     let limits = Limits {
         heat_min: 2.0,

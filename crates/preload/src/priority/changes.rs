@@ -9,7 +9,7 @@ use coldstream_policy::{Held, PriorityMode, changed, io_rank};
 pub(super) struct Changes {
     nice: Held,
     io: Held,
-    /// A nice value that could not be taken back was not set: counted once.
+    /// A nice value was not set, because it could not be taken back: counted once.
     was_refused: bool,
 }
 
@@ -38,7 +38,7 @@ impl Changes {
         result
     }
 
-    /// Whether what was to be given back has been.
+    /// Sets the nice value. Whether what was to be given back has been.
     pub(super) fn tend_nice(
         &mut self,
         id: i32,
@@ -78,8 +78,8 @@ impl Changes {
         }
     }
 
-    /// I/O priorities of these classes can be given back by everybody. What the thread has from now
-    /// on; 0 if it has none of its own.
+    /// Sets the I/O priority. Everybody can give priorities of these classes back. The thread's I/O priority from
+    /// now on; 0 if it has none of its own.
     pub(super) fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) -> i32 {
         let Ok(mut now) = priority::io_priority(id) else {
             return 0;
@@ -102,9 +102,9 @@ fn is_ours(held: Held, now: i32) -> bool {
     held.is_changed() && held.set == now
 }
 
-/// Whether this process may lower a nice value to this one again. Capabilities, limits and user
-/// namespaces all have their say, and only the kernel knows the answer: the calling thread, which
-/// must be the control thread, tries it out on itself.
+/// Whether this process may lower a nice value to this one again. Capabilities, limits and user namespaces
+/// decide, and only the kernel knows. The calling thread, which must be the control thread, tries it out on
+/// itself.
 fn may_return_to(nice: i32) -> bool {
     priority::set_nice(0, nice + 1).is_ok() && priority::set_nice(0, nice).is_ok()
 }

@@ -88,14 +88,14 @@ impl Threads {
         }
     }
 
-    /// The entry at a place, if it is this thread's.
+    /// The entry in a slot, if it is this thread's.
     fn entry(&self, slot: Slot, id: i32) -> Option<&Entry> {
         self.entries
             .get(usize::from(slot).checked_sub(1)?)
             .filter(|entry| entry.id.load(Ordering::Acquire) == id)
     }
 
-    /// I/O priority of the thread at a place; 0 is none of its own.
+    /// I/O priority of the thread in a slot; 0 is none of its own.
     pub(crate) fn io_priority(&self, slot: Slot) -> i32 {
         let entry = usize::from(slot)
             .checked_sub(1)
@@ -103,8 +103,7 @@ impl Threads {
         entry.map_or(0, |entry| entry.io_priority.load(Ordering::Relaxed))
     }
 
-    /// Enters a thread: where the last one of its id was, in a free place, or in that of a thread
-    /// that has ended.
+    /// Enters a thread: in the last entry of its id, in a free one, or in that of a thread that has ended.
     fn enter(&self, id: i32, role: Role) -> Option<Slot> {
         let claim = |is_wanted: &dyn Fn(i32) -> bool| {
             self.entries.iter().position(|entry| {
@@ -120,7 +119,7 @@ impl Threads {
             .or_else(|| claim(&|found| found == 0))
             .or_else(|| claim(&|found| found > 0 && !priority::is_own_thread(found)))?;
         let entry = self.entries.get(number)?;
-        // Whoever had the place, or the id: nothing was changed of this thread.
+        // Nothing was changed of this thread, whoever had the entry or the id before.
         *entry.changes.lock() = Changes::default();
         entry.io_priority.store(0, Ordering::Relaxed);
         entry.role.store(role as u8, Ordering::Relaxed);
@@ -129,8 +128,8 @@ impl Threads {
         Some(number as Slot + 1)
     }
 
-    /// Gives every thread what its role gets, or what it had. Whether all that was to be given back
-    /// has been. Only the control thread calls this.
+    /// Gives every thread what its role gets, or what it had. Whether all that was to be given back has been. Only
+    /// the control thread calls this.
     pub(crate) fn tend(
         &self,
         mode: PriorityMode,
@@ -180,7 +179,7 @@ mod tests {
         unsafe { Box::new_zeroed().assume_init() }
     }
 
-    /// A thread that lives until it is told not to.
+    /// A thread that lives until its end is requested.
     fn with_thread(work: impl FnOnce(i32)) {
         let (say, hear) = mpsc::channel();
         let (end, wait) = mpsc::channel::<()>();
@@ -192,7 +191,7 @@ mod tests {
         work(id);
         drop(end);
         thread.join().unwrap();
-        // Whoever joins a thread goes on a moment before the kernel has forgotten its id.
+        // A join returns a moment before the kernel has forgotten the id.
         let begun = Instant::now();
         while priority::nice(id).is_ok() {
             assert!(begun.elapsed() < Duration::from_secs(60), "{id} lives");
@@ -208,7 +207,7 @@ mod tests {
         let wanted = Priorities::default().with_nice("19").unwrap();
         with_thread(|id| {
             let slot = threads.enter(id, Role::Compaction).unwrap();
-            // The tests themselves may run with the last of all nice values.
+            // The tests themselves may run with the lowest nice value.
             let _ = priority::set_nice(id, 5);
             let before = priority::nice(id).unwrap();
             // In a thread of its own: it tries out on itself what may be taken back.
@@ -254,7 +253,7 @@ mod tests {
             assert!(threads.entry(slot, id).is_some());
             assert!(threads.entry(slot, id + 1).is_none());
         });
-        // It has ended: any of its places will do.
+        // It has ended: any of its slots will do.
         assert!(threads.enter(1, Role::Flush).is_some());
     }
 }

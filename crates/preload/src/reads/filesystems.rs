@@ -1,5 +1,5 @@
-//! What the probe found, filesystem by filesystem: each is probed with the first table of it
-//! that a background thread reads, and again while the effect is unproven.
+//! The result of the probe, filesystem by filesystem. Each is probed with the first SSTable that a background
+//! thread reads on it, and again while the effect is unproven.
 
 use crate::settings::Settings;
 use coldstream_control::Counter;
@@ -9,12 +9,11 @@ use coldstream_io::probe::{self, DirectEffect, Probe};
 use coldstream_io::scan::ReadMode;
 use coldstream_policy::IoMode;
 
-/// Filesystems remembered; with more than this, some are probed for every table.
+/// Filesystems remembered; of further ones some are probed for every file.
 const FILESYSTEMS_MAX: usize = 32;
-/// An unproven effect is looked at again with each of so many tables,
+/// An unproven effect is probed again with each of the first 16 files,
 const PROBES_MAX: u32 = 16;
-/// and from then on with each so many'th: tables of which everything is in the page cache prove
-/// nothing, but there may come others.
+/// and from then on with every 64th. Files that are all in the page cache prove nothing, but others may come.
 const TABLES_A_PROBE: u32 = 64;
 
 #[derive(Clone, Copy)]
@@ -22,14 +21,14 @@ struct FilesystemModes {
     device: u64,
     /// A [`Choice`], encoded; 0 is none.
     choice: u32,
-    /// The probe could tell.
+    /// The probe knows the effect.
     is_final: bool,
-    /// Tables that were asked for while it could not.
+    /// Files that were asked for while it did not.
     tables: u32,
 }
 
 impl FilesystemModes {
-    /// Whether the next table is looked at; counts it.
+    /// Counts the next file. Whether it is probed.
     fn is_to_be_probed(&mut self) -> bool {
         if self.is_final {
             return false;
@@ -45,12 +44,12 @@ pub(crate) struct Filesystems {
     known: FutexLock<[FilesystemModes; FILESYSTEMS_MAX]>,
 }
 
-/// How background reads of a filesystem's tables are served.
+/// How background reads of a filesystem's SSTables are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// In windows.
     Windows(ReadMode),
-    /// Not at all, for this reason; `None` if that was the wish.
+    /// Not at all, for this reason; `None` if the configuration says so.
     Buffered(Option<Counter>),
 }
 
@@ -108,8 +107,7 @@ impl Choice {
 }
 
 impl Filesystems {
-    /// The choice for the table behind `descriptor`, on `device`; `None` if the probe could not
-    /// tell this time.
+    /// The choice for the file behind `descriptor`, on `device`; `None` if the probe found nothing this time.
     pub(crate) fn choose(
         &self,
         settings: &Settings,

@@ -55,7 +55,7 @@ impl Reads {
         call: &ReadCall,
         record_input: impl FnOnce(&FileStamp, u64),
     ) -> Option<Served> {
-        // A negative offset is the kernel's to refuse; a read of nothing its to allow.
+        // The kernel refuses a negative offset, and allows a read of nothing.
         let offset = u64::try_from(call.offset).ok()?;
         if call.length_bytes == 0 {
             return None;
@@ -132,7 +132,7 @@ impl Reads {
             }));
         }
         let inode = core.inodes.get(tracked.slot).ok_or(None)?;
-        // A descriptor that is not open any more: the kernel will say so.
+        // A descriptor that is not open any more: the kernel says so.
         let mut stamp = file::stamp(descriptor).map_err(|_| None)?;
         if !inode.is(&stamp) || !stamp.is_regular() {
             return Err(Some(Counter::FallbackIdentity));
@@ -193,9 +193,8 @@ pub(crate) fn count_plain(core: &Core, result: isize) {
     }
 }
 
-/// Whether a descriptor may be read, and through the page cache. Its flags are shared with its
-/// duplicates in other processes too, and its number may have been given to another opening of
-/// the same file, both unseen: only the kernel knows.
+/// Whether a descriptor may be read, and through the page cache. Only the kernel knows: duplicates in other
+/// processes share its flags, and its number may be another opening of the same file by now.
 fn reads_plainly(descriptor: i32) -> bool {
     file::status_flags(descriptor).is_ok_and(|flags| {
         flags & libc::O_ACCMODE != libc::O_WRONLY && flags & (libc::O_DIRECT | libc::O_PATH) == 0
