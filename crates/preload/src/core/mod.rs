@@ -231,7 +231,9 @@ impl DescriptorRegistry for Core {
     fn register(&self, descriptor: Descriptor, slot: u32) {
         self.private.add();
         // If there is no room for it in the map, it is simply not hidden.
-        let _ = self.descriptors.put(descriptor.number(), Entry::Private(slot));
+        let _ = self
+            .descriptors
+            .put(descriptor.number(), Entry::Private(slot));
     }
 
     fn unregister(&self, descriptor: Descriptor) {
