@@ -145,11 +145,11 @@ impl DescriptorMap {
     /// Enters a descriptor and returns the entry before. `Err` if there is no room for it.
     pub(crate) fn put(&self, descriptor: i32, entry: Entry) -> Result<Option<Entry>, ()> {
         let number = usize::try_from(descriptor).map_err(|_| ())?;
-        let place = self.leaves.get(number / LEAF_ENTRIES).ok_or(())?;
-        if place.load(Ordering::Acquire).is_null() {
+        let leaf_slot = self.leaves.get(number / LEAF_ENTRIES).ok_or(())?;
+        if leaf_slot.load(Ordering::Acquire).is_null() {
             let leaf = new_leaf().ok_or(())?;
             // A thread that loses this race leaves its page unused, once in a process's life.
-            let _ = place.compare_exchange(
+            let _ = leaf_slot.compare_exchange(
                 std::ptr::null_mut(),
                 leaf,
                 Ordering::AcqRel,
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     fn empty_map() -> Box<DescriptorMap> {
-        // SAFETY: all-zero memory is an empty table.
+        // SAFETY: all-zero memory is an empty map.
         unsafe { Box::new_zeroed().assume_init() }
     }
 

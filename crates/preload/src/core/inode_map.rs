@@ -22,7 +22,7 @@ pub(crate) struct Scan {
     /// When and where it read last: see [`crate::eviction`].
     pub(crate) last: AtomicU64,
     /// Where it started to read in sequence.
-    pub(crate) begun: AtomicU64,
+    pub(crate) started: AtomicU64,
     /// Up to where the eviction thread has looked at what was read. That thread alone writes here.
     pub(crate) looked_at: AtomicU64,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Inode {
     /// Number of the staged file plus one; 0 is none.
     staged_slot: AtomicU32,
     /// How background reads are served, as [`crate::reads`] encodes it; 0 is undecided.
-    method: AtomicU32,
+    read_choice: AtomicU32,
     /// The descriptor that was entered last, plus one. Others may be open, and this one not.
     descriptor: AtomicI32,
     /// When its first descriptor was entered, in milliseconds of [`process::coarse_milliseconds`].
@@ -66,7 +66,7 @@ pub(crate) fn key_of(stamp: &FileStamp) -> u64 {
 }
 
 /// The slots that an inode may have.
-fn places_of(stamp: &FileStamp) -> impl Iterator<Item = usize> + use<> {
+fn slots_of(stamp: &FileStamp) -> impl Iterator<Item = usize> + use<> {
     let hash = key_of(stamp).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     (0..PROBES).map(move |probe| (hash as usize + probe) % FILES_MAX)
 }
@@ -79,6 +79,28 @@ impl Inode {
             self.device.load(Ordering::Relaxed),
             self.number.load(Ordering::Relaxed),
         )
+    }
+
+    /// Makes it the stamped inode, without a descriptor yet.
+    fn begin(&self, stamp: &FileStamp) {
+        self.device.store(stamp.device, Ordering::Relaxed);
+        self.number.store(stamp.inode, Ordering::Relaxed);
+        self.writers.store(0, Ordering::Relaxed);
+        self.mapped_writable.store(false, Ordering::Relaxed);
+        self.locked.store(false, Ordering::Relaxed);
+        self.read_choice.store(0, Ordering::Relaxed);
+        self.staged_slot.store(0, Ordering::Relaxed);
+        self.descriptor.store(0, Ordering::Relaxed);
+        self.entered
+            .store(process::coarse_milliseconds(), Ordering::Relaxed);
+        self.opened_in_background.store(false, Ordering::Relaxed);
+        self.read.store(false, Ordering::Relaxed);
+        self.uncounted_use.store(false, Ordering::Relaxed);
+        for scan in &self.scans {
+            scan.last.store(0, Ordering::Relaxed);
+            scan.started.store(0, Ordering::Relaxed);
+            scan.looked_at.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Whether this is the inode that the stamp was taken of.
@@ -129,8 +151,8 @@ impl Inode {
         (self.staged_slot.load(Ordering::Acquire) as usize).checked_sub(1)
     }
 
-    pub(crate) fn set_staged_slot(&self, place: Option<usize>) {
-        let word = place.map_or(0, |place| place as u32 + 1);
+    pub(crate) fn set_staged_slot(&self, number: Option<usize>) {
+        let word = number.map_or(0, |number| number as u32 + 1);
         self.staged_slot.store(word, Ordering::Release);
     }
 
@@ -200,12 +222,12 @@ impl Inode {
         self.descriptors.load(Ordering::Relaxed) > 0
     }
 
-    pub(crate) fn method(&self) -> u32 {
-        self.method.load(Ordering::Relaxed)
+    pub(crate) fn read_choice(&self) -> u32 {
+        self.read_choice.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_method(&self, method: u32) {
-        self.method.store(method, Ordering::Relaxed);
+    pub(crate) fn set_read_choice(&self, choice: u32) {
+        self.read_choice.store(choice, Ordering::Relaxed);
     }
 }
 
@@ -228,10 +250,10 @@ impl InodeMap {
     pub(crate) fn next_in_use(&self, first: usize) -> Option<usize> {
         let words = self.in_use.get(first / 64..)?;
         let mut mask = u64::MAX << (first % 64);
-        for (place, word) in words.iter().enumerate() {
+        for (index, word) in words.iter().enumerate() {
             let found = word.load(Ordering::Relaxed) & mask;
             if found != 0 {
-                return Some((first / 64 + place) * 64 + found.trailing_zeros() as usize);
+                return Some((first / 64 + index) * 64 + found.trailing_zeros() as usize);
             }
             mask = u64::MAX;
         }
@@ -241,21 +263,15 @@ impl InodeMap {
     /// Whether the process has a record lock on the stamped file: closing any descriptor of it would drop the
     /// lock.
     pub(crate) fn is_locked(&self, stamp: &FileStamp) -> bool {
-        places_of(stamp).any(|slot| {
+        slots_of(stamp).any(|slot| {
             let inode = self.slots.get(slot);
             inode.is_some_and(|inode| inode.is_open() && inode.is(stamp) && inode.is_locked())
         })
     }
 
-    fn mark(&self, slot: usize, is_in_use: bool) {
-        if let Some(word) = self.in_use.get(slot / 64) {
-            let bit = 1 << (slot % 64);
-            if is_in_use {
-                word.fetch_or(bit, Ordering::Relaxed);
-            } else {
-                word.fetch_and(!bit, Ordering::Relaxed);
-            }
-        }
+    /// The word and the bit that mark a slot as in use.
+    fn mark(&self, slot: usize) -> Option<(&AtomicU64, u64)> {
+        Some((self.in_use.get(slot / 64)?, 1 << (slot % 64)))
     }
 
     /// Counts a new descriptor of the stamped inode and returns its slot; `None` if there is no room.
@@ -263,7 +279,7 @@ impl InodeMap {
         let _lock = self.lock.lock();
         let mut free = None;
         let mut found = None;
-        for slot in places_of(stamp) {
+        for slot in slots_of(stamp) {
             let inode = self.slots.get(slot)?;
             if inode.descriptors.load(Ordering::Relaxed) == 0 {
                 free = free.or(Some(slot));
@@ -276,27 +292,10 @@ impl InodeMap {
             Some(slot) => slot,
             None => {
                 let slot = free?;
-                let inode = self.slots.get(slot)?;
-                inode.device.store(stamp.device, Ordering::Relaxed);
-                inode.number.store(stamp.inode, Ordering::Relaxed);
-                inode.writers.store(0, Ordering::Relaxed);
-                inode.mapped_writable.store(false, Ordering::Relaxed);
-                inode.locked.store(false, Ordering::Relaxed);
-                inode.method.store(0, Ordering::Relaxed);
-                inode.staged_slot.store(0, Ordering::Relaxed);
-                inode.descriptor.store(0, Ordering::Relaxed);
-                inode
-                    .entered
-                    .store(process::coarse_milliseconds(), Ordering::Relaxed);
-                inode.opened_in_background.store(false, Ordering::Relaxed);
-                inode.read.store(false, Ordering::Relaxed);
-                inode.uncounted_use.store(false, Ordering::Relaxed);
-                for scan in &inode.scans {
-                    scan.last.store(0, Ordering::Relaxed);
-                    scan.begun.store(0, Ordering::Relaxed);
-                    scan.looked_at.store(0, Ordering::Relaxed);
+                self.slots.get(slot)?.begin(stamp);
+                if let Some((word, bit)) = self.mark(slot) {
+                    word.fetch_or(bit, Ordering::Relaxed);
                 }
-                self.mark(slot, true);
                 slot
             }
         };
@@ -330,7 +329,9 @@ impl InodeMap {
         }
         if inode.descriptors.load(Ordering::Relaxed) == 1 {
             last();
-            self.mark(slot as usize, false);
+            if let Some((word, bit)) = self.mark(slot as usize) {
+                word.fetch_and(!bit, Ordering::Relaxed);
+            }
         }
         inode.descriptors.fetch_sub(1, Ordering::Relaxed);
     }
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn an_inode_keeps_its_slot_until_its_last_descriptor_goes() {
-        // SAFETY: all-zero memory is an empty table.
+        // SAFETY: all-zero memory is an empty map.
         let inodes: Box<InodeMap> = unsafe { Box::new_zeroed().assume_init() };
         let slot = inodes.attach(&stamp(1), false).unwrap();
         assert_eq!(inodes.attach(&stamp(1), true), Some(slot));
@@ -370,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_full_neighbourhood_is_refused_not_overrun() {
-        // SAFETY: all-zero memory is an empty table.
+        // SAFETY: all-zero memory is an empty map.
         let inodes: Box<InodeMap> = unsafe { Box::new_zeroed().assume_init() };
         let mut slots = std::collections::HashSet::new();
         let mut refused = 0;

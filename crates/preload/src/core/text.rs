@@ -37,8 +37,8 @@ impl<const BYTES: usize> Write for Text<BYTES> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let room = self.bytes.get_mut(self.length..).unwrap_or_default();
         let count = bytes.len().min(room.len());
-        for (place, byte) in room.iter_mut().zip(bytes) {
-            *place = *byte;
+        for (target, byte) in room.iter_mut().zip(bytes) {
+            *target = *byte;
         }
         self.length += count;
         Ok(bytes.len())

@@ -75,13 +75,13 @@ struct Step<'s> {
     clock: u32,
     wanted_bytes: u64,
     dropped_bytes: u64,
-    begun_ns: u64,
+    started_ns: u64,
     opened: Option<Opened>,
 }
 
 impl Step<'_> {
     fn is_over(&self) -> bool {
-        self.dropped_bytes >= self.wanted_bytes || processor_ns() - self.begun_ns >= STEP_NS
+        self.dropped_bytes >= self.wanted_bytes || processor_ns() - self.started_ns >= STEP_NS
     }
 }
 
@@ -113,7 +113,7 @@ impl<'a> Dropper<'a> {
             clock,
             wanted_bytes,
             dropped_bytes: 0,
-            begun_ns: processor_ns(),
+            started_ns: processor_ns(),
             opened: None,
         };
         self.drop_behind_scans(&mut step);
@@ -136,8 +136,8 @@ impl<'a> Dropper<'a> {
 
     /// Drops what background threads have read and are done with.
     fn drop_behind_scans(&mut self, step: &mut Step<'_>) {
-        for place in 0..LATELY_READ {
-            let lately = self.eviction.lately_read.get(place);
+        for index in 0..LATELY_READ {
+            let lately = self.eviction.lately_read.get(index);
             let word = lately.map_or(0, |word| word.load(Ordering::Relaxed));
             let Some(slot) = (word as usize).checked_sub(1) else {
                 continue;
@@ -357,21 +357,21 @@ fn passed(scan: &Scan) -> Option<Range<u64>> {
     }
     // The range before the current one may lie on the way of its next read, too.
     let end = (Moment(last).offset() / GROUP_BYTES).saturating_sub(1) * GROUP_BYTES;
-    let begun = scan
-        .begun
+    let started = scan
+        .started
         .load(Ordering::Relaxed)
         .next_multiple_of(GROUP_BYTES);
     let looked_at = scan.looked_at.load(Ordering::Relaxed);
     let start = if looked_at > end {
-        begun
+        started
     } else {
-        looked_at.max(begun)
+        looked_at.max(started)
     };
-    let overlapping = start.saturating_sub(OVERLAP_BYTES).max(begun);
+    let overlapping = start.saturating_sub(OVERLAP_BYTES).max(started);
     (start < end).then(|| overlapping..end.min(start + SPAN_BYTES))
 }
 
-/// Whether a background thread is about to read a range, or has just begun to.
+/// Whether a background thread is about to read a range, or has just started to.
 fn is_about_to_be_read(inode: &Inode, range: &Range<u64>, clock: u32) -> bool {
     inode.scans.iter().any(|scan| {
         let last = scan.last.load(Ordering::Relaxed);

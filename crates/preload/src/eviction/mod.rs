@@ -100,9 +100,9 @@ impl Evictor<'_> {
         let elapsed_ns = u64::try_from(now - self.looked_ns).unwrap_or(0);
         self.looked_ns = now;
         self.budget.earn(elapsed_ns);
-        let begun_ns = processor_ns();
+        let started_ns = processor_ns();
         let (result, sleep_milliseconds) = self.look(clock);
-        let used_ns = processor_ns().saturating_sub(begun_ns);
+        let used_ns = processor_ns().saturating_sub(started_ns);
         self.page.set(Counter::EvictionNanoseconds, processor_ns());
         let pause_milliseconds = self.budget.spend(used_ns, self.dropped_bytes);
         if result == Dropped::Never {

@@ -87,7 +87,7 @@ impl Sources {
 
     /// The tightest room of all; `None` if nothing is known.
     pub(super) fn room(&mut self, clock: u32, margin: Margin, is_dropping: bool) -> Option<Room> {
-        if self.is_to_be_refreshed(clock) {
+        if self.take_refresh_turn(clock) {
             self.refresh();
         }
         let often = if is_dropping {
@@ -97,13 +97,13 @@ impl Sources {
         };
         let node = self.node.get(clock, often, || read_nodes(margin));
         let mut best = node;
-        for place in 0..CGROUPS_MAX {
-            if let Some(Some(cgroup)) = self.cgroups.get(place).copied()
+        for index in 0..CGROUPS_MAX {
+            if let Some(Some(cgroup)) = self.cgroups.get(index).copied()
                 && let Some(room) = cgroup.room()
                 && tightest(best.into_iter().chain([room]), margin) == Some(room)
             {
                 best = Some(Room {
-                    file_bytes: self.file_bytes(clock, place, &cgroup, &room),
+                    file_bytes: self.file_bytes(clock, index, &cgroup, &room),
                     ..room
                 });
             }
@@ -123,16 +123,16 @@ impl Sources {
     fn file_bytes(
         &mut self,
         clock: u32,
-        place: usize,
+        index: usize,
         cgroup: &Cgroup,
         room: &Room,
     ) -> Option<u64> {
         if room.free_bytes > room.limit_bytes / 8 {
             return None;
         }
-        if self.file_bytes_of != place {
+        if self.file_bytes_of != index {
             self.file_bytes = Seen::NEVER;
-            self.file_bytes_of = place;
+            self.file_bytes_of = index;
         }
         self.file_bytes.get(clock, SOON_MILLISECONDS, || {
             let mut text = [0; 8192];
@@ -140,7 +140,7 @@ impl Sources {
         })
     }
 
-    fn is_to_be_refreshed(&mut self, clock: u32) -> bool {
+    fn take_refresh_turn(&mut self, clock: u32) -> bool {
         let mut is_due = false;
         self.refreshed.get(clock, REFRESH_MILLISECONDS, || {
             is_due = true;
@@ -160,12 +160,12 @@ impl Sources {
             for cgroup in self.cgroups.iter_mut().filter_map(Option::take) {
                 cgroup.close();
             }
-            let mut places = self.cgroups.iter_mut();
+            let mut entries = self.cgroups.iter_mut();
             each_cgroup(membership, |version, path| {
                 if let Some(cgroup) = Cgroup::open(version, path)
-                    && let Some(place) = places.next()
+                    && let Some(entry) = entries.next()
                 {
-                    *place = Some(cgroup);
+                    *entry = Some(cgroup);
                 }
             });
         }

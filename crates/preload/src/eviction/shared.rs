@@ -55,13 +55,13 @@ impl Eviction {
         let before = Moment(scan.last.load(Ordering::Relaxed)).offset();
         // Threads that share an entry disturb each other's scans: less is dropped early then.
         if offset + Moment::PAGE_BYTES <= before || offset > before + SCAN_GAP_BYTES {
-            scan.begun.store(offset, Ordering::Relaxed);
+            scan.started.store(offset, Ordering::Relaxed);
         }
         let clock = self.clock.load(Ordering::Relaxed);
         scan.last
             .store(Moment::new(clock, end).0, Ordering::Relaxed);
-        let place = tracked.slot as usize % LATELY_READ;
-        if let Some(lately) = self.lately_read.get(place)
+        let index = tracked.slot as usize % LATELY_READ;
+        if let Some(lately) = self.lately_read.get(index)
             && lately.load(Ordering::Relaxed) != tracked.slot + 1
         {
             lately.store(tracked.slot + 1, Ordering::Relaxed);

@@ -83,9 +83,10 @@ fn with_all_drained(next: impl FnOnce() -> c_int) -> c_int {
 #[inline]
 unsafe fn truncate_by_name(path: *const c_char, next: impl FnOnce() -> c_int) -> c_int {
     let before = match staged::any() {
-        // SAFETY: passed on.
         Some(runtime) => {
-            report_to_caller(unsafe { runtime.writes.fall_back_by_name(&runtime.core, path) })
+            // SAFETY: passed on.
+            let fallen_back = unsafe { runtime.writes.fall_back_by_name(&runtime.core, path) };
+            report_to_caller(fallen_back)
         }
         None => Ok(()),
     };

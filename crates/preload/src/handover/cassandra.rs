@@ -37,7 +37,7 @@ impl Files {
 
     /// The last two names of the directory: the keyspace's and the CQL table's. There may be several data
     /// directories.
-    fn table_directory(&self) -> [Option<&[u8]>; 2] {
+    fn keyspace_and_table(&self) -> [Option<&[u8]>; 2] {
         let mut names = self.directory.rsplit(|byte| *byte == b'/').skip(1);
         [names.next(), names.next()]
     }
@@ -55,7 +55,29 @@ pub(super) fn is_index_of(index: &CStr, data: &CStr) -> bool {
     expected.is_ok_and(|expected| *expected == *index)
 }
 
+/// What has been written of an output since the handover before.
+struct Part<'p, 'b> {
+    /// The output's number among the thread's.
+    output_number: usize,
+    /// The output at the handover before.
+    before: Output,
+    files: &'p Files,
+    /// The output's reader, once it is finished.
+    finished: Option<&'p SsTable<TableFile<'b>>>,
+}
+
+impl Part<'_, '_> {
+    /// Where BTI's index is not there yet, keys are searched in the data, which is made of all inputs.
+    fn is_searched(&self) -> bool {
+        self.finished.is_none() && self.files.descriptor.format() == Format::Bti
+    }
+}
+
+/// Where inputs go on, by their numbers.
+type Cursors = Vec<(usize, Option<IndexCursor>)>;
+
 impl<'b> Transfer<'b> {
+    /// To the output that is behind the descriptor, part by part.
     pub(super) fn to_partitions(&self, work: &mut Work) -> Result<(), Refused> {
         let Some(number) = work
             .outputs
@@ -83,97 +105,102 @@ impl<'b> Transfer<'b> {
         if is_growing && (before.end == end || before.is_declined) {
             return Ok(());
         }
-        let handed_over = self.to_part(work, number, before, &files, finished.ok().as_ref());
+        let part = Part {
+            output_number: number,
+            before,
+            files: &files,
+            finished: finished.as_ref().ok(),
+        };
+        let handed_over = self.to_part(work, &part);
         if !is_growing {
             work.outputs.remove(number);
         }
         handed_over
     }
 
-    /// To what has been written of an output since `before`. `output_number` is the output's among the thread's;
-    /// `finished` is its reader, once it is finished.
-    fn to_part(
-        &self,
-        work: &mut Work,
-        output_number: usize,
-        before: Output,
-        files: &Files,
-        finished: Option<&SsTable<TableFile<'b>>>,
-    ) -> Result<(), Refused> {
-        let end = self.stamp.size_bytes;
-        // Where BTI's index is not there yet, keys are searched in the data, which is made of all inputs.
-        let is_searched = finished.is_none() && files.descriptor.format() == Format::Bti;
-        if is_searched && !self.may_be_searched(work, files) {
+    /// To a part of an output.
+    fn to_part(&self, work: &mut Work, part: &Part<'_, 'b>) -> Result<(), Refused> {
+        if part.is_searched() && !self.may_be_searched(work, part.files) {
             return Ok(());
         }
-        let (carried, places) = {
-            let tables = self.open_inputs(work, files, is_searched);
-            if tables.is_empty() {
-                return Ok(());
-            }
-            let is_behind = match finished {
-                Some(table) if before.place == IndexCursor::default() => {
-                    is_behind(table, work.passed.as_ref())?
-                }
-                _ => true,
-            };
-            let mut inputs = Vec::new();
-            for (number, table, heat) in &tables {
-                if let Some(input) = work.inputs.get(*number) {
-                    let place = if is_behind {
-                        input.place
-                    } else {
-                        IndexCursor::default()
-                    };
-                    inputs.push(cassandra::Input::new(table, place, heat)?);
-                }
-            }
-            let carried = match finished {
-                Some(table) => {
-                    let is_over = || self.is_search_over();
-                    let from = before.place;
-                    Some(cassandra::carry_finished(
-                        table,
-                        from,
-                        &mut inputs,
-                        &is_over,
-                    )?)
-                }
-                None => {
-                    let compression = tables.iter().find_map(|(_, table, _)| table.compression());
-                    self.carry_growing(files, &before, compression, &mut inputs)?
-                }
-            };
-            let mut places = Vec::new();
-            // Inputs that were searched are ahead of what was found.
-            if !is_searched {
-                for ((number, ..), input) in tables.iter().zip(&mut inputs) {
-                    places.push((*number, input.cursor()));
-                }
-            }
-            (carried, places)
+        let Some((carried, cursors)) = self.carry(work, part)? else {
+            return Ok(());
         };
+        let output = work.outputs.get_mut(part.output_number);
         let Some(carried) = carried else {
             // Data that is compressed in another way, or without a recognisable partition, is not damaged. The
             // former is not looked at again before the SSTable is finished.
-            if let Some(output) = work.outputs.get_mut(output_number) {
-                output.is_declined = finished.is_none() && !is_searched;
+            if let Some(output) = output {
+                output.is_declined = part.finished.is_none() && !part.is_searched();
             }
             return Err(Refused::Declined);
         };
-        if let Some(output) = work.outputs.get_mut(output_number) {
-            output.place = carried.cursor;
+        if let Some(output) = output {
+            output.cursor = carried.cursor;
         }
         if carried.last.is_some() {
             work.passed = carried.last;
         }
-        self.finish(&self.output()?, &carried.pieces, end);
-        for (number, place) in places {
-            if let (Some(input), Some(place)) = (work.inputs.get_mut(number), place) {
-                input.place = place;
+        self.finish(&self.output()?, &carried.pieces, self.stamp.size_bytes);
+        for (number, cursor) in cursors {
+            if let (Some(input), Some(cursor)) = (work.inputs.get_mut(number), cursor) {
+                input.cursor = cursor;
             }
         }
         Ok(())
+    }
+
+    /// Finds a part's places of what is hot in the inputs, and where each input goes on, by its number. `None`
+    /// without an input; no places in data that is not recognised.
+    fn carry(
+        &self,
+        work: &mut Work,
+        part: &Part<'_, 'b>,
+    ) -> Result<Option<(Option<Carried>, Cursors)>, Refused> {
+        let is_searched = part.is_searched();
+        let sstables = self.open_inputs(work, part.files, is_searched);
+        if sstables.is_empty() {
+            return Ok(None);
+        }
+        let from = part.before.cursor;
+        let is_behind = match part.finished {
+            Some(sstable) if from == IndexCursor::default() => {
+                is_behind(sstable, work.passed.as_ref())?
+            }
+            _ => true,
+        };
+        let mut inputs = Vec::new();
+        for (number, sstable, heat) in &sstables {
+            if let Some(input) = work.inputs.get(*number) {
+                let cursor = if is_behind {
+                    input.cursor
+                } else {
+                    IndexCursor::default()
+                };
+                inputs.push(cassandra::Input::new(sstable, cursor, heat)?);
+            }
+        }
+        let carried = match part.finished {
+            Some(sstable) => {
+                let is_over = || self.is_search_over();
+                let carried = cassandra::carry_finished(sstable, from, &mut inputs, &is_over)?;
+                Some(carried)
+            }
+            None => {
+                let compression = sstables
+                    .iter()
+                    .find_map(|(_, sstable, _)| sstable.compression());
+                self.carry_growing(part.files, &part.before, compression, &mut inputs)?
+            }
+        };
+        let mut cursors = Vec::new();
+        // Inputs that were searched are ahead of what was found.
+        if !is_searched {
+            for ((number, ..), input) in sstables.iter().zip(&mut inputs) {
+                cursors.push((*number, input.cursor()));
+            }
+        }
+        Ok(Some((carried, cursors)))
     }
 
     /// Whether to search for hot partitions in the data of an unfinished part. It takes a hot input, and BTI only:
@@ -258,7 +285,7 @@ impl<'b> Transfer<'b> {
             Some(compression) => Growing::Chunks(&chunks, compression),
             None => Growing::Plain(written),
         };
-        let from = before.place;
+        let from = before.cursor;
         let carried = match &index {
             // It is compressed, and the inputs are not.
             _ if compression.is_none() && chunks.count().is_some_and(|count| count > 0) => Ok(None),
@@ -308,7 +335,7 @@ fn is_behind<R: ReadAt>(table: &SsTable<R>, passed: Option<&Key>) -> Result<bool
 /// SSTable before, or compacted it in vain, and it is no input.
 fn format_if_of_table(input: &Input, files: &Files) -> Option<Format> {
     let of_input = Files::of(&input.path).ok()?;
-    let is_of_table = of_input.table_directory() == files.table_directory();
+    let is_of_table = of_input.keyspace_and_table() == files.keyspace_and_table();
     is_of_table.then(|| of_input.descriptor.format())
 }
 

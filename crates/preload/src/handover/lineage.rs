@@ -30,7 +30,7 @@ pub(crate) struct Input {
     /// The lowest offset that was read. Opening an SSTable reads its end only.
     pub(crate) lowest_offset: u64,
     /// Where the next part of an output continues in it (Cassandra).
-    pub(crate) place: IndexCursor,
+    pub(crate) cursor: IndexCursor,
     /// It was cold, and is not looked at before this time of the monotonic clock.
     pub(crate) cold_until_ns: Cell<i128>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Output {
     /// The descriptor by which it is written; the number may be another file's by now.
     pub(crate) descriptor: i32,
     /// Up to here in the index it has been handed over,
-    pub(crate) place: IndexCursor,
+    pub(crate) cursor: IndexCursor,
     /// and up to this byte of the file.
     pub(crate) end: u64,
     /// Index and data do not agree: nothing more is handed over before it is finished.
@@ -140,7 +140,7 @@ impl Lineage {
                 input.lowest_offset = input.lowest_offset.min(offset);
                 if offset == 0 {
                     // From its beginning, perhaps once more.
-                    input.place = IndexCursor::default();
+                    input.cursor = IndexCursor::default();
                 }
                 if input.stamp.size_bytes == stamp.size_bytes
                     && input.stamp.changed_ns == stamp.changed_ns
@@ -154,7 +154,7 @@ impl Lineage {
                 {
                     input.path = path;
                     input.lowest_offset = offset;
-                    input.place = IndexCursor::default();
+                    input.cursor = IndexCursor::default();
                     input.cold_until_ns.set(0);
                 }
                 return;
@@ -169,7 +169,7 @@ impl Lineage {
                 stamp: *stamp,
                 path,
                 lowest_offset: offset,
-                place: IndexCursor::default(),
+                cursor: IndexCursor::default(),
                 cold_until_ns: Cell::new(0),
             });
         });
@@ -187,7 +187,7 @@ impl Lineage {
             work.outputs.push(Output {
                 stamp: *stamp,
                 descriptor,
-                place: IndexCursor::default(),
+                cursor: IndexCursor::default(),
                 end: 0,
                 is_declined: false,
             });

@@ -175,7 +175,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn threads() -> Box<Threads> {
-        // SAFETY: all-zero memory is an empty table.
+        // SAFETY: all-zero memory is an empty list.
         unsafe { Box::new_zeroed().assume_init() }
     }
 
@@ -192,9 +192,9 @@ mod tests {
         drop(end);
         thread.join().unwrap();
         // A join returns a moment before the kernel has forgotten the id.
-        let begun = Instant::now();
+        let started = Instant::now();
         while priority::nice(id).is_ok() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{id} lives");
+            assert!(started.elapsed() < Duration::from_secs(60), "{id} lives");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

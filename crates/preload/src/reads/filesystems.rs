@@ -14,7 +14,7 @@ const FILESYSTEMS_MAX: usize = 32;
 /// An unproven effect is probed again with each of the first 16 files,
 const PROBES_MAX: u32 = 16;
 /// and from then on with every 64th. Files that are all in the page cache prove nothing, but others may come.
-const TABLES_A_PROBE: u32 = 64;
+const FILES_A_PROBE: u32 = 64;
 
 #[derive(Clone, Copy)]
 struct FilesystemModes {
@@ -24,17 +24,17 @@ struct FilesystemModes {
     /// The probe knows the effect.
     is_final: bool,
     /// Files that were asked for while it did not.
-    tables: u32,
+    files: u32,
 }
 
 impl FilesystemModes {
     /// Counts the next file. Whether it is probed.
-    fn is_to_be_probed(&mut self) -> bool {
+    fn take_probe_turn(&mut self) -> bool {
         if self.is_final {
             return false;
         }
-        self.tables = self.tables.wrapping_add(1);
-        self.tables <= PROBES_MAX || self.tables.is_multiple_of(TABLES_A_PROBE)
+        self.files = self.files.wrapping_add(1);
+        self.files <= PROBES_MAX || self.files.is_multiple_of(FILES_A_PROBE)
     }
 }
 
@@ -115,15 +115,15 @@ impl Filesystems {
         device: u64,
     ) -> Option<Choice> {
         let mut known = self.known.lock();
-        let place = known
+        let index = known
             .iter()
             .position(|entry| entry.choice != 0 && entry.device == device)
             .or_else(|| known.iter().position(|entry| entry.choice == 0));
-        let mut entry = place.and_then(|place| known.get_mut(place));
+        let mut entry = index.and_then(|index| known.get_mut(index));
         let chosen = (entry.as_ref()).and_then(|entry| Choice::decode(entry.choice));
         if let Some(entry) = &mut entry
             && chosen.is_some()
-            && !entry.is_to_be_probed()
+            && !entry.take_probe_turn()
         {
             return chosen;
         }
@@ -137,7 +137,7 @@ impl Filesystems {
                 device,
                 choice: choice.encode(),
                 is_final: probe.direct != DirectEffect::Unproven,
-                tables: entry.tables,
+                files: entry.files,
             };
         }
         Some(choice)
@@ -154,13 +154,13 @@ mod tests {
             device: 1,
             choice: 6,
             is_final: false,
-            tables: 0,
+            files: 0,
         };
-        let mut probed = |tables: u32| (0..tables).filter(|_| known.is_to_be_probed()).count();
+        let mut probed = |files: u32| (0..files).filter(|_| known.take_probe_turn()).count();
         assert_eq!(probed(PROBES_MAX), PROBES_MAX as usize);
-        assert_eq!(probed(10 * TABLES_A_PROBE), 10);
+        assert_eq!(probed(10 * FILES_A_PROBE), 10);
         known.is_final = true;
-        assert!(!known.is_to_be_probed());
+        assert!(!known.take_probe_turn());
     }
 
     #[test]

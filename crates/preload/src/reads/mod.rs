@@ -144,7 +144,7 @@ impl Reads {
             return Err(Some(Counter::FallbackDescriptorFlags));
         }
         stamp.noticed_changes = inode.changes();
-        if let Some(choice) = Choice::decode(inode.method()) {
+        if let Some(choice) = Choice::decode(inode.read_choice()) {
             return Ok((stamp, choice));
         }
         let settings = settings::get().ok_or(None)?;
@@ -152,7 +152,7 @@ impl Reads {
             .filesystems
             .choose(settings, descriptor, stamp.device)
             .ok_or(Some(Counter::FallbackOpenFailed))?;
-        inode.set_method(choice.encode());
+        inode.set_read_choice(choice.encode());
         if let Some(page) = core.page() {
             page.set_in_force(choice.io_mode());
         }

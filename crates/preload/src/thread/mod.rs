@@ -39,9 +39,9 @@ struct State {
 thread_local! {
     static STATE: State = const {
         State {
-            role: KnownRole::NONE,
-            writer: Writer::NONE,
-            samples: Samples::NONE,
+            role: KnownRole::none(),
+            writer: Writer::none(),
+            samples: Samples::none(),
             sequences: Sequences::none(),
         }
     };

@@ -22,11 +22,13 @@ pub(super) struct KnownRole {
 }
 
 impl KnownRole {
-    pub(super) const NONE: Self = Self {
-        epoch: Cell::new(0),
-        role: Cell::new(Role::Foreground as u8),
-        slot: Cell::new(0),
-    };
+    pub(super) const fn none() -> Self {
+        Self {
+            epoch: Cell::new(0),
+            role: Cell::new(Role::Foreground as u8),
+            slot: Cell::new(0),
+        }
+    }
 
     /// Whether the role must be looked up first.
     #[inline]
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_registered_with_its_role_unless_its_slot_is_in_use() {
-        let known = KnownRole::NONE;
+        let known = KnownRole::none();
         assert!(known.is_stale());
         known.look_up(|| Role::Foreground, |_, _| panic!("has no slot"));
         assert!(!known.is_stale());

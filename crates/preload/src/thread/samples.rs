@@ -23,11 +23,13 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    pub(super) const NONE: Self = Self {
-        foreground_pages: Cell::new(0),
-        reads_left: Cell::new(TIMED_EVERY),
-        reads_to_time: Cell::new(0),
-    };
+    pub(super) const fn none() -> Self {
+        Self {
+            foreground_pages: Cell::new(0),
+            reads_left: Cell::new(TIMED_EVERY),
+            reads_to_time: Cell::new(0),
+        }
+    }
 
     /// Counts a foreground read. Whether it is a sample.
     #[inline]
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn one_read_in_sixteen_is_timed_and_those_behind_one_of_the_device() {
-        let samples = Samples::NONE;
+        let samples = Samples::none();
         let (numbers, flushed) = timed(&samples, 512, |_| false);
         assert_eq!(numbers.len(), 32);
         assert!(numbers.iter().all(|number| number % 16 == 0));

@@ -19,12 +19,14 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) const NONE: Self = Self {
-        served_bytes: Cell::new(0),
-        cached_bytes: Cell::new(0),
-        written_descriptor: Cell::new(-1),
-        bytes_read: Cell::new(0),
-    };
+    pub(super) const fn none() -> Self {
+        Self {
+            served_bytes: Cell::new(0),
+            cached_bytes: Cell::new(0),
+            written_descriptor: Cell::new(-1),
+            bytes_read: Cell::new(0),
+        }
+    }
 
     /// A background read was served: `cached_bytes` of its bytes came out of the page cache.
     pub(super) fn record_served(&self, bytes: u64, cached_bytes: u64) {
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn who_reads_while_it_writes_does_not_flush() {
-        let writer = Writer::NONE;
+        let writer = Writer::none();
         assert!(!writer.writes_what_it_read(Role::Foreground));
         assert!(!writer.writes_what_it_read(Role::Compaction));
         writer.record_read(1);
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_written_file_makes_a_background_thread_until_it_is_closed() {
-        let writer = Writer::NONE;
+        let writer = Writer::none();
         writer.open(7, Some(Role::Flush));
         assert!(!writer.is_background());
         writer.open(7, Some(Role::Compaction));
@@ -113,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_was_read_long_ago_fades() {
-        let writer = Writer::NONE;
+        let writer = Writer::none();
         assert!(!writer.reads_what_is_cached());
         writer.record_served(LATELY_BYTES + 1, LATELY_BYTES + 1);
         assert!(writer.reads_what_is_cached());

@@ -90,14 +90,14 @@ impl StagedFiles {
     /// later writes follow it. A file whose lock is held is left alone.
     fn before_in_handler(&self, core: &Core, tracked: TrackedFile) -> Result<Before, Errno> {
         let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
-        let Some(place) = number.and_then(|number| self.files.get(number)) else {
+        let Some(file) = number.and_then(|number| self.files.get(number)) else {
             return Ok(Before::Plain);
         };
         if !core.owner.is_this_process() {
             return Ok(Before::Plain);
         }
         // As if the signal had come a moment earlier.
-        let mut staged = place.try_lock().ok_or(Errno(libc::EINTR))?;
+        let mut staged = file.try_lock().ok_or(Errno(libc::EINTR))?;
         if staged.owner == tracked.slot + 1 {
             self.write_plainly(core, &mut staged)?;
         }

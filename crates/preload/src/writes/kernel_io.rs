@@ -44,7 +44,7 @@ pub(super) struct Outcome {
 }
 
 impl Kernel<'_> {
-    fn note_direct(&mut self, result: Result<usize, Errno>) {
+    fn record_direct(&mut self, result: Result<usize, Errno>) {
         match result {
             Ok(written) => self.outcome.direct_bytes += written as u64,
             Err(Errno(libc::EINTR)) => {}
@@ -66,7 +66,7 @@ impl KernelIo for Kernel<'_> {
             limit => bytes.get(..limit).unwrap_or(bytes),
         };
         let result = file::pwrite(direct, piece, offset);
-        self.note_direct(result);
+        self.record_direct(result);
         if let Ok(written) = result
             && written > 0
             && !self.proven
@@ -108,7 +108,7 @@ impl KernelIo for Kernel<'_> {
 
     fn finish_direct(&mut self) -> Result<usize, Errno> {
         let result = self.writers.finish(std::mem::take(self.flight));
-        self.note_direct(result);
+        self.record_direct(result);
         if let Ok(written) = result {
             self.outcome.overlapped_bytes += written as u64;
         }
@@ -167,7 +167,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn place(&self, number: usize) -> (*mut u8, usize) {
+    fn buffer(&self, number: usize) -> (*mut u8, usize) {
         let [first, second] = self.addresses;
         let [first_bytes, second_bytes] = self.lengths;
         if number == 0 {
@@ -180,13 +180,13 @@ impl<'a> Memory<'a> {
 
 impl Buffers for Memory<'_> {
     fn to_fill(&mut self) -> &mut [u8] {
-        let (address, bytes) = self.place(*self.filling);
+        let (address, bytes) = self.buffer(*self.filling);
         // SAFETY: the caller's alone, as `new` demands; the other buffer is the one in flight.
         unsafe { std::slice::from_raw_parts_mut(address, bytes) }
     }
 
     fn to_write(&self) -> &[u8] {
-        let (address, bytes) = self.place(1 - *self.filling);
+        let (address, bytes) = self.buffer(1 - *self.filling);
         // SAFETY: nobody changes it before it is the one that is filled.
         unsafe { std::slice::from_raw_parts(address, bytes) }
     }

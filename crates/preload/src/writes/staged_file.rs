@@ -138,11 +138,11 @@ impl StagedFiles {
         let Some(mut devices) = self.devices.try_lock() else {
             return;
         };
-        let place = devices
+        let index = devices
             .iter()
             .position(|entry| entry.known && entry.number == device)
             .or_else(|| devices.iter().position(|entry| !entry.known));
-        if let Some(entry) = place.and_then(|place| devices.get_mut(place)) {
+        if let Some(entry) = index.and_then(|index| devices.get_mut(index)) {
             *entry = Device {
                 number: device,
                 known: true,

@@ -68,7 +68,7 @@ impl Opening<'_> {
     fn is_best_cached(&self) -> bool {
         self.settings.config.writes == IoModeSetting::Auto
             && thread::reads_what_is_cached()
-            && !(self.handover == HandoverState::On && !host_memory::has_room())
+            && (self.handover != HandoverState::On || host_memory::has_room())
     }
 }
 

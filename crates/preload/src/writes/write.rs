@@ -309,11 +309,11 @@ impl StagedFile {
             (*from, *to) = (start.min(*from), end.max(*to));
             return true;
         }
-        let place = self.next_readable % self.readable.len();
-        if let Some(range) = self.readable.get_mut(place) {
+        let index = self.next_readable % self.readable.len();
+        if let Some(range) = self.readable.get_mut(index) {
             *range = (start, end);
         }
-        self.next_readable = place + 1;
+        self.next_readable = index + 1;
         true
     }
 }
