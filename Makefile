@@ -104,11 +104,26 @@ lab: build ## The full laboratory on RocksDB; options in LAB_ARGS (hours)
 bench: build ## Measure the scan reader, what a call costs under the library, and writers (10 min)
 	cargo bench -p coldstream-io -p coldstream-preload
 
+BASH_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/coldstream
+ZSH_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_coldstream
+FISH_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/coldstream.fish
+MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 install: ## Install what `make build` has built under PREFIX (default /usr/local); needs nothing else
-	@test -x $(COLDSTREAM) -a -f $(LIBRARY) || { echo "install: nothing is built yet: run make build first" >&2; exit 1; }
+	@test -x $(COLDSTREAM) -a -f $(LIBRARY) -a -x $(DRIVER) || \
+	    { echo "install: not everything is built: run make build first" >&2; exit 1; }
 	install -D -m 755 $(COLDSTREAM) $(DESTDIR)$(PREFIX)/bin/coldstream
 	install -D -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
 	install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver
+	install -d $(MAN) $(dir $(BASH_COMPLETIONS)) $(dir $(ZSH_COMPLETIONS)) $(dir $(FISH_COMPLETIONS))
+	$(COLDSTREAM) man $(MAN)
+	$(COLDSTREAM) completions bash > $(BASH_COMPLETIONS)
+	$(COLDSTREAM) completions zsh > $(ZSH_COMPLETIONS)
+	$(COLDSTREAM) completions fish > $(FISH_COMPLETIONS)
+
+uninstall: ## Remove what `make install` has installed
+	rm -f $(DESTDIR)$(PREFIX)/bin/coldstream $(MAN)/coldstream.1 $(MAN)/coldstream-*.1
+	rm -f $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)
+	rm -rf $(DESTDIR)$(PREFIX)/lib/coldstream
 
 clean: ## Remove what was built and the reports
 	cargo clean
