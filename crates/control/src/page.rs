@@ -181,7 +181,7 @@ impl<'a> PageView<'a> {
         }
         let in_force = match self.load(IN_FORCE_WORD) {
             UNDECIDED => None,
-            code => Some(decoded(code, "I/O mode in force", IoMode::from_u8)?),
+            code => Some(decoded(code, "I/O mode in force", IoMode::from_repr)?),
         };
         let pid = self.load(PID_WORD);
         Ok(Header {
@@ -194,7 +194,7 @@ impl<'a> PageView<'a> {
             configured: match self.load(CONFIGURED_WORD) {
                 AUTO => IoModeSetting::Auto,
                 code => {
-                    IoModeSetting::Fixed(decoded(code, "configured I/O mode", IoMode::from_u8)?)
+                    IoModeSetting::Fixed(decoded(code, "configured I/O mode", IoMode::from_repr)?)
                 }
             },
             in_force,

@@ -3,54 +3,74 @@
 use crate::FileKind;
 
 /// An I/O mode: how background reads and writes reach the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::FromRepr,
+    strum::IntoStaticStr,
+)]
 #[repr(u8)]
 pub enum IoMode {
     /// `O_DIRECT` into windows of our own.
+    #[strum(serialize = "direct")]
     Direct = 1,
-    /// `preadv2` with `RWF_DONTCACHE` (Linux 6.14).
+    /// `preadv2` or `pwritev2` with `RWF_DONTCACHE` (Linux 6.14).
+    #[strum(serialize = "dontcache")]
     DontCache = 2,
     /// Buffered; the pages that came in are dropped behind.
+    #[strum(serialize = "drop-behind")]
     DropBehind = 3,
-    /// As the application asked.
+    /// The plain call of the application.
+    #[strum(serialize = "buffered")]
     Buffered = 4,
 }
 
 impl IoMode {
-    /// As written in configurations.
+    /// The name in configurations.
     pub fn name(self) -> &'static str {
-        match self {
-            IoMode::Direct => "direct",
-            IoMode::DontCache => "dontcache",
-            IoMode::DropBehind => "drop-behind",
-            IoMode::Buffered => "buffered",
-        }
-    }
-
-    /// The I/O mode with this number.
-    pub fn from_u8(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(IoMode::Direct),
-            2 => Some(IoMode::DontCache),
-            3 => Some(IoMode::DropBehind),
-            4 => Some(IoMode::Buffered),
-            _ => None,
-        }
+        self.into()
     }
 }
 
 /// An I/O mode as configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IoModeSetting {
-    /// The best that the probe of each filesystem allows.
+    /// The best one that the probe of each filesystem allows.
     #[default]
     Auto,
     /// This one wherever it works, else buffered.
     Fixed(IoMode),
 }
 
+impl strum::VariantNames for IoModeSetting {
+    const VARIANTS: &'static [&'static str] =
+        &["auto", "direct", "dontcache", "drop-behind", "buffered"];
+}
+
+impl std::str::FromStr for IoModeSetting {
+    type Err = strum::ParseError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            mode => mode.parse().map(Self::Fixed),
+        }
+    }
+}
+
+impl From<IoModeSetting> for &'static str {
+    fn from(setting: IoModeSetting) -> Self {
+        setting.name()
+    }
+}
+
 impl IoModeSetting {
-    /// As written in configurations.
+    /// The name in configurations.
     pub fn name(self) -> &'static str {
         match self {
             IoModeSetting::Auto => "auto",
@@ -58,27 +78,9 @@ impl IoModeSetting {
         }
     }
 
-    /// The I/O mode of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        // `window` was the name of drop-behind; it is accepted for one version.
-        let name = if name == "window" {
-            "drop-behind"
-        } else {
-            name
-        };
-        [
-            IoModeSetting::Auto,
-            IoModeSetting::Fixed(IoMode::Direct),
-            IoModeSetting::Fixed(IoMode::DontCache),
-            IoModeSetting::Fixed(IoMode::DropBehind),
-            IoModeSetting::Fixed(IoMode::Buffered),
-        ]
-        .into_iter()
-        .find(|io_mode| io_mode.name() == name)
-    }
-
-    /// The I/O mode of reads on a filesystem of which this is known: `direct` works and has an effect,
-    /// `RWF_DONTCACHE` is accepted, windows can be proven current (`trusted`).
+    /// The I/O mode of reads on a filesystem. `direct`: direct reads work and have an effect.
+    /// `dont_cache`: `RWF_DONTCACHE` is accepted. `trusted`: the filesystem's change times prove that a
+    /// window is current.
     pub fn choose_for_reads(self, direct: bool, dont_cache: bool, trusted: bool) -> IoMode {
         let works = |io_mode| match io_mode {
             IoMode::Direct => trusted && direct,
@@ -92,9 +94,9 @@ impl IoModeSetting {
         )
     }
 
-    /// The I/O mode of writes on a filesystem of which this is known: `direct` writes work,
-    /// `RWF_DONTCACHE` is accepted. `auto` prefers drop-behind to `RWF_DONTCACHE`, whose write side
-    /// is broken in Linux 6.14 and 6.15 and has a bad tail before 7.2.
+    /// The I/O mode of writes on a filesystem. `direct`: direct writes work. `dont_cache`:
+    /// `RWF_DONTCACHE` is accepted. `auto` prefers drop-behind to `RWF_DONTCACHE`, whose write side is
+    /// broken in Linux 6.14 and 6.15 and has a bad tail before 7.2.
     pub fn choose_for_writes(self, direct: bool, dont_cache: bool) -> IoMode {
         let works = |io_mode| match io_mode {
             IoMode::Direct => direct,
@@ -120,41 +122,40 @@ impl IoModeSetting {
     }
 }
 
-/// Whom the bytes of a table must be visible to when `write` returns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// Which processes must see the bytes of a new SSTable when `write` returns.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Visibility {
-    /// By kind of table: [`Visibility::Process`] for Cassandra, whose writes of a few kilobytes
-    /// could not go around the page cache otherwise; [`Visibility::Everywhere`] for the others.
+    /// By engine: [`Visibility::Process`] for Cassandra, whose writes of a few kilobytes could not go
+    /// around the page cache otherwise; [`Visibility::Everywhere`] for the others.
     #[default]
     Auto,
-    /// The kernel has them: every process sees them.
+    /// Every process. The kernel has the bytes.
     Everywhere,
-    /// Every thread of the process sees them; other processes once a staging buffer is full, and
-    /// whenever a thread looks.
+    /// The threads of this process. Other processes see the bytes when a staging buffer is full, and
+    /// when a thread of this process looks at the file.
     Process,
 }
 
 impl Visibility {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Everywhere, Self::Process];
-
-    /// As written in configurations.
+    /// The name in configurations.
     pub fn name(self) -> &'static str {
-        match self {
-            Visibility::Auto => "auto",
-            Visibility::Everywhere => "everywhere",
-            Visibility::Process => "process",
-        }
+        self.into()
     }
 
-    /// The visibility of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|visibility| visibility.name() == name)
-    }
-
-    /// Whether writes to a table of `kind` may be staged in user memory.
+    /// Whether writes to an SSTable of `kind` may wait in user memory.
     pub fn may_stage(self, kind: FileKind) -> bool {
         match self {
             Visibility::Auto => kind == FileKind::CassandraData,
@@ -185,6 +186,7 @@ pub fn direct_writes_corrupt(release: &[u8], version: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strum::VariantNames;
 
     #[test]
     fn the_best_that_works_is_chosen() {
@@ -250,20 +252,17 @@ mod tests {
     #[test]
     fn names_and_numbers_round_trip() {
         for number in 1..=4 {
-            let io_mode = IoMode::from_u8(number).unwrap();
+            let io_mode = IoMode::from_repr(number).unwrap();
             assert_eq!(io_mode as u8, number);
             let configured = IoModeSetting::Fixed(io_mode);
-            assert_eq!(
-                IoModeSetting::from_name(configured.name()),
-                Some(configured)
-            );
+            assert_eq!(configured.name().parse(), Ok(configured));
         }
-        assert_eq!(IoMode::from_u8(0), None);
-        assert_eq!(IoModeSetting::from_name("auto"), Some(IoModeSetting::Auto));
-        assert_eq!(
-            IoModeSetting::from_name("window"),
-            Some(IoModeSetting::Fixed(IoMode::DropBehind))
-        );
-        assert_eq!(IoModeSetting::from_name("Direct"), None);
+        assert_eq!(IoMode::from_repr(0), None);
+        assert_eq!("auto".parse(), Ok(IoModeSetting::Auto));
+        for name in IoModeSetting::VARIANTS {
+            let setting: IoModeSetting = name.parse().unwrap();
+            assert_eq!(setting.name(), *name);
+        }
+        assert!("Direct".parse::<IoModeSetting>().is_err());
     }
 }

@@ -19,10 +19,15 @@ mod role;
 pub mod scan;
 
 pub use bytes::{DisplayBytes, display_bytes, parse_bytes};
-pub use config::{Config, ConfigError, LogTarget, VARIABLES};
+pub use config::{
+    Allowed, Config, ConfigError, LogTarget, SETTINGS, Section, Setting, VARIABLES, example_toml,
+    markdown,
+};
 pub use io_mode::{IoMode, IoModeSetting, Visibility, direct_writes_corrupt};
 pub use kind::FileKind;
 pub use loader::{separates_libraries, unloadable_character};
-pub use priority::{Held, IoPriority, Priorities, Priority, PriorityMode, changed, io_rank};
+pub use priority::{
+    ByRole, Held, IoPriority, Priorities, Priority, PriorityMode, changed, io_rank,
+};
 pub use readahead::{MappedFile, Readahead, mapped_file};
-pub use role::{Profile, Role};
+pub use role::{FlushOutput, Profile, Role};

@@ -1,7 +1,8 @@
-//! CPU and I/O priority of background threads: what is asked for, role by role, and what that
-//! means for a thread whose application may have set priorities of its own.
+//! CPU and I/O priority of background threads: the priority of each role, and its effect on a thread
+//! whose application may have set priorities of its own.
 
 use crate::Role;
+use std::fmt::{self, Display};
 
 /// The roles that have a priority, in the order of [`Priorities::to_bits`].
 const ROLES: [Role; 4] = [
@@ -11,52 +12,40 @@ const ROLES: [Role; 4] = [
     Role::Streaming,
 ];
 
-impl Role {
-    /// As written in configurations.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Foreground => "foreground",
-            Role::Compaction => "compaction",
-            Role::Flush => "flush",
-            Role::Validation => "validation",
-            Role::Streaming => "streaming",
-        }
-    }
-}
-
 /// The largest nice value: the least that a thread can get of a busy processor.
 const NICE_MAX: u8 = 19;
 /// The lowest of the eight levels of the best-effort class.
 const LEVEL_MAX: u8 = 7;
 
-/// When nice values are changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// When Coldstream changes nice values and I/O priorities.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PriorityMode {
-    /// Where the process may take it back (`CAP_SYS_NICE` or `RLIMIT_NICE`).
+    /// Nice values where the process may restore them (`CAP_SYS_NICE` or `RLIMIT_NICE`); I/O
+    /// priorities always.
     #[default]
     Auto,
-    /// Also where it can never be taken back.
+    /// Nice values also where the process cannot restore them.
     Always,
-    /// Never, nor I/O priorities.
+    /// Neither nice values nor I/O priorities.
     Off,
 }
 
 impl PriorityMode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Off];
-
-    /// As written in configurations.
+    /// The name in configurations.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Always => "always",
-            Self::Off => "off",
-        }
-    }
-
-    /// The mode of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
+        self.into()
     }
 }
 
@@ -79,8 +68,8 @@ impl IoPriority {
     }
 }
 
-impl std::fmt::Display for IoPriority {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for IoPriority {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BestEffort(level) => level.fmt(formatter),
             Self::Idle => formatter.write_str("idle"),
@@ -88,7 +77,7 @@ impl std::fmt::Display for IoPriority {
     }
 }
 
-/// What the threads of a role get; `None` leaves them alone.
+/// The priority of the threads of one role; `None` leaves them alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Priority {
     /// From 0 to 19.
@@ -97,79 +86,41 @@ pub struct Priority {
     pub io: Option<IoPriority>,
 }
 
-/// What the threads of each role get. Requests are in no role that has one.
+/// A value for each role that can have a priority; `None` leaves its threads alone.
+///
+/// As text it is `compaction:10,flush:none,validation:10,streaming:10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Priorities([Priority; ROLES.len()]);
+pub struct ByRole<T>([Option<T>; ROLES.len()]);
 
-impl Default for Priorities {
-    /// A compaction thread weighs a tenth of a request's where both want a processor, and all
-    /// of what requests leave. A flush is never held up: writes wait for it.
-    fn default() -> Self {
-        let background = Priority {
-            nice: Some(10),
-            io: Some(IoPriority::BestEffort(LEVEL_MAX)),
-        };
-        Self(ROLES.map(|role| match role {
-            Role::Flush | Role::Foreground => Priority::default(),
-            Role::Compaction | Role::Validation | Role::Streaming => background,
-        }))
-    }
-}
-
-impl Priorities {
-    /// Every thread is left alone.
-    pub fn none() -> Self {
-        Self([Priority::default(); ROLES.len()])
+impl<T: Copy> ByRole<T> {
+    /// The same value for the background roles, none for flushes.
+    fn for_background(value: T) -> Self {
+        Self(ROLES.map(|role| (role != Role::Flush).then_some(value)))
     }
 
-    /// What a thread of this role gets.
-    pub fn of(&self, role: Role) -> Priority {
-        ROLES
-            .into_iter()
-            .zip(self.0)
-            .find_map(|(known, priority)| (known == role).then_some(priority))
-            .unwrap_or_default()
+    /// The value of a role.
+    fn of(&self, role: Role) -> Option<T> {
+        let mut values = ROLES.into_iter().zip(self.0);
+        values.find_map(|(its, value)| (its == role).then_some(value))?
     }
 
-    /// Sets nice values out of [`Priorities::nice_text`]'s grammar: `10` for every role but flush,
-    /// or `compaction:10,streaming:none`. `None`, and nothing is changed, if it is not understood.
-    #[must_use]
-    pub fn with_nice(self, text: &str) -> Option<Self> {
-        self.with(text, |priority, value| {
-            priority.nice = match value {
-                "none" => None,
-                number => Some(number.parse().ok().filter(|nice| *nice <= NICE_MAX)?),
-            };
-            Some(())
-        })
-    }
-
-    /// As [`Priorities::with_nice`], of I/O priorities: 0 to 7, `idle` or `none`.
-    #[must_use]
-    pub fn with_io(self, text: &str) -> Option<Self> {
-        self.with(text, |priority, value| {
-            priority.io = match value {
-                "none" => None,
-                "idle" => Some(IoPriority::Idle),
-                number => {
-                    let level = number.parse().ok().filter(|level| *level <= LEVEL_MAX)?;
-                    Some(IoPriority::BestEffort(level))
-                }
-            };
-            Some(())
-        })
-    }
-
-    fn with(mut self, text: &str, set: impl Fn(&mut Priority, &str) -> Option<()>) -> Option<Self> {
+    /// These values, changed by a text: `10` for every role but flush, or
+    /// `compaction:10,streaming:none`. `read` reads one value; its outer `None` is for a text that it
+    /// does not understand. So is the result's.
+    pub(crate) fn with(
+        mut self,
+        text: &str,
+        read: impl Fn(&str) -> Option<Option<T>>,
+    ) -> Option<Self> {
         for part in text.split(',') {
-            let (name, value) = match part.split_once(':') {
-                Some((name, value)) => (Some(name.trim()), value.trim()),
+            let (name, text) = match part.split_once(':') {
+                Some((name, text)) => (Some(name.trim()), text.trim()),
                 None => (None, part.trim()),
             };
             let mut found = false;
-            for (role, priority) in ROLES.into_iter().zip(&mut self.0) {
+            for (role, value) in ROLES.into_iter().zip(&mut self.0) {
                 if name.map_or(role != Role::Flush, |name| name == role.name()) {
-                    set(priority, value)?;
+                    *value = read(text)?;
                     found = true;
                 }
             }
@@ -177,52 +128,135 @@ impl Priorities {
         }
         Some(self)
     }
+}
+
+impl<T: Display> Display for ByRole<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (role, value)) in ROLES.into_iter().zip(&self.0).enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(formatter, "{comma}{}:", role.name())?;
+            match value {
+                Some(value) => value.fmt(formatter)?,
+                None => formatter.write_str("none")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a nice value: 0 to 19, or `none`.
+pub(crate) fn read_nice(text: &str) -> Option<Option<u8>> {
+    match text {
+        "none" => Some(None),
+        number => {
+            let nice = number.parse().ok().filter(|nice| *nice <= NICE_MAX)?;
+            Some(Some(nice))
+        }
+    }
+}
+
+/// Reads an I/O priority: 0 to 7, `idle` or `none`.
+pub(crate) fn read_io(text: &str) -> Option<Option<IoPriority>> {
+    match text {
+        "none" => Some(None),
+        "idle" => Some(Some(IoPriority::Idle)),
+        number => {
+            let level = number.parse().ok().filter(|level| *level <= LEVEL_MAX)?;
+            Some(Some(IoPriority::BestEffort(level)))
+        }
+    }
+}
+
+/// The priorities of background threads, by role. Threads that serve requests have no such role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priorities {
+    /// Nice values, from 0 to 19.
+    pub nice: ByRole<u8>,
+    /// Classes and levels of I/O priority.
+    pub io: ByRole<IoPriority>,
+}
+
+impl Default for Priorities {
+    /// A compaction thread weighs a tenth of a request's where both want a processor, and gets all
+    /// that requests leave. Flushes are left alone: writes wait for them.
+    fn default() -> Self {
+        Self {
+            nice: ByRole::for_background(10),
+            io: ByRole::for_background(IoPriority::BestEffort(LEVEL_MAX)),
+        }
+    }
+}
+
+impl Priorities {
+    /// Every thread is left alone.
+    pub fn none() -> Self {
+        Self {
+            nice: ByRole([None; ROLES.len()]),
+            io: ByRole([None; ROLES.len()]),
+        }
+    }
+
+    /// The priority of a thread of this role.
+    pub fn of(&self, role: Role) -> Priority {
+        Priority {
+            nice: self.nice.of(role),
+            io: self.io.of(role),
+        }
+    }
+
+    /// With the nice values of a text: `10` for every role but flush, or `compaction:10,streaming:none`.
+    /// `None` if it is not understood.
+    #[must_use]
+    pub fn with_nice(self, text: &str) -> Option<Self> {
+        let nice = self.nice.with(text, read_nice)?;
+        Some(Self { nice, ..self })
+    }
+
+    /// With the I/O priorities of a text, as [`Priorities::with_nice`]: 0 to 7, `idle` or `none`.
+    #[must_use]
+    pub fn with_io(self, text: &str) -> Option<Self> {
+        let io = self.io.with(text, read_io)?;
+        Some(Self { io, ..self })
+    }
 
     /// All nice values, role by role.
     pub fn nice_text(&self) -> String {
-        self.text(|priority| priority.nice.map(|nice| nice.to_string()))
+        self.nice.to_string()
     }
 
     /// All I/O priorities, role by role.
     pub fn io_text(&self) -> String {
-        self.text(|priority| priority.io.map(|io| io.to_string()))
+        self.io.to_string()
     }
 
-    fn text(&self, value: impl Fn(&Priority) -> Option<String>) -> String {
-        let parts = ROLES.into_iter().zip(&self.0).map(|(role, priority)| {
-            let value = value(priority).unwrap_or_else(|| "none".to_owned());
-            format!("{}:{value}", role.name())
-        });
-        parts.collect::<Vec<_>>().join(",")
-    }
-
-    /// Sixteen bits a role: nice plus one, and the I/O priority plus one (9 is idle).
+    /// The status page's form: sixteen bits a role. The low eight are the nice value plus one, the high
+    /// eight the I/O level plus one; 9 is idle. Zero is none.
     pub fn to_bits(self) -> u64 {
-        let bits = |priority: Priority| {
-            let nice = priority.nice.map_or(0, |nice| u64::from(nice) + 1);
-            let io = match priority.io {
+        let pairs = self.nice.0.into_iter().zip(self.io.0);
+        let bits = pairs.map(|(nice, io)| {
+            let nice = nice.map_or(0, |nice| u64::from(nice) + 1);
+            let io = match io {
                 None => 0,
                 Some(IoPriority::BestEffort(level)) => u64::from(level) + 1,
                 Some(IoPriority::Idle) => 9,
             };
             nice | io << 8
-        };
-        self.0
-            .into_iter()
-            .rev()
-            .fold(0, |all, priority| all << 16 | bits(priority))
+        });
+        bits.rev().fold(0, |all, bits| all << 16 | bits)
     }
 
-    /// Back from bits, which may come from anybody: `None` for those that nobody would write.
+    /// The priorities of [`Priorities::to_bits`]. `None` for bits that it never writes: the page may
+    /// hold anything.
     pub fn from_bits(bits: u64) -> Option<Self> {
         let mut priorities = Self::none();
-        for (place, priority) in priorities.0.iter_mut().enumerate() {
-            let [nice, io] = ((bits >> (place * 16)) as u16).to_le_bytes();
-            priority.nice = match nice.checked_sub(1) {
+        let values = priorities.nice.0.iter_mut().zip(&mut priorities.io.0);
+        for (index, (nice_value, io_value)) in values.enumerate() {
+            let [nice, io] = ((bits >> (index * 16)) as u16).to_le_bytes();
+            *nice_value = match nice.checked_sub(1) {
                 None => None,
                 Some(nice) => Some(nice).filter(|nice| *nice <= NICE_MAX).map(Some)?,
             };
-            priority.io = match io {
+            *io_value = match io {
                 0 => None,
                 1..=8 => Some(IoPriority::BestEffort(io - 1)),
                 9 => Some(IoPriority::Idle),
@@ -233,26 +267,26 @@ impl Priorities {
     }
 }
 
-/// A value of a thread: what it was, and what it was set to; if both are the same, it has not been
-/// changed.
+/// A value of a thread before and after Coldstream changed it. Both are equal if it did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Before.
+    /// The application's value.
     pub before: i32,
-    /// Since.
+    /// Coldstream's value.
     pub set: i32,
 }
 
 impl Held {
-    /// Whether it has been changed.
+    /// Whether Coldstream changed it.
     pub fn is_changed(self) -> bool {
         self.set != self.before
     }
 }
 
-/// What a value is to become, and what it was before anything was changed: that which was
-/// `held`, or what it is `now` if the application has set it since. It only ever gets worse, by
-/// its `rank`, than the application had it.
+/// The value that a thread gets, and the one to give back later.
+///
+/// The one to give back is that of `held`, or `now` if the application has set the value since. The
+/// new value is `wanted` if its `rank` is worse than the application's own; priorities are never raised.
 pub fn changed(now: i32, held: Held, wanted: Option<i32>, rank: impl Fn(i32) -> i32) -> Held {
     let before = if held.set == now { held.before } else { now };
     let set = wanted
@@ -363,14 +397,11 @@ mod tests {
             nice in proptest::array::uniform4(proptest::option::of(0_u8..=19)),
             io in proptest::array::uniform4(proptest::option::of(0_u8..=8)),
         ) {
-            let mut priorities = Priorities::none();
-            for (priority, (nice, io)) in priorities.0.iter_mut().zip(nice.into_iter().zip(io)) {
-                priority.nice = nice;
-                priority.io = io.map(|level| match level {
-                    8 => IoPriority::Idle,
-                    level => IoPriority::BestEffort(level),
-                });
-            }
+            let io = io.map(|level| match level {
+                Some(8) => Some(IoPriority::Idle),
+                level => level.map(IoPriority::BestEffort),
+            });
+            let priorities = Priorities { nice: ByRole(nice), io: ByRole(io) };
             prop_assert_eq!(Priorities::from_bits(priorities.to_bits()), Some(priorities));
         }
     }

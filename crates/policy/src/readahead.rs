@@ -1,33 +1,33 @@
 //! Whose readahead tables get, and which mappings of a process are of tables.
 
-/// What is done about the kernel's readahead of tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What Coldstream does about readahead of SSTables.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Readahead {
-    /// Nothing.
-    Kernel,
-    /// There is none, but our own ahead of range scans.
+    /// No readahead by the kernel; Coldstream reads ahead of range scans.
     #[default]
     Scans,
-    /// As above, and mapped tables get none at all.
+    /// The same, and mapped SSTables get no readahead at all.
     ScansAndMapped,
+    /// The kernel's readahead as it is.
+    Kernel,
 }
 
 impl Readahead {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Kernel, Self::Scans, Self::ScansAndMapped];
-
-    /// As written in configurations.
+    /// The name in configurations.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Scans => "scans",
-            Self::ScansAndMapped => "scans-and-mapped",
-        }
-    }
-
-    /// The one of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
+        self.into()
     }
 }
 

@@ -3,23 +3,51 @@
 use crate::FileKind;
 
 /// What a thread does for the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::FromRepr, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[repr(u8)]
 pub enum Role {
-    /// Requests, and everything that is not known: never touched.
+    /// Requests, and all threads whose name is unknown. Coldstream never touches them.
     Foreground = 0,
-    /// Rewrites tables: compaction, cleanup, scrub, upgrade.
+    /// Rewrites SSTables: compaction, cleanup, scrub, upgrade.
     Compaction = 1,
-    /// Writes a memtable out: its output is the newest data and stays cached.
+    /// Writes out a memtable. Its output is the newest data, and stays in the page cache.
     Flush = 2,
-    /// Reads whole tables to compare replicas.
+    /// Reads whole SSTables to compare replicas.
     Validation = 3,
-    /// Sends or receives whole tables.
+    /// Sends or receives whole SSTables.
     Streaming = 4,
 }
 
+/// Where the pages go that a memtable flush writes.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "kebab-case")]
+pub enum FlushOutput {
+    /// They stay in the page cache.
+    #[default]
+    Cached,
+    /// They go around the page cache, like those of a compaction.
+    Bypass,
+}
+
 impl Role {
-    /// Whether its reads of tables are read-once and need not be in the page cache.
+    /// The name in configurations.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Whether its reads of SSTables are made once, and need not be in the page cache.
     pub fn is_background_reader(self) -> bool {
         match self {
             Role::Compaction | Role::Validation | Role::Streaming => true,
@@ -27,33 +55,40 @@ impl Role {
         }
     }
 
-    /// Whether the tables that it writes need not be in the page cache; what a memtable flush
-    /// writes is the newest data and stays there, unless `bypass_flush`.
-    pub fn is_background_writer(self, bypass_flush: bool) -> bool {
+    /// Whether the SSTables that it writes need not be in the page cache. `flush` decides about those
+    /// of a memtable flush.
+    pub fn is_background_writer(self, flush: FlushOutput) -> bool {
         match self {
             Role::Compaction | Role::Streaming => true,
-            Role::Flush => bypass_flush,
+            Role::Flush => flush == FlushOutput::Bypass,
             Role::Foreground | Role::Validation => false,
         }
     }
 
     /// The role with this number; anything unknown is foreground.
     pub fn from_u8(number: u8) -> Self {
-        match number {
-            1 => Role::Compaction,
-            2 => Role::Flush,
-            3 => Role::Validation,
-            4 => Role::Streaming,
-            _ => Role::Foreground,
-        }
+        Self::from_repr(number).unwrap_or(Role::Foreground)
     }
 }
 
-/// Whose thread names and file names are meant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// The engine whose thread names and file names are recognised.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::FromRepr,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "lowercase")]
 #[repr(u8)]
 pub enum Profile {
-    /// All of the others at once.
+    /// All engines at once.
     #[default]
     Auto = 0,
     /// RocksDB and the servers that embed it.
@@ -95,34 +130,12 @@ const CASSANDRA_BYTES_MIN: usize = 7;
 impl Profile {
     /// The profile with this number; anything unknown is `Auto`.
     pub fn from_u8(number: u8) -> Self {
-        match number {
-            1 => Profile::RocksDb,
-            2 => Profile::LevelDb,
-            3 => Profile::Cassandra,
-            _ => Profile::Auto,
-        }
+        Self::from_repr(number).unwrap_or_default()
     }
 
-    /// As written in configurations.
+    /// The name in configurations.
     pub fn name(self) -> &'static str {
-        match self {
-            Profile::Auto => "auto",
-            Profile::RocksDb => "rocksdb",
-            Profile::LevelDb => "leveldb",
-            Profile::Cassandra => "cassandra",
-        }
-    }
-
-    /// The profile of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [
-            Profile::Auto,
-            Profile::RocksDb,
-            Profile::LevelDb,
-            Profile::Cassandra,
-        ]
-        .into_iter()
-        .find(|profile| profile.name() == name)
+        self.into()
     }
 
     fn includes(self, other: Profile) -> bool {
@@ -262,7 +275,7 @@ mod tests {
             let role = Role::from_u8(number);
             prop_assert_eq!(Role::from_u8(role as u8), role);
             let profile = Profile::from_u8(number);
-            prop_assert_eq!(Profile::from_name(profile.name()), Some(profile));
+            prop_assert_eq!(profile.name().parse(), Ok(profile));
         }
     }
 }

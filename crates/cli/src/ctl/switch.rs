@@ -1,7 +1,7 @@
 //! `ctl on`, `ctl off` and `ctl set`: switches and settings of running processes.
 
 use coldstream_control::{Mechanism, Mechanisms};
-use coldstream_policy::{Config, ConfigError, Priorities};
+use coldstream_policy::{Priorities, SETTINGS};
 use serde::Serialize;
 
 use super::request::{self, Answered, Desired, ask};
@@ -132,9 +132,9 @@ pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
 /// The priorities, changed by one `NAME=VALUE`.
 fn with(priorities: Priorities, setting: &str) -> anyhow::Result<Priorities> {
     let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-    let (changed, variable) = match name {
-        "nice" => (priorities.with_nice(value), "COLDSTREAM_NICE"),
-        "io-priority" => (priorities.with_io(value), "COLDSTREAM_IO_PRIORITY"),
+    let changed = match name {
+        "nice" => priorities.with_nice(value),
+        "io-priority" => priorities.with_io(value),
         _ => {
             return Err(failure(
                 Exit::Usage,
@@ -146,22 +146,14 @@ fn with(priorities: Priorities, setting: &str) -> anyhow::Result<Priorities> {
         }
     };
     changed.ok_or_else(|| {
-        let message = match allowed(variable) {
-            Some(allowed) => format!("{setting}: {allowed}"),
+        let mut settings = SETTINGS.iter();
+        let its = settings.find(|setting| setting.option() == Some(name));
+        let message = match its {
+            Some(its) => format!("{setting}: use {}", its.allowed()),
             None => format!("{setting}: see `coldstream ctl set --help` for the values"),
         };
         failure(Exit::Usage, message)
     })
-}
-
-/// The allowed values of a variable, in the words of the error for a wrong value.
-fn allowed(variable: &str) -> Option<&'static str> {
-    // No setting accepts this value.
-    let wrong = |name: &str| (name == variable).then(|| "?".to_owned());
-    match Config::from_sources(None, wrong) {
-        Err(ConfigError::Value { allowed, .. }) => Some(allowed),
-        _ => None,
-    }
 }
 
 /// Prints the results and the errors. The first error decides the exit code.

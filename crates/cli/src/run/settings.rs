@@ -3,179 +3,106 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use coldstream_policy::{Config, ConfigError, VARIABLES};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use coldstream_policy::{Allowed, Config, ConfigError, SETTINGS, Setting, VARIABLES};
 
 use crate::exit::{Exit, failure};
 use crate::{library, output};
 
-/// The values of an I/O mode. `window` was the name of `drop-behind`; it is accepted for one version.
-fn io_modes() -> PossibleValuesParser {
-    PossibleValuesParser::new([
-        PossibleValue::new("auto"),
-        PossibleValue::new("direct"),
-        PossibleValue::new("dontcache"),
-        PossibleValue::new("drop-behind").alias("window"),
-        PossibleValue::new("buffered"),
-    ])
-}
-
-/// The settings as options.
-#[derive(clap::Args)]
+/// The settings as options, made of [`SETTINGS`], and `--config`.
+#[derive(Default)]
 pub struct SettingsArguments {
-    /// Engine whose threads and files are recognised [default: auto]
-    #[arg(long, value_parser = ["auto", "rocksdb", "leveldb", "cassandra"])]
-    profile: Option<String>,
-    /// I/O mode of background reads [default: auto]
-    #[arg(long, value_parser = io_modes())]
-    reads: Option<String>,
-    /// Size of one window, a power of two from 64KiB to 2MiB [default: 1MiB]
-    #[arg(long, value_name = "SIZE")]
-    window: Option<String>,
-    /// Windows read ahead of each consumer, 1 to 4 [default: 1]
-    #[arg(long, value_name = "N")]
-    windows_in_flight: Option<String>,
-    /// Cap for all windows and staging buffers of the program, 1MiB to 1GiB [default: 64MiB]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
-    /// I/O mode of background writes [default: auto]
-    #[arg(long, value_parser = io_modes())]
-    writes: Option<String>,
-    /// Whom written bytes must be visible to when write returns: every process (everywhere), or
-    /// the program's own threads at once and others a little later (process) [default: auto, which
-    /// is process for Cassandra's tables and everywhere for others]
-    #[arg(long, value_parser = ["auto", "everywhere", "process"])]
-    visible: Option<String>,
-    /// What memtable flushes write: left in the page cache, or treated like compaction's output
-    /// [default: cached]
-    #[arg(long, value_parser = ["cached", "bypass"])]
-    flush: Option<String>,
-    /// Staging buffer of a table that is written directly, a power of two from 256KiB to 1MiB
-    /// [default: 1MiB]
-    #[arg(long, value_name = "SIZE")]
-    staging: Option<String>,
-    /// Readahead of tables: none but ahead of range scans; the same, and none of mapped tables; or
-    /// left to the kernel [default: scans]
-    #[arg(long, value_parser = ["scans", "scans-and-mapped", "kernel"])]
-    readahead: Option<String>,
-    /// Background I/O slows down while it makes the foreground's device reads slower [default: off]
-    #[arg(long, value_parser = ["on", "off"])]
-    pacing: Option<String>,
-    /// What background I/O may always do, all threads together, 1 to 65536 [default: 16]
-    #[arg(long, value_name = "MIB_PER_SECOND")]
-    pacing_floor: Option<String>,
-    /// Drop cold pages of tables before memory runs out, for background I/O that goes through the
-    /// page cache (--reads buffered, --writes buffered); needs Linux 6.5 [default: off]
-    #[arg(long, value_parser = ["on", "off"])]
-    eviction: Option<String>,
-    /// The room that is then kept free below the limit of the cgroup and the kernel's watermarks:
-    /// 1% to 25% (4MiB to 256MiB), or a size from 1MiB to 64GiB; never more than an eighth of the
-    /// limit [default: 3%]
-    #[arg(long, value_name = "PERCENT|SIZE")]
-    eviction_margin: Option<String>,
-    /// What is hot in a compaction's inputs is made warm in its outputs [default: on]
-    #[arg(long, value_parser = ["on", "off"])]
-    handover: Option<String>,
-    /// The most that is warmed of a table before it is published, 0 to 1TiB; never more than an
-    /// eighth of the memory [default: 1TiB]
-    #[arg(long, value_name = "SIZE")]
-    handover_size: Option<String>,
-    /// Reads on their way while pages are warmed, 1 to 64 [default: 4]
-    #[arg(long, value_name = "N")]
-    handover_in_flight: Option<String>,
-    /// How long the publication of a table may be held up for it, 1 to 60000 [default: 2000]
-    #[arg(long, value_name = "MS")]
-    handover_milliseconds: Option<String>,
-    /// The most memory in which is kept which pages are hot, 64KiB to 1GiB [default: 64MiB]
-    #[arg(long, value_name = "SIZE")]
-    heat: Option<String>,
-    /// When background threads get a nice value and an I/O priority: where the nice value can be
-    /// taken back (CAP_SYS_NICE or RLIMIT_NICE), always, or never [default: auto]
-    #[arg(long, value_parser = ["auto", "always", "off"])]
-    priority: Option<String>,
-    /// Their nice value, 0 to 19 or none; by role as in compaction:10,streaming:none
-    /// [default: 10, flush:none]
-    #[arg(long, value_name = "NICE")]
-    nice: Option<String>,
-    /// Their I/O priority, a level of the best-effort class from 0 to 7, idle or none; by role too
-    /// [default: 7, flush:none]
-    #[arg(long, value_name = "LEVEL")]
-    io_priority: Option<String>,
-    /// Where the library's lines go: none, stderr or a file [default: stderr]
-    #[arg(long, value_name = "none|stderr|PATH")]
-    log: Option<String>,
-    /// TOML file with the same settings; COLDSTREAM_… variables and options win over it
-    #[arg(long, value_name = "FILE")]
+    given: Vec<Given>,
     config: Option<PathBuf>,
 }
 
-/// An option, the variable of the same setting, and what was given.
-type Row = (&'static str, &'static str, Option<String>);
+/// A setting with the value that its option gave.
+type Given = (&'static Setting, String);
+
+impl Args for SettingsArguments {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help(
+                "TOML file with the same settings; COLDSTREAM_… variables and options win over it",
+            );
+        command
+            .args(SETTINGS.iter().filter_map(option))
+            .next_help_heading(None)
+            .arg(config)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The option of a setting, if it has one.
+fn option(setting: &'static Setting) -> Option<Arg> {
+    let name = setting.option()?;
+    let mut paragraphs = setting.paragraphs().map(|it| it.replace('`', ""));
+    let summary = paragraphs.next().unwrap_or_default();
+    let default = setting.default_text();
+    let arg = Arg::new(name)
+        .long(name)
+        .value_name(setting.value_name())
+        .help_heading(setting.section.title());
+    let (arg, range) = match setting.allowed() {
+        Allowed::Switch => (
+            arg.value_parser(["on", "off"]).hide_possible_values(true),
+            String::new(),
+        ),
+        Allowed::Names { names, former } => {
+            let values = names.iter().map(|name| {
+                let aliases = former.iter().filter(|(_, present)| present == name);
+                PossibleValue::new(*name).aliases(aliases.map(|(former, _)| *former))
+            });
+            (
+                arg.value_parser(PossibleValuesParser::new(values)),
+                String::new(),
+            )
+        }
+        // The program may run elsewhere: `absolute_log` makes any path absolute.
+        _ if setting.key == "log" => (arg, "; none, stderr or a file".to_owned()),
+        allowed => (arg, format!("; {allowed}")),
+    };
+    let summary = summary.trim_end_matches('.');
+    let short = format!("{summary}{range} [default: {default}]");
+    let long = paragraphs.fold(short.clone(), |text, next| format!("{text}\n\n{next}"));
+    Some(arg.help(short).long_help(long))
+}
+
+impl FromArgMatches for SettingsArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = SETTINGS.iter().filter_map(|setting| {
+            let value: &String = matches.get_one(setting.option()?)?;
+            Some((setting, value.clone()))
+        });
+        Ok(Self {
+            given: given.collect(),
+            config: matches.get_one("config").cloned(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
 
 impl SettingsArguments {
-    /// Every setting.
-    fn rows(&self) -> anyhow::Result<[Row; 23]> {
-        let log = self.log.as_deref().map(absolute_log).transpose()?;
-        Ok([
-            ("--profile", "COLDSTREAM_PROFILE", self.profile.clone()),
-            ("--reads", "COLDSTREAM_READS", self.reads.clone()),
-            ("--window", "COLDSTREAM_WINDOW_BYTES", self.window.clone()),
-            (
-                "--windows-in-flight",
-                "COLDSTREAM_WINDOWS_IN_FLIGHT",
-                self.windows_in_flight.clone(),
-            ),
-            ("--memory", "COLDSTREAM_MEMORY_BYTES", self.memory.clone()),
-            ("--writes", "COLDSTREAM_WRITES", self.writes.clone()),
-            ("--visible", "COLDSTREAM_VISIBLE", self.visible.clone()),
-            ("--flush", "COLDSTREAM_FLUSH", self.flush.clone()),
-            (
-                "--staging",
-                "COLDSTREAM_STAGING_BYTES",
-                self.staging.clone(),
-            ),
-            (
-                "--readahead",
-                "COLDSTREAM_READAHEAD",
-                self.readahead.clone(),
-            ),
-            ("--pacing", "COLDSTREAM_PACING", self.pacing.clone()),
-            (
-                "--pacing-floor",
-                "COLDSTREAM_PACING_FLOOR",
-                self.pacing_floor.clone(),
-            ),
-            ("--eviction", "COLDSTREAM_EVICTION", self.eviction.clone()),
-            (
-                "--eviction-margin",
-                "COLDSTREAM_EVICTION_MARGIN",
-                self.eviction_margin.clone(),
-            ),
-            ("--handover", "COLDSTREAM_HANDOVER", self.handover.clone()),
-            (
-                "--handover-size",
-                "COLDSTREAM_HANDOVER_BYTES",
-                self.handover_size.clone(),
-            ),
-            (
-                "--handover-in-flight",
-                "COLDSTREAM_HANDOVER_IN_FLIGHT",
-                self.handover_in_flight.clone(),
-            ),
-            (
-                "--handover-milliseconds",
-                "COLDSTREAM_HANDOVER_MILLISECONDS",
-                self.handover_milliseconds.clone(),
-            ),
-            ("--heat", "COLDSTREAM_HEAT_BYTES", self.heat.clone()),
-            ("--priority", "COLDSTREAM_PRIORITY", self.priority.clone()),
-            ("--nice", "COLDSTREAM_NICE", self.nice.clone()),
-            (
-                "--io-priority",
-                "COLDSTREAM_IO_PRIORITY",
-                self.io_priority.clone(),
-            ),
-            ("--log", "COLDSTREAM_LOG", log),
-        ])
+    /// What the options give, with an absolute path of the log.
+    fn given(&self) -> anyhow::Result<Vec<Given>> {
+        let given = self.given.iter().map(|(setting, value)| {
+            let value = match setting.key {
+                "log" => absolute_log(value)?,
+                _ => value.clone(),
+            };
+            Ok((*setting, value))
+        });
+        given.collect()
     }
 }
 
@@ -192,18 +119,20 @@ fn absolute_log(log: &str) -> anyhow::Result<String> {
 
 /// The configuration that options, environment and file make together.
 pub fn effective(arguments: &SettingsArguments) -> anyhow::Result<Config> {
-    let rows = arguments.rows()?;
-    let is_empty = |value: &Option<String>| value.as_ref().is_some_and(String::is_empty);
-    if let Some((option, ..)) = rows.iter().find(|(.., value)| is_empty(value)) {
-        let message = format!("{option}: its value is empty: give one, or leave it out");
+    let options = arguments.given()?;
+    if let Some((setting, _)) = options.iter().find(|(_, value)| value.is_empty()) {
+        let option = setting.option().unwrap_or_default();
+        let message = format!("--{option}: its value is empty: give one, or leave it out");
         return Err(failure(Exit::Usage, message));
     }
     let given = |name: &str| {
-        let (.., value) = rows.iter().find(|(_, variable, _)| *variable == name)?;
-        value.clone()
+        let (_, value) = options
+            .iter()
+            .find(|(setting, _)| setting.variable == name)?;
+        Some(value.clone())
     };
     // Each source is checked alone first, so that the error can name it.
-    Config::from_sources(None, given).map_err(|error| option_error(&error, &rows))?;
+    Config::from_sources(None, given).map_err(|error| option_error(&error))?;
     Config::from_sources(None, from_environment)
         .map_err(|error| failure(Exit::Configuration, format!("environment: {error}")))?;
     warn_of_unknown_variables();
@@ -260,17 +189,19 @@ fn read_file(path: &Path) -> anyhow::Result<String> {
     })
 }
 
-fn option_error(error: &ConfigError, rows: &[Row]) -> anyhow::Error {
-    let message = error.to_string();
-    // The user wrote an option, not the variable that stands for it here.
-    let option = rows.iter().find_map(|(option, variable, _)| {
-        // One variable's name may be the beginning of another's.
-        let rest = message.strip_prefix(variable)?;
-        rest.starts_with(' ').then_some((option, rest))
-    });
-    let message = match option {
-        Some((option, rest)) => format!("{option}{rest}"),
-        None => message,
+/// The user wrote an option, not the variable that an error names.
+fn option_error(error: &ConfigError) -> anyhow::Error {
+    let message = match error {
+        ConfigError::Value {
+            key,
+            value,
+            allowed,
+        } => {
+            let setting = SETTINGS.iter().find(|setting| setting.variable == *key);
+            let option = setting.and_then(Setting::option).unwrap_or(key);
+            format!("--{option} = \"{value}\": {allowed}")
+        }
+        ConfigError::Toml(_) => error.to_string(),
     };
     failure(Exit::Usage, message)
 }
@@ -278,7 +209,6 @@ fn option_error(error: &ConfigError, rows: &[Row]) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Args, Command, FromArgMatches};
 
     #[test]
     fn every_option_sets_what_it_is_called() {
@@ -294,23 +224,23 @@ mod tests {
                     command.try_get_matches_from(["run", &option, value]).ok()
                 });
             let arguments = SettingsArguments::from_arg_matches(&value.unwrap()).unwrap();
-            let rows = arguments.rows().unwrap();
-            let given: Vec<_> = rows.iter().filter(|(.., value)| value.is_some()).collect();
-            let [(called, variable, _)] = given[..] else {
-                panic!("{option} sets {given:?}");
+            let given = arguments.given().unwrap();
+            let [(setting, _)] = given[..] else {
+                panic!("{option} sets {} settings", given.len());
             };
-            assert_eq!(*called, option);
+            assert_eq!(setting.option(), Some(name));
             // What is a size there is told in bytes here.
             let named = name
                 .trim_end_matches("size")
                 .to_uppercase()
                 .replace('-', "_");
+            let variable = setting.variable;
             assert!(
                 variable.starts_with(&format!("COLDSTREAM_{named}")),
                 "{variable}"
             );
-            assert!(VARIABLES.contains(variable));
-            variables.push(*variable);
+            assert!(VARIABLES.contains(&variable));
+            variables.push(variable);
         }
         assert_eq!(variables.len(), 23);
     }

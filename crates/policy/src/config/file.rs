@@ -1,174 +1,117 @@
-//! The TOML file as a list of settings, whose values are checked with those of the environment.
+//! The TOML file as a list of settings with the text of each value.
+//!
+//! An error names the line, and never quotes it: `COLDSTREAM_CONFIG` may name any file, and errors go
+//! to a log that others may read.
 
-use super::ConfigError;
-use super::key::Key;
-use serde::Deserialize;
+use super::setting::Setting;
+use super::values::Allowed;
+use super::{ConfigError, SETTINGS};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileText {
-    enabled: Option<bool>,
-    profile: Option<String>,
-    log: Option<String>,
-    readahead: Option<String>,
-    #[serde(default)]
-    reads: ReadsText,
-    #[serde(default)]
-    writes: WritesText,
-    #[serde(default)]
-    eviction: EvictionText,
-    #[serde(default)]
-    handover: HandoverText,
-    #[serde(default)]
-    priority: PriorityText,
-    #[serde(default)]
-    pacing: PacingText,
-}
+/// A setting of the file, the key by which it was given, and the text of its value.
+pub(super) type Given = (&'static Setting, &'static str, String);
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReadsText {
-    /// `treatment` was its name; it is accepted for one version.
-    #[serde(alias = "treatment")]
-    io_mode: Option<String>,
-    window_bytes: Option<Number>,
-    windows_in_flight: Option<Number>,
-    memory_bytes: Option<Number>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WritesText {
-    /// `treatment` was its name; it is accepted for one version.
-    #[serde(alias = "treatment")]
-    io_mode: Option<String>,
-    visible: Option<String>,
-    flush: Option<String>,
-    staging_bytes: Option<Number>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EvictionText {
-    enabled: Option<bool>,
-    margin: Option<Number>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HandoverText {
-    enabled: Option<bool>,
-    bytes: Option<Number>,
-    in_flight: Option<Number>,
-    milliseconds: Option<Number>,
-    heat_bytes: Option<Number>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PriorityText {
-    apply: Option<String>,
-    nice: Option<Number>,
-    io: Option<Number>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PacingText {
-    enabled: Option<bool>,
-    floor: Option<Number>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Number {
-    Integer(u64),
-    Text(String),
-}
-
-impl std::fmt::Display for Number {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Number::Integer(number) => number.fmt(formatter),
-            Number::Text(text) => text.fmt(formatter),
+/// The settings of a TOML text.
+pub(super) fn settings(text: &str) -> Result<Vec<Given>, ConfigError> {
+    let document = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        wrong(text, at, error.message())
+    })?;
+    let mut given: Vec<Given> = Vec::new();
+    for (name, value) in document.get_ref() {
+        let start = name.span().start;
+        let name = name.get_ref();
+        match value.get_ref() {
+            DeValue::Table(section) if has_section(name) => {
+                for (inner, value) in section {
+                    let key = format!("{name}.{}", inner.get_ref());
+                    given.push(setting(text, inner.span().start, &key, value)?);
+                }
+            }
+            DeValue::Table(_) => {
+                return Err(wrong(text, start, &format!("unknown section {name}")));
+            }
+            _ if has_section(name) => {
+                let message = format!("{name} is a section: write [{name}]");
+                return Err(wrong(text, start, &message));
+            }
+            _ => given.push(setting(text, start, name, value)?),
         }
     }
+    for (index, (setting, key, _)) in given.iter().enumerate() {
+        let before = given.get(..index).unwrap_or_default();
+        if let Some((_, other, _)) = before.iter().find(|(it, ..)| it.key == setting.key) {
+            let message = format!("{other} and {key} are names of one setting: give one of them");
+            return Err(ConfigError::Toml(message));
+        }
+    }
+    Ok(given)
 }
 
-/// A setting by its name in the file, with its value there.
-pub(super) type Named = (&'static str, Key, Option<String>);
+/// The setting of `key`, with the text of `value`.
+fn setting(
+    text: &str,
+    start: usize,
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+) -> Result<Given, ConfigError> {
+    let (setting, key) = known(key).ok_or_else(|| {
+        let message = format!("unknown key {key}: use {}", keys_beside(key));
+        wrong(text, start, &message)
+    })?;
+    let value = value.get_ref();
+    let is_switch = setting.allowed() == Allowed::Switch;
+    let value = match value {
+        DeValue::Boolean(is_on) if is_switch => if *is_on { "on" } else { "off" }.to_owned(),
+        DeValue::String(value) if !is_switch => value.clone().into_owned(),
+        DeValue::Integer(value) if !is_switch && value.radix() == 10 => value.as_str().to_owned(),
+        other if is_switch => {
+            let message = format!("{key} is a {}: use true or false", other.type_str());
+            return Err(wrong(text, start, &message));
+        }
+        other => {
+            let (kind, allowed) = (other.type_str(), setting.allowed());
+            let message = format!("{key} is a {kind}: use {allowed}");
+            return Err(wrong(text, start, &message));
+        }
+    };
+    Ok((setting, key, value))
+}
 
-/// The settings of a TOML text, by their names in it; those that it does not have are `None`.
-pub(super) fn settings(text: &str) -> Result<[Named; Key::ALL.len()], ConfigError> {
-    let file: FileText = toml::from_str(text)
-        .map_err(|error| ConfigError::Toml(error.to_string().trim().replace('\n', " ")))?;
-    let text = |number: Option<Number>| number.map(|number| number.to_string());
-    let switch = |is_on: Option<bool>| is_on.map(super::on_or_off);
-    let FileText {
-        reads,
-        writes,
-        eviction,
-        handover,
-        priority,
-        pacing,
-        ..
-    } = file;
-    Ok([
-        ("enabled", Key::Enabled, switch(file.enabled)),
-        ("eviction.enabled", Key::Eviction, switch(eviction.enabled)),
-        ("handover.enabled", Key::Handover, switch(handover.enabled)),
-        ("pacing.enabled", Key::Pacing, switch(pacing.enabled)),
-        ("profile", Key::Profile, file.profile),
-        ("log", Key::Log, file.log),
-        ("readahead", Key::Readahead, file.readahead),
-        ("pacing.floor", Key::PacingFloor, text(pacing.floor)),
-        ("reads.io_mode", Key::Reads, reads.io_mode),
-        (
-            "reads.window_bytes",
-            Key::WindowBytes,
-            text(reads.window_bytes),
-        ),
-        (
-            "reads.windows_in_flight",
-            Key::WindowsInFlight,
-            text(reads.windows_in_flight),
-        ),
-        (
-            "reads.memory_bytes",
-            Key::MemoryBytes,
-            text(reads.memory_bytes),
-        ),
-        ("writes.io_mode", Key::Writes, writes.io_mode),
-        ("writes.visible", Key::Visible, writes.visible),
-        ("writes.flush", Key::Flush, writes.flush),
-        (
-            "writes.staging_bytes",
-            Key::StagingBytes,
-            text(writes.staging_bytes),
-        ),
-        (
-            "eviction.margin",
-            Key::EvictionMargin,
-            text(eviction.margin),
-        ),
-        ("handover.bytes", Key::HandoverBytes, text(handover.bytes)),
-        (
-            "handover.in_flight",
-            Key::HandoverInFlight,
-            text(handover.in_flight),
-        ),
-        (
-            "handover.milliseconds",
-            Key::HandoverMilliseconds,
-            text(handover.milliseconds),
-        ),
-        (
-            "handover.heat_bytes",
-            Key::HeatBytes,
-            text(handover.heat_bytes),
-        ),
-        ("priority.apply", Key::Priority, priority.apply),
-        ("priority.nice", Key::Nice, text(priority.nice)),
-        ("priority.io", Key::IoPriority, text(priority.io)),
-    ])
+/// The setting with this key, present or former, and the key.
+fn known(key: &str) -> Option<(&'static Setting, &'static str)> {
+    SETTINGS.iter().find_map(|setting| {
+        let former = setting.former_key.filter(|former| *former == key);
+        let present = Some(setting.key).filter(|present| *present == key);
+        Some((setting, present.or(former)?))
+    })
+}
+
+/// Whether keys of `section` exist.
+fn has_section(section: &str) -> bool {
+    let mut sections = SETTINGS
+        .iter()
+        .filter_map(|setting| setting.key.split_once('.'));
+    sections.any(|(it, _)| it == section)
+}
+
+/// The keys that could be meant by one that does not exist: those of its section.
+fn keys_beside(key: &str) -> String {
+    let section = key.split_once('.').map(|(section, _)| section);
+    let keys = SETTINGS.iter().filter_map(|setting| {
+        let (its, name) = match setting.key.split_once('.') {
+            Some((its, name)) => (Some(its), name),
+            None => (None, setting.key),
+        };
+        (its == section).then_some(name)
+    });
+    keys.collect::<Vec<_>>().join(", ")
+}
+
+/// What is wrong, with the line of the byte at `start`.
+fn wrong(text: &str, start: usize, message: &str) -> ConfigError {
+    let before = text.as_bytes().get(..start).unwrap_or_default();
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    ConfigError::Toml(format!("line {line}: {}", message.replace('\n', " ")))
 }

@@ -1,6 +1,8 @@
 use super::*;
-use crate::IoMode;
+use crate::eviction::Margin;
+use crate::{FlushOutput, IoMode, IoModeSetting, Profile, Readahead, Visibility};
 use proptest::prelude::*;
+use strum::VariantArray;
 
 fn none(_: &str) -> Option<String> {
     None
@@ -80,6 +82,115 @@ fn a_bad_value_says_what_is_allowed() {
     }
 }
 
+#[test]
+fn a_former_value_is_accepted() {
+    let former = |name: &str| (name == "COLDSTREAM_READS").then(|| "window".into());
+    let config = Config::from_sources(Some("[writes]\nio_mode = \"window\""), former).unwrap();
+    assert_eq!(config.reads, IoModeSetting::Fixed(IoMode::DropBehind));
+    assert_eq!(config.writes, config.reads);
+}
+
+#[test]
+fn both_names_of_a_setting_are_too_many() {
+    let text = "[reads]\ntreatment = \"auto\"\nio_mode = \"auto\"\n";
+    let error = Config::from_sources(Some(text), none)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("reads.treatment") && error.contains("reads.io_mode"),
+        "{error}"
+    );
+}
+
+#[test]
+fn errors_of_the_file_name_line_and_key_and_quote_nothing() {
+    for (text, words) in [
+        (
+            "# secret\n[reads]\nspeed = \"secret\"",
+            &["line 3", "reads.speed", "window_bytes"][..],
+        ),
+        ("reads = 3", &["line 1", "reads is a section"]),
+        ("[secrets]\na = 1", &["line 1", "unknown section"]),
+        (
+            "pacing.enabled = \"on\"",
+            &["pacing.enabled", "true or false"],
+        ),
+        ("enabled = 1", &["enabled", "true or false"]),
+        ("profile = true", &["profile", "use auto, rocksdb"]),
+        (
+            "[reads]\nmemory_bytes = [1]",
+            &["line 2", "memory_bytes", "1MiB"],
+        ),
+        ("secret", &["line 1"]),
+    ] {
+        let error = Config::from_sources(Some(text), none)
+            .unwrap_err()
+            .to_string();
+        for word in words {
+            assert!(error.contains(word), "{error}");
+        }
+        assert!(
+            !error.contains("secret\"") && !error.contains('\n'),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn names_of_settings_are_distinct_and_regular() {
+    for (index, setting) in SETTINGS.iter().enumerate() {
+        for other in SETTINGS.iter().take(index) {
+            assert_ne!(setting.variable, other.variable);
+            assert_ne!(setting.key, other.key);
+            assert!(setting.option().is_none() || setting.option() != other.option());
+        }
+        assert!(setting.variable.starts_with("COLDSTREAM"));
+        assert!(setting.variable == "COLDSTREAM" || setting.option().is_some());
+        let summary = setting.paragraphs().next().unwrap();
+        assert!(
+            summary.ends_with('.') || summary.ends_with(")."),
+            "{summary}"
+        );
+    }
+}
+
+/// A file of the repository that is made of the list of settings.
+fn is_current(path: &str, text: &str, command: &str) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + path;
+    let file = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(file == text, "{path} is stale: renew it with\n{command}");
+}
+
+#[test]
+fn the_documents_are_current() {
+    is_current(
+        "docs/configuration.md",
+        &markdown(),
+        "cargo run -p coldstream-policy --example settings markdown > docs/configuration.md",
+    );
+    is_current(
+        "examples/coldstream.toml",
+        &example_toml(),
+        "cargo run -p coldstream-policy --example settings toml > examples/coldstream.toml",
+    );
+}
+
+#[test]
+fn the_example_is_the_default_with_and_without_its_comment_signs() {
+    let text = example_toml();
+    let default = Ok(Config::default());
+    assert_eq!(Config::from_sources(Some(&text), none), default);
+    let is_key = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line.len() > 1;
+    let keys = text.lines().filter(|line| is_key(line)).count();
+    assert_eq!(keys, SETTINGS.len());
+    let lines = text.lines().map(|line| match line.strip_prefix('#') {
+        Some(key) if is_key(line) => key,
+        _ => line,
+    });
+    let all = lines.collect::<Vec<_>>().join("\n");
+    assert_eq!(Config::from_sources(Some(&all), none), default);
+}
+
 proptest! {
     #[test]
     fn the_environment_carries_a_whole_configuration(
@@ -100,17 +211,17 @@ proptest! {
                 1 => LogTarget::Stderr,
                 _ => LogTarget::File("/var/log/coldstream.log".into()),
             },
-            reads: IoMode::from_u8(io_mode)
+            reads: IoMode::from_repr(io_mode)
                 .map_or(IoModeSetting::Auto, IoModeSetting::Fixed),
             window_bytes: 1 << window,
             windows_in_flight: in_flight,
             memory_bytes: memory,
-            writes: IoMode::from_u8(writes)
+            writes: IoMode::from_repr(writes)
                 .map_or(IoModeSetting::Auto, IoModeSetting::Fixed),
-            visible: Visibility::ALL[visible],
-            bypass_flush,
+            visible: Visibility::VARIANTS[visible],
+            flush: if bypass_flush { FlushOutput::Bypass } else { FlushOutput::Cached },
             staging_bytes: 1 << staging,
-            readahead: Readahead::ALL[readahead],
+            readahead: Readahead::VARIANTS[readahead],
             pacing,
             pacing_floor,
             eviction,
@@ -120,11 +231,12 @@ proptest! {
             handover_in_flight,
             handover_milliseconds,
             heat_bytes,
-            priority: PriorityMode::ALL[mode],
-            priorities: Priorities::default()
-                .with_nice(&format!("flush:{nice}"))
-                .and_then(|some| some.with_io(&format!("{level},validation:idle")))
-                .unwrap(),
+            priority: PriorityMode::VARIANTS[mode],
+            nice: Priorities::default().with_nice(&format!("flush:{nice}")).unwrap().nice,
+            io_priority: Priorities::default()
+                .with_io(&format!("{level},validation:idle"))
+                .unwrap()
+                .io,
         };
         let environment = config.to_environment();
         prop_assert_eq!(environment.len() + 1, VARIABLES.len());

@@ -78,7 +78,7 @@ impl StagedFiles {
     pub(crate) fn take_in(&self, core: &Core, opening: &Opening<'_>) {
         let config = &opening.settings.config;
         if !opening.is_new()
-            || !thread::role().is_background_writer(config.bypass_flush)
+            || !thread::role().is_background_writer(config.flush)
             || self.is_closed()
             || !core.is_on(Mechanism::Writes)
             || fuse::is_blown()
