@@ -10,7 +10,10 @@ use crate::exit::{self, Exit, failure};
 
 /// The error for a process that does not exist.
 pub fn no_such_process(pid: u32) -> anyhow::Error {
-    failure(Exit::NotFound, format!("there is no process {pid}"))
+    failure(
+        Exit::NotFound,
+        format!("there is no process {pid}: `coldstream ctl list` shows those under Coldstream"),
+    )
 }
 
 /// The error for another user's process.

@@ -1,9 +1,11 @@
 //! `coldstream completions` and `coldstream man`: made from the same definitions as `--help`, so
 //! that they cannot differ from it.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::Command;
+use clap_mangen::Man;
 
 use crate::exit::{self, failure};
 use crate::output;
@@ -45,13 +47,13 @@ pub fn completions(arguments: &CompletionsArguments, command: &mut Command) -> a
 
 /// Prints the man page of the whole command, or writes those of all commands.
 pub fn man(arguments: &ManArguments, command: Command) -> anyhow::Result<()> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
     let Some(directory) = &arguments.directory else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(command).render(&mut page)?;
-        return output::print(&String::from_utf8(page)?);
+        return output::print(&man_page(command)?.1);
     };
     std::fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(command, directory))
+        .and_then(|()| write_man_pages(command, directory))
         .map_err(|error| {
             let directory = directory.display();
             let message = format!(
@@ -60,4 +62,86 @@ pub fn man(arguments: &ManArguments, command: Command) -> anyhow::Result<()> {
             );
             failure(exit::of_io(&error), message)
         })
+}
+
+/// Writes the page of a command and those of its subcommands.
+fn write_man_pages(command: Command, directory: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        write_man_pages(subcommand.clone(), directory)?;
+    }
+    let (file_name, page) = man_page(command)?;
+    std::fs::write(directory.join(file_name), page)
+}
+
+/// File name and text of a page. The text behind the help (`after_help`) becomes sections that are
+/// printed as they are: `clap_mangen` would fill the lines of the examples.
+fn man_page(command: Command) -> io::Result<(String, String)> {
+    let notes = command.get_after_help().map(ToString::to_string);
+    let has_subcommands = command.has_subcommands();
+    let page = Man::new(command).manual("Coldstream");
+    let mut roff = Vec::new();
+    page.render_title(&mut roff)?;
+    page.render_name_section(&mut roff)?;
+    page.render_synopsis_section(&mut roff)?;
+    page.render_description_section(&mut roff)?;
+    page.render_options_section(&mut roff)?;
+    if has_subcommands {
+        page.render_subcommands_section(&mut roff)?;
+    }
+    let text = String::from_utf8(roff).map_err(io::Error::other)?;
+    let notes = sections(notes.as_deref().unwrap_or_default());
+    Ok((page.get_filename(), text + &notes))
+}
+
+/// The sections of a text in which a line that ends with a colon, or begins with `Exit codes:`, is a
+/// heading.
+fn sections(text: &str) -> String {
+    let mut roff = String::new();
+    let mut in_section = false;
+    for line in text.lines() {
+        let (heading, rest) = match line.strip_prefix("Exit codes:") {
+            Some(rest) => (Some("EXIT STATUS".to_owned()), rest.trim_start()),
+            None if line.starts_with(char::is_alphabetic) && line.ends_with(':') => {
+                (Some(line.trim_end_matches(':').to_uppercase()), "")
+            }
+            None => (None, line),
+        };
+        if let Some(heading) = heading {
+            roff += &format!(".fi\n.SH {heading}\n.nf\n");
+            in_section = true;
+        } else if !in_section && !rest.is_empty() {
+            roff += ".SH NOTES\n.nf\n";
+            in_section = true;
+        }
+        // An empty line behind a heading would be an empty line of the page.
+        if !(rest.is_empty() && roff.ends_with(".nf\n")) {
+            roff += &escaped(rest);
+            roff.push('\n');
+        }
+    }
+    roff
+}
+
+/// A line of text that roff prints as it is.
+fn escaped(line: &str) -> String {
+    let text = line.replace('\\', "\\e").replace('-', "\\-");
+    // A full stop or an apostrophe at the beginning would make it a command.
+    if text.starts_with(['.', '\'']) {
+        return format!("\\&{text}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_become_sections() {
+        let text = "Modes are\n\nExamples:\n  a --b\n.c\nExit codes: 5 no\n";
+        let roff = ".SH NOTES\n.nf\nModes are\n\n.fi\n.SH EXAMPLES\n.nf\n  a \\-\\-b\n\\&.c\n\
+                    .fi\n.SH EXIT STATUS\n.nf\n5 no\n";
+        assert_eq!(sections(text), roff);
+        assert_eq!(sections(""), "");
+    }
 }

@@ -89,7 +89,11 @@ fn switch(
             if let Some(missing) = chosen.without(now.mechanisms).iter().next() {
                 return Err(failure(
                     Exit::Failure,
-                    format!("the library in process {pid} has no {}", missing.name()),
+                    format!(
+                        "process {pid} has no {}: it was not configured when the process started \
+                         (see `coldstream run --help`)",
+                        missing.name()
+                    ),
                 ));
             }
             Ok(Desired {

@@ -89,8 +89,9 @@ fn limit(limit: Option<&MemoryLimit>) -> String {
     }
 }
 
-fn path_facts(facts: &PathFacts) -> Vec<String> {
-    let device = match &facts.device {
+/// The disk and its readahead.
+fn device(facts: &PathFacts) -> String {
+    match &facts.device {
         Some(device) => {
             let ahead = device
                 .read_ahead_kib
@@ -98,8 +99,12 @@ fn path_facts(facts: &PathFacts) -> Vec<String> {
             format!("{}, kernel reads ahead {ahead}", device.name)
         }
         None => "none".to_owned(),
-    };
-    let alignment = match facts.reported_alignment_bytes {
+    }
+}
+
+/// The alignment that direct I/O needs, and the one that Coldstream uses.
+fn alignment(facts: &PathFacts) -> String {
+    match facts.reported_alignment_bytes {
         Some((memory, offset)) => format!(
             "memory {memory} B, offset {offset} B (used: {})",
             display_bytes(facts.alignment_bytes)
@@ -108,14 +113,17 @@ fn path_facts(facts: &PathFacts) -> Vec<String> {
             "not reported (used: {})",
             display_bytes(facts.alignment_bytes)
         ),
-    };
+    }
+}
+
+fn path_facts(facts: &PathFacts) -> Vec<String> {
     let probed = facts
         .probed_file
         .as_ref()
         .map_or("a temporary file".to_owned(), |path| {
             path.display().to_string()
         });
-    let coloured = |io_mode| match io_mode {
+    let colour = |io_mode| match io_mode {
         "buffered" => yellow("buffered"),
         better => green(better),
     };
@@ -130,8 +138,8 @@ fn path_facts(facts: &PathFacts) -> Vec<String> {
                 facts.mount_point.display()
             ),
         ),
-        row("device", device),
-        row("direct alignment", alignment),
+        row("device", device(facts)),
+        row("direct alignment", alignment(facts)),
         row(
             "direct read",
             format!("{} (probed with {probed})", facts.direct_effect),
@@ -154,11 +162,11 @@ fn path_facts(facts: &PathFacts) -> Vec<String> {
         ),
         row(
             "background reads",
-            format!("{}: {}", coloured(facts.io_mode), facts.reason),
+            format!("{}: {}", colour(facts.io_mode), facts.reason),
         ),
         row(
             "background writes",
-            format!("{}: {}", coloured(facts.write_io_mode), facts.write_reason),
+            format!("{}: {}", colour(facts.write_io_mode), facts.write_reason),
         ),
     ];
     lines.extend(advice(&facts.advice));
@@ -171,7 +179,10 @@ fn process(process: &Process) -> Vec<String> {
         .as_ref()
         .map_or("not loaded".to_owned(), |path| path.display().to_string());
     let status = match (&process.status, &process.status_missing) {
-        (Some(snapshot), _) => snapshot.to_string(),
+        (Some(snapshot), _) => {
+            let headline = snapshot.headline();
+            format!("{headline} (see `coldstream ctl status {}`)", process.pid)
+        }
         (None, Some(reason)) => reason.clone(),
         (None, None) => "none".to_owned(),
     };
