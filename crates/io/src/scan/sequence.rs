@@ -1,42 +1,42 @@
-//! Where a stream is, and what it reads next: pure logic.
+//! The position of a stream and its next window: pure logic.
 
 use crate::alignment::Alignment;
 
-/// The smallest window in bytes: what a single read that continues nothing costs.
+/// The smallest window in bytes. A single read that continues no other reads this much.
 pub const WINDOW_BYTES_MIN: usize = crate::pool::BLOCK_BYTES;
 
-/// Growth of windows while a sequence goes on: 64 KiB, 256 KiB, 1 MiB, as kernel readahead ramps
-/// up, so that a short range does not pay for a long one.
+/// Growth factor of windows while a sequence goes on: 64 KiB, 256 KiB, 1 MiB. Like kernel readahead it
+/// starts small, so that a short range stays cheap.
 const GROWTH: usize = 4;
 
-/// The position and the pace of one sequential consumer.
+/// The position and the window size of one sequential consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sequence {
-    /// First byte that the stream's windows cover.
+    /// The first byte that the stream's windows cover.
     pub(super) cover_start: u64,
-    /// One past the last byte that was asked of the device.
+    /// One past the last byte that was requested.
     pub(super) cover_end: u64,
     /// Size of the next window in bytes; 0 before the first.
     fill_bytes: usize,
-    /// Whether a read was served since the sequence started.
+    /// Whether the sequence has had a read.
     started: bool,
-    /// Whether a read has continued another one: only then is anything read ahead.
+    /// Whether a read has continued another one. Only then the stream reads ahead.
     pub(super) continued: bool,
 }
 
-/// How a request relates to the sequence.
+/// The relation of a read to the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// It starts within what is covered, or at its end.
+    /// It starts within the covered range, or at its end.
     Continues,
-    /// It skips a little ahead of what is covered: the pace is kept, the windows are not.
+    /// It skips a little ahead of the covered range: the window size is kept, the windows are not.
     SkipsAhead,
-    /// It has nothing to do with it.
+    /// It is unrelated.
     Elsewhere,
 }
 
-/// Relation of `offset` to a covered range: gaps of up to one smallest window continue a scan
-/// (index blocks between data blocks, chunks that a reader skips).
+/// The relation of `offset` to a covered range. A gap of up to one smallest window continues a scan: index
+/// blocks between data blocks, or chunks that a reader skips.
 pub(super) fn relation(cover_start: u64, cover_end: u64, offset: u64) -> Relation {
     if (cover_start..=cover_end).contains(&offset) {
         Relation::Continues
@@ -48,7 +48,7 @@ pub(super) fn relation(cover_start: u64, cover_end: u64, offset: u64) -> Relatio
 }
 
 impl Sequence {
-    /// Starts over at `offset`; a skip keeps the pace.
+    /// Starts over at `offset`. A skip keeps the window size.
     pub(super) fn restart(&mut self, offset: u64, alignment: Alignment, relation: Relation) {
         let start = alignment.down(offset);
         let keep = relation == Relation::SkipsAhead;
@@ -61,20 +61,20 @@ impl Sequence {
         };
     }
 
-    /// Notes a read that starts within what is covered.
-    pub(super) fn note_read(&mut self) {
+    /// Records a read that starts within the covered range.
+    pub(super) fn record_read(&mut self) {
         self.continued |= self.started;
         self.started = true;
     }
 
-    /// Covers nothing any more: whatever comes next starts over.
+    /// Covers nothing: the next read starts over.
     pub(super) fn end(&mut self) {
         self.cover_start = u64::MAX;
         self.cover_end = u64::MAX;
     }
 
-    /// The next window: its length in bytes, a multiple of the alignment, at most
-    /// `limit_bytes`, ending at the end of the file (rounded up). `None` at the end of the file.
+    /// The length of the next window in bytes: a multiple of the alignment, `limit_bytes` at most. The last
+    /// one ends at the end of the file, rounded up. `None` at the end of the file.
     pub(super) fn next_window(
         &mut self,
         size_bytes: u64,
@@ -95,8 +95,8 @@ impl Sequence {
     }
 }
 
-/// The largest window that `streams` streams of `windows` windows each can all have under a cap:
-/// a power of two between the smallest window and `window_bytes`.
+/// The largest window with which `streams` streams of `windows` windows each fit under the cap: a power of
+/// two between the smallest window and `window_bytes`.
 pub(super) fn fair_share(
     cap_bytes: usize,
     streams: usize,

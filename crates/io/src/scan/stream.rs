@@ -1,95 +1,41 @@
-//! One sequential consumer of one file: a ring of windows, the next of which are being read
-//! while the consumer is in the first.
+//! One sequential consumer of one file: a ring of windows. The consumer is in the first window while the
+//! next ones are read.
 //!
-//! Not thread-safe: the scanner hands it to one thread at a time.
+//! Not thread-safe: the scanner lets one thread at a time use it.
 
-use super::sequence::{Relation, Sequence, WINDOW_BYTES_MIN, relation};
-use super::{BufferCheck, Event, Fallback, ReadMode, ScanObserver, WINDOWS_MAX};
+use super::context::{Destination, ReadContext};
+use super::mode::ReadMode;
+use super::observer::{Event, ScanObserver};
+use super::outcome::Fallback;
+use super::request::BufferCheck;
+use super::sequence::{Relation, Sequence, relation};
+use super::window::{State, Window};
 use crate::absent::AbsentPages;
-use crate::alignment::Alignment;
-use crate::pool::{WindowMemory, WindowPool};
+use crate::pool::WindowPool;
 use crate::residency;
-use crate::sys::file::{self, FileStamp};
-use crate::sys::{Descriptor, Errno, aio, memory};
+use crate::sys::pread::{RWF_DONTCACHE, pread, pread_with_flags};
+use crate::sys::stat::{FileStamp, is_still};
+use crate::sys::{Errno, aio, sync_file_range, user_memory};
 
-/// What a window holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum State {
-    /// Nothing.
-    Empty = 0,
-    /// The kernel is writing into its memory.
-    InFlight,
-    /// `filled_bytes` of the file.
-    Filled,
-    /// No memory: the range was resident, and is copied out of the page cache.
-    Cached,
-    /// Memory, to be read when the consumer gets there.
-    Pending,
-}
+/// The most windows of one stream: the consumer's own and those that are read ahead of it.
+pub const WINDOWS_MAX: usize = 5;
 
-struct Window {
-    memory: WindowMemory,
-    start: u64,
-    length_bytes: usize,
-    filled_bytes: usize,
-    state: State,
-}
-
-impl Window {
-    fn end(&self) -> u64 {
-        self.start + self.length_bytes as u64
-    }
-}
-
-/// Where the bytes of one read go.
-pub(super) struct Destination {
-    pub(super) memory: *mut u8,
-    pub(super) length_bytes: usize,
-    /// Whether to ask the kernel first if it can be written: at the last moment, since asking
-    /// leaves marks in it that only the bytes themselves cover.
-    pub(super) check: BufferCheck,
-}
-
-/// What a stream needs from context it for one read.
-pub(super) struct ReadContext<'a, O: ScanObserver> {
-    pub(super) observer: &'a O,
-    pub(super) pool: &'a WindowPool,
-    pub(super) mode: ReadMode,
-    /// Direct descriptor; the buffered one where the mode is not direct.
-    pub(super) descriptor: Descriptor,
-    /// Buffered descriptor without kernel readahead.
-    pub(super) buffered: Descriptor,
-    /// The file as it is now.
-    pub(super) stamp: FileStamp,
-    /// Largest window, by configuration and by fair share.
-    pub(super) window_bytes: usize,
-    /// Windows to read ahead of the consumer.
-    pub(super) windows_in_flight: usize,
-}
-
-impl<O: ScanObserver> ReadContext<'_, O> {
-    fn alignment(&self) -> Alignment {
-        match self.mode {
-            ReadMode::Direct(alignment) => alignment,
-            ReadMode::DontCache | ReadMode::DropBehind => Alignment::PAGE,
-        }
-    }
-}
-
-/// A stream; all-zero memory is a valid one at rest.
+/// A stream. All-zero memory is a valid one without windows.
 pub(super) struct Stream {
     stamp: FileStamp,
     pub(super) sequence: Sequence,
-    /// End of the last request: what lies beyond it has not been consumed.
+    /// End of the last request. Bytes behind it were not consumed.
     consumed_to: u64,
     windows: [Window; WINDOWS_MAX],
-    /// Places in use of `windows`: the consumer's and those ahead of it.
+    /// How many of `windows` form the ring.
     ring: usize,
+    /// The consumer's window in the ring.
     first: usize,
+    /// Windows in use: the consumer's and those ahead of it.
     count: usize,
     in_flight: usize,
     aio_context: aio::Context,
+    /// The kernel refused a context, or the context failed: windows are read one at a time.
     aio_refused: bool,
 }
 
@@ -99,23 +45,21 @@ impl Stream {
         self.count > 0
     }
 
-    /// Serves the bytes at `offset`, all within the file, to the destination; returns how many
-    /// of them came out of the page cache. After an error nothing is kept.
+    /// Serves the bytes at `offset`, all within the file. Returns how many of them came out of the page
+    /// cache. After an error the stream has no windows.
     ///
     /// # Safety
-    /// The destination must be writable, or be one to be checked that no Rust code relies upon.
+    /// The destination must be writable. Or it is to be checked, and no Rust code relies on it.
     pub(super) unsafe fn read<O: ScanObserver>(
         &mut self,
         context: &ReadContext<'_, O>,
         destination: &Destination,
         offset: u64,
     ) -> Result<usize, Fallback> {
-        // SAFETY: passed on.
+        // SAFETY: the caller vouches for the destination.
         let result = unsafe { self.read_windows(context, destination, offset) };
-        if result.is_err() {
-            self.release(context.pool, context.observer);
-        } else if self.consumed_to >= context.stamp.size_bytes {
-            // At the end of the file there is nothing left to serve.
+        let is_at_end = self.consumed_to >= context.stamp.size_bytes;
+        if result.is_err() || is_at_end {
             self.release(context.pool, context.observer);
         }
         result
@@ -132,15 +76,15 @@ impl Stream {
         if self.stamp != context.stamp {
             self.release(context.pool, context.observer);
             self.stamp = context.stamp;
-            // There may be contexts again: others take them and give them back.
+            // Other programs may have given contexts back.
             self.aio_refused = false;
         }
         let now = relation(self.sequence.cover_start, self.sequence.cover_end, offset);
         if now != Relation::Continues {
             self.release(context.pool, context.observer);
-            self.sequence.restart(offset, context.alignment(), now);
+            self.sequence.restart(offset, context.mode.alignment(), now);
         }
-        self.sequence.note_read();
+        self.sequence.record_read();
         if self.count == 0 {
             self.ring = (1 + context.windows_in_flight).min(WINDOWS_MAX);
             self.first = 0;
@@ -158,23 +102,23 @@ impl Stream {
             }
             self.make_ready(context)?;
             if std::mem::take(&mut unchecked)
-                // SAFETY: whoever asks for bytes there counts on nothing that is there now.
-                && !unsafe { memory::writable(destination.memory, destination.length_bytes) }
+                // SAFETY: a caller that asks for bytes there does not rely on its present content.
+                && !unsafe { user_memory::writable(destination.memory, destination.length_bytes) }
             {
                 return Err(Fallback::BadBuffer);
             }
             let rest = destination
                 .memory
                 .wrapping_add((position - offset) as usize);
-            // SAFETY: the unserved rest of the destination, which is writable.
+            // SAFETY: the rest of the destination, which is writable.
             let (copied, cached) =
                 unsafe { self.copy_out(context, rest, position, end - position)? };
             position += copied as u64;
             cached_bytes += if cached { copied } else { 0 };
             self.consumed_to = position;
         }
-        // What has been consumed makes room at once, so that the device does not rest until the
-        // consumer comes back. A failure here concerns what nobody has asked for yet.
+        // Consumed windows make room at once. Otherwise the device would be idle until the consumer's next
+        // read. A failure concerns bytes that nobody has asked for yet.
         self.retire(position)?;
         if self.sequence.continued && position < context.stamp.size_bytes {
             let _ = self.top_up(context);
@@ -182,7 +126,7 @@ impl Stream {
         Ok(cached_bytes)
     }
 
-    /// Copies from the first window; returns how much, and whether out of the page cache.
+    /// Copies from the first window. Returns how many bytes, and whether they came out of the page cache.
     ///
     /// # Safety
     /// `destination` must be writable for `wanted_bytes`.
@@ -197,12 +141,11 @@ impl Stream {
         let within = (position - window.start) as usize;
         let length_bytes = (wanted_bytes as usize).min(window.length_bytes - within);
         if window.state == State::Cached {
-            if !file::is_still(context.buffered, &context.stamp) {
+            if !is_still(context.buffered, &context.stamp) {
                 return Err(Fallback::Identity);
             }
-            // SAFETY: passed on.
-            let read =
-                unsafe { file::pread(context.buffered, destination, length_bytes, position) };
+            // SAFETY: the caller vouches for the destination.
+            let read = unsafe { pread(context.buffered, destination, length_bytes, position) };
             return match read {
                 Ok(bytes) if bytes == length_bytes => Ok((bytes, true)),
                 Err(Errno(libc::EFAULT)) => Err(Fallback::BadBuffer),
@@ -213,17 +156,17 @@ impl Stream {
             return Err(Fallback::ReadFailed);
         }
         let source = context.pool.address(&window.memory).wrapping_add(within);
-        // SAFETY: the window holds `filled_bytes` bytes that the kernel has finished writing,
-        // the destination is writable, and window memory is never handed to the application.
+        // SAFETY: the kernel has finished writing the window's `filled_bytes`. The destination is writable.
+        // The application never gets window memory, so the ranges do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(source, destination, length_bytes) };
         Ok((length_bytes, false))
     }
 
-    /// Windows that end at or before `position` have been consumed.
+    /// Empties the windows that end at or before `position`: they were consumed.
     fn retire(&mut self, position: u64) -> Result<(), Fallback> {
         while self.count > 0 && self.windows[self.first].end() <= position {
             if self.windows[self.first].state == State::InFlight {
-                // Skipped over before it arrived: until then its memory is the kernel's.
+                // The consumer skipped it. Its memory belongs to the kernel until the read has ended.
                 self.take_completions(1)?;
                 continue;
             }
@@ -239,9 +182,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Starts windows until there is one for the consumer, and those ahead of it.
+    /// Starts windows, until the consumer has its own and the ones ahead of it.
     fn top_up<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>) -> Result<(), Fallback> {
-        let asynchronous = matches!(context.mode, ReadMode::Direct(_)) && !self.aio_refused;
+        let asynchronous = context.mode.is_direct() && !self.aio_refused;
         let ahead = if self.sequence.continued && asynchronous {
             context.windows_in_flight
         } else {
@@ -251,13 +194,13 @@ impl Stream {
             let Some(length_bytes) = self.sequence.next_window(
                 context.stamp.size_bytes,
                 context.window_bytes,
-                context.alignment(),
+                context.mode.alignment(),
             ) else {
                 return Ok(());
             };
             match self.start_window(context, length_bytes) {
                 Ok(()) => {}
-                // Reading ahead is a favour; the consumer's own window is not.
+                // Only the consumer's own window is needed now.
                 Err(Fallback::MemoryCap) if self.count > 0 => return Ok(()),
                 Err(reason) => return Err(reason),
             }
@@ -272,20 +215,20 @@ impl Stream {
     ) -> Result<(), Fallback> {
         let place = (self.first + self.count) % self.ring;
         let start = self.sequence.cover_end;
-        // Guards against a private descriptor that somebody closed unseen: its number may name
-        // another file by now.
-        if !file::is_still(context.descriptor, &context.stamp) {
+        // Somebody may have closed the private descriptor without a call that Coldstream sees. Its number
+        // may name another file by now.
+        if !is_still(context.descriptor, &context.stamp) {
             return Err(Fallback::Identity);
         }
         let in_file_bytes = (context.stamp.size_bytes - start).min(length_bytes as u64);
         let residency = residency::of_range(context.descriptor, start, in_file_bytes);
         let resident = residency.is_ok_and(|residency| residency.is_complete());
-        let direct = matches!(context.mode, ReadMode::Direct(_));
+        let direct = context.mode.is_direct();
         let clean = residency.is_ok_and(|residency| residency.unwritten_pages == Some(0));
         if !direct && !resident && !clean {
-            // A store through a mapping to a page that is dirty already leaves no trace. Direct
-            // reads write such pages back by themselves; the others must be made to.
-            file::write_back(context.descriptor, start, in_file_bytes)
+            // A store through a mapping to a dirty page does not move the change time. So such pages are
+            // written back first. Direct reads do that themselves.
+            sync_file_range::write_back(context.descriptor, start, in_file_bytes)
                 .map_err(|_| Fallback::ReadFailed)?;
         }
         let window = &mut self.windows[place];
@@ -295,8 +238,7 @@ impl Stream {
         if resident {
             window.state = State::Cached;
         } else {
-            window.length_bytes =
-                take_memory(&mut window.memory, length_bytes, self.count == 0, context)?;
+            window.length_bytes = window.take_memory(length_bytes, self.count == 0, context)?;
             window.state = State::Pending;
             if direct {
                 self.submit(context, place);
@@ -307,8 +249,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Asks the device for a pending window; it stays pending if that cannot be done, and is
-    /// then read when the consumer gets there.
+    /// Asks the device for a pending window. If that fails, it stays pending, and is read when the consumer
+    /// arrives.
     fn submit<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>, place: usize) {
         if self.aio_context == 0 && !self.aio_refused {
             match aio::create(WINDOWS_MAX as u32) {
@@ -323,8 +265,8 @@ impl Stream {
             return;
         }
         let window = &mut self.windows[place];
-        // SAFETY: the memory belongs to this window until the completion has been taken: an
-        // in-flight window is neither retired nor given back.
+        // SAFETY: the memory belongs to this window until the completion was taken. A window in flight is
+        // neither retired nor given back.
         let submitted = unsafe {
             aio::submit_read(
                 self.aio_context,
@@ -363,7 +305,7 @@ impl Stream {
             self.fill_now(context)?;
         }
         let window = &self.windows[self.first];
-        let expected = (context.stamp.size_bytes - window.start).min(window.length_bytes as u64);
+        let expected = window.in_file_bytes(context.stamp.size_bytes);
         if window.state == State::Filled && (window.filled_bytes as u64) < expected {
             return Err(Fallback::ReadFailed);
         }
@@ -388,14 +330,14 @@ impl Stream {
         }
     }
 
-    /// Reads the first window in the consumer's own time.
+    /// Reads the first window while the consumer waits.
     fn fill_now<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>) -> Result<(), Fallback> {
         let window = &mut self.windows[self.first];
         let memory = context.pool.address(&window.memory);
         let expected =
             (context.stamp.size_bytes - window.start).min(window.length_bytes as u64) as usize;
         let flags = match context.mode {
-            ReadMode::DontCache => file::RWF_DONTCACHE,
+            ReadMode::DontCache => RWF_DONTCACHE,
             ReadMode::Direct(_) | ReadMode::DropBehind => 0,
         };
         let absent_before = match context.mode {
@@ -407,9 +349,9 @@ impl Stream {
             ReadMode::Direct(_) | ReadMode::DontCache => None,
         };
         while window.filled_bytes < expected {
-            // SAFETY: the memory belongs to this window, whose length it has at least.
+            // SAFETY: the memory belongs to this window, and has at least its length.
             let read = unsafe {
-                file::pread_with_flags(
+                pread_with_flags(
                     context.descriptor,
                     memory.wrapping_add(window.filled_bytes),
                     window.length_bytes - window.filled_bytes,
@@ -437,12 +379,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for what is in flight and gives all windows back; their content is forgotten.
+    /// Waits for all reads in flight and gives all windows back.
     pub(super) fn release<O: ScanObserver>(&mut self, pool: &WindowPool, observer: &O) {
         while self.in_flight > 0 {
             if self.take_completions(1).is_err() {
-                // Destroying the context waits for the device: afterwards nothing is in flight.
-                // Another is not tried before the next file: making one takes milliseconds.
+                // Destroying the context waits for the device: then nothing is in flight. The next context is
+                // created with the next file, because creation takes milliseconds.
                 aio::destroy(self.aio_context);
                 self.aio_context = 0;
                 self.aio_refused = true;
@@ -463,32 +405,5 @@ impl Stream {
         self.first = 0;
         self.count = 0;
         self.sequence.end();
-    }
-}
-
-/// Gets memory for a window, reusing what it has; returns the length that it is good for. A
-/// consumer's own window (`needed`) makes do with less.
-fn take_memory<O: ScanObserver>(
-    memory: &mut WindowMemory,
-    length_bytes: usize,
-    needed: bool,
-    context: &ReadContext<'_, O>,
-) -> Result<usize, Fallback> {
-    if memory.bytes() >= length_bytes && memory.bytes() <= context.window_bytes {
-        return Ok(length_bytes);
-    }
-    context.pool.give_back(std::mem::take(memory));
-    let mut bytes = length_bytes;
-    loop {
-        if let Some(taken) = context.pool.take(bytes) {
-            *memory = taken;
-            return Ok(length_bytes.min(memory.bytes()));
-        }
-        if !needed || bytes <= WINDOW_BYTES_MIN {
-            return Err(Fallback::MemoryCap);
-        }
-        bytes = WINDOW_BYTES_MIN
-            .max(bytes / 2)
-            .next_multiple_of(WINDOW_BYTES_MIN);
     }
 }

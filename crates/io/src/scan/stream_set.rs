@@ -1,0 +1,221 @@
+//! All streams of a scanner: finds the one that a read continues, or one for a new consumer.
+//!
+//! A read looks for its stream in the summaries, without the streams' locks. While a thread holds a
+//! stream's lock, it only tries the locks of other streams.
+
+use super::file::STREAMS_PER_FILE;
+use super::observer::ScanObserver;
+use super::outcome::Fallback;
+use super::sequence::{Relation, relation};
+use super::stream::Stream;
+use crate::lock::{FutexGuard, FutexLock};
+use crate::pool::WindowPool;
+use crate::sys::clock::coarse_milliseconds;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// The most streams. With two of the smallest windows each they fill the default cap of 64 MiB.
+pub const STREAMS_MAX: usize = 512;
+/// A stream may lose its memory if it has not asked for a window for longer than this.
+const IDLE_MILLISECONDS: u32 = 1000;
+
+/// What other threads can read of a stream without its lock.
+struct StreamSummary {
+    /// Key of the file that owns the stream; 0 is none.
+    owner: AtomicU64,
+    cover_start: AtomicU64,
+    cover_end: AtomicU64,
+    touched_milliseconds: AtomicU32,
+    continued: AtomicBool,
+    active: AtomicBool,
+}
+
+/// The streams. All-zero memory is valid: none has an owner.
+#[repr(C)]
+pub(super) struct StreamSet {
+    active: AtomicUsize,
+    summaries: [StreamSummary; STREAMS_MAX],
+    streams: [FutexLock<Stream>; STREAMS_MAX],
+}
+
+impl StreamSet {
+    /// Streams that hold windows.
+    pub(super) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// The number of the stream for a read at `offset` of the file `key`, whose streams are `of_file`.
+    pub(super) fn find<O: ScanObserver>(
+        &self,
+        of_file: &mut [u16; STREAMS_PER_FILE],
+        key: u64,
+        offset: u64,
+        pool: &WindowPool,
+        observer: &O,
+    ) -> Result<usize, Fallback> {
+        let mut skipping = None;
+        let mut reusable: Option<(bool, u32, usize)> = None;
+        for entry in of_file.iter_mut() {
+            let Some(number) = usize::from(*entry).checked_sub(1) else {
+                continue;
+            };
+            let summary = &self.summaries[number];
+            if summary.owner.load(Ordering::Relaxed) != key {
+                *entry = 0;
+                continue;
+            }
+            match relation(
+                summary.cover_start.load(Ordering::Relaxed),
+                summary.cover_end.load(Ordering::Relaxed),
+                offset,
+            ) {
+                Relation::Continues => return Ok(number),
+                Relation::SkipsAhead => skipping = Some(number),
+                Relation::Elsewhere => {
+                    // If none is free: first a stream that no read ever continued, then the oldest.
+                    let continued = summary.continued.load(Ordering::Relaxed);
+                    let touched = summary.touched_milliseconds.load(Ordering::Relaxed);
+                    let candidate = (continued, touched, number);
+                    if reusable.is_none_or(|best| (candidate.0, candidate.1) < (best.0, best.1)) {
+                        reusable = Some(candidate);
+                    }
+                }
+            }
+        }
+        if let Some(number) = skipping {
+            return Ok(number);
+        }
+        let Some(entry) = of_file.iter_mut().find(|entry| **entry == 0) else {
+            return reusable
+                .map(|(_, _, number)| number)
+                .ok_or(Fallback::StreamLimit);
+        };
+        let number = self
+            .acquire(key, coarse_milliseconds(), pool, observer)
+            .ok_or(Fallback::StreamLimit)?;
+        *entry = number as u16 + 1;
+        Ok(number)
+    }
+
+    /// Locks a stream. `None` if it does not belong to the file `key` any more.
+    pub(super) fn lock(&self, number: usize, key: u64) -> Option<FutexGuard<'_, Stream>> {
+        let stream = self.streams[number].lock();
+        let owner = self.summaries[number].owner.load(Ordering::Relaxed);
+        (owner == key).then_some(stream)
+    }
+
+    /// Records that a stream asked for a window. It reads the clock, so it is called once for a window
+    /// and not once for a read.
+    pub(super) fn touch(&self, number: usize) {
+        self.summaries[number]
+            .touched_milliseconds
+            .store(coarse_milliseconds(), Ordering::Relaxed);
+    }
+
+    /// Publishes the summary of a stream whose lock the caller holds, and counts active streams.
+    pub(super) fn publish(&self, number: usize, stream: &Stream) {
+        let summary = &self.summaries[number];
+        let sequence = &stream.sequence;
+        summary
+            .cover_start
+            .store(sequence.cover_start, Ordering::Relaxed);
+        summary
+            .cover_end
+            .store(sequence.cover_end, Ordering::Relaxed);
+        summary
+            .continued
+            .store(sequence.continued, Ordering::Relaxed);
+        let active = stream.is_active();
+        if summary.active.swap(active, Ordering::Relaxed) != active {
+            if active {
+                self.active.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.active.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A stream without an owner, or one that its owner left idle. It belongs to the file `key` then.
+    fn acquire<O: ScanObserver>(
+        &self,
+        key: u64,
+        now: u32,
+        pool: &WindowPool,
+        observer: &O,
+    ) -> Option<usize> {
+        let free = self.summaries.iter().position(|summary| {
+            summary.owner.load(Ordering::Relaxed) == 0
+                && summary
+                    .owner
+                    .compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+        });
+        let number = free.or_else(|| {
+            (0..STREAMS_MAX).find(|&number| {
+                self.lock_idle(number, now).is_some_and(|mut stream| {
+                    stream.release(pool, observer);
+                    self.publish(number, &stream);
+                    self.summaries[number].owner.store(key, Ordering::Relaxed);
+                    true
+                })
+            })
+        })?;
+        let summary = &self.summaries[number];
+        summary.cover_start.store(u64::MAX, Ordering::Relaxed);
+        summary.cover_end.store(u64::MAX, Ordering::Relaxed);
+        summary.continued.store(false, Ordering::Relaxed);
+        summary.touched_milliseconds.store(now, Ordering::Relaxed);
+        Some(number)
+    }
+
+    /// Locks a stream if it is idle and its lock is free.
+    fn lock_idle(&self, number: usize, now: u32) -> Option<FutexGuard<'_, Stream>> {
+        let touched = &self.summaries[number].touched_milliseconds;
+        let is_idle = || now.wrapping_sub(touched.load(Ordering::Relaxed)) > IDLE_MILLISECONDS;
+        if !is_idle() {
+            return None;
+        }
+        self.streams[number].try_lock().filter(|_| is_idle())
+    }
+
+    /// Releases the windows of idle streams, except `own`. Whether there were any.
+    pub(super) fn release_idle<O: ScanObserver>(
+        &self,
+        own: usize,
+        pool: &WindowPool,
+        observer: &O,
+    ) -> bool {
+        let now = coarse_milliseconds();
+        let mut released = false;
+        for number in (0..STREAMS_MAX).filter(|&number| number != own) {
+            if !self.summaries[number].active.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Some(mut stream) = self.lock_idle(number, now) {
+                released |= stream.is_active();
+                stream.release(pool, observer);
+                self.publish(number, &stream);
+            }
+        }
+        released
+    }
+
+    /// Releases all streams of the file `key`: waits for their reads, and gives their windows back.
+    pub(super) fn release_file<O: ScanObserver>(
+        &self,
+        of_file: [u16; STREAMS_PER_FILE],
+        key: u64,
+        pool: &WindowPool,
+        observer: &O,
+    ) {
+        for entry in of_file {
+            let Some(number) = usize::from(entry).checked_sub(1) else {
+                continue;
+            };
+            if let Some(mut stream) = self.lock(number, key) {
+                stream.release(pool, observer);
+                self.publish(number, &stream);
+                self.summaries[number].owner.store(0, Ordering::Release);
+            }
+        }
+    }
+}
