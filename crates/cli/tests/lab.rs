@@ -317,7 +317,8 @@ fn the_driver_takes_no_word_that_it_does_not_know() {
         ("start", "hot".into(), "start is cold or warm"),
         ("start", 1.into(), "start is a string"),
         ("speed", 1.into(), "speed is no parameter"),
-        ("keys", "1".into(), "keys is a whole number of at least 1"),
+        ("keys", "1".into(), "keys is a whole number"),
+        ("keys", 1.5.into(), "keys is a whole number of at least 1"),
         ("keys", 0.into(), "keys is a whole number of at least 1"),
         ("seed", (-1).into(), "seed is a whole number of at least 0"),
         (
@@ -345,6 +346,11 @@ fn the_driver_takes_no_word_that_it_does_not_know() {
             "library is given twice",
         ),
         (r#"["library"]"#, "no JSON object"),
+        (r#"{"library": "a",}"#, "no JSON object"),
+        (r#"{"library": {}}"#, "no JSON object"),
+        (r#"{"library": "\x"}"#, "no JSON object"),
+        (r#"{"keys": 01}"#, "no JSON object"),
+        (r#"{"keys": 1} 1"#, "no JSON object"),
         (r#"{"library": "#, "no JSON object"),
     ] {
         let (code, error) = run(document);

@@ -1,12 +1,10 @@
-// RocksDB, loaded at run time, and the part of it that the commands need.
+// RocksDB's options and databases as objects that clean up behind themselves.
 
 #pragma once
 
+#include "api.h"
 #include "content.h"
 #include "fail.h"
-
-#include <dlfcn.h>
-#include <rocksdb/c.h>
 
 #include <cinttypes>
 #include <cstdint>
@@ -14,62 +12,6 @@
 #include <vector>
 
 namespace driver {
-
-// The functions of RocksDB's C API that the driver uses, as <rocksdb/c.h> declares them.
-#define ENGINE_FUNCTIONS(F)                  \
-  F(rocksdb_options_create)                  \
-  F(rocksdb_options_destroy)                 \
-  F(rocksdb_get_options_from_string)         \
-  F(rocksdb_options_enable_statistics)       \
-  F(rocksdb_options_statistics_get_string)   \
-  F(rocksdb_options_set_ratelimiter)         \
-  F(rocksdb_ratelimiter_create)              \
-  F(rocksdb_ratelimiter_destroy)             \
-  F(rocksdb_open)                            \
-  F(rocksdb_close)                           \
-  F(rocksdb_writeoptions_create)             \
-  F(rocksdb_writeoptions_destroy)            \
-  F(rocksdb_writeoptions_disable_WAL)        \
-  F(rocksdb_readoptions_create)              \
-  F(rocksdb_readoptions_destroy)             \
-  F(rocksdb_readoptions_set_fill_cache)      \
-  F(rocksdb_flushoptions_create)             \
-  F(rocksdb_flushoptions_destroy)            \
-  F(rocksdb_put)                             \
-  F(rocksdb_get)                             \
-  F(rocksdb_flush)                           \
-  F(rocksdb_compact_range)                   \
-  F(rocksdb_property_int)                    \
-  F(rocksdb_create_iterator)                 \
-  F(rocksdb_iter_destroy)                    \
-  F(rocksdb_iter_seek_to_first)              \
-  F(rocksdb_iter_valid)                      \
-  F(rocksdb_iter_next)                       \
-  F(rocksdb_iter_key)                        \
-  F(rocksdb_iter_value)                      \
-  F(rocksdb_iter_get_error)                  \
-  F(rocksdb_free)
-
-struct Engine {
-#define DECLARE(name) decltype(&::name) name = nullptr;
-  ENGINE_FUNCTIONS(DECLARE)
-#undef DECLARE
-
-  explicit Engine(const std::string& path) {
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      Fail(kExitEngine, "cannot load %s: %s", path.c_str(), dlerror());
-    }
-#define RESOLVE(function)                                                                \
-  function = reinterpret_cast<decltype(function)>(dlsym(library, #function));            \
-  if (function == nullptr) {                                                             \
-    Fail(kExitEngine, "%s has no %s: a RocksDB with its C API is needed", path.c_str(), \
-         #function);                                                                     \
-  }
-    ENGINE_FUNCTIONS(RESOLVE)
-#undef RESOLVE
-  }
-};
 
 // Ends the driver if a call of the C API has left an error.
 inline void Check(const Engine& engine, const char* what, char* error) {

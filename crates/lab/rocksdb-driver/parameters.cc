@@ -1,19 +1,16 @@
-// Reads the parameters, strictly: a field that is missing, unknown, given twice, of another type or
-// out of range ends the driver before it does anything.
-//
-// nlohmann-json (Debian: nlohmann-json3-dev) parses the text. It is right about escapes, UTF-8 and
-// number ranges, and a parser of our own would have to be. It is one header and not needed at run
-// time, and `scripts/setup` installs RocksDB's headers for this driver anyway. It accepts a field
-// that is given twice, and knows nothing of unknown fields: these two checks are below.
+// Reads the parameters, strictly: a field that is missing, unknown, of another type or out of range
+// ends the driver before it does anything.
 
 #include "parameters.h"
 
 #include "fail.h"
+#include "json.h"
 
-#include <nlohmann/json.hpp>
-
+#include <cerrno>
+#include <cinttypes>
 #include <cstdint>
-#include <set>
+#include <cstdlib>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,32 +18,17 @@
 namespace driver {
 namespace {
 
-using Json = nlohmann::json;
-
+// Takes fields out of a document, each once.
 class Reader {
  public:
-  explicit Reader(const std::string& document) {
-    const auto refuse_twice = [this](int depth, Json::parse_event_t event, Json& parsed) {
-      if (event == Json::parse_event_t::key && depth == 1) {
-        const std::string name = parsed.get<std::string>();
-        if (!unread_.insert(name).second) Fail(kExitUsage, "%s is given twice", name.c_str());
-      }
-      return true;
-    };
-    object_ = Json::parse(document, refuse_twice, /*allow_exceptions=*/false);
-    if (!object_.is_object()) Fail(kExitUsage, "the parameters are no JSON object");
-  }
+  explicit Reader(const std::string& document) : unread_(ParseFlatJson(document)) {}
 
-  // Ends the driver if a field was not read.
+  // Ends the driver if a field was not taken.
   void Finish() const {
-    if (!unread_.empty()) Fail(kExitUsage, "%s is no parameter", unread_.begin()->c_str());
+    if (!unread_.empty()) Fail(kExitUsage, "%s is no parameter", unread_.begin()->first.c_str());
   }
 
-  std::string Text(const char* name) {
-    const Json& value = Take(name);
-    if (!value.is_string()) Fail(kExitUsage, "%s is a string", name);
-    return value.get<std::string>();
-  }
+  std::string Text(const char* name) { return Take<std::string>(name, "a string"); }
 
   // The value whose name the field holds.
   template <typename Enum>
@@ -58,48 +40,61 @@ class Reader {
     Fail(kExitUsage, "%s is %s or %s", name, one.first, other.first);
   }
 
-  bool Flag(const char* name) {
-    const Json& value = Take(name);
-    if (!value.is_boolean()) Fail(kExitUsage, "%s is true or false", name);
-    return value.get<bool>();
+  bool Flag(const char* name) { return Take<bool>(name, "true or false"); }
+
+  uint64_t Count(const char* name) {
+    return CountOf(name, Take<JsonNumber>(name, "a whole number"), 0);
   }
 
-  uint64_t Count(const char* name) { return CountOf(name, Take(name), 0); }
+  uint64_t PositiveCount(const char* name) {
+    return CountOf(name, Take<JsonNumber>(name, "a whole number"), 1);
+  }
 
-  uint64_t PositiveCount(const char* name) { return CountOf(name, Take(name), 1); }
-
+  // At least one number.
   std::vector<uint64_t> PositiveCounts(const char* name) {
-    const Json& value = Take(name);
-    if (!value.is_array() || value.empty()) Fail(kExitUsage, "%s is an array of whole numbers", name);
+    const char* what = "an array of whole numbers";
     std::vector<uint64_t> counts;
-    for (const Json& element : value) counts.push_back(CountOf(name, element, 1));
+    for (const JsonNumber& number : Take<std::vector<JsonNumber>>(name, what)) {
+      counts.push_back(CountOf(name, number, 1));
+    }
+    if (counts.empty()) Fail(kExitUsage, "%s is %s, not empty", name, what);
     return counts;
   }
 
   double Seconds(const char* name) {
-    const Json& value = Take(name);
-    if (!value.is_number() || value.get<double>() < 0) {
-      Fail(kExitUsage, "%s is a number of seconds", name);
+    const JsonNumber number = Take<JsonNumber>(name, "a number of seconds");
+    const double seconds = std::strtod(number.text.c_str(), nullptr);
+    if (!(seconds >= 0 && seconds <= 1e9)) {
+      Fail(kExitUsage, "%s is a number of seconds, not %s", name, number.text.c_str());
     }
-    return value.get<double>();
+    return seconds;
   }
 
  private:
-  const Json& Take(const char* name) {
-    if (unread_.erase(name) == 0) Fail(kExitUsage, "%s is missing", name);
-    return object_[name];
+  template <typename T>
+  T Take(const char* name, const char* what) {
+    const auto field = unread_.find(name);
+    if (field == unread_.end()) Fail(kExitUsage, "%s is missing", name);
+    T* value = std::get_if<T>(&field->second);
+    if (value == nullptr) Fail(kExitUsage, "%s is %s", name, what);
+    T taken = std::move(*value);
+    unread_.erase(field);
+    return taken;
   }
 
-  static uint64_t CountOf(const char* name, const Json& value, uint64_t min) {
-    if (!value.is_number_unsigned() || value.get<uint64_t>() < min) {
-      Fail(kExitUsage, "%s is a whole number of at least %d", name, static_cast<int>(min));
+  static uint64_t CountOf(const char* name, const JsonNumber& number, uint64_t min) {
+    char* end = nullptr;
+    errno = 0;
+    const uint64_t count = std::strtoull(number.text.c_str(), &end, 10);
+    if (number.text[0] == '-' || *end != '\0' || errno == ERANGE || count < min) {
+      Fail(kExitUsage, "%s is a whole number of at least %" PRIu64 ", not %s", name, min,
+           number.text.c_str());
     }
-    return value.get<uint64_t>();
+    return count;
   }
 
-  Json object_;
-  // Names of fields that nobody has read yet.
-  std::set<std::string> unread_;
+  // Fields that nobody has taken yet.
+  std::map<std::string, JsonValue> unread_;
 };
 
 DatabaseParameters ReadDatabase(Reader& reader) {
