@@ -1,7 +1,7 @@
 //! The handover to an SSTable of Cassandra: part by part while it is being written, or as a whole.
 
-use super::files::TableFile;
 use super::lineage::{self, Input, Output, Work};
+use super::sstable_file::SsTableFile;
 use super::transfer::{Refused, SHARE_MIN, Transfer};
 use coldstream_handover::cassandra::{self, Carried, Growing};
 use coldstream_handover::{Limits, Piece, Plan};
@@ -63,7 +63,7 @@ struct Part<'p, 'b> {
     before: Output,
     files: &'p Files,
     /// The output's reader, once it is finished.
-    finished: Option<&'p SsTable<TableFile<'b>>>,
+    finished: Option<&'p SsTable<SsTableFile<'b>>>,
 }
 
 impl Part<'_, '_> {
@@ -99,7 +99,7 @@ impl<'b> Transfer<'b> {
             .retain(|input| !input.stamp.same_inode(&self.stamp));
         let path = lineage::path_of(self.descriptor).ok_or(Refused::Gone)?;
         let files = Files::of(&path)?;
-        let finished = self.table(&files, end);
+        let finished = self.open_sstable(&files, end);
         let is_growing = matches!(finished, Err(Refused::Gone));
         // A part is handed over once, whether its index is mapped or its data opened first.
         if is_growing && (before.end == end || before.is_declined) {
@@ -221,8 +221,12 @@ impl<'b> Transfer<'b> {
         work: &mut Work,
         files: &Files,
         searched: bool,
-    ) -> Vec<(usize, SsTable<TableFile<'b>>, impl Fn(u64) -> u8 + use<'b>)> {
-        let mut tables = Vec::new();
+    ) -> Vec<(
+        usize,
+        SsTable<SsTableFile<'b>>,
+        impl Fn(u64) -> u8 + use<'b>,
+    )> {
+        let mut sstables = Vec::new();
         let mut number = 0;
         work.inputs.retain(|input| {
             let is_wanted = format_if_of_table(input, files).is_some()
@@ -230,7 +234,7 @@ impl<'b> Transfer<'b> {
                 && !self.is_search_over();
             if is_wanted {
                 match self.input(input) {
-                    Ok(table) => tables.push((number, table, self.heat_of(input))),
+                    Ok(sstable) => sstables.push((number, sstable, self.heat_of(input))),
                     Err(refused) if self.count_refused(&refused) => return false,
                     Err(_) => {}
                 }
@@ -238,20 +242,24 @@ impl<'b> Transfer<'b> {
             number += 1;
             true
         });
-        tables
+        sstables
     }
 
     /// The SSTable that was read, if it still is what it was.
-    fn input(&self, input: &Input) -> Result<SsTable<TableFile<'b>>, Refused> {
+    fn input(&self, input: &Input) -> Result<SsTable<SsTableFile<'b>>, Refused> {
         self.open_input(input)?;
-        self.table(&Files::of(&input.path)?, input.stamp.size_bytes)
+        self.open_sstable(&Files::of(&input.path)?, input.stamp.size_bytes)
     }
 
     /// A finished SSTable; [`Refused::Gone`] if it is not finished, or gone.
-    fn table(&self, files: &Files, data_length: u64) -> Result<SsTable<TableFile<'b>>, Refused> {
-        let open = |component| -> Result<TableFile<'b>, Refused> {
+    fn open_sstable(
+        &self,
+        files: &Files,
+        data_length: u64,
+    ) -> Result<SsTable<SsTableFile<'b>>, Refused> {
+        let open = |component| -> Result<SsTableFile<'b>, Refused> {
             let path = files.path(component)?;
-            Ok(TableFile::open(self.core, &path, self.slot)?)
+            Ok(SsTableFile::open(self.core, &path, self.slot)?)
         };
         let is_missing = |refused: &Refused| matches!(refused, Refused::Gone);
         let format = files.descriptor.format();
@@ -265,10 +273,10 @@ impl<'b> Transfer<'b> {
         files: &Files,
         before: &Output,
         compression: Option<&Compression>,
-        inputs: &mut [cassandra::Input<'_, TableFile<'b>>],
+        inputs: &mut [cassandra::Input<'_, SsTableFile<'b>>],
     ) -> Result<Option<Carried>, Refused> {
         let index = match files.descriptor.format() {
-            Format::Big => Some(TableFile::open(
+            Format::Big => Some(SsTableFile::open(
                 self.core,
                 &files.path(Component::Index)?,
                 self.slot,
@@ -305,7 +313,7 @@ impl<'b> Transfer<'b> {
     }
 
     /// Reads ahead what will be searched next in an SSTable that is being written.
-    fn read_ahead(&self, table: &TableFile<'_>, ranges: &[Range<u64>]) {
+    fn read_ahead(&self, sstable: &SsTableFile<'_>, ranges: &[Range<u64>]) {
         let pieces = ranges.iter().map(|range| Piece {
             offset: range.start,
             length: range.end - range.start,
@@ -315,17 +323,17 @@ impl<'b> Transfer<'b> {
             heat_min: SHARE_MIN,
             pages_max: self.pages_left(),
         };
-        self.warm(table, &Plan::choose(pieces, limits), self.search_end_ns());
+        self.warm(sstable, &Plan::choose(pieces, limits), self.search_end_ns());
     }
 }
 
 /// Whether an SSTable begins behind the one that was handed over to before. It does unless both are written
 /// side by side, as incremental repair does. That opens none early: parts are always in order.
-fn is_behind<R: ReadAt>(table: &SsTable<R>, passed: Option<&Key>) -> Result<bool, Refused> {
+fn is_behind<R: ReadAt>(sstable: &SsTable<R>, passed: Option<&Key>) -> Result<bool, Refused> {
     let Some(passed) = passed else {
         return Ok(true);
     };
-    let mut partitions = table.partitions()?;
+    let mut partitions = sstable.partitions()?;
     let first = partitions.peek()?;
     // Of BTI only prefixes of keys are known. They may be equal where one SSTable follows the other.
     Ok(first.is_none_or(|first| first.key.compare(passed).is_ge()))

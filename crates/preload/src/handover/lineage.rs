@@ -85,8 +85,8 @@ impl Work {
     /// Whether the thread writes an SSTable of RocksDB beside this one, which is about to be closed.
     pub(crate) fn writes_beside(&mut self, closing: &FileStamp) -> bool {
         // Also those that were closed unseen.
-        self.started.retain(|table| {
-            !table.stamp.same_inode(closing) && file::is_still(table.descriptor, &table.stamp)
+        self.started.retain(|sstable| {
+            !sstable.stamp.same_inode(closing) && file::is_still(sstable.descriptor, &sstable.stamp)
         });
         !self.started.is_empty()
     }
@@ -95,8 +95,8 @@ impl Work {
 impl Threads {
     fn work(&mut self, thread: i32) -> Option<&mut Work> {
         self.clock += 1;
-        let place = match self.works.iter().position(|work| work.thread == thread) {
-            Some(place) => place,
+        let index = match self.works.iter().position(|work| work.thread == thread) {
+            Some(index) => index,
             None => {
                 self.make_room();
                 self.works.push(Work {
@@ -110,7 +110,7 @@ impl Threads {
                 self.works.len() - 1
             }
         };
-        let work = self.works.get_mut(place)?;
+        let work = self.works.get_mut(index)?;
         work.used = self.clock;
         Some(work)
     }
@@ -124,8 +124,8 @@ impl Threads {
             .iter()
             .enumerate()
             .min_by_key(|(_, work)| work.used);
-        if let Some((place, _)) = rested {
-            self.works.swap_remove(place);
+        if let Some((index, _)) = rested {
+            self.works.swap_remove(index);
         }
     }
 }
@@ -228,8 +228,8 @@ impl Lineage {
     pub(crate) fn take(&self, thread: i32) -> Option<Work> {
         let mut threads = self.threads.lock();
         let works = &mut threads.as_mut()?.works;
-        let place = works.iter().position(|work| work.thread == thread)?;
-        Some(works.swap_remove(place))
+        let index = works.iter().position(|work| work.thread == thread)?;
+        Some(works.swap_remove(index))
     }
 
     /// Puts the work of a thread back.

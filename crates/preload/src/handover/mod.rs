@@ -11,9 +11,9 @@
 //! On any doubt there is no handover, and no harm: at worst pages are read that nobody needs.
 
 mod cassandra;
-mod files;
 mod lineage;
 mod rocksdb;
+mod sstable_file;
 mod transfer;
 
 use crate::core::descriptor_map::TrackedFile;

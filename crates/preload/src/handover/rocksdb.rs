@@ -48,15 +48,15 @@ impl Transfer<'_> {
     /// Takes over an input's heat.
     fn take_over(&self, output: &mut Output, input: &Input) -> Result<Taken, Refused> {
         let file = self.open_input(input)?;
-        let table = SsTable::open(&file)?;
-        if let Some(data_bytes) = table.properties().data_bytes {
+        let sstable = SsTable::open(&file)?;
+        if let Some(data_bytes) = sstable.properties().data_bytes {
             if input.lowest_offset >= data_bytes {
                 return Ok(Taken::NoInput);
             }
             file.read_only_cached_below(data_bytes);
         }
         let is_finished =
-            output.take_over(&table, &self.heat_of(input), &|| self.is_search_over())?;
+            output.take_over(&sstable, &self.heat_of(input), &|| self.is_search_over())?;
         Ok(if is_finished {
             Taken::Wholly
         } else {

@@ -1,7 +1,7 @@
 //! One handover: its limits, its inputs and its output, and the warming. Common to all engines.
 
-use super::files::TableFile;
 use super::lineage::Input;
+use super::sstable_file::SsTableFile;
 use crate::core::{Core, host_memory, inode_map};
 use crate::heat::Present;
 use crate::settings::Settings;
@@ -26,7 +26,7 @@ pub(super) const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
 /// At most an eighth of the memory that the process may have is warmed at once.
 const MEMORY_SHARE: u64 = 8;
 /// The deadline is checked every 64 hot pages.
-const HOT_PLACES_A_LOOK: u32 = 64;
+const HOT_PAGES_A_CHECK: u32 = 64;
 /// Nothing is warmed while memory stalls all tasks for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
 
@@ -134,8 +134,8 @@ impl<'b> Transfer<'b> {
     }
 
     /// A descriptor of our own for the output.
-    pub(super) fn output(&self) -> Result<TableFile<'b>, Refused> {
-        Ok(TableFile::reopen(
+    pub(super) fn output(&self) -> Result<SsTableFile<'b>, Refused> {
+        Ok(SsTableFile::reopen(
             self.core,
             self.descriptor,
             &self.stamp,
@@ -144,11 +144,11 @@ impl<'b> Transfer<'b> {
     }
 
     /// An input's file, if it still is what was read, and may be closed again.
-    pub(super) fn open_input(&self, input: &Input) -> Result<TableFile<'b>, Refused> {
+    pub(super) fn open_input(&self, input: &Input) -> Result<SsTableFile<'b>, Refused> {
         if self.core.inodes.is_locked(&input.stamp) {
             return Err(Refused::Gone);
         }
-        let file = TableFile::open(self.core, &input.path, self.slot)?;
+        let file = SsTableFile::open(self.core, &input.path, self.slot)?;
         if input.stamp.same_inode(file.stamp()) {
             Ok(file)
         } else {
@@ -169,7 +169,7 @@ impl<'b> Transfer<'b> {
                 return 0;
             }
             asked.set(asked.get().wrapping_add(1));
-            if asked.get().is_multiple_of(HOT_PLACES_A_LOOK) {
+            if asked.get().is_multiple_of(HOT_PAGES_A_CHECK) {
                 is_over.set(end.is_reached(end_ns));
             }
             if is_over.get() { 0 } else { heat }
@@ -220,7 +220,7 @@ impl<'b> Transfer<'b> {
     }
 
     /// Warms the hot ones among `pieces` of the output, below `end` of the file, and records their heat.
-    pub(super) fn finish(&self, output: &TableFile<'_>, pieces: &[Piece], end: u64) {
+    pub(super) fn finish(&self, output: &SsTableFile<'_>, pieces: &[Piece], end: u64) {
         let core = self.core;
         let is_search_cut_short = self.is_search_over();
         let hot = |piece: &&Piece| {
@@ -249,22 +249,22 @@ impl<'b> Transfer<'b> {
         let is_cut_short = is_search_cut_short || warmed.cut_short_at.is_some();
         core.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
-        let mut places = 0;
+        let mut ranges = 0;
         for page in hottest_of_each_page(pieces) {
             let planned = plan
                 .pages
                 .binary_search_by_key(&page.number, |it| it.number);
             let was_warmed = planned.is_ok() && is_warm(&&page);
-            places += u64::from(was_warmed);
+            ranges += u64::from(was_warmed);
             let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
             heat.put(self.key(), offset, warmth, was_warmed, epoch);
         }
-        core.count(Counter::HandoverRangesWarmed, places);
+        core.count(Counter::HandoverRangesWarmed, ranges);
         self.record_delay();
     }
 
     /// Brings pages of the output into the page cache.
-    pub(super) fn warm(&self, output: &TableFile<'_>, plan: &Plan, end_ns: i128) -> Warmed {
+    pub(super) fn warm(&self, output: &SsTableFile<'_>, plan: &Plan, end_ns: i128) -> Warmed {
         let is_over = || self.end.is_reached(end_ns);
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;

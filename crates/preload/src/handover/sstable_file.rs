@@ -12,7 +12,7 @@ use std::ffi::CStr;
 use std::io;
 
 /// A private descriptor of a file; closed when dropped.
-pub(super) struct TableFile<'b> {
+pub(super) struct SsTableFile<'b> {
     core: &'b Core,
     descriptor: PrivateDescriptor,
     stamp: FileStamp,
@@ -20,7 +20,7 @@ pub(super) struct TableFile<'b> {
     cached_below: Cell<u64>,
 }
 
-impl<'b> TableFile<'b> {
+impl<'b> SsTableFile<'b> {
     /// Opens the file behind a descriptor of the application once more.
     pub(super) fn reopen(
         core: &'b Core,
@@ -66,7 +66,7 @@ impl<'b> TableFile<'b> {
     }
 }
 
-impl ReadAt for TableFile<'_> {
+impl ReadAt for SsTableFile<'_> {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let flags = if offset < self.cached_below.get() {
             libc::RWF_NOWAIT
@@ -101,7 +101,7 @@ impl ReadAt for TableFile<'_> {
     }
 }
 
-impl Drop for TableFile<'_> {
+impl Drop for SsTableFile<'_> {
     fn drop(&mut self) {
         self.descriptor.close(&self.stamp, self.core);
     }
