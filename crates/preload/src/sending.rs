@@ -242,3 +242,25 @@ fn read_position(position: *const i64) -> Option<u64> {
     let position = unsafe { position.read_unaligned() };
     u64::try_from(position).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_descriptor_of_a_file_is_followed_until_it_is_closed() {
+        let (core, tracked) = Core::with_file(3);
+        // SAFETY: all-zero memory is a valid one.
+        let sendings: Box<Sendings> = unsafe { Box::new_zeroed().assume_init() };
+        let first = sendings.begin(&core, tracked, 3).unwrap();
+        assert!(first.is_of(tracked, 3));
+        let again = sendings.begin(&core, tracked, 3).unwrap();
+        assert!(std::ptr::eq(first, again));
+        assert!(sendings.begin(&core, tracked, 4).is_none(), "another one");
+        assert_eq!(sendings.count.load(Ordering::Relaxed), 1);
+        // Closed unseen: its entry is free for the next descriptor.
+        core.descriptors.take(3);
+        assert!(sendings.begin(&core, tracked, 4).unwrap().is_of(tracked, 4));
+        assert_eq!(sendings.count.load(Ordering::Relaxed), 1);
+    }
+}

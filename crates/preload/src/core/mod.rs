@@ -244,3 +244,67 @@ impl DescriptorRegistry for Core {
         }
     }
 }
+
+#[cfg(test)]
+impl Core {
+    /// An empty one, for tests of mechanisms without a process around them.
+    pub(crate) fn empty() -> Box<Self> {
+        // SAFETY: all-zero memory is a valid, empty one.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// An empty one in which a file is tracked by a descriptor.
+    pub(crate) fn with_file(descriptor: i32) -> (Box<Self>, TrackedFile) {
+        let core = Self::empty();
+        let stamp = coldstream_io::sys::file::FileStamp {
+            inode: 7,
+            ..Default::default()
+        };
+        let tracked = TrackedFile {
+            slot: core.inodes.attach(&stamp, false).unwrap(),
+            kind: coldstream_policy::FileKind::RocksDbTable,
+            writable: false,
+            servable: true,
+            watched: false,
+            advice: 0,
+            in_sequence: false,
+        };
+        let entry = Entry::Tracked(tracked);
+        core.descriptors.put(descriptor, entry).unwrap();
+        (core, tracked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locked_file_gets_no_private_descriptor() {
+        let (core, tracked) = Core::with_file(3);
+        assert!(!core.may_open(tracked.slot), "none without a limit");
+        core.private.set_limits();
+        assert!(core.may_open(tracked.slot));
+        core.inodes.get(tracked.slot).unwrap().record_lock();
+        assert!(!core.may_open(tracked.slot));
+    }
+
+    #[test]
+    fn a_file_that_has_lost_its_number_is_not_updated() {
+        let (core, tracked) = Core::with_file(3);
+        let advised = TrackedFile {
+            advice: 1,
+            ..tracked
+        };
+        core.update(3, advised);
+        assert_eq!(core.tracked(3), Some(advised));
+        let other = TrackedFile {
+            slot: tracked.slot + 1,
+            ..tracked
+        };
+        core.update(3, other);
+        assert_eq!(core.tracked(3), Some(advised));
+        core.update(4, other);
+        assert_eq!(core.tracked(4), None);
+    }
+}

@@ -68,3 +68,37 @@ impl Eviction {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_goes_on_until_there_is_a_gap() {
+        let (core, tracked) = Core::with_file(3);
+        // SAFETY: all-zero memory is a valid one.
+        let eviction: Box<Eviction> = unsafe { Box::new_zeroed().assume_init() };
+        let scan = || {
+            let inode = core.inodes.get(tracked.slot).unwrap();
+            let started = |scan: &crate::core::inode_map::Scan| {
+                let last = Moment(scan.last.load(Ordering::Relaxed));
+                (scan.started.load(Ordering::Relaxed), last.offset())
+            };
+            inode
+                .scans
+                .iter()
+                .map(started)
+                .max_by_key(|(_, last)| *last)
+        };
+        eviction.record_scan(&core, tracked, 0, 4096);
+        assert_eq!(scan(), Some((0, 0)), "no thread drops pages");
+        eviction.is_running.store(true, Ordering::Relaxed);
+        eviction.record_scan(&core, tracked, 4 << 20, 5 << 20);
+        eviction.record_scan(&core, tracked, 5 << 20, 6 << 20);
+        assert_eq!(scan(), Some((4 << 20, 6 << 20)));
+        eviction.record_scan(&core, tracked, 9 << 20, 10 << 20);
+        assert_eq!(scan(), Some((9 << 20, 10 << 20)));
+        let lately = &eviction.lately_read[tracked.slot as usize % LATELY_READ];
+        assert_eq!(lately.load(Ordering::Relaxed), tracked.slot + 1);
+    }
+}

@@ -175,3 +175,45 @@ impl StagedFiles {
             .filter(|tracked| self.is_staged(core, *tracked) && !core.owner.is_seen_by_a_child())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_found_while_it_is_staged() {
+        let (core, tracked) = Core::with_file(3);
+        // SAFETY: all-zero memory is a valid one.
+        let files: Box<StagedFiles> = unsafe { Box::new_zeroed().assume_init() };
+        let watched = TrackedFile {
+            watched: true,
+            ..tracked
+        };
+        core.update(3, watched);
+        assert!(files.find(&core, 3).is_none());
+        let inode = core.inodes.get(tracked.slot).unwrap();
+        inode.set_staged_slot(Some(5));
+        files.files[5].lock().owner = tracked.slot + 1;
+        assert_eq!(files.find(&core, 3), Some(watched));
+        assert!(!files.is_staged(&core, tracked), "opened before");
+        assert!(files.staged_file(&core, tracked.slot).is_some());
+        files.files[5].lock().owner = 0;
+        assert!(files.staged_file(&core, tracked.slot).is_none());
+    }
+
+    #[test]
+    fn a_device_that_refuses_direct_writes_is_remembered() {
+        // SAFETY: all-zero memory is a valid one.
+        let files: Box<StagedFiles> = unsafe { Box::new_zeroed().assume_init() };
+        assert!(!files.is_direct_disabled(0));
+        for device in 0..DEVICES_MAX as u64 + 1 {
+            files.disable_direct(device);
+            files.disable_direct(device);
+        }
+        assert!(files.is_direct_disabled(0) && files.is_direct_disabled(DEVICES_MAX as u64 - 1));
+        assert!(
+            !files.is_direct_disabled(DEVICES_MAX as u64),
+            "one too many"
+        );
+    }
+}
