@@ -1,4 +1,4 @@
-//! Bad input: one clear error and its own exit code each.
+//! Bad input: each case has one clear error line and its own exit code.
 
 mod common;
 
@@ -139,7 +139,7 @@ fn a_wrong_option() {
 fn a_wrong_value_names_the_option() {
     let scene = Scene::new();
     for option in ["--memory", "--log", "--nice"] {
-        // As a script has it that uses a variable which is not set.
+        // A script with an unset variable passes an empty value.
         let mut command = scene.coldstream();
         command.env("COLDSTREAM_MEMORY_BYTES", "32MiB");
         let words = [option, "empty", "leave it out"];
@@ -269,7 +269,7 @@ fn a_full_filesystem() {
     }
     let scene = Scene::new();
     fs::create_dir(scene.path("small")).unwrap();
-    // In a mount namespace of its own, so that nothing stays mounted.
+    // In its own mount namespace, so that nothing stays mounted.
     let script = "mount -t tmpfs -o size=64k coldstream-test small || exit 99
         dd if=/dev/zero of=small/fill bs=4k 2>/dev/null
         \"$@\"";
@@ -313,14 +313,14 @@ fn a_full_filesystem() {
 }
 
 #[test]
-fn a_log_that_cannot_be() {
+fn a_log_in_a_missing_directory() {
     let scene = Scene::new();
     let mut command = scene.coldstream();
     let words = ["no/log", "create the directory"];
     assert_error(command.args(["run", "--log", "no/log", "true"]), 1, &words);
 }
 
-/// `coldstream` as a user who owns nothing; none if that cannot be had.
+/// `coldstream` as a user without files; none if this process cannot become one.
 fn as_nobody(scene: &Scene) -> Option<Command> {
     let copy = scene.copy_of_coldstream();
     if !is_root() {
@@ -364,9 +364,9 @@ fn a_path_without_permission() {
 }
 
 #[test]
-fn a_process_of_somebody_else() {
+fn a_process_of_another_user() {
     let scene = Scene::new();
-    // The first process is root's, unless the tests run in a user's own namespace.
+    // Process 1 belongs to root, except in a user namespace.
     if fs::read_to_string("/proc/1/status").is_ok_and(|status| !status.contains("\nUid:\t0\t")) {
         skip("process 1 is not root's");
         return;
@@ -385,7 +385,7 @@ fn a_process_of_somebody_else() {
 }
 
 #[test]
-fn a_pipe_is_no_place_for_data() {
+fn a_pipe_is_no_data_directory() {
     let scene = Scene::new();
     let pipe = scene.path("pipe");
     make_pipe(&pipe);

@@ -1,4 +1,4 @@
-//! `doctor` and `ctl` look at paths and processes, and leave them as they are.
+//! `doctor` and `ctl` examine paths and processes, and do not change them.
 
 mod common;
 
@@ -16,7 +16,7 @@ use coldstream_policy::{IoMode, IoModeSetting, Profile};
 use coldstream_testkit::skip;
 use common::{Scene, assert_error, outcome};
 
-/// A process with a status page, as the library would make it.
+/// A process with a status page like the one that the library makes.
 struct Process {
     child: Child,
     page: std::path::PathBuf,
@@ -63,7 +63,7 @@ impl Drop for Process {
     }
 }
 
-/// `ctl list` removes stale pages, whosever they are.
+/// `ctl list` removes all stale pages, those of other tests too: tests with one run one by one.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -241,7 +241,7 @@ fn doctor_of_a_process() {
     }
 }
 
-/// What a program says when it is ready; nothing if it has ended.
+/// The first line of a program; empty if it has ended.
 fn first_line(program: &mut Child) -> String {
     let mut line = String::new();
     let mut said = BufReader::new(program.stdout.take().unwrap());
@@ -249,7 +249,7 @@ fn first_line(program: &mut Child) -> String {
     line
 }
 
-/// An installation like that of the tarball: `conf`, `lib` and a directory of data.
+/// An installation like that of the tarball: `conf`, `lib` and a data directory.
 fn installation(scene: &Scene, version: &str, settings: &str) -> std::path::PathBuf {
     for directory in ["conf", "lib", "data"] {
         fs::create_dir(scene.path(directory)).unwrap();
@@ -284,7 +284,7 @@ fn doctor_of_a_cassandra_configuration() {
     let advice = node["advice"].to_string();
     assert!(advice.contains("mmap_index_only"), "{advice}");
     assert!(advice.contains("trickle_fsync"), "{advice}");
-    // Where its data is counts too, for reads and for writes.
+    // The data directory is examined too, for reads and for writes.
     let place = &json["paths"][0];
     assert!(place["path"].as_str().unwrap().ends_with("/data"));
     assert!(place["io_mode"].is_string() && place["write_io_mode"].is_string());
@@ -309,7 +309,8 @@ fn doctor_of_a_cassandra_process() {
     let settings = "compaction_read_disk_access_mode: direct\n\
                     background_write_disk_access_mode: direct\n";
     let configuration = installation(&scene, "6.0-alpha2", settings);
-    // A shell that waits, and is called like a node; like Cassandra's script, with jemalloc alone.
+    // A shell that waits, with the command line of a node. Only jemalloc is preloaded, as by
+    // Cassandra's start script.
     let allocator = scene.path("libjemalloc.so.2");
     fs::copy(scene.path("libcoldstream.so"), &allocator).unwrap();
     let mut node = Command::new("sh")
@@ -401,7 +402,7 @@ fn every_command_has_a_completion_and_a_man_page() {
     );
 }
 
-/// A program that waits under a limit of open files, started as no `coldstream run` would.
+/// A program that waits, under a limit of open files. `coldstream run` would not start it like this.
 fn waiting(scene: &Scene, variables: &[(&str, &str)]) -> Child {
     let mut program = Command::new("sh")
         .args(["-c", "ulimit -n 512; echo ready; read line"])
@@ -452,7 +453,7 @@ fn a_process_in_a_container_is_asked_there() {
         return skip("only root makes a namespace of process ids");
     }
     let scene = Scene::new();
-    // It stays the parent of what is the first process there.
+    // `unshare` stays the parent of the first process in the namespace.
     let mut container = Command::new("unshare")
         .args(["--pid", "--fork", "sh", "-c", "echo ready; read line"])
         .stdin(Stdio::piped())

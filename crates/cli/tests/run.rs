@@ -1,4 +1,4 @@
-//! `coldstream run` becomes the program and changes nothing but its environment.
+//! `coldstream run` becomes the program. It changes the environment and nothing else.
 
 mod common;
 
@@ -85,7 +85,7 @@ fn the_library_goes_before_other_preloads() {
 #[test]
 fn a_start_script_that_sets_its_own_preload_still_loads_the_library() {
     let scene = Scene::new();
-    // What Cassandra's does where jemalloc is installed; it is quoted, not run.
+    // The variable as Cassandra's start script uses it. The script itself is not run.
     let script = scene.file(
         "cassandra",
         "#!/bin/sh\necho \"$CASSANDRA_LIBJEMALLOC\"\n",

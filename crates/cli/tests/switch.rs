@@ -1,4 +1,4 @@
-//! `ctl on`, `off` and `set`, on a program under the real library.
+//! `ctl on`, `off` and `set` with a program under the real library.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use coldstream_testkit::skip;
 use common::{Scene, assert_error, is_root, make_pipe, outcome, set_mode};
 
-/// Opens a table, says so, and waits.
+/// Opens an SSTable, prints a line, and waits.
 const PROGRAM: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ struct Database {
     program: PathBuf,
 }
 
-/// A program that runs; ends when dropped.
+/// A running program. It ends when this is dropped.
 struct Running(Child);
 
 impl Database {
@@ -41,7 +41,7 @@ impl Database {
             skip("no C compiler");
             return None;
         }
-        // Where other users may read it.
+        // In a directory that other users may read.
         let library = scene.path("real.so");
         fs::copy(coldstream_testkit::library::path(), &library).unwrap();
         set_mode(&library, 0o755);
@@ -90,7 +90,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // By its own end, so that it takes its page away.
+        // It ends by itself, so that it removes its page.
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
@@ -123,7 +123,7 @@ fn a_process_is_switched_and_set() {
     });
     assert_eq!(*switches, off);
 
-    // The process may be named first, and parts switched.
+    // The process may be named first. Single mechanisms can be switched.
     done(&["ctl", &pid, "on", "--only", "reads,priority"]);
     let switches = &status(&database, &pid)["switches"];
     assert_eq!(switches["writes"], false);
@@ -174,7 +174,7 @@ fn eviction_is_switched_where_it_is_configured() {
 }
 
 #[test]
-fn what_cannot_be_asked_for() {
+fn impossible_requests_are_refused() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -187,7 +187,7 @@ fn what_cannot_be_asked_for() {
             &["no handover"][..],
         ),
         (
-            // It is off unless it is configured.
+            // Eviction is off by default.
             &["off", &pid, "--only", "eviction"],
             1,
             &["no eviction"],
@@ -235,19 +235,19 @@ fn a_process_that_does_not_answer() {
         &["has not answered", "status"],
     );
     running.signal("-CONT");
-    let begun = Instant::now();
+    let start = Instant::now();
     while status(&database, &pid)["switches"]["reads"] != false {
-        assert!(begun.elapsed() < Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(10));
     }
-    // The next one is answered as if nothing had been.
+    // The next request is answered as usual.
     let (code, _, _) = outcome(database.scene.coldstream().args(["ctl", "on", &pid]));
     assert_eq!(code, 0);
     assert_eq!(status(&database, &pid)["switches"]["reads"], true);
 }
 
 #[test]
-fn what_was_asked_for_and_is_still_to_come_is_not_taken_back() {
+fn an_unanswered_request_is_not_undone_by_the_next() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -263,9 +263,9 @@ fn what_was_asked_for_and_is_still_to_come_is_not_taken_back() {
         assert_error(command.args(arguments), 9, &["has not answered"]);
     }
     running.signal("-CONT");
-    let begun = Instant::now();
+    let start = Instant::now();
     while status(&database, &pid)["counters"]["switch_requests"] == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(10));
     }
     let now = status(&database, &pid);
@@ -278,11 +278,11 @@ fn what_was_asked_for_and_is_still_to_come_is_not_taken_back() {
     assert!(now["nice"].as_str().unwrap().starts_with("compaction:3"));
 }
 
-/// A user whom nobody is, so that all of its processes are this test's.
+/// A user id that is in use nowhere else: all of its processes belong to this test.
 const USER: u32 = 64_901;
 
-/// What several users may start, and the command for them.
-fn of_two_users() -> Option<(Database, PathBuf)> {
+/// A program and a copy of the command that other users may start.
+fn for_two_users() -> Option<(Database, PathBuf)> {
     if !is_root() {
         skip("needs root, to become two users");
         return None;
@@ -294,8 +294,8 @@ fn of_two_users() -> Option<(Database, PathBuf)> {
 }
 
 #[test]
-fn everybody_switches_their_own() {
-    let Some((database, coldstream)) = of_two_users() else {
+fn users_switch_their_own_processes() {
+    let Some((database, coldstream)) = for_two_users() else {
         return;
     };
     let as_user = |arguments: &[&str]| {
@@ -316,7 +316,7 @@ fn everybody_switches_their_own() {
         }
         assert_error(&mut as_user(&words), 5, &["belongs to user 0", "sudo -u"]);
     }
-    // Without a process: all of theirs, and nobody else's.
+    // Without a process id: all processes of the user, and no others.
     let (code, stdout, stderr) = outcome(&mut as_user(&["ctl", "off", "--only", "writes"]));
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert_eq!(stdout.lines().count(), 2, "{stdout}");
@@ -338,11 +338,11 @@ fn everybody_switches_their_own() {
     let _ = fs::remove_dir(coldstream_control::directory_path(USER));
 }
 
-/// Another user was there first: nothing that lies there is believed, or waited for.
+/// Another user made the directory first. The command trusts nothing in it, and does not wait for a pipe in it.
 #[test]
-fn a_directory_of_somebody_elses_is_refused() {
+fn a_directory_of_another_user_is_refused() {
     const VICTIM: u32 = 64_902;
-    let Some((database, coldstream)) = of_two_users() else {
+    let Some((database, coldstream)) = for_two_users() else {
         return;
     };
     let directory = coldstream_control::directory_path(VICTIM);

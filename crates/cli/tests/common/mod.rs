@@ -1,5 +1,4 @@
-//! What the tests of the command share. They start the real program; nothing of
-//! it is called directly.
+//! Shared by the tests of the command. They start the real program and call none of its functions.
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
@@ -8,19 +7,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A directory with an empty preload library and room for programs.
+/// A directory with an empty preload library. Tests compile programs into it.
 pub struct Scene {
     directory: tempfile::TempDir,
 }
 
 impl Scene {
-    /// Makes it; other users may enter it.
+    /// Makes the directory. Other users may enter it.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("temporary directory");
         set_mode(directory.path(), 0o755);
         let scene = Self { directory };
-        // What the real library does is tested with the real library; here an
-        // empty one shows what the command does.
+        // An empty library is enough to test the command. Other tests load the real one.
         let library = scene.path("libcoldstream.so");
         assert!(scene.compile("", &library, &["-shared", "-fPIC"]));
         scene
@@ -39,7 +37,7 @@ impl Scene {
         path
     }
 
-    /// Compiles C; false if the compiler or what it links with is missing.
+    /// Compiles C. False if the compiler or a library is missing.
     pub fn compile(&self, source: &str, output: &Path, options: &[&str]) -> bool {
         let input = self.file("source.c", source, 0o644);
         let compiled = Command::new("cc")
@@ -50,10 +48,10 @@ impl Scene {
         compiled.is_ok_and(|compiled| compiled.status.success())
     }
 
-    /// A copy of the program itself, where every user may execute it.
+    /// A copy of the program that every user may execute.
     pub fn copy_of_coldstream(&self) -> PathBuf {
         let copy = self.path("coldstream");
-        // By another process: no child of a test beside this one inherits a descriptor to write it.
+        // `cp` writes it: a child of another test cannot inherit a writable descriptor (ETXTBSY).
         let mut copying = Command::new("cp");
         copying
             .arg("-p")
@@ -80,7 +78,7 @@ pub fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
 }
 
-/// A named pipe, which nobody writes to.
+/// A named pipe without a writer.
 pub fn make_pipe(path: &Path) {
     let made = Command::new("mkfifo").arg(path).status();
     assert!(made.expect("mkfifo").success());
