@@ -1,4 +1,4 @@
-//! Processes of users, and what the command says of those that it cannot look into.
+//! Process ids on the command line, and the errors for processes that the command cannot examine.
 
 use coldstream_control::Snapshot;
 use coldstream_host::status_page::{self, StatusPageError};
@@ -7,6 +7,11 @@ pub use coldstream_host::process::{command_line, id_in_container, is_own_user, s
 pub use coldstream_host::status_page::{Status, status};
 
 use crate::exit::{self, Exit, failure};
+
+/// The parser of a process id on the command line.
+pub fn id_parser() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
 
 /// The error for a process that does not exist.
 pub fn no_such_process(pid: u32) -> anyhow::Error {

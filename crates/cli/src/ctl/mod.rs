@@ -11,6 +11,7 @@ use std::ffi::OsString;
 
 use self::status::Detail;
 use crate::output::FormatArguments;
+use crate::processes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,7 +83,7 @@ enum Action {
     #[command(after_help = STATUS_EXAMPLES)]
     Status {
         /// A process id
-        #[arg(value_parser = process_id())]
+        #[arg(value_parser = processes::id_parser())]
         pid: Option<u32>,
         /// Print every counter by its name as well
         #[arg(long, conflicts_with = "json")]
@@ -99,10 +100,6 @@ enum Action {
     /// Change settings of a running process: nice, io-priority
     #[command(after_help = SET_EXAMPLES)]
     Set(switch::SetArguments),
-}
-
-fn process_id() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..)
 }
 
 /// Carries the action out.

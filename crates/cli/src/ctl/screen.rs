@@ -337,7 +337,7 @@ fn problems(snapshot: &Snapshot) -> Vec<String> {
     lines
 }
 
-/// The text, cut off to so many characters.
+/// The first `characters_max` characters of a text, with `…` if it is longer.
 fn cut(text: &str, characters_max: usize) -> String {
     if text.chars().count() <= characters_max {
         return text.to_owned();

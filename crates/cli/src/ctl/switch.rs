@@ -14,7 +14,7 @@ use crate::{output, processes};
 #[derive(clap::Args)]
 pub struct SwitchArguments {
     /// A process id [default: every process of this user under Coldstream]
-    #[arg(value_parser = super::process_id())]
+    #[arg(value_parser = processes::id_parser())]
     pid: Option<u32>,
     /// Only these mechanisms: reads, writes, handover, priority, readahead, pacing, eviction
     #[arg(long, value_name = "MECHANISM", value_delimiter = ',', value_parser = mechanism)]
@@ -27,7 +27,7 @@ pub struct SwitchArguments {
 #[derive(clap::Args)]
 pub struct SetArguments {
     /// A process id
-    #[arg(value_parser = super::process_id())]
+    #[arg(value_parser = processes::id_parser())]
     pid: u32,
     /// nice=0…19 or none, io-priority=0…7, idle or none: for all roles but flush, or by role as in
     /// nice=compaction:10,streaming:none

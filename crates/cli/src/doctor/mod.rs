@@ -10,14 +10,13 @@ mod machine;
 mod path_facts;
 mod paths;
 mod process;
+mod report;
 mod text;
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use crate::output::{self, Format, FormatArguments};
-use path_facts::PathFacts;
+use report::Report;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,14 +42,6 @@ pub struct DoctorArguments {
     format: FormatArguments,
 }
 
-#[derive(Serialize)]
-struct Report {
-    machine: machine::Machine,
-    paths: Vec<PathFacts>,
-    cassandra: Vec<cassandra::Node>,
-    processes: Vec<process::Process>,
-}
-
 /// Examines all subjects. The report comes first, then the errors. The first error decides the exit code.
 pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
     let here = [PathBuf::from(".")];
@@ -59,12 +50,7 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
     } else {
         arguments.subjects.as_slice()
     };
-    let mut report = Report {
-        machine: machine::examine(),
-        paths: Vec::new(),
-        cassandra: Vec::new(),
-        processes: Vec::new(),
-    };
+    let mut report = Report::of_machine();
     let mut errors = Vec::new();
     for subject in subjects {
         let examined = match process_id(subject) {
@@ -78,11 +64,11 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
         };
         errors.extend(examined.err());
     }
-    for directory in data_directories(&report) {
+    for directory in report.data_directories() {
         let examined = path_facts::examine(&directory, &report.machine);
         errors.extend(examined.map(|facts| report.paths.push(facts)).err());
     }
-    if !report.paths.is_empty() || !report.processes.is_empty() || !report.cassandra.is_empty() {
+    if report.has_subjects() {
         if arguments.format.format() == Format::Json {
             output::print_json(&report)?;
         } else {
@@ -95,20 +81,6 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
         output::error(&error);
     }
     first.map_or(Ok(()), Err)
-}
-
-/// The data directories of all nodes. Only existing ones: a configuration may belong to another machine.
-fn data_directories(report: &Report) -> Vec<PathBuf> {
-    let of_processes = report
-        .processes
-        .iter()
-        .filter_map(|process| process.cassandra.as_ref());
-    let nodes = report.cassandra.iter().chain(of_processes);
-    nodes
-        .flat_map(|node| &node.data_directories)
-        .filter(|directory| directory.exists())
-        .cloned()
-        .collect()
 }
 
 fn process_id(subject: &Path) -> Option<u32> {

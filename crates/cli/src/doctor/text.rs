@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use coldstream_host::cgroup::MemoryLimit;
 use coldstream_policy::display_bytes;
 
-use super::Report;
 use super::cassandra::Node;
 use super::machine::Machine;
 use super::path_facts::PathFacts;
 use super::process::Process;
+use super::report::Report;
 use crate::output::{bold, green, yellow};
 
 /// SSTables that are listed by name. The rest is counted.
