@@ -6,6 +6,7 @@ mod figures;
 mod fixture;
 mod html;
 mod output;
+mod picture;
 pub mod saved;
 mod terminal;
 mod verdict;

@@ -1,7 +1,7 @@
 //! Where a report goes: standard output and files.
 
 use super::data::Report;
-use super::{html, terminal};
+use super::{html, picture, terminal};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fs::{self, File};
@@ -23,11 +23,15 @@ pub struct OutputArgs {
     /// Also write the report as one HTML page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Also write the percentiles, idle and in compaction, as an SVG picture for any background: the
+    /// first mode against Coldstream, of the first case
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 impl OutputArgs {
     fn files(&self) -> impl Iterator<Item = &Path> {
-        let files = [&self.json_file, &self.html];
+        let files = [&self.json_file, &self.html, &self.svg];
         files.into_iter().flatten().map(PathBuf::as_path)
     }
 
@@ -63,17 +67,18 @@ fn make_parent(path: &Path) -> Result<()> {
 /// A failure does not stop the rest; the first error is the result.
 pub fn publish(report: &Report, output: &OutputArgs, mut written: Vec<PathBuf>) -> Result<()> {
     let json = serde_json::to_string_pretty(report).context("encode the report")?;
-    let mut write = |path: &'_ Option<PathBuf>, text: &dyn Fn() -> Result<String>| {
+    let mut write = |path: &'_ Option<PathBuf>, text: &dyn Fn() -> String| {
         let Some(path) = path else {
             return Ok(());
         };
         make_parent(path)?;
-        fs::write(path, text()?).with_context(|| format!("write {}", path.display()))?;
+        fs::write(path, text()).with_context(|| format!("write {}", path.display()))?;
         written.push(path.clone());
         Ok(())
     };
     let page = write(&output.html, &|| html::page(report));
-    let data = write(&output.json_file, &|| Ok(json.clone()));
+    let picture = write(&output.svg, &|| picture::percentiles_alone(report));
+    let data = write(&output.json_file, &|| json.clone());
     let text = if output.json {
         for path in &written {
             eprintln!("lab: report written to {}", path.display());
@@ -92,5 +97,5 @@ pub fn publish(report: &Report, output: &OutputArgs, mut written: Vec<PathBuf>) 
     let mut standard = anstream::stdout().lock();
     let printed = standard.write_all(text.trim_end().as_bytes());
     let printed = (printed.and_then(|()| standard.write_all(b"\n"))).context("standard output");
-    page.and(data).and(printed)
+    page.and(picture).and(data).and(printed)
 }

@@ -186,7 +186,7 @@ fn worse(rows: &[WorseRow], room: &mut usize) -> Vec<String> {
     let mut lines: Vec<String> = rows
         .iter()
         .take(shown)
-        .map(|row| format!("  {}: {}", row.mode, row.text))
+        .map(|row| format!("  {}: {}", row.mode, row.text()))
         .collect();
     if shown < rows.len() && *room > 0 {
         lines.push(format!("  {} more: --all", rows.len() - shown));

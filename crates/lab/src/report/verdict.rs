@@ -157,10 +157,21 @@ pub struct Clause {
 pub struct WorseRow {
     /// The mode.
     pub mode: String,
-    /// The row's name and both medians.
-    pub text: String,
+    /// The row, with its phase.
+    pub name: String,
+    /// The first mode's figure.
+    pub first: Spread,
+    /// This mode's figure.
+    pub this: Spread,
     /// How many times as bad it is.
     ratio: f64,
+}
+
+impl WorseRow {
+    /// The row's name and both medians.
+    pub fn text(&self) -> String {
+        format!("{} {}", self.name, arrow(&self.first, &self.this))
+    }
 }
 
 /// The verdict on a case of these modes.
@@ -309,7 +320,9 @@ fn worse_rows(modes: &[String], rows: &[Row]) -> (Vec<WorseRow>, Vec<WorseRow>) 
             let ratio = this.median / first.median;
             let worse = WorseRow {
                 mode: name.clone(),
-                text: format!("{} {}", row_name(row), arrow(first, this)),
+                name: row_name(row),
+                first: *first,
+                this: *this,
                 ratio: if row.better == Better::More {
                     ratio.recip()
                 } else {
@@ -436,8 +449,8 @@ mod tests {
              noise)"
         );
         assert!(verdict.worse.is_empty());
-        let within: Vec<&str> = (verdict.worse_within_noise.iter())
-            .map(|row| row.text.as_str())
+        let within: Vec<String> = (verdict.worse_within_noise.iter())
+            .map(WorseRow::text)
             .collect();
         assert_eq!(within, ["compaction MiB/s 100 → 96.0"]);
         assert_eq!(
@@ -450,9 +463,9 @@ mod tests {
     fn rows_beyond_the_noise_are_told_the_worst_first() {
         let verdict = verdict_of((67.0, 203.0, 100.0), (134.0, 103.0, 80.0), 4);
         assert!(verdict.worse.len() > 2);
-        assert!(verdict.worse[0].text.starts_with("idle: "));
+        assert!(verdict.worse[0].name.starts_with("idle: "));
         let last = &verdict.worse[verdict.worse.len() - 1];
-        assert_eq!(last.text, "compaction MiB/s 100 → 80.0");
+        assert_eq!(last.text(), "compaction MiB/s 100 → 80.0");
         assert_eq!(
             verdict.evidence,
             Some(format!(

@@ -1,0 +1,213 @@
+//! The verdict on a page: tiles, table and sentences.
+
+use super::swatch;
+use crate::report::data::Report;
+use crate::report::figures::figure;
+use crate::report::picture::Slot;
+use crate::report::verdict::{CaseVerdict, Cell, Column, Measure, column};
+use crate::summary::{Certainty, Change, Spread};
+use maud::{Markup, html};
+
+/// Every case in one line each: the first mode against the one in focus.
+pub fn overview(report: &Report, verdicts: &[CaseVerdict]) -> Markup {
+    html! {
+        div.scroll.card {
+            table.overview {
+                thead { tr {
+                    th { "Case" } th { "p99 in compaction, µs" } th { "Tax" } th { "Compaction, MiB/s" }
+                } }
+                tbody {
+                    @for (number, (case, verdict)) in report.cases.iter().zip(verdicts).enumerate() {
+                        tr {
+                            th { a href={ "#case-" (number) } { (case.description.title) } }
+                            @for measure in [Measure::P99, Measure::Tax, Measure::Compaction] {
+                                (overview_cell(verdict, measure))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn overview_cell(verdict: &CaseVerdict, measure: Measure) -> Markup {
+    let column = column(&verdict.columns, measure);
+    let Some((column, focus)) = column.zip(verdict.focus) else {
+        return html! { td { @if let Some(column) = column { (figure(column.cells[0].compaction.median)) } } };
+    };
+    let (first, this) = (&column.cells[0], &column.cells[focus]);
+    html! {
+        td class=(class(this.change)) {
+            (figure(first.compaction.median)) " → " (figure(this.compaction.median))
+        }
+    }
+}
+
+/// The figures of the mode in focus, each against the first mode's.
+pub fn tiles(report: &Report, verdict: &CaseVerdict) -> Markup {
+    let Some(focus) = verdict.focus else {
+        return html! {};
+    };
+    let tiles = [
+        (Measure::P99, "p99 in compaction", " µs"),
+        (Measure::Tax, "Compaction tax, p99", "×"),
+        (
+            Measure::ForegroundReads,
+            "Device reads for the foreground",
+            " MiB/s",
+        ),
+        (Measure::Compaction, "Compaction speed", " MiB/s"),
+    ];
+    html! {
+        p.pair { (report.modes[focus]) " against " (report.modes[0]) }
+        div.tiles {
+            @for (measure, name, unit) in tiles {
+                @if let Some(column) = column(&verdict.columns, measure) {
+                    (tile(report, name, unit, column, focus))
+                }
+            }
+        }
+    }
+}
+
+fn tile(report: &Report, name: &str, unit: &str, column: &Column, focus: usize) -> Markup {
+    let (first, this) = (&column.cells[0], &column.cells[focus]);
+    html! {
+        div.tile.card {
+            p.name { (name) }
+            p.value { (figure(this.compaction.median)) span { (unit) } }
+            p.before {
+                (figure(first.compaction.median)) (unit) " with " (report.modes[0])
+            }
+            p class={ "change " (class(this.change)) } {
+                (percent(&first.compaction, &this.compaction)) (noise(this.change))
+            }
+        }
+    }
+}
+
+/// `−73 %`: how the median differs.
+fn percent(first: &Spread, this: &Spread) -> String {
+    if first.median == 0.0 {
+        return "no comparison".to_owned();
+    }
+    let percent = (this.median / first.median - 1.0) * 100.0;
+    match percent.round() {
+        0.0 => "±0 %".to_owned(),
+        below if below < 0.0 => format!("−{:.0} %", -below),
+        above => format!("+{above:.0} %"),
+    }
+}
+
+fn noise(change: Change) -> &'static str {
+    match change {
+        Change::Better(Certainty::WithinNoise) | Change::Worse(Certainty::WithinNoise) => {
+            ", within the noise"
+        }
+        Change::Better(Certainty::TooFewRuns) | Change::Worse(Certainty::TooFewRuns) => {
+            ", too few runs"
+        }
+        _ => "",
+    }
+}
+
+/// The class of a figure: coloured only beyond the noise.
+pub fn class(change: Change) -> &'static str {
+    match change {
+        Change::Better(Certainty::BeyondNoise) => "better",
+        Change::Worse(Certainty::BeyondNoise) => "worse",
+        Change::Better(_) | Change::Worse(_) | Change::Even => "even",
+    }
+}
+
+/// The table of the verdict. On a narrow screen each mode is a card of its own: cells have their
+/// heading as an attribute.
+pub fn table(report: &Report, verdict: &CaseVerdict, slots: &[Slot]) -> Markup {
+    html! {
+        table.verdict {
+            thead { tr {
+                th { "Mode" }
+                @for column in &verdict.columns {
+                    @let (name, detail) = heading(column.measure);
+                    th { (name) small { (detail) } }
+                }
+            } }
+            tbody {
+                @for (mode, name) in report.modes.iter().enumerate() {
+                    tr class=[(verdict.focus == Some(mode)).then_some("focus")] {
+                        th { (swatch(slots[mode])) (name) }
+                        @for column in &verdict.columns { (cell(column, &column.cells[mode])) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn heading(measure: Measure) -> (&'static str, &'static str) {
+    match measure {
+        Measure::P50 => ("p50", "idle → in compaction, µs"),
+        Measure::P99 => ("p99", "idle → in compaction, µs"),
+        Measure::P99_9 => ("p99.9", "idle → in compaction, µs"),
+        Measure::Tax => ("Tax", "p99"),
+        Measure::ForegroundReads => ("Device reads", "for the foreground, MiB/s"),
+        Measure::Compaction => ("Compaction", "MiB/s"),
+    }
+}
+
+fn cell(column: &Column, cell: &Cell) -> Markup {
+    let (name, detail) = heading(column.measure);
+    html! {
+        td data-name={ (name) ", " (detail) } title=(range(&cell.compaction)) {
+            @if let Some(idle) = &cell.idle {
+                span.idle { (figure(idle.median)) " → " }
+            }
+            span class=(class(cell.change)) { (figure(cell.compaction.median)) }
+        }
+    }
+}
+
+fn range(spread: &Spread) -> String {
+    format!("{} to {}", figure(spread.min), figure(spread.max))
+}
+
+/// A sentence for each mode but the first, and how much the comparison proves.
+pub fn sentences(verdict: &CaseVerdict, number: usize) -> Markup {
+    html! {
+        ul.sentences {
+            @for sentence in &verdict.sentences {
+                li {
+                    b { (sentence.mode) } ": "
+                    @for clause in &sentence.clauses {
+                        (clause.separator) span class=(class(clause.change)) { (clause.text) }
+                    }
+                    "."
+                }
+            }
+        }
+        @if let Some(evidence) = &verdict.evidence {
+            p.evidence {
+                @if verdict.worse.is_empty() {
+                    (evidence) "."
+                } @else {
+                    a.worse href={ "#worse-" (number) } { (evidence) } "."
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_has_a_sign() {
+        let of = |first: f64, this: f64| percent(&Spread::of([first]), &Spread::of([this]));
+        assert_eq!(of(587.0, 156.0), "−73 %");
+        assert_eq!(of(100.0, 104.0), "+4 %");
+        assert_eq!(of(100.0, 100.2), "±0 %");
+        assert_eq!(of(0.0, 1.0), "no comparison");
+    }
+}

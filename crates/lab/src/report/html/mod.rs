@@ -1,0 +1,173 @@
+//! The report as one HTML page: no script, no font, no picture from anywhere else.
+//!
+//! It opens with the verdict, then shows the two pictures that matter, then the rows that became
+//! worse beyond the noise. Everything else is folded.
+
+mod details;
+mod headline;
+
+use super::data::{CaseReport, Report};
+use super::figures::{count, machine_line};
+use super::picture::{Slot, p99_by_mode, percentiles, slots};
+use super::verdict::{CaseVerdict, verdict};
+use crate::phase::Phase;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("page.css");
+
+/// The whole page.
+pub fn page(report: &Report) -> String {
+    let verdicts: Vec<CaseVerdict> = (report.cases.iter())
+        .map(|case| verdict(&report.modes, case))
+        .collect();
+    let title = match verdicts.as_slice() {
+        [only] => only.headline.clone(),
+        many => format!(
+            "{} under compaction: {}",
+            report.engine,
+            count(many.len(), "case")
+        ),
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Coldstream: " (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    p.brand { "Coldstream " span { "laboratory" } }
+                    h1 { (unbroken(&title)) }
+                    p.lead {
+                        (report.engine) ". " (report.load) ". " (machine_line(&report.machine)) ". "
+                        (count(report.runs as usize, "run")) " of each mode in turn; figures are medians."
+                    }
+                }
+                main {
+                    @if report.cases.len() > 1 { (headline::overview(report, &verdicts)) }
+                    @for (number, (case, verdict)) in report.cases.iter().zip(&verdicts).enumerate() {
+                        (section(report, case, verdict, number))
+                    }
+                    (details::about(report))
+                }
+            }
+        }
+    };
+    page.into_string() + "\n"
+}
+
+fn section(report: &Report, case: &CaseReport, verdict: &CaseVerdict, number: usize) -> Markup {
+    let slots = slots(report.modes.len(), verdict.focus);
+    html! {
+        section id={ "case-" (number) } {
+            @if report.cases.len() > 1 {
+                h2 { (case.description.title) }
+                p.headline { (unbroken(&verdict.headline)) }
+            }
+            p.condition { (case.description.title) ": " (case.description.text) "." }
+            (headline::tiles(report, verdict))
+            (headline::table(report, verdict, &slots))
+            (headline::sentences(verdict, number))
+            (pictures(report, case, &slots))
+            (details::worse(report, verdict, number))
+            (details::folded(report, case, verdict, &slots))
+        }
+    }
+}
+
+/// Keeps figures and their units on one line.
+fn unbroken(text: &str) -> String {
+    text.replace(" µs", "\u{a0}µs")
+        .replace(" ms", "\u{a0}ms")
+        .replace(" → ", "\u{a0}→\u{a0}")
+}
+
+/// The two pictures that matter.
+fn pictures(report: &Report, case: &CaseReport, slots: &[Slot]) -> Markup {
+    let panels = percentiles(&case.runs, slots, &[Phase::Idle, Phase::Compaction]);
+    html! {
+        h3 { "Read latency by percentile" }
+        (legend(&report.modes, slots))
+        div.panels { @for panel in panels { figure.card { (panel) } } }
+        h3 { "p99 second by second" }
+        p.hint {
+            "The shaded part is the compaction. The dashed line is the p99 of the idle phase. Each panel \
+             shows the run whose p99 in compaction is the median."
+        }
+        div.panels {
+            @for panel in p99_by_mode(&report.modes, &case.runs, slots) { figure.card { (panel) } }
+        }
+    }
+}
+
+fn legend(modes: &[String], slots: &[Slot]) -> Markup {
+    html! {
+        ul.legend {
+            @for (mode, slot) in modes.iter().zip(slots) {
+                li { (swatch(*slot)) (mode) }
+            }
+        }
+    }
+}
+
+fn swatch(slot: Slot) -> Markup {
+    html! { span.swatch style={ "background:" (slot.in_page()) } {} }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn two_modes(cases: usize) -> Report {
+        let cases =
+            (0..cases).map(|_| fixture::case(&[(67.0, 203.0, 100.0), (90.0, 103.0, 96.0)], 4));
+        fixture::report(&["buffered", "coldstream"], cases.collect())
+    }
+
+    #[test]
+    fn the_page_opens_with_the_verdict() {
+        let page = page(&two_modes(1));
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+        let order = [
+            at("<h1>Compaction raises p99 from 67.0 to 203\u{a0}µs; with Coldstream"),
+            at("<table class=\"verdict\""),
+            at("Read latency by percentile"),
+            at("p99 second by second"),
+            at("Worse than buffered beyond the noise</h3>"),
+            at("<details>"),
+        ];
+        assert!(order.is_sorted(), "{order:?}");
+        assert!(page.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn the_page_needs_nothing_else() {
+        let page = page(&two_modes(2));
+        for foreign in [
+            "<script", "src=", "url(", "@import", "http://", "https://", "<link",
+        ] {
+            assert!(!page.contains(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_break_the_page() {
+        let mut report = two_modes(1);
+        report.modes[1] = "<a href=\"x\">&".into();
+        report.engine = "<i>".into();
+        let page = page(&report);
+        assert!(page.contains("&lt;a href=&quot;x&quot;&gt;&amp;"));
+        assert!(!page.contains("<a href=\"x\"") && !page.contains("<i>"));
+    }
+
+    #[test]
+    fn several_cases_have_an_overview() {
+        let page = page(&two_modes(3));
+        assert!(page.contains("<h1>RocksDB 7.8.3 under compaction: 3 cases</h1>"));
+        assert!(page.contains("class=\"overview\"") && page.contains("href=\"#case-2\""));
+    }
+}

@@ -1,0 +1,15 @@
+//! The pictures of the report, as SVG.
+//!
+//! They are written by hand with `maud` and not with `plotters`: a picture takes its colours from
+//! the page's style sheet, so that one picture serves light and dark pages, and its text stays text.
+
+mod alone;
+mod axis;
+mod colours;
+mod percentiles;
+mod timeline;
+
+pub use alone::percentiles_alone;
+pub use colours::{Slot, slots};
+pub use percentiles::percentiles;
+pub use timeline::{TIMELINES, p99_by_mode, timeline};
