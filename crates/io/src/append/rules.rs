@@ -1,5 +1,5 @@
 //! Which of the application's calls sees staged bytes, and what must happen before it, as a table
-//! (ARCHITECTURE.md, Invariants: `write` returning means visible).
+//! (docs/design/invariants.md: `write` returning means visible).
 
 use crate::alignment::PAGE_BYTES;
 

@@ -79,7 +79,7 @@ fn overwrite(
             let version = versions.begun.fetch_add(1, Ordering::SeqCst) + 1;
             let begun = Instant::now();
             assert!(write(block, &block_of(version)));
-            // Of a write that took long the time of change is too early to be seen by (README, Limits).
+            // The change time of a long write is that of its beginning (docs/limits.md).
             if begun.elapsed() < LONG {
                 versions.done.store(version, Ordering::SeqCst);
             }
