@@ -147,10 +147,26 @@ impl Bench {
             .iter()
             .map(|mode| self.calls_per_mib(engine, mode))
             .collect();
+        let runs = self.run_in_turn(engine, pace);
+        self.print(&runs, &calls);
+        println!(
+            "system calls counted by {} in a run of {} MiB",
+            self.counter
+                .map_or("nobody (no perf, no strace)", Counter::name),
+            SMALL_BYTES / MIB
+        );
+        for (mode, log) in MODES.iter().zip(&logs).skip(1) {
+            println!("{mode}: {log}");
+        }
+        println!();
+    }
+
+    /// Runs all modes, round by round. The figures of each mode.
+    fn run_in_turn(&self, engine: Engine, pace: Pace) -> Vec<Vec<Figures>> {
         let mut runs: Vec<Vec<Figures>> = vec![Vec::new(); MODES.len()];
         for round in 1..=self.rounds {
             eprintln!("round {round} of {}", self.rounds);
-            // There and back: none always comes after the same other one.
+            // There and back: no mode always follows the same other one.
             let mut order: Vec<usize> = (0..MODES.len()).collect();
             if round % 2 == 0 {
                 order.reverse();
@@ -164,6 +180,11 @@ impl Bench {
                 }));
             }
         }
+        runs
+    }
+
+    /// Prints a row a mode.
+    fn print(&self, runs: &[Vec<Figures>], calls: &[Option<f64>]) {
         println!(
             "{:<10} {:>22} {:>9} {:>24} {:>10} {:>10} {:>10}",
             "mode",
@@ -175,7 +196,7 @@ impl Bench {
             "dirty/MiB"
         );
         let mib = self.bytes as f64 / MIB as f64;
-        for ((mode, own), calls) in MODES.iter().zip(&runs).zip(&calls) {
+        for ((mode, own), calls) in MODES.iter().zip(runs).zip(calls) {
             let rates = of_each(own, |run| mib / run.total.as_secs_f64());
             let write_rates = of_each(own, |run| mib / run.writes.as_secs_f64());
             // Against the plain run of the same round: what slowed one down slowed both.
@@ -196,16 +217,6 @@ impl Bench {
                 median(&dirtied),
             );
         }
-        println!(
-            "system calls counted by {} in a run of {} MiB",
-            self.counter
-                .map_or("nobody (no perf, no strace)", Counter::name),
-            SMALL_BYTES / MIB
-        );
-        for (mode, log) in MODES.iter().zip(&logs).skip(1) {
-            println!("{mode}: {log}");
-        }
-        println!();
     }
 
     /// Writes and compares; the last line that the library logged.

@@ -217,7 +217,7 @@ fn write_as_cassandra(path: &Path, bytes: u64, content: &Content, pace: Pace) ->
     }
 }
 
-/// The table is served from here on: all that was written must be there.
+/// The SSTable is read from here on: all that was written must be there.
 fn open_early(path: &Path, written: u64, content: &Content) -> i32 {
     let descriptor = open(path, libc::O_RDONLY);
     // SAFETY: zero is a valid value of each of its fields.
