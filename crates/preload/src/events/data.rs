@@ -10,7 +10,7 @@ use crate::reads::{self, ReadCall};
 use crate::runtime::Runtime;
 use crate::sending::SendCall;
 use crate::thread::{self, Caller, Inside};
-use crate::writes::{WriteCall, Written};
+use crate::writes::{Reach, Sync, WriteCall, Written};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::append::Operation;
@@ -231,13 +231,58 @@ impl Runtime {
         }
     }
 
-    /// A sync of a descriptor was made, however it ended.
+    /// Makes a sync of a descriptor by `next`, with everything in the kernel before. It fails for bytes that
+    /// reach the kernel only while the sync runs: they are not synced by it.
     #[inline]
-    pub(crate) fn synced(&self, descriptor: i32) {
+    pub(crate) fn sync(&self, descriptor: i32, next: impl FnOnce() -> i32) -> i32 {
+        let result = match self.writes.find(&self.core, descriptor) {
+            Some(tracked) => self.sync_staged(tracked, descriptor, next),
+            None => next(),
+        };
         if self.core.tracked(descriptor).is_some() {
             let _errno = ErrnoGuard::new();
             self.pacing.record_busy(&self.core);
         }
+        result
+    }
+
+    fn sync_staged(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        next: impl FnOnce() -> i32,
+    ) -> i32 {
+        let (core, writes) = (&self.core, &self.writes);
+        let reason = Counter::StagingEndedCall;
+        let late = writes.before(core, tracked, descriptor, Operation::Sync, reason);
+        let result = next();
+        let sync = if result == 0 {
+            Sync::Made
+        } else {
+            Sync::NotMade
+        };
+        let after = writes.after_sync(core, tracked, sync);
+        match after.and(late.map(|_| ())) {
+            Err(failed) if result == 0 => {
+                errno::set(failed.0);
+                -1
+            }
+            _ => result,
+        }
+    }
+
+    /// A sync of the filesystem on `device` comes.
+    ///
+    /// # Errors
+    /// That of a delayed write on this device.
+    pub(crate) fn before_filesystem_sync(&self, device: u64) -> Result<(), Errno> {
+        self.writes.drain_filesystem(&self.core, device)
+    }
+
+    /// A file is about to get another name, under which other processes may look at it.
+    pub(crate) fn before_rename(&self) {
+        // Another file's error is not this call's.
+        let _ = self.writes.drain_all(&self.core, Reach::Sees);
     }
 
     /// The calling thread is about to have bytes of a file sent. Whether they pass through a window;
@@ -281,5 +326,16 @@ impl Runtime {
         !self.writes.is_staged(&self.core, tracked)
             && thread::is_background_reader()
             && self.reads.skip_advice(&self.core, tracked, descriptor)
+    }
+
+    /// A thread advises how it will read the whole of a file. Whether the advice was skipped: readahead is
+    /// ours.
+    pub(crate) fn skip_file_advice(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        advice: i32,
+    ) -> bool {
+        readahead::keep_advice(&self.core, tracked, descriptor, advice)
     }
 }

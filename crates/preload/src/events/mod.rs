@@ -1,5 +1,5 @@
-//! Events: what the application does, and which mechanisms hear of it, in which order. Nothing else calls
-//! more than one mechanism for a call of the application.
+//! Events: what the application does, and which mechanisms hear of it, in which order. A call of the
+//! application that concerns more than one mechanism comes here.
 //!
 //! | event | who hears of it, in this order |
 //! |---|---|

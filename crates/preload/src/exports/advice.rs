@@ -2,7 +2,7 @@
 
 use super::answer::unless_private;
 use super::next::interpose;
-use crate::{readahead, runtime};
+use crate::runtime;
 use libc::{c_int, off64_t, size_t, ssize_t};
 
 fn advise(
@@ -33,7 +33,7 @@ fn advise(
     // Whatever range they name, the kernel takes them for the whole (`mm/fadvise.c`).
     if length_bytes >= 0
         && patterns.contains(&advice)
-        && readahead::keep_advice(&runtime.core, tracked, descriptor, advice)
+        && runtime.skip_file_advice(tracked, descriptor, advice)
     {
         return 0;
     }

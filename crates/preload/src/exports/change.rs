@@ -1,8 +1,8 @@
-//! `write(2)`, `ftruncate(2)`, `fallocate(2)`, `fsync(2)`: calls that change a file's content or size, or sync it.
+//! `write(2)`, `ftruncate(2)`, `fallocate(2)` and their like: calls that change a file's content or size.
 //!
 //! A change drops the windows of the inode with the next read. A staged file is drained, or falls back, before.
 
-use super::answer::{not_open, unless_failed, unless_private};
+use super::answer::{not_open, unless_failed};
 use super::next::interpose;
 use super::staged;
 use crate::core::descriptor_map::Entry;
@@ -10,7 +10,7 @@ use crate::core::errno;
 use crate::runtime;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
-use libc::{c_int, c_uint, c_void, iovec, off64_t, size_t, ssize_t};
+use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};
 
 /// Makes a call that changes a file, unless the descriptor is Coldstream's own. The change is counted
 /// afterwards: a window that was read before it differs then.
@@ -89,12 +89,5 @@ interpose! {
     }
     fn posix_fallocate | posix_fallocate64(descriptor: c_int, offset: off64_t, length: off64_t) -> c_int |next| {
         fallocate_posix(descriptor, next)
-    }
-    fn sync_file_range(descriptor: c_int, offset: off64_t, length: off64_t, flags: c_uint) -> c_int |next| {
-        unless_private(descriptor, || staged::with_drained(descriptor, Operation::Sync, next))
-    }
-    fn fsync | fdatasync(descriptor: c_int) -> c_int |next| { unless_private(descriptor, || staged::sync(descriptor, next)) }
-    fn syncfs(descriptor: c_int) -> c_int |next| {
-        unless_private(descriptor, || staged::sync_filesystem(descriptor, next))
     }
 }

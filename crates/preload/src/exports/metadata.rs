@@ -70,8 +70,10 @@ fn observe_descriptor_or_name<N: Fn() -> c_int>(
 
 /// Gives a file another name, under which others may look at it.
 #[inline]
-fn with_all_drained(next: impl FnOnce() -> c_int) -> c_int {
-    staged::drain_all();
+fn rename_file(next: impl FnOnce() -> c_int) -> c_int {
+    if let Some(runtime) = staged::any() {
+        runtime.before_rename();
+    }
     next()
 }
 
@@ -123,8 +125,8 @@ interpose! {
         // SAFETY: the kernel has filled `status` if `next` succeeded.
         unsafe { observe_descriptor_or_name(at, flags, next, |next| observe_name_extended(status, next)) }
     }
-    fn link | rename(from: *const c_char, to: *const c_char) -> c_int |next| { with_all_drained(next) }
-    fn linkat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_int) -> c_int |next| { with_all_drained(next) }
-    fn renameat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char) -> c_int |next| { with_all_drained(next) }
-    fn renameat2(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int |next| { with_all_drained(next) }
+    fn link | rename(from: *const c_char, to: *const c_char) -> c_int |next| { rename_file(next) }
+    fn linkat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_int) -> c_int |next| { rename_file(next) }
+    fn renameat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char) -> c_int |next| { rename_file(next) }
+    fn renameat2(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int |next| { rename_file(next) }
 }

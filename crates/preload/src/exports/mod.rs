@@ -21,6 +21,7 @@ mod open;
 mod process;
 mod read;
 mod staged;
+mod sync;
 mod transfer;
 
 use crate::{report, runtime, settings};
@@ -37,6 +38,7 @@ extern "C" fn construct() {
     open::resolve();
     process::resolve();
     read::resolve();
+    sync::resolve();
     transfer::resolve();
     let prepared = std::panic::catch_unwind(|| {
         // A panic of this library's own code is counted, and not printed.

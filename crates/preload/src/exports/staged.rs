@@ -6,7 +6,6 @@ use crate::runtime::{self, Runtime};
 use crate::writes::{Before, Reach, Sync};
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
-use coldstream_io::sys::file;
 use libc::c_int;
 
 /// The staged file behind a descriptor; for any other descriptor two loads, or three.
@@ -72,44 +71,6 @@ pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     }
 }
 
-/// Makes `fsync` or its like.
-#[inline]
-pub(super) fn sync(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let result = sync_staged(descriptor, next);
-    if let Some(runtime) = runtime::get() {
-        runtime.synced(descriptor);
-    }
-    result
-}
-
-fn sync_staged(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let Some((runtime, tracked)) = find(descriptor) else {
-        return next();
-    };
-    // Bytes that reach the kernel while the sync runs are not synced by it.
-    let late = runtime.writes.before(
-        &runtime.core,
-        tracked,
-        descriptor,
-        Operation::Sync,
-        Counter::StagingEndedCall,
-    );
-    let result = next();
-    let sync = if result == 0 {
-        Sync::Made
-    } else {
-        Sync::NotMade
-    };
-    let after = runtime
-        .writes
-        .after_sync(&runtime.core, tracked, sync)
-        .and(late.map(|_| ()));
-    if result == 0 && report_to_caller(after).is_err() {
-        return -1;
-    }
-    result
-}
-
 /// Makes `ftruncate`.
 #[inline]
 pub(super) fn truncate(descriptor: c_int, size: i64, next: impl FnOnce() -> c_int) -> c_int {
@@ -172,29 +133,6 @@ pub(super) fn lseek_staged(
 #[inline]
 pub(super) fn any() -> Option<&'static Runtime> {
     runtime::get().filter(|runtime| runtime.writes.any())
-}
-
-/// Before a call on names, by which others may see files: drains every staged file.
-#[inline]
-pub(super) fn drain_all() {
-    if let Some(runtime) = any() {
-        // Another file's error is not this call's.
-        let _ = runtime.writes.drain_all(&runtime.core, Reach::Sees);
-    }
-}
-
-/// Makes `syncfs`.
-#[inline]
-pub(super) fn sync_filesystem(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    let late = any().map_or(Ok(()), |runtime| match file::stamp(descriptor) {
-        Ok(stamp) => runtime.writes.drain_filesystem(&runtime.core, stamp.device),
-        Err(_) => Ok(()),
-    });
-    let result = next();
-    if result == 0 && report_to_caller(late).is_err() {
-        return -1;
-    }
-    result
 }
 
 /// After a call that looked at a file by its name and found this inode. Whether it must look again.
