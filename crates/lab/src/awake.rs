@@ -1,9 +1,9 @@
-//! Processors that do not go to sleep.
+//! Keeps idle processors awake.
 //!
-//! A processor that has nothing to do halts. On a virtual machine that gives it back to the host, which may
-//! take milliseconds to run it again when a request comes: a tail that is the host's, and larger
-//! where there is less to do, so that p99 idle is too high and the compaction tax too low. On
-//! real hardware the states of deep sleep do the same on a smaller scale.
+//! An idle processor halts. On a virtual machine the host then takes it away, and may need
+//! milliseconds to run it again when a request comes. This tail is the host's. It is larger the less
+//! there is to do, so p99 idle is too high and the compaction tax too low. On real hardware deep sleep
+//! states have the same effect on a smaller scale.
 
 use coldstream_host::kernel_setting::KernelSetting;
 use coldstream_io::sys::priority::run_only_when_idle;
@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Whether the scheduler makes a group of each session (`sched(7)`).
+/// The kernel's switch for autogroups: the scheduler makes a group of each session (`sched(7)`).
 const AUTOGROUPS: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
-/// On each processor a thread that spins, and that everything else goes before; until this is dropped.
+/// On each processor a thread that spins in the lowest scheduling class. The threads end when this
+/// is dropped.
 #[derive(Debug)]
 pub struct Awake {
-    _session_groups: Option<KernelSetting>,
+    _autogroups: Option<KernelSetting>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -29,20 +30,21 @@ impl Awake {
     /// Keeps all processors awake that this process may run on.
     ///
     /// # Errors
-    /// Those of the scheduler's system calls, and of making threads; and where cgroups of version 2, or
-    /// groups of sessions that cannot be switched off, share out processor time: the lowest class is
-    /// the lowest within its own group only, and these threads would get as much as the database.
+    /// - The scheduler's system calls, and the start of threads.
+    /// - Processor time is divided among cgroups of version 2, or among autogroups that cannot be
+    ///   switched off. A class is the lowest only within its own group: these threads would get as
+    ///   much time as the database.
     pub fn keep() -> io::Result<Self> {
         let shares = fs::read_to_string("/sys/fs/cgroup/cgroup.subtree_control");
         if shares.is_ok_and(|controllers| controllers.split_whitespace().any(|it| it == "cpu")) {
             return Err(io::Error::other(
-                "cgroups of version 2 share out processor time here (cpu in \
+                "processor time is divided among cgroups of version 2 here (cpu in \
                  /sys/fs/cgroup/cgroup.subtree_control)",
             ));
         }
         let allowed = sched_getaffinity(None)?;
         let mut awake = Self {
-            _session_groups: without_session_groups()?,
+            _autogroups: without_autogroups()?,
             is_over: Arc::default(),
             threads: Vec::new(),
         };
@@ -59,7 +61,7 @@ impl Awake {
                     }
                     Ok(())
                 })?;
-            // A thread that could not become the lowest would take a processor away.
+            // A thread outside the lowest class would take the processor from the database.
             if has_started.recv().is_err() {
                 return Err(thread
                     .join()
@@ -71,9 +73,8 @@ impl Awake {
     }
 }
 
-/// From now on threads and processes are made in no group of a session, until what is returned is
-/// dropped; nothing where there are no such groups.
-fn without_session_groups() -> io::Result<Option<KernelSetting>> {
+/// Switches autogroups off until the result is dropped. `None` where there are none.
+fn without_autogroups() -> io::Result<Option<KernelSetting>> {
     match fs::read_to_string(AUTOGROUPS) {
         Ok(text) if text.trim() != "0" => KernelSetting::set(AUTOGROUPS, "0")
             .map(Some)
@@ -104,9 +105,9 @@ mod tests {
     use std::io::Write;
     use std::time::{Duration, Instant};
 
-    /// Of this process's threads that keep a processor awake: scheduling policy (field 41 of
-    /// `/proc/PID/stat`, `proc(5)`; 5 is `SCHED_IDLE`) and the processors they may run on.
-    fn keepers() -> Vec<(String, String)> {
+    /// Scheduling policy and processors of each thread that keeps a processor awake. The policy is
+    /// field 41 of `/proc/PID/stat` (`proc(5)`); 5 is `SCHED_IDLE`.
+    fn spinning_threads() -> Vec<(String, String)> {
         let mut found = Vec::new();
         for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
             let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
@@ -116,7 +117,7 @@ mod tests {
                 let allowed = status
                     .lines()
                     .find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
-                // Neither says anything of one that ends in this moment.
+                // Both are empty for a thread that is just ending.
                 let (Some((_, fields)), Some(allowed)) = (stat.rsplit_once(") "), allowed) else {
                     continue;
                 };
@@ -144,12 +145,12 @@ mod tests {
             .map(|processor| ("5".into(), processor.to_string()))
             .collect();
         expected.sort();
-        assert_eq!(keepers(), expected);
+        assert_eq!(spinning_threads(), expected);
         drop(awake);
-        // A thread that has been joined may still be on its way out.
+        // A joined thread may still be in /proc for a moment.
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !keepers().is_empty() {
-            assert!(Instant::now() < deadline, "{:?}", keepers());
+        while !spinning_threads().is_empty() {
+            assert!(Instant::now() < deadline, "{:?}", spinning_threads());
             std::thread::yield_now();
         }
     }

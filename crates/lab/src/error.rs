@@ -1,16 +1,16 @@
-//! Why a measurement ended before its time.
+//! Why a measurement ended early.
 
 use crate::interrupt;
 
-/// Why a measurement ended before its time.
+/// Why a measurement ended early.
 #[derive(Debug)]
 pub enum LabError {
-    /// Could not start, or go on: what, where, what to do.
+    /// The measurement could not start or go on. The error says what failed and what to do.
     Failed(anyhow::Error),
-    /// A value that was read was wrong: data is being lost or misread.
+    /// The database returned a value that was never written: data is lost or misread.
     WrongValue(String),
-    /// Somebody interrupted; everything was cleaned up. Ctrl-C ends the programs that the laboratory
-    /// runs, too: with what they leave unfinished as an error.
+    /// The user interrupted, and the laboratory has cleaned up. Ctrl-C also ends the programs that
+    /// the laboratory runs; their error, if any, is inside.
     Interrupted(Option<anyhow::Error>),
 }
 
@@ -18,9 +18,9 @@ impl std::fmt::Display for LabError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             LabError::Failed(error) => write!(formatter, "{error:#}"),
-            LabError::WrongValue(said) => write!(
+            LabError::WrongValue(which) => write!(
                 formatter,
-                "the database gave a wrong value: {said}. This is a bug that loses data: stop \
+                "the database gave a wrong value: {which}. This is a bug that loses data: stop \
                  using this mode and report it"
             ),
             LabError::Interrupted(error) => {
@@ -47,7 +47,7 @@ impl From<anyhow::Error> for LabError {
     }
 }
 
-/// A value that was read was not what had been written.
+/// The database returned a value that was never written. The text says which.
 #[derive(Debug)]
 pub struct WrongValue(pub String);
 
@@ -59,7 +59,7 @@ impl std::fmt::Display for WrongValue {
 
 impl std::error::Error for WrongValue {}
 
-/// Somebody interrupted.
+/// The user interrupted the laboratory.
 #[derive(Debug)]
 pub struct Interrupted;
 

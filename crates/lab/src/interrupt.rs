@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: noted, so that the laboratory can clean up behind itself.
+//! Ctrl-C and SIGTERM: recorded, so that the laboratory can clean up before it ends.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static INSTALLED: OnceLock<()> = OnceLock::new();
 
-/// From now on interrupts are noted instead of ending the process.
+/// From now on an interrupt is recorded and does not end the process.
 pub fn watch() {
     INSTALLED.get_or_init(|| {
-        // Without a handler an interrupt ends the process at once: worse, but no reason to stop.
+        // Without a handler an interrupt ends the process at once. The measurement can still start.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     });
 }
 
-/// Whether somebody interrupted.
+/// Whether the user has interrupted the laboratory.
 pub fn is_requested() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -1,6 +1,6 @@
-//! An engine's own direct I/O as a mode: of compaction's reads, of its writes, or both.
+//! The engine's own direct I/O as a mode: for compaction's reads, for its writes, or for both.
 
-/// `direct-reads`, `direct-writes` or `direct-reads-writes`.
+/// The operations for which the engine's own direct I/O is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnDirect {
     /// Reads.
@@ -14,7 +14,7 @@ pub enum OwnDirect {
 impl OwnDirect {
     const ALL: [OwnDirect; 3] = [OwnDirect::Reads, OwnDirect::Writes, OwnDirect::ReadsWrites];
 
-    /// As written on the command line.
+    /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             OwnDirect::Reads => "direct-reads",
@@ -23,7 +23,7 @@ impl OwnDirect {
         }
     }
 
-    /// The one of that name.
+    /// The value with this name.
     pub fn from_name(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.name() == text)
     }
@@ -33,7 +33,7 @@ impl OwnDirect {
         self != OwnDirect::Writes
     }
 
-    /// Whether writes are.
+    /// Whether writes are direct.
     pub fn writes(self) -> bool {
         self != OwnDirect::Reads
     }
