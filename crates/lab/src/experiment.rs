@@ -56,8 +56,9 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
                     },
                 };
                 let measurement = engine.run(testbed, &dataset, &mut run)?;
-                let seen = measurement.saw_library();
-                measurement.report(library_log(mode.preloaded(), log.path(), seen)?)
+                let has_status_page = measurement.saw_library();
+                let lines = library_log(mode.preloaded(), log.path(), has_status_page)?;
+                measurement.report(lines)
             },
         ));
     }

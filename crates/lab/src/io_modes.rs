@@ -1,25 +1,30 @@
-//! Coldstream as a mode: which I/O modes it is told to use, and which of its settings are changed.
+//! Coldstream as a mode: its I/O modes, and further settings that differ from the defaults.
 
 use coldstream_policy::{Config, ConfigError, LogTarget, Profile, VARIABLES};
 use std::path::Path;
 
-/// The variables of the I/O modes, which have places of their own in a mode.
+/// The variables of the I/O modes. A mode's name has their values without a setting's name.
 const IO_MODE_VARIABLES: [&str; 2] = ["COLDSTREAM_READS", "COLDSTREAM_WRITES"];
-/// The laboratory makes these itself.
-const NOT_OF_A_MODE: [&str; 3] = ["config", "profile", "log"];
+/// Settings that the laboratory chooses itself.
+const CHOSEN_BY_THE_LAB: [&str; 3] = ["config", "profile", "log"];
 
-/// `coldstream`, or `coldstream:` and parts with `+` between them: READS, READS and WRITES, and any
-/// setting by the name of its variable, as `handover=off` or `handover-in-flight=16`.
+/// I/O modes and settings of Coldstream in a mode.
+///
+/// The name is `coldstream`, or `coldstream:` and parts with `+` between them. The first part without
+/// a `=` is the I/O mode of reads, the second that of writes. Other parts are settings by the names of
+/// their variables, such as `handover=off` or `handover-in-flight=16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoModes {
     config: Config,
-    /// Variables of what was named beside the I/O modes.
+    /// Variables of the settings in the name, without those of the I/O modes.
     named: Vec<&'static str>,
 }
 
 impl IoModes {
-    /// The I/O modes of that name, or what is wrong with them; `None` if it is no name of
-    /// Coldstream's.
+    /// Parses a mode's name. `None` if it does not begin with `coldstream`.
+    ///
+    /// # Errors
+    /// The name is malformed; the text says how.
     pub fn from_name(text: &str) -> Option<Result<Self, String>> {
         match text.strip_prefix("coldstream")? {
             "" => Some(Self::from_parts(&[])),
@@ -60,7 +65,7 @@ impl IoModes {
             let found = given.iter().find(|(variable, _)| *variable == name)?;
             Some(found.1.to_owned())
         };
-        let config = Config::from_sources(None, environment).map_err(|error| wrong(&error))?;
+        let config = Config::from_sources(None, environment).map_err(|error| message(&error))?;
         let variables = given.into_iter().map(|(variable, _)| variable);
         let named = variables
             .filter(|it| !IO_MODE_VARIABLES.contains(it))
@@ -68,8 +73,8 @@ impl IoModes {
         Ok(Self { config, named })
     }
 
-    /// The settings of a database under Coldstream, as variables of its environment. What the mode
-    /// does not name may be inherited, except for I/O modes.
+    /// The variables of the database's environment, as `NAME=VALUE`. The database inherits settings
+    /// that are not in the mode's name, but never I/O modes.
     pub fn environment(&self, profile: Profile, log: &Path) -> Vec<String> {
         let config = Config {
             profile,
@@ -89,8 +94,8 @@ impl IoModes {
     }
 }
 
-/// What is wrong with a setting, by what it is called in a mode.
-fn wrong(error: &ConfigError) -> String {
+/// The message about a wrong setting. It has the setting's name in a mode.
+fn message(error: &ConfigError) -> String {
     match error {
         ConfigError::Value {
             key,
@@ -109,19 +114,19 @@ fn wrong(error: &ConfigError) -> String {
     }
 }
 
-/// What a setting is called in a mode.
+/// The name of a variable's setting in a mode.
 fn name(variable: &str) -> Option<String> {
     let name = variable.strip_prefix("COLDSTREAM_")?;
     Some(name.to_lowercase().replace('_', "-"))
 }
 
-/// The variable of the setting that is called so in a mode.
-fn variable(called: &str) -> Option<&'static str> {
+/// The variable of a setting by its name in a mode.
+fn variable(setting: &str) -> Option<&'static str> {
     let mut settings = VARIABLES
         .into_iter()
         .filter(|it| !IO_MODE_VARIABLES.contains(it));
-    let variable = settings.find(|variable| name(variable).is_some_and(|name| name == called))?;
-    (!NOT_OF_A_MODE.contains(&called)).then_some(variable)
+    let variable = settings.find(|variable| name(variable).is_some_and(|name| name == setting))?;
+    (!CHOSEN_BY_THE_LAB.contains(&setting)).then_some(variable)
 }
 
 impl std::fmt::Display for IoModes {

@@ -1,4 +1,4 @@
-//! A preload library as a mode: Coldstream, or any other one.
+//! A preload library as a mode: Coldstream, or another one.
 
 use crate::io_modes::IoModes;
 use anyhow::{Context, Result, bail};
@@ -6,7 +6,7 @@ use coldstream_policy::{Profile, unloadable_character};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is loaded into the database.
+/// The library that is loaded into the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preloaded {
     /// Coldstream.
@@ -15,35 +15,36 @@ pub enum Preloaded {
     Other(PathBuf),
 }
 
-/// The forms of [`Preloaded::from_name`] for the help, which is one literal with the rest of it.
+/// The forms of [`Preloaded::from_name`] for the help. A macro, because `concat!` takes literals only.
 macro_rules! preloaded_help {
     () => {
-        "  coldstream               libcoldstream.so as it is by default
-  coldstream:READS         this I/O mode of reads, writes auto
-  coldstream:READS+WRITES  these I/O modes; coldstream:auto+buffered takes only reads around
-                           the page cache
-  coldstream:…+handover=off, coldstream:…+priority=off
-                           without these mechanisms: coldstream:handover=off+priority=off
-  coldstream:…+pacing=on   with pacing, which is off by default
-  coldstream:…+eviction=on with cold pages dropped before the cgroup's limit is reached:
-                           coldstream:buffered+buffered+eviction=on
+        "  coldstream               Coldstream with its defaults
+  coldstream:READS         Coldstream with this I/O mode of reads; that of writes is auto
+  coldstream:READS+WRITES  Coldstream with these I/O modes; auto+buffered bypasses the page cache
+                           for reads only
   coldstream:…+SETTING=VALUE
-                           any other setting, by the name of its variable: handover-in-flight=16 is
-                           COLDSTREAM_HANDOVER_IN_FLIGHT
-  preload:PATH             any other preload library
-READS and WRITES are auto, direct, dontcache, drop-behind or buffered. Settings that a mode does not
-name are inherited from the environment."
+                           Coldstream with this setting. handover-in-flight=16 sets the variable
+                           COLDSTREAM_HANDOVER_IN_FLIGHT. Further examples:
+                             coldstream:handover=off+priority=off
+                             coldstream:pacing=on
+                             coldstream:buffered+buffered+eviction=on
+  preload:PATH             another preload library
+READS and WRITES are auto, direct, dontcache, drop-behind or buffered. The environment gives the
+settings that a mode does not name."
     };
 }
 pub(crate) use preloaded_help;
 
 impl Preloaded {
-    /// The forms of [`Preloaded::from_name`], for a mode that has none of any kind.
+    /// The forms of [`Preloaded::from_name`], for the message about an unknown mode.
     pub const FORMS: &str = "coldstream, coldstream:READS, coldstream:READS+WRITES (each auto, \
         direct, dontcache, drop-behind or buffered; and +handover=off, +priority=off, +pacing=on, \
         +eviction=on, +SETTING=VALUE) or preload:PATH";
 
-    /// `coldstream…` or `preload:PATH`, or what is wrong with it; `None` for other kinds of mode.
+    /// Parses `coldstream…` or `preload:PATH`. `None` for other kinds of mode.
+    ///
+    /// # Errors
+    /// The name is malformed; the text says how.
     pub fn from_name(text: &str) -> Option<Result<Self, String>> {
         match text.strip_prefix("preload:") {
             Some("") => Some(Err("the path of the library is missing".to_owned())),
@@ -57,7 +58,7 @@ impl Preloaded {
         matches!(self, Preloaded::Coldstream(_))
     }
 
-    /// The command that the database's own command line follows: it sets the environment.
+    /// The words before the database's own command line. They set its environment.
     pub fn prefix(&self, library: &Path, profile: Profile, log: &Path) -> Vec<String> {
         let mut words = vec!["env".into(), format!("LD_PRELOAD={}", library.display())];
         if let Preloaded::Coldstream(io_modes) = self {
@@ -76,17 +77,23 @@ impl std::fmt::Display for Preloaded {
     }
 }
 
-/// What the library of a run, if there was one, has written into Coldstream's log. One that reads and writes
-/// nothing in the background, of a database that maps its tables for instance, writes nothing.
+/// The lines of Coldstream's log of a run. There are none if the library had no background I/O, for
+/// instance with a database that maps its SSTables.
+///
+/// `has_status_page`: whether a sample of the run found the library's status page.
 ///
 /// # Errors
-/// It is Coldstream, and has neither written anything nor been `seen`: it was not there, and what was
-/// measured is the database as it is.
-pub fn library_log(preloaded: Option<&Preloaded>, log: &Path, seen: bool) -> Result<Vec<String>> {
+/// The mode is Coldstream, but there is neither a log line nor a status page. The library was not
+/// loaded, and the run measured the database without it.
+pub fn library_log(
+    preloaded: Option<&Preloaded>,
+    log: &Path,
+    has_status_page: bool,
+) -> Result<Vec<String>> {
     let text = fs::read_to_string(log).unwrap_or_default();
     if let Some(mode @ Preloaded::Coldstream(_)) = preloaded
         && text.is_empty()
-        && !seen
+        && !has_status_page
     {
         bail!(
             "mode {mode}: the library has no status page and has not written a line of log: the \
@@ -96,15 +103,15 @@ pub fn library_log(preloaded: Option<&Preloaded>, log: &Path, seen: bool) -> Res
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Where the libraries of all modes are.
+/// The paths of the preload libraries of all modes.
 #[derive(Debug)]
 pub struct Libraries {
     coldstream: Option<PathBuf>,
 }
 
 impl Libraries {
-    /// Looks whether those of the modes are there, and can be loaded: before anything is measured.
-    /// Coldstream's is the one that was named, and never another one that happens to be there.
+    /// Checks, before anything is measured, that the libraries of all modes exist and can be loaded.
+    /// `coldstream` is the path of Coldstream's library; no other place is searched.
     pub fn find<'a>(
         modes: impl Iterator<Item = &'a Preloaded>,
         coldstream: Option<&Path>,
@@ -130,7 +137,7 @@ impl Libraries {
         Ok(libraries)
     }
 
-    /// The library of a mode, by a path that holds in whatever directory the database starts.
+    /// The absolute path of a mode's library. The database may start in another directory.
     pub fn of<'a>(&'a self, mode: &'a Preloaded) -> Result<PathBuf> {
         let path = match mode {
             Preloaded::Coldstream(_) => (self.coldstream.as_deref())

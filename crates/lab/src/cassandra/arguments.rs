@@ -1,4 +1,4 @@
-//! What `coldstream lab cassandra` can be asked.
+//! The options of `coldstream lab cassandra`.
 
 use super::mode::Mode;
 use crate::engine::{self, EngineArguments};
@@ -7,17 +7,17 @@ use crate::testbed::WorkDirArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Which table the reads are of.
+/// The CQL table that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HotTable {
-    /// The one that is compacted.
+    /// The CQL table that is compacted.
     Inside,
-    /// Another one, which is left alone.
+    /// A CQL table beside it, which is not compacted.
     Beside,
 }
 
-/// What is asked of the node.
+/// The requests to the node, and its compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
@@ -28,7 +28,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Updates among the requests.
+    /// Percentage of updates among the requests.
     pub fn update_percent(self) -> u32 {
         match self {
             Workload::Reads => 0,
@@ -37,13 +37,13 @@ impl Workload {
     }
 }
 
-/// How requests spread over the hot keys.
+/// Distribution of the requests over the hot keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// Evenly.
+    /// All keys alike.
     Uniform,
-    /// As YCSB's scrambled zipfian: a few keys get most of them.
+    /// A few keys get most requests, as in YCSB's scrambled zipfian distribution.
     Zipfian,
 }
 
@@ -51,110 +51,120 @@ pub enum Distribution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// With `Index.db`.
+    /// Index by sorted list (`Index.db`).
     Big,
-    /// With tries; from 5.0 on.
+    /// Index by trie; from 5.0 on.
     Bti,
 }
 
-/// Runs real Cassandra nodes under load through a major compaction, mode by mode, and compares.
+/// Measures real Cassandra nodes under load through a major compaction, and compares modes.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = concat!(
     "\
-Examples:
-  coldstream lab cassandra
-      5.0.9 as it is and under Coldstream, 6.0-alpha2 as it is and with its own direct modes
-  coldstream lab cassandra --quick --runs 1 --html report.html
-  coldstream lab cassandra --modes 5.0/stock,5.0/no-readahead,5.0/coldstream
-  coldstream lab cassandra --modes 5.0/stock,5.0/coldstream --compaction-mib-per-second 0
-      as fast as compaction goes
-  coldstream lab cassandra --modes 5.0/stock,5.0/preload:/usr/lib/other.so --hot beside
-  coldstream lab cassandra --workload ycsb-a --distribution zipfian --modes 5.0/stock,5.0/coldstream
-      half reads, half updates over the whole table, compaction without an end
+A run: a node starts in a memory-limited cgroup, with none of its SSTables in the page cache. The
+load reads each hot key once, at a high rate. Then it sends requests at a steady rate in the phases
+warm-up, idle, compaction (nodetool compact) and after publication. It checks every value.
 
-Modes are VERSION/WAY. Versions: 4.1.10, 5.0.9, 6.0-alpha2, fetched from Maven Central at first
-use; 4.1, 5.0 and 6.0 will do. Ways:
-  stock                    as it is (with disk_access_mode: mmap_index_only, which is the default
-                           from 5.0 on)
-  no-readahead             as it is, on a device that does not read ahead (read_ahead_kb 0)
+Needs JDK 17 and Maven; the memory limit needs root.
+
+Examples:
+  A first look, in minutes:
+    coldstream lab cassandra --quick --runs 1 --html report.html
+  The default: 5.0.9 stock and with Coldstream, 6.0-alpha2 stock and with its own direct I/O:
+    coldstream lab cassandra --html report.html
+  The effect of the device's readahead:
+    coldstream lab cassandra --modes 5.0/stock,5.0/no-readahead,5.0/coldstream
+  Compaction at full speed:
+    coldstream lab cassandra --modes 5.0/stock,5.0/coldstream --compaction-mib-per-second 0
+  Another preload library; reads of a CQL table that is not compacted:
+    coldstream lab cassandra --modes 5.0/stock,5.0/preload:/usr/lib/other.so --hot beside
+  Half reads, half updates, and one compaction after the other:
+    coldstream lab cassandra --workload ycsb-a --distribution zipfian \\
+        --modes 5.0/stock,5.0/coldstream
+
+Modes are VERSION/WAY. Versions are 4.1.10, 5.0.9 and 6.0-alpha2, or 4.1, 5.0 and 6.0 for short.
+They are fetched from Maven Central at first use. Ways:
+  stock                    without a change, except disk_access_mode: mmap_index_only, which is the
+                           default from 5.0 on
+  no-readahead             stock, with the device's readahead switched off (read_ahead_kb 0)
   direct-reads             6.0's own compaction_read_disk_access_mode: direct
   direct-writes            6.0's own background_write_disk_access_mode: direct
   direct-reads-writes      both
 ",
     preloaded_help!(),
     "
-Each way with settings of cassandra.yaml behind it, if they are to differ:
-  5.0/coldstream@sstable_preemptive_open_interval=null
 
-A run: the node starts in its cgroup with nothing of its tables in the page cache; the hot keys
-are read once, fast (as many as 30 seconds have at --first-reads-per-second); then the phases warm-up,
-idle, compaction (nodetool compact) and after, all at the same rate of reads. Every value is checked.
-Needs JDK 17, Maven and, for the memory limit, root."
+Settings of cassandra.yaml follow a way, each behind an @:
+  5.0/coldstream@sstable_preemptive_open_interval=null"
 ))]
 pub struct CassandraArgs {
-    /// Modes, in the order in which each turn runs them; the first is what others are compared to
+    /// Modes to compare; the first is the baseline
+    ///
+    /// Each turn runs every mode once, in this order.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "5.0.9/stock,5.0.9/coldstream,6.0-alpha2/stock,6.0-alpha2/direct-reads-writes"
     )]
     pub modes: Vec<Mode>,
-    /// Turns: each runs every mode once
+    /// Number of turns; each runs every mode once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// A quarter of the data and short phases: for a first look
+    /// A first look: a quarter of the data and short phases
     #[arg(long)]
     pub quick: bool,
-    /// Keys of the data set, in two SSTables [default: 544000; 136000 with --quick]
+    /// Number of keys in the data set, which is two SSTables [default: 544000; 136000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
     /// Size of a value in bytes; values are incompressible
     #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub value_bytes: u64,
-    /// Size of a compression chunk in KiB; 0 is no compression
+    /// Size of a compression chunk in KiB; 0 switches compression off
     #[arg(long, default_value_t = 4, value_name = "KIB")]
     pub chunk_kib: u64,
     /// Format of the SSTables
     #[arg(long, default_value = "big", value_enum)]
     pub format: Format,
-    /// Which table is read: the one that is compacted, or one beside it
+    /// The CQL table that is read
     #[arg(long = "hot", default_value = "inside", value_enum)]
     pub hot_table: HotTable,
-    /// Keys that are read, spread over the table [default: 68000; 34000 with --quick; all with
+    /// Number of hot keys, spread over the CQL table [default: 68000; 34000 with --quick; all with
     /// --workload ycsb-a]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub hot_keys: Option<u64>,
-    /// What is asked of the node: reads, or half reads and half updates, with flushes and major
-    /// compactions one after the other
+    /// The requests to the node, and its compactions
     #[arg(long, default_value = "reads", value_enum)]
     pub workload: Workload,
-    /// How requests spread over the keys that are read
+    /// Distribution of the requests over the hot keys
     #[arg(long, default_value = "uniform", value_enum)]
     pub distribution: Distribution,
     /// Seconds of the compaction phase with --workload ycsb-a
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub compaction_seconds: u64,
-    /// Requests a second, whatever the node makes of them
+    /// Requests a second, in an open loop: slow answers do not lower the rate
     #[arg(long, default_value_t = 1500, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests_per_second: u64,
-    /// compaction_throughput in MiB/s; 0 is none
+    /// Cassandra's compaction_throughput in MiB/s; 0 is no limit
     #[arg(long, default_value_t = 64, value_name = "MIB")]
     pub compaction_mib_per_second: u64,
-    /// Memory limit of the node's cgroup, in MiB [default: 2300; 2000 with --quick]
+    /// Memory limit in MiB, heap and page cache included; needs root [default: 2300; 2000 with --quick]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mib: Option<u64>,
-    /// Heap of the node, in MiB
+    /// Heap of the node in MiB
     #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub heap_mib: u64,
-    /// A further argument of the node's virtual machine, such as -XX:+UseShenandoahGC; may be given
-    /// several times, and wins over Cassandra's own
+    /// A further argument for the node's JVM, such as -XX:+UseShenandoahGC
+    ///
+    /// May be given several times. It overrides Cassandra's own.
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub java_argument: Vec<String>,
-    /// Reads a second of the first pass over the hot keys, if the node can; of as many keys as 30
-    /// seconds have at this rate. What follows begins when all have been answered
+    /// Reads a second while each hot key is read once
+    ///
+    /// A slower node is read as fast as it answers. At most 30 seconds' worth of keys are read. The
+    /// warm-up begins when all answers are there.
     #[arg(long, default_value_t = 3000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub first_reads_per_second: u64,
-    /// Seconds at the usual rate that are not counted, after the first pass [default: 20; 10 with
+    /// Seconds of warm-up, not counted, after the first read of each hot key [default: 20; 10 with
     /// --quick]
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
@@ -164,15 +174,15 @@ pub struct CassandraArgs {
     /// Seconds of the phase after the compaction [default: 15; 8 with --quick]
     #[arg(long, value_name = "SECONDS")]
     pub after_seconds: Option<u64>,
-    /// Where releases of Cassandra are kept [default: coldstream/cassandra in the user's cache]
+    /// Directory of the fetched releases of Cassandra [default: coldstream/cassandra in the user's cache]
     #[arg(long, value_name = "DIR")]
     pub releases: Option<PathBuf>,
-    /// Where it is measured, and where the report goes
+    /// Work directory, device and report
     #[command(flatten)]
     pub work_dir: WorkDirArgs,
 }
 
-/// The figures that the presets leave open, settled.
+/// Sizes: those that were given, and presets for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Sizes {
     /// Keys of the data set.
@@ -201,7 +211,7 @@ impl EngineArguments for CassandraArgs {
 }
 
 impl CassandraArgs {
-    /// Presets and explicit figures together.
+    /// The sizes that were given, and presets for the rest.
     pub fn sizes(&self) -> Sizes {
         let (keys, hot_keys, memory_mib, warm_up, idle, after) = if self.quick {
             (136_000, 34_000, 2_000, 10, 8, 8)
@@ -209,7 +219,7 @@ impl CassandraArgs {
             (544_000, 68_000, 2_300, 20, 15, 15)
         };
         let keys = self.keys.unwrap_or(keys);
-        // YCSB's keys are those of the whole table.
+        // YCSB uses all keys of the CQL table.
         let hot_keys = match self.workload {
             Workload::Reads => hot_keys,
             Workload::YcsbA => keys,

@@ -1,4 +1,4 @@
-//! Which key comes next.
+//! Chooses the key of each request.
 
 use super::arguments::Distribution;
 use super::values::{SplitMix, hot_key};
@@ -10,10 +10,10 @@ use rand_distr::{Distribution as _, Zipf};
 /// YCSB's constant (`ZipfianGenerator.ZIPFIAN_CONSTANT`).
 const ZIPFIAN_EXPONENT: f64 = 0.99;
 
-/// At most so many seconds of the first pass over the hot keys.
+/// The first pass over the hot keys is cut to this number of seconds.
 const FIRST_PASS_SECONDS: u64 = 30;
 
-/// Chooses keys and updates; the same seed chooses the same ones.
+/// Chooses keys and updates. The same seed gives the same choices.
 pub struct Chooser {
     random: StdRng,
     zipfian: Option<Zipf<f64>>,
@@ -23,12 +23,13 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// Keys of the first pass, each once and in no order, as many as fit into its time.
+    /// Number of keys in the first pass: as many as fit into its time.
     pub fn first_pass_keys(hot_keys: u64, reads_per_second: u64) -> u64 {
         hot_keys.min(reads_per_second * FIRST_PASS_SECONDS)
     }
 
-    /// For `hot_keys` of `keys`, of which the first pass reads `first_pass_keys`.
+    /// A chooser for `hot_keys` of `keys`. The first pass reads `first_pass_keys` of them, each once,
+    /// in random order.
     pub fn new(
         distribution: Distribution,
         hot_keys: u64,
@@ -37,9 +38,9 @@ impl Chooser {
         seed: u32,
     ) -> Self {
         let mut random = StdRng::seed_from_u64(u64::from(seed));
-        let mut places: Vec<u64> = (0..hot_keys).collect();
-        places.shuffle(&mut random);
-        places.truncate(first_pass_keys as usize);
+        let mut indexes: Vec<u64> = (0..hot_keys).collect();
+        indexes.shuffle(&mut random);
+        indexes.truncate(first_pass_keys as usize);
         let zipfian = match distribution {
             Distribution::Uniform => None,
             Distribution::Zipfian => Zipf::new(hot_keys as f64, ZIPFIAN_EXPONENT).ok(),
@@ -47,31 +48,33 @@ impl Chooser {
         Self {
             random,
             zipfian,
-            first_pass: places.into_iter(),
+            first_pass: indexes.into_iter(),
             hot_keys,
             keys,
         }
     }
 
-    /// The next key of the first pass.
+    /// The next key of the first pass; `None` at its end.
     pub fn first(&mut self) -> Option<u64> {
-        let place = self.first_pass.next()?;
-        Some(hot_key(place, self.hot_keys, self.keys))
+        let index = self.first_pass.next()?;
+        Some(hot_key(index, self.hot_keys, self.keys))
     }
 
-    /// A key. The popular ones of a zipfian distribution are scattered, as YCSB's are.
+    /// The key of the next request. The popular keys of a zipfian distribution are scattered, as in
+    /// YCSB.
     pub fn key(&mut self) -> u64 {
-        let place = match &self.zipfian {
+        let index = match &self.zipfian {
             None => self.random.random_range(0..self.hot_keys),
             Some(zipfian) => {
                 let rank = zipfian.sample(&mut self.random) as u64;
                 SplitMix(rank).next() % self.hot_keys
             }
         };
-        hot_key(place, self.hot_keys, self.keys)
+        hot_key(index, self.hot_keys, self.keys)
     }
 
-    /// The number of an update if this is to be one, with this probability in percent.
+    /// Decides whether the next request is an update, with this probability in percent. `Some` has
+    /// the update's number.
     pub fn update(&mut self, percent: u32) -> Option<u64> {
         self.random
             .random_ratio(percent.min(100), 100)

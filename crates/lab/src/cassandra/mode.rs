@@ -1,5 +1,4 @@
-//! What is compared: releases of Cassandra as they are, 6.0's own direct modes, Coldstream, other
-//! preload libraries.
+//! The modes: stock releases of Cassandra, 6.0's own direct I/O, Coldstream, other preload libraries.
 
 use crate::engine;
 use crate::own_direct::OwnDirect;
@@ -13,18 +12,18 @@ use std::str::FromStr;
 pub struct Mode {
     /// The release.
     pub version: Version,
-    /// The way.
+    /// The way to run it.
     pub way: Way,
-    /// Settings of `cassandra.yaml` that differ, each with its value.
+    /// Settings of `cassandra.yaml` that differ from the other modes': name and value.
     pub yaml: Vec<(String, String)>,
 }
 
-/// How a release is run.
+/// A way to run a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// As it is.
+    /// Without a change.
     Stock,
-    /// As it is, on a device that does not read ahead.
+    /// Stock, with the device's readahead switched off.
     NoReadahead,
     /// With its own direct I/O, from 6.0 on: `compaction_read_disk_access_mode` and
     /// `background_write_disk_access_mode`.
@@ -77,7 +76,7 @@ impl engine::Mode for Mode {
     }
 }
 
-/// A way, and the settings behind it.
+/// Splits `WAY@KEY=VALUE…`. `None` if a setting is malformed.
 fn split_yaml(text: &str) -> Option<(&str, Vec<(String, String)>)> {
     let mut parts = text.split('@');
     let way = parts.next()?;

@@ -1,4 +1,4 @@
-//! Keys and values of the data set: a value is a function of its key, so that every read can be
+//! Keys and values of the data set. A value is a function of its key, so that every read can be
 //! checked.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -16,7 +16,8 @@ impl SplitMix {
     }
 }
 
-/// The value that an update gives a key: the update's number, which is not 0, then a stream.
+/// The value that an update gives a key: the update's number, which is not 0, then pseudo-random
+/// bytes.
 pub fn updated(key: u64, number: u64, value_bytes: u64) -> Vec<u8> {
     let mut stream = SplitMix(key ^ number.rotate_left(32));
     let mut value = number.to_le_bytes().to_vec();
@@ -27,8 +28,8 @@ pub fn updated(key: u64, number: u64, value_bytes: u64) -> Vec<u8> {
     value
 }
 
-/// Whether this is a value of that key: the first one (`WriteSsTables.java` writes it), or one that
-/// an update gave it.
+/// Whether this is a value of that key: the one that `WriteSsTables.java` wrote, or one that an update
+/// gave it.
 pub fn is_value_of(key: u64, value: &[u8], value_bytes: u64) -> bool {
     let is = |mut stream: SplitMix, value: &[u8]| {
         value
@@ -45,9 +46,10 @@ pub fn is_value_of(key: u64, value: &[u8], value_bytes: u64) -> bool {
         })
 }
 
-/// The hot keys are spread evenly over the key numbers; their tokens scatter them over the tables.
-pub fn hot_key(place: u64, hot_keys: u64, keys: u64) -> u64 {
-    place * keys / hot_keys.max(1)
+/// The hot key with this index. The hot keys are spread evenly over the key numbers; their tokens
+/// scatter them over the SSTables.
+pub fn hot_key(index: u64, hot_keys: u64, keys: u64) -> u64 {
+    index * keys / hot_keys.max(1)
 }
 
 #[cfg(test)]
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn hot_keys_are_apart_and_below_the_number_of_keys() {
-        let keys: Vec<u64> = (0..300).map(|place| hot_key(place, 300, 1000)).collect();
+        let keys: Vec<u64> = (0..300).map(|index| hot_key(index, 300, 1000)).collect();
         assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(keys.last() < Some(&1000));
     }

@@ -1,4 +1,4 @@
-//! What `coldstream lab rocksdb` can be asked.
+//! The options of `coldstream lab rocksdb`.
 
 use super::mode::Mode;
 use crate::engine::{self, EngineArguments};
@@ -7,17 +7,17 @@ use crate::testbed::WorkDirArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Where the hot keys lie in the key space.
+/// Position of the hot keys in the key space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HotLayout {
-    /// Evenly over it: every hot key has pages of its own.
+    /// Spread evenly: every hot key has pages of its own.
     Scattered,
-    /// Side by side: hot keys share pages.
+    /// One range of keys: hot keys share pages.
     Contiguous,
 }
 
-/// Size of the hot set against the page cache that the limit leaves.
+/// Size of the hot set, relative to the page cache within the memory limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Case {
@@ -27,44 +27,56 @@ pub enum Case {
     Fifth,
     /// A third of the cache.
     Third,
-    /// Three quarters of the cache: about as much as it can hold beside a compaction.
+    /// Three quarters of the cache: about what it can hold during a compaction.
     Most,
     /// Three times the cache.
     Large,
-    /// The whole data set fits in memory: nothing can be gained, nothing may be lost.
+    /// The whole data set fits in memory: a mode cannot win here, and must not lose.
     InMemory,
 }
 
-/// What of the database is in the page cache when a run begins.
+/// The database's part of the page cache when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
     /// Nothing.
     Cold,
-    /// As much as fits: every file was read through it, one after another.
+    /// Every file was read once, one after another; what fits is in the page cache.
     Warm,
 }
 
-/// Runs RocksDB under load while it compacts, mode by mode, and compares.
+/// Measures RocksDB under load while it compacts, and compares modes.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = concat!(
     "\
+A run: the driver opens its own copy of the data set in a memory-limited cgroup. It reads each hot
+key once, then at a steady rate in the phases warm-up, idle, compaction and after publication. It
+compares every value that it reads.
+
 Examples:
-  coldstream lab rocksdb
-      buffered, the engine's own direct writes and Coldstream, hot set three quarters of the cache
-  coldstream lab rocksdb --cases small,third,most,large,in-memory --html report.html
-  coldstream lab rocksdb --modes buffered,coldstream:auto+buffered,coldstream
-      what the bypass of reads gives, and what the bypass of writes adds to it
-  coldstream lab rocksdb --modes buffered,coldstream:drop-behind,preload:/usr/lib/other.so
-  coldstream lab rocksdb --engine-library ./librocksdbjni-linux64.so \\
-      --modes buffered,direct-reads-writes,coldstream
-      another build, for modes that Debian's RocksDB 7.8 does not have. The Java artifact of
-      RocksDB 11.8 is one that exports the C API:
-        mvn dependency:copy -Dartifact=org.rocksdb:rocksdbjni:11.8.1 -DoutputDirectory=.
-        unzip rocksdbjni-11.8.1.jar librocksdbjni-linux64.so
+  A first look, in minutes:
+    coldstream lab rocksdb --quick --runs 1
+  The default: stock, RocksDB's own direct writes, and Coldstream:
+    coldstream lab rocksdb --html report.html
+  All sizes of the hot set:
+    coldstream lab rocksdb --cases small,third,most,large,in-memory --html report.html
+  The effect of bypassed reads, and of bypassed writes on top:
+    coldstream lab rocksdb --modes buffered,coldstream:auto+buffered,coldstream
+  Another I/O mode, and another preload library:
+    coldstream lab rocksdb --modes buffered,coldstream:drop-behind,preload:/usr/lib/other.so
+  Compaction without an end, and a load that rises and falls:
+    coldstream lab rocksdb --update-mib-per-second 4 --load-steps 1000,5000,1000
+  A device like a cloud volume:
+    coldstream lab rocksdb --device-mib-per-second 120 --device-requests-per-second 3000
+  Another build of RocksDB, for modes that Debian's 7.8 does not have. The Java artifact of
+  RocksDB 11.8 exports the C API:
+    mvn dependency:copy -Dartifact=org.rocksdb:rocksdbjni:11.8.1 -DoutputDirectory=.
+    unzip rocksdbjni-11.8.1.jar librocksdbjni-linux64.so
+    coldstream lab rocksdb --engine-library ./librocksdbjni-linux64.so \\
+        --modes buffered,direct-reads-writes,coldstream
 
 Modes:
-  buffered                 the engine as it is
+  buffered                 stock RocksDB, which uses buffered I/O
   direct-writes            use_direct_io_for_flush_and_compaction
   direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes      both
@@ -72,42 +84,45 @@ Modes:
     preloaded_help!()
 ))]
 pub struct RocksDbArgs {
-    /// Modes, in the order in which each turn runs them; the first is what others are compared to
+    /// Modes to compare; the first is the baseline
+    ///
+    /// Each turn runs every mode once, in this order.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "buffered,direct-writes,coldstream"
     )]
     pub modes: Vec<Mode>,
-    /// Sizes of the hot set
+    /// Sizes of the hot set, relative to the page cache
     #[arg(long, value_delimiter = ',', default_value = "most", value_enum)]
     pub cases: Vec<Case>,
-    /// Where the hot keys lie
+    /// Position of the hot keys in the key space
     #[arg(long, default_value = "scattered", value_enum)]
     pub hot_layout: HotLayout,
-    /// Turns: each runs every mode once
+    /// Number of turns; each runs every mode once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// Half of the data, less memory and short phases: for a first look
+    /// A first look: half of the data, less memory and short phases
     #[arg(long)]
     pub quick: bool,
-    /// Keys of the data set [default: 100000; 50000 with --quick]
+    /// Number of keys in the data set [default: 100000; 50000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
-    /// Size of a value in bytes
+    /// Size of a value in bytes; values are incompressible
     #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub value_bytes: u64,
-    /// Memory limit of the database's cgroup, in MiB; needs root [default: 256; 160 with --quick]
+    /// Memory limit in MiB, page cache included; needs root [default: 256; 160 with --quick]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mib: Option<u64>,
-    /// Hot keys, instead of a case's share of the cache
+    /// Number of hot keys, instead of a share of the page cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub hot_keys: Option<u64>,
-    /// Reads a second, whatever the database makes of them
+    /// Reads a second, in an open loop: slow answers do not lower the rate
     #[arg(long, default_value_t = 3000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub reads_per_second: u64,
-    /// Reads a second during the compaction phase, one after another for equal parts of it: a load
-    /// that rises and falls. With --update-mib-per-second
+    /// Reads a second in equal parts of the compaction phase, for a load that rises and falls
+    ///
+    /// Needs --update-mib-per-second.
     #[arg(
         long,
         value_delimiter = ',',
@@ -116,23 +131,25 @@ pub struct RocksDbArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     pub load_steps: Vec<u64>,
-    /// Threads that read
+    /// Number of threads that read
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub readers: u64,
-    /// Rate limit of the compaction's writes in MiB/s; 0 is none
+    /// Rate limit of the compaction's writes in MiB/s; 0 is no limit
     #[arg(long, default_value_t = 30, value_name = "MIB")]
     pub compaction_mib_per_second: u64,
-    /// Update uniformly chosen keys at this rate in MiB/s, so that compaction never ends, in
-    /// place of one manual compaction of everything
+    /// Rate of updates in MiB/s, which keep compaction going; 0 is one manual compaction instead
+    ///
+    /// The updated keys are chosen uniformly.
     #[arg(long, default_value_t = 0, value_name = "MIB")]
     pub update_mib_per_second: u64,
-    /// What is in the page cache when a run begins: nothing of the database (cold), or all of it,
-    /// read file by file inside the run's cgroup before the database is opened (warm). Without
-    /// this option the in-memory case starts warm, so that it measures memory and not the device
-    /// while it fills, and the others start cold; in those a warm start leaves what was read last
+    /// Page cache at the start of a run [default: warm in the case in-memory, cold in the others]
+    ///
+    /// A warm start reads the database file by file, in the run's cgroup, before it is opened. The
+    /// case in-memory starts warm because a cold one would measure the device while memory fills. In
+    /// the other cases only the files that were read last stay in the page cache.
     #[arg(long, value_enum)]
     pub start: Option<Start>,
-    /// Seconds that are not counted, after the first pass over the hot keys [default: 6; 4 with
+    /// Seconds of warm-up, not counted, after the first read of each hot key [default: 6; 4 with
     /// --quick]
     #[arg(long, value_name = "SECONDS")]
     pub warm_up_seconds: Option<u64>,
@@ -142,47 +159,47 @@ pub struct RocksDbArgs {
     /// Seconds of the compaction phase with --update-mib-per-second
     #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub compaction_seconds: u64,
-    /// Seconds of the phase after the output was published [default: 8; 5 with --quick]
+    /// Seconds of the phase after the publication of the output [default: 8; 5 with --quick]
     #[arg(long, value_name = "SECONDS")]
     pub after_seconds: Option<u64>,
-    /// Further RocksDB options for every mode, as `name=value;…`
+    /// Further RocksDB options for all modes, as `name=value;…`
     #[arg(long, default_value = "", value_name = "OPTIONS")]
     pub engine_options: String,
-    /// RocksDB to load
+    /// RocksDB's shared library: a path, or a name that the dynamic loader finds
     #[arg(long, default_value = "librocksdb.so", value_name = "PATH")]
     pub engine_library: String,
-    /// The load driver, if it is not beside this program
+    /// The load driver [default: coldstream-rocksdb-driver beside this program, ../lib/coldstream]
     #[arg(long, value_name = "PATH")]
     pub driver: Option<PathBuf>,
-    /// Compare the whole database with what was written, after every run
+    /// After every run, compare the whole database with what was written
     #[arg(long)]
     pub verify: bool,
-    /// Where it is measured, and where the report goes
+    /// Work directory, device and report
     #[command(flatten)]
     pub work_dir: WorkDirArgs,
 }
 
-/// The figures that the presets leave open, settled.
+/// Sizes: those that were given, and presets for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Sizes {
     /// Keys of the data set.
     pub keys: u64,
     /// Memory limit of the cgroup in bytes, for cases that do not fit in memory.
     pub memory_bytes: u64,
-    /// Seconds of the phases.
+    /// Seconds that are not counted.
     pub warm_up_seconds: u64,
     /// Seconds without compaction.
     pub idle_seconds: u64,
-    /// Seconds after publication.
+    /// Seconds after the publication of the output.
     pub after_seconds: u64,
 }
 
-/// What the database itself needs of the limit: heap, block cache, indexes, filters (measured
-/// with the default sizes); the rest is page cache.
+/// Memory of the database itself: heap, block cache, indexes, filters. Measured with the default
+/// sizes. The rest of the limit is page cache.
 pub const ENGINE_BYTES: u64 = 64 << 20;
 
-/// Pages of the page cache that one hot value keeps busy: a block of 4 KiB and its header lie
-/// across two.
+/// Pages of the page cache that one hot value needs: a block of 4 KiB with its header lies across
+/// two.
 const PAGES_PER_VALUE: u64 = 2;
 
 /// The load driver, built from `crates/lab/rocksdb-driver`.
@@ -204,7 +221,7 @@ impl EngineArguments for RocksDbArgs {
 }
 
 impl RocksDbArgs {
-    /// Presets and explicit figures together.
+    /// The sizes that were given, and presets for the rest.
     pub fn sizes(&self) -> Sizes {
         let (keys, memory_mib, warm_up, idle, after) = if self.quick {
             (50_000, 160, 4, 5, 5)
@@ -220,7 +237,7 @@ impl RocksDbArgs {
         }
     }
 
-    /// How the runs of a case begin.
+    /// The page cache at the start of a case's runs.
     pub fn start_of(&self, case: Case) -> Start {
         self.start.unwrap_or(match case {
             Case::InMemory => Start::Warm,
@@ -228,7 +245,7 @@ impl RocksDbArgs {
         })
     }
 
-    /// Memory limit and hot keys of a case.
+    /// Memory limit in bytes and number of hot keys of a case.
     pub fn limit_and_hot_keys(&self, case: Case) -> (u64, u64) {
         let sizes = self.sizes();
         let value_bytes = self.value_bytes.next_multiple_of(4096);
@@ -244,7 +261,7 @@ impl RocksDbArgs {
             Case::Third => (sizes.memory_bytes, keys_in(cache_bytes / 3)),
             Case::Most => (sizes.memory_bytes, keys_in(cache_bytes / 4 * 3)),
             Case::Large => (sizes.memory_bytes, keys_in(cache_bytes * 3)),
-            // Two sorted runs, their successor, and room.
+            // Room for two sorted runs, their output, and the engine.
             Case::InMemory => (
                 4 * sizes.keys * value_bytes + 4 * ENGINE_BYTES,
                 sizes.keys / 3,

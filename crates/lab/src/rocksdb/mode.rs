@@ -1,4 +1,4 @@
-//! What is compared: the engine as it is, its own switches, Coldstream, other preload libraries.
+//! The modes: stock RocksDB, its own direct I/O, Coldstream, other preload libraries.
 
 use crate::engine;
 use crate::own_direct::OwnDirect;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// One way to run the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The engine as it is.
+    /// Stock RocksDB, which uses buffered I/O.
     Buffered,
     /// The engine's own direct I/O: `use_direct_io_for_compaction_reads` and
     /// `use_direct_io_for_flush_and_compaction`.
@@ -60,7 +60,7 @@ impl engine::Mode for Mode {
 }
 
 impl Mode {
-    /// The engine's options that this mode sets.
+    /// RocksDB options of this mode, to be appended to other options.
     pub fn engine_options(&self) -> String {
         let Mode::OwnDirect(own) = self else {
             return String::new();
