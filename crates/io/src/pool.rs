@@ -1,26 +1,30 @@
-//! The memory of all windows of a process: one reserved range, a cap that is never exceeded,
-//! handed out in blocks of 64 KiB.
+//! The memory of all windows of a process.
 //!
-//! A window is contiguous and a power of two of blocks, so that a first-fit search over a
-//! bitmap is exact enough and needs no allocator of the application.
+//! Its promises:
+//! - the memory never exceeds the cap;
+//! - it is one reserved range, given out in blocks of 64 KiB, without the application's allocator;
+//! - at most 8 MiB that no window uses keep their pages.
+//!
+//! A window is contiguous, and its blocks are mostly a power of two. So a first-fit search over a bitmap
+//! wastes little.
 
 use crate::lock::FutexLock;
 use crate::mapping::{OnFork, map_for_life};
 use crate::sys::{Errno, memory};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// The smallest window, and the unit of accounting.
+/// The smallest window in bytes, and the unit of accounting.
 pub const BLOCK_BYTES: usize = 64 * 1024;
-/// A huge page of x86-64, and of aarch64 with pages of 4 KiB.
+/// Bytes of a huge page on x86-64, and on aarch64 with pages of 4 KiB.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// The largest cap.
+/// The largest cap in bytes.
 pub const CAP_BYTES_MAX: usize = 1 << 30;
-/// So much is kept that nobody has: 8 MiB. To give each window back for itself, and to take it from the
-/// system again with the next table, costs a fault for each page and stops the other processors for a moment.
+/// The most free blocks that keep their pages: 8 MiB. Giving every window back to the system is expensive:
+/// it stops other processors for a moment, and the next file costs a fault for each page.
 const SPARE_BLOCKS_MAX: usize = (8 << 20) / BLOCK_BYTES;
 const WORDS: usize = CAP_BYTES_MAX / BLOCK_BYTES / 64;
 
-/// Window memory with a cap. Zeroed memory is a valid pool with a cap of nothing.
+/// Window memory with a cap. Any thread may use it. Zeroed memory is a valid pool with a cap of 0 bytes.
 #[repr(C)]
 pub struct WindowPool {
     base: AtomicPtr<u8>,
@@ -30,11 +34,11 @@ pub struct WindowPool {
     map: FutexLock<Map>,
 }
 
-/// A bit for each block.
+/// One bit for each block.
 #[repr(C)]
 struct Map {
     taken: [u64; WORDS],
-    /// Taken since it was last given to the system: may have pages.
+    /// Taken since the system last got its pages: the block may have pages.
     touched: [u64; WORDS],
 }
 
@@ -45,7 +49,7 @@ impl Map {
             .is_some_and(|word| word >> (block % 64) & 1 == 0)
     }
 
-    /// Blocks that may have pages, and that nobody has.
+    /// Free blocks that may have pages.
     fn spare_blocks(&self) -> usize {
         let words = self.touched.iter().zip(&self.taken);
         words
@@ -54,7 +58,7 @@ impl Map {
     }
 }
 
-/// A contiguous range of blocks; belongs to whoever holds it until [`WindowPool::give_back`].
+/// A contiguous range of blocks. It belongs to its holder until [`WindowPool::give_back`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct WindowMemory {
     first_block: u32,
@@ -74,24 +78,27 @@ impl WindowMemory {
 }
 
 impl WindowPool {
-    /// Reserves address space for `cap_bytes` (rounded down to blocks). Called once, before the
-    /// pool is shared.
+    /// Reserves address space for `cap_bytes`, rounded down to blocks. Called once, before other threads use
+    /// the pool.
+    ///
+    /// # Errors
+    /// The kernel's, such as `ENOMEM`.
     pub fn reserve(&self, cap_bytes: usize) -> Result<(), Errno> {
         let blocks = cap_bytes.min(CAP_BYTES_MAX) / BLOCK_BYTES;
-        // More than that, so that the first can start at a multiple of a huge page: memory is then
-        // as aligned as any direct I/O that `Alignment` admits, and a window is one piece of memory
-        // to the device, not 256 of them.
+        // One huge page more, so that the first block can start at a multiple of a huge page. The memory then
+        // has every alignment that `Alignment` allows. And a window is one piece of memory to the device,
+        // instead of 256.
         let base = map_for_life(blocks * BLOCK_BYTES + HUGE_PAGE_BYTES, OnFork::Leave)?;
         let aligned = base.wrapping_add(base.align_offset(HUGE_PAGE_BYTES));
         let length_bytes = blocks * BLOCK_BYTES;
-        // SAFETY: changes no byte; a refusal costs nothing.
+        // SAFETY: changes no byte. If the kernel refuses, nothing is lost.
         let _ = unsafe { memory::advise(aligned, length_bytes, memory::ADVICE_HUGE_PAGES) };
         self.base.store(aligned, Ordering::Relaxed);
         self.blocks.store(blocks, Ordering::Release);
         Ok(())
     }
 
-    /// Takes `bytes` (rounded up to blocks), or `None` if no such range is free under the cap.
+    /// Takes `bytes`, rounded up to blocks. `None` if no such range is free.
     pub fn take(&self, bytes: usize) -> Option<WindowMemory> {
         let wanted = bytes.div_ceil(BLOCK_BYTES).max(1);
         let blocks = self.blocks.load(Ordering::Acquire);
@@ -113,8 +120,8 @@ impl WindowPool {
             block += 1;
             if run == wanted {
                 let first = block - wanted;
-                mark(&mut map.taken, first, wanted, true);
-                mark(&mut map.touched, first, wanted, true);
+                set(&mut map.taken, first, wanted);
+                set(&mut map.touched, first, wanted);
                 let used = self.used_blocks.load(Ordering::Relaxed) + wanted;
                 self.used_blocks.store(used, Ordering::Relaxed);
                 self.peak_blocks.fetch_max(used, Ordering::Relaxed);
@@ -127,18 +134,17 @@ impl WindowPool {
         None
     }
 
-    /// Returns memory to the pool, which keeps a little for whoever needs some next, as long as anybody
-    /// has any.
+    /// Returns memory to the pool. The pool keeps a little of it for the next window, as long as any window
+    /// is in use.
     pub fn give_back(&self, window: WindowMemory) {
         if window.is_empty() {
             return;
         }
         let mut map = self.map.lock();
-        mark(
+        clear(
             &mut map.taken,
             window.first_block as usize,
             window.blocks as usize,
-            false,
         );
         let used = self.used_blocks.load(Ordering::Relaxed) - window.blocks as usize;
         self.used_blocks.store(used, Ordering::Relaxed);
@@ -147,13 +153,13 @@ impl WindowPool {
         }
     }
 
-    /// Gives the pages of everything that nobody has to the system.
+    /// Gives the pages of all free blocks to the system.
     pub fn give_free_to_system(&self) {
-        // Held meanwhile, so that nobody takes what is being emptied.
+        // The lock is held meanwhile: nobody may take a block that is being emptied.
         self.empty(&mut self.map.lock());
     }
 
-    /// The map stays locked meanwhile.
+    /// Gives the pages of all free blocks to the system. The caller holds the map's lock.
     fn empty(&self, map: &mut Map) {
         let blocks = self.blocks.load(Ordering::Acquire);
         map.touched = map.taken;
@@ -169,7 +175,7 @@ impl WindowPool {
                 blocks: (end - first) as u32,
             };
             if !window.is_empty() {
-                // SAFETY: nobody has these blocks, and nobody can take them while the lock is held.
+                // SAFETY: these blocks are free, and nobody can take them while the lock is held.
                 let _ = unsafe {
                     memory::advise(
                         self.address(&window),
@@ -182,7 +188,7 @@ impl WindowPool {
         }
     }
 
-    /// First byte of a window; aligned to [`BLOCK_BYTES`].
+    /// The first byte of a window. It is aligned to [`BLOCK_BYTES`].
     pub fn address(&self, window: &WindowMemory) -> *mut u8 {
         self.base
             .load(Ordering::Relaxed)
@@ -194,25 +200,29 @@ impl WindowPool {
         self.blocks.load(Ordering::Relaxed) * BLOCK_BYTES
     }
 
-    /// Bytes taken now.
+    /// Bytes that are taken now.
     pub fn used_bytes(&self) -> usize {
         self.used_blocks.load(Ordering::Relaxed) * BLOCK_BYTES
     }
 
-    /// The most bytes that were ever taken at once; never above the cap.
+    /// The most bytes that were ever taken at once. Never above the cap.
     pub fn peak_bytes(&self) -> usize {
         self.peak_blocks.load(Ordering::Relaxed) * BLOCK_BYTES
     }
 }
 
-fn mark(taken: &mut [u64; WORDS], first: usize, blocks: usize, value: bool) {
+fn set(bits: &mut [u64; WORDS], first: usize, blocks: usize) {
     for block in first..first + blocks {
-        if let Some(word) = taken.get_mut(block / 64) {
-            if value {
-                *word |= 1 << (block % 64);
-            } else {
-                *word &= !(1 << (block % 64));
-            }
+        if let Some(word) = bits.get_mut(block / 64) {
+            *word |= 1 << (block % 64);
+        }
+    }
+}
+
+fn clear(bits: &mut [u64; WORDS], first: usize, blocks: usize) {
+    for block in first..first + blocks {
+        if let Some(word) = bits.get_mut(block / 64) {
+            *word &= !(1 << (block % 64));
         }
     }
 }
@@ -230,33 +240,33 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_what_is_free_goes_to_the_system() {
+    fn only_free_blocks_go_to_the_system() {
         let pool = pool(8 * BLOCK_BYTES);
         let [first, kept, last] = [1, 2, 5].map(|blocks| pool.take(blocks * BLOCK_BYTES).unwrap());
         for window in [&first, &kept, &last] {
             // SAFETY: the window is this test's.
             unsafe { pool.address(window).write_bytes(7, window.bytes()) };
         }
-        let byte = |window: &WindowMemory, place: usize| {
-            // SAFETY: nobody writes there meanwhile.
-            unsafe { pool.address(window).add(place).read() }
+        let byte = |window: &WindowMemory, index: usize| {
+            // SAFETY: no other thread writes there.
+            unsafe { pool.address(window).add(index).read() }
         };
-        let places = [WindowMemory { ..first }, WindowMemory { ..last }];
+        let given_back = [WindowMemory { ..first }, WindowMemory { ..last }];
         pool.give_back(first);
         pool.give_back(last);
-        assert!(places.iter().all(|window| byte(window, 0) == 7));
+        assert!(given_back.iter().all(|window| byte(window, 0) == 7));
         pool.give_free_to_system();
-        for window in &places {
+        for window in &given_back {
             assert_eq!((byte(window, 0), byte(window, window.bytes() - 1)), (0, 0));
         }
         assert_eq!((byte(&kept, 0), byte(&kept, kept.bytes() - 1)), (7, 7));
     }
 
     #[test]
-    fn a_little_is_kept_as_long_as_anybody_has_any() {
+    fn the_pool_keeps_a_little_while_windows_are_in_use() {
         let pool = pool(16 << 20);
         let first_byte = |window: &WindowMemory| {
-            // SAFETY: nobody writes there meanwhile.
+            // SAFETY: no other thread writes there.
             unsafe { pool.address(window).read() }
         };
         let take = |bytes| {
@@ -267,26 +277,26 @@ pub(crate) mod tests {
         };
         let kept = take(BLOCK_BYTES);
         let [little, more] = [SPARE_BLOCKS_MAX, 1].map(|blocks| take(blocks * BLOCK_BYTES));
-        let places = [
+        let given_back = [
             WindowMemory { ..little },
             WindowMemory { ..more },
             WindowMemory { ..kept },
         ];
-        let bytes = || places.each_ref().map(first_byte);
+        let bytes = || given_back.each_ref().map(first_byte);
         pool.give_back(little);
         assert_eq!(bytes(), [7, 7, 7]);
         pool.give_back(more);
-        assert_eq!(bytes(), [0, 0, 7], "more than is kept");
+        assert_eq!(bytes(), [0, 0, 7], "more than the pool keeps");
         let again = take(SPARE_BLOCKS_MAX * BLOCK_BYTES);
         pool.give_back(again);
         assert_eq!(bytes(), [7, 0, 7]);
         pool.give_back(kept);
-        assert_eq!(bytes(), [0, 0, 0], "nobody has any");
+        assert_eq!(bytes(), [0, 0, 0], "no window is in use");
     }
 
-    /// Small ones leave holes that large ones do not fit, which take other memory.
+    /// Small windows leave holes. Large ones do not fit into them, and take other memory.
     #[test]
-    fn what_is_kept_in_holes_counts() {
+    fn free_blocks_in_holes_count_as_kept() {
         let pool = pool(64 << 20);
         let fill = |window: &WindowMemory| {
             // SAFETY: the window is this test's.

@@ -1,43 +1,44 @@
-//! How staged bytes are cut: unaligned ends through the page cache, whole blocks directly.
+//! Cuts staged bytes into pieces: unaligned ends go through the page cache, whole blocks directly.
 
 use crate::alignment::Alignment;
 
-/// Fewer bytes than this are not worth a direct write of their own: they wait for the
-/// application's next sync in the page cache.
+/// The smallest direct write in bytes. Fewer bytes go through the page cache, and wait there for the
+/// application's next sync.
 pub const DIRECT_BYTES_MIN: u64 = 64 * 1024;
 
-/// How much is to leave the memory.
+/// How many of the staged bytes to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// What can be written without touching the block in which the file ends.
+    /// All bytes before the block in which the file ends.
     WholeBlocks,
-    /// Everything.
+    /// All bytes.
     Everything,
 }
 
-/// The way of a piece to the device.
+/// How a piece goes to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Through the page cache.
     Cached,
-    /// Around it.
+    /// Around the page cache.
     Direct,
 }
 
-/// Bytes that go the same way.
+/// A range of bytes that goes one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Their way.
+    /// How it goes to the device.
     pub way: Way,
-    /// File offset of the first.
+    /// File offset of the first byte.
     pub start: u64,
-    /// File offset behind the last.
+    /// File offset after the last byte.
     pub end: u64,
 }
 
-/// Cuts the staged bytes `[start, end)`, in the order in which they must be written. A block in
-/// which an earlier piece ended is finished through the page cache, where it began: direct writes
-/// only ever meet blocks that have no page there.
+/// Cuts the staged bytes `[start, end)`, in the order in which they must be written.
+///
+/// If an earlier piece ended within a block, its rest goes through the page cache, too. So a direct write
+/// never meets a block that has a page there.
 pub fn pieces(
     start: u64,
     end: u64,

@@ -1,9 +1,9 @@
-//! Which of the application's calls sees staged bytes, and what must happen before it, as a table
+//! Which of the application's calls see staged bytes, and what must happen before them, as a table
 //! (docs/design/invariants.md: `write` returning means visible).
 
 use crate::alignment::PAGE_BYTES;
 
-/// What the application is about to do with a staged file, by any thread and any descriptor.
+/// The application's next operation on a staged file, by any thread and any descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// `write` to the staged descriptor.
@@ -12,18 +12,18 @@ pub enum Operation {
     ReadAt {
         /// First byte.
         start: u64,
-        /// WritebackProgress the last.
+        /// The byte after the last.
         end: u64,
     },
-    /// Whatever tells the size, and reads without a range: `fstat`, `sendfile`, `link`, …
+    /// A call that reports the size, or reads without a range: `fstat`, `sendfile`, `link`, …
     Observe,
-    /// A read at the staged descriptor's position, which it moves.
+    /// A read at the staged descriptor's position. It moves the position.
     Read,
     /// `fsync`, `fdatasync`, `sync_file_range`.
     Sync,
-    /// Asks for the staged descriptor's position and moves nothing.
+    /// An `lseek` that only asks for the staged descriptor's position.
     AskPosition,
-    /// Moves the staged descriptor's position, or may.
+    /// A call that moves the staged descriptor's position, or may move it.
     MovePosition,
     /// `ftruncate`.
     Truncate,
@@ -31,37 +31,37 @@ pub enum Operation {
     Preallocate,
     /// A private or read-only mapping of the bytes before `end`.
     Map {
-        /// WritebackProgress the last byte.
+        /// The byte after the last.
         end: u64,
     },
-    /// Anything else.
+    /// Any other call.
     Unknown,
 }
 
-/// What must happen first.
+/// What must happen before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The bytes are taken into memory.
+    /// The bytes may go into the buffer: they continue the file.
     Buffer,
     /// Nothing: the call sees no staged byte.
     Proceed,
-    /// The call is answered with the position that only the writer knows.
+    /// Answer the call with this position, which only the writer knows.
     Answer(u64),
-    /// Everything goes to the kernel; then the call is made, and staging goes on.
+    /// Write all staged bytes to the kernel and make the call. Staging goes on.
     Drain,
-    /// Everything goes to the kernel, and the file is the kernel's alone for good.
+    /// Write all staged bytes to the kernel, and use plain writes for this file from now on.
     FallBack,
 }
 
 impl Operation {
-    /// The verdict for a file of which the kernel has `[0, start)` and the memory `[start, end)`.
+    /// The verdict for a file. The kernel has its bytes `[0, start)`, the memory has `[start, end)`.
     pub fn verdict(self, start: u64, end: u64, position: u64) -> Verdict {
         match self {
-            // A write elsewhere than at the end is no appending.
+            // A write that is not at the end appends nothing.
             Operation::Append if position == end => Verdict::Buffer,
             Operation::ReadAt { end, .. } if end <= start => Verdict::Proceed,
-            // A mapping shows the page cache for as long as it lives: harmless only if no byte
-            // that is yet to be written can lie within its pages.
+            // A mapping shows the page cache during its whole life. It is harmless only if none of its pages
+            // can get a later byte.
             Operation::Map { end: mapped } => {
                 let drained_pages_end = end & !(PAGE_BYTES - 1);
                 if mapped <= drained_pages_end {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_cannot_see_staged_bytes_is_left_alone() {
+    fn only_calls_that_cannot_see_staged_bytes_proceed() {
         let verdict = |operation: Operation| operation.verdict(8192, 10_000, 10_000);
         assert_eq!(verdict(Operation::Append), Verdict::Buffer);
         assert_eq!(
@@ -97,7 +97,7 @@ mod tests {
         let read = |start, end| verdict(Operation::ReadAt { start, end });
         assert_eq!(read(0, 8192), Verdict::Proceed);
         assert_eq!(read(0, 8193), Verdict::Drain);
-        // Even beyond the end: whether there is a byte is for the kernel to say.
+        // Also beyond the end: only the kernel knows whether there is a byte.
         assert_eq!(read(20_000, 20_001), Verdict::Drain);
         assert_eq!(verdict(Operation::Map { end: 8192 }), Verdict::Drain);
         assert_eq!(verdict(Operation::Map { end: 8193 }), Verdict::FallBack);

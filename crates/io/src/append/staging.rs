@@ -5,13 +5,17 @@ use super::{Buffers, KernelIo, Operation, Verdict};
 use crate::alignment::Alignment;
 use crate::sys::Errno;
 
-/// What the kernel has and what the memory holds of one appended file.
+/// The state of one appended file: which bytes the kernel has, and which bytes the memory has.
 ///
-/// `base ≤ start ≤ end`: the kernel has `[0, start)`, the memory `[start, end)`. While one buffer is
-/// being written, or could not be, it holds `[start, leaving_end)`, from `leaving_base` on; what is
-/// behind it, or else everything, is in the other one, at the distance from its beginning that it
-/// has from `base`. Bases are aligned. All zeros are a valid state of an empty file. Not
-/// thread-safe: its owner locks.
+/// - `base ≤ start ≤ end`. The kernel has `[0, start)`, the memory has `[start, end)`.
+/// - A byte lies in the buffer to fill, at the distance from the buffer's beginning that it has from
+///   `base`.
+/// - While a write is in flight, or after it has failed, the buffer to write has the bytes
+///   `[start, write_end)`. It begins with the byte at `write_base`. Only later bytes are in the buffer to
+///   fill then.
+/// - `base` and `write_base` are aligned.
+///
+/// All zeros are valid: an empty file. Not thread-safe: its owner locks.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Staging {
@@ -19,14 +23,14 @@ pub struct Staging {
     start: u64,
     end: u64,
     position: u64,
-    leaving_base: u64,
-    leaving_end: u64,
-    /// The bytes up to `leaving_end` are being written.
+    write_base: u64,
+    write_end: u64,
+    /// The write of the bytes up to `write_end` is in flight.
     in_flight: bool,
 }
 
 impl Staging {
-    /// A file that is all in the kernel, `size` bytes long, with the application's position.
+    /// A file of `size` bytes that the kernel has completely, with the application's position.
     pub fn at(size: u64, position: u64) -> Self {
         Self {
             base: size,
@@ -42,12 +46,12 @@ impl Staging {
         operation.verdict(self.start, self.end, self.position)
     }
 
-    /// Size of the file for the application.
+    /// The size of the file that the application sees.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Bytes that only the memory has.
+    /// How many bytes only the memory has.
     pub fn staged_bytes(&self) -> u64 {
         self.end - self.start
     }
@@ -57,20 +61,22 @@ impl Staging {
         self.position
     }
 
-    /// The kernel moved the application's position, or the size, while nothing was staged.
+    /// Sets size and position to the kernel's. No byte may be staged.
     pub fn set_size_and_position(&mut self, size: u64, position: u64) {
         debug_assert_eq!(self.start, self.end, "staged bytes must be drained first");
         *self = Self::at(size, position);
     }
 
-    /// Whether so many more bytes do not fit into a buffer of this length.
+    /// Whether `more_bytes` would not fit into a buffer of `buffer_bytes`.
     pub fn would_fill(&self, buffer_bytes: usize, more_bytes: usize) -> bool {
         (self.end - self.base).saturating_add(more_bytes as u64) > buffer_bytes as u64
     }
 
-    /// Takes `source` at the application's position, which must be the end of the file; writes
-    /// whenever the buffer is full, if possible while the other one is filled. Returns how many
-    /// bytes were taken: all of them, or fewer if a write failed, whose error the next call reports.
+    /// Takes `source` at the application's position, which must be the end of the file. A full buffer is
+    /// written, if possible while the other one is filled.
+    ///
+    /// Returns how many bytes were taken. They are fewer than `source` only if a write failed; the next call
+    /// reports its error.
     ///
     /// # Errors
     /// The error of a write, if no byte could be taken.
@@ -82,7 +88,7 @@ impl Staging {
         source: &[u8],
     ) -> Result<usize, Errno> {
         if self.in_flight && kernel.direct_is_finished() {
-            // The application hears of an error now, not when the next buffer is full.
+            // Reports an error now, and not only when the next buffer is full.
             self.finish_in_flight(kernel, buffers, alignment)?;
         }
         let mut taken = 0;
@@ -112,7 +118,7 @@ impl Staging {
         Ok(taken)
     }
 
-    /// As [`Staging::append`], but everything is in the kernel when it returns.
+    /// As [`Staging::append`], but the kernel has all bytes when it returns.
     ///
     /// # Errors
     /// The error of a write, if the kernel took no byte.
@@ -138,7 +144,7 @@ impl Staging {
                 Err(errno) => Err(errno),
             };
         }
-        // What the kernel did not take was never written, as far as anybody is told.
+        // The application learns that the kernel did not take the rest. So the rest was never written.
         *self = Self::at(self.start, self.start);
         let written = (self.end - before) as usize;
         match result {
@@ -147,7 +153,8 @@ impl Staging {
         }
     }
 
-    /// Brings everything to the kernel. What could not be written stays; nothing is in flight then.
+    /// Writes all staged bytes to the kernel. No write is in flight afterwards. Bytes that could not be
+    /// written stay.
     ///
     /// # Errors
     /// The error of the write that failed.
@@ -161,8 +168,8 @@ impl Staging {
         self.write_filled(kernel, buffers, alignment, Extent::Everything)
     }
 
-    /// What is staged is void: the file was truncated to nothing. Whether a write was in flight then,
-    /// of which nobody knows on which side of the truncation it was made.
+    /// Discards all staged bytes: the file was truncated to nothing. Returns whether a write was in flight.
+    /// It may have reached the file before the truncation or after it.
     pub fn discard<E: KernelIo>(&mut self, kernel: &mut E) -> bool {
         let was_in_flight = self.in_flight;
         if was_in_flight {
@@ -172,7 +179,7 @@ impl Staging {
         was_in_flight
     }
 
-    /// Empties the buffer that is full: its blocks take off, or are written.
+    /// Empties the full buffer: starts the write of its blocks, or makes it.
     fn make_room<E: KernelIo, B: Buffers>(
         &mut self,
         kernel: &mut E,
@@ -180,8 +187,8 @@ impl Staging {
         alignment: Alignment,
     ) -> Result<(), Errno> {
         self.finish_in_flight(kernel, buffers, alignment)?;
-        let ends_with_a_block = alignment.down(self.end) == self.end;
-        if ends_with_a_block && !buffers.to_write().is_empty() {
+        let ends_at_block = alignment.down(self.end) == self.end;
+        if ends_at_block && !buffers.to_write().is_empty() {
             let head_start = self.start;
             let head_end = alignment.up(head_start);
             let filled = buffers.to_fill();
@@ -201,8 +208,8 @@ impl Staging {
                 .is_some_and(|blocks| !blocks.is_empty() && kernel.start_direct(blocks, head_end))
             {
                 self.in_flight = true;
-                self.leaving_base = self.base;
-                self.leaving_end = self.end;
+                self.write_base = self.base;
+                self.write_end = self.end;
                 self.base = self.end;
                 buffers.swap();
                 return Ok(());
@@ -211,29 +218,29 @@ impl Staging {
         self.write_filled(kernel, buffers, alignment, Extent::WholeBlocks)
     }
 
-    /// Waits for what is in flight. What did not arrive, then or earlier, is written now.
+    /// Waits for the write in flight. Bytes of the buffer to write that did not arrive are written now.
     fn finish_in_flight<E: KernelIo, B: Buffers>(
         &mut self,
         kernel: &mut E,
         buffers: &B,
         alignment: Alignment,
     ) -> Result<(), Errno> {
-        let begun = std::mem::take(&mut self.in_flight).then(|| kernel.finish_direct());
-        if self.start >= self.leaving_end {
+        let first_result = std::mem::take(&mut self.in_flight).then(|| kernel.finish_direct());
+        if self.start >= self.write_end {
             return Ok(());
         }
-        // It ends with a block.
-        let left = Stretch::new(buffers.to_write(), self.leaving_base, self.leaving_end);
-        left.write(
+        // The buffer to write ends at a block's end.
+        let rest = Stretch::new(buffers.to_write(), self.write_base, self.write_end);
+        rest.write(
             &mut self.start,
             kernel,
             alignment,
             Extent::WholeBlocks,
-            begun,
+            first_result,
         )
     }
 
-    /// Writes what is in the buffer that is filled, once the other one is empty.
+    /// Writes the buffer to fill. The other one must be empty.
     fn write_filled<E: KernelIo, B: Buffers>(
         &mut self,
         kernel: &mut E,
@@ -243,12 +250,12 @@ impl Staging {
     ) -> Result<(), Errno> {
         let filled = Stretch::new(buffers.to_fill(), self.base, self.end);
         let result = filled.write(&mut self.start, kernel, alignment, extent, None);
-        self.close_up(buffers.to_fill(), alignment);
+        self.move_to_front(buffers.to_fill(), alignment);
         result
     }
 
-    /// Moves what is left to the beginning of the memory.
-    fn close_up(&mut self, memory: &mut [u8], alignment: Alignment) {
+    /// Moves the bytes that are left to the beginning of the memory.
+    fn move_to_front(&mut self, memory: &mut [u8], alignment: Alignment) {
         let base = alignment.down(self.start);
         if base > self.base {
             let from = (self.start - self.base) as usize;
@@ -261,7 +268,7 @@ impl Staging {
     }
 }
 
-/// Bytes of the file in a buffer.
+/// A range of the file in a buffer.
 struct Stretch<'a> {
     buffer: &'a [u8],
     base: u64,
@@ -269,20 +276,20 @@ struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    /// Up to `end`, in a buffer that begins with the byte at `base`.
+    /// The bytes up to `end`, in a buffer that begins with the byte at `base`.
     fn new(buffer: &'a [u8], base: u64, end: u64) -> Self {
         Self { buffer, base, end }
     }
 
-    /// Writes what is in it from `start` on, which moves along; of its first direct piece a write
-    /// may have been `begun`, and ended so.
+    /// Writes its bytes from `start` on, and moves `start` along. `first_result` is the result of a write
+    /// that was made already: that of the first piece.
     fn write<E: KernelIo>(
         &self,
         start: &mut u64,
         kernel: &mut E,
         alignment: Alignment,
         extent: Extent,
-        mut begun: Option<Result<usize, Errno>>,
+        mut first_result: Option<Result<usize, Errno>>,
     ) -> Result<(), Errno> {
         let mut head_start = *start;
         for piece in pieces(*start, self.end, alignment, extent) {
@@ -293,7 +300,8 @@ impl<'a> Stretch<'a> {
             let from = (piece.start - self.base) as usize;
             let to = (piece.end - self.base) as usize;
             let bytes = self.buffer.get(from..to).ok_or(Errno(libc::EIO))?;
-            let (written, outcome) = write_piece(kernel, piece, bytes, alignment, begun.take());
+            let (written, outcome) =
+                write_piece(kernel, piece, bytes, alignment, first_result.take());
             *start = piece.start + written as u64;
             outcome?;
         }
@@ -301,20 +309,20 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Writes all bytes of a piece; returns how many the kernel took, and why not more. A direct
-/// write that fails, or stops in the middle of a block, goes on through the page cache.
+/// Writes all bytes of a piece. Returns how many the kernel took, and the error that stopped it. After a
+/// direct write that failed, or stopped within a block, the rest goes through the page cache.
 fn write_piece<E: KernelIo>(
     kernel: &mut E,
     piece: Piece,
     bytes: &[u8],
     alignment: Alignment,
-    mut begun: Option<Result<usize, Errno>>,
+    mut first_result: Option<Result<usize, Errno>>,
 ) -> (usize, Result<(), Errno>) {
     let mut way = piece.way;
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
         let at = piece.start + written as u64;
-        let result = begun.take().unwrap_or_else(|| match way {
+        let result = first_result.take().unwrap_or_else(|| match way {
             Way::Direct => kernel.write_direct(rest, at),
             Way::Cached => kernel.write_cached(rest, at),
         });
@@ -327,7 +335,7 @@ fn write_piece<E: KernelIo>(
             }
             (Err(Errno(libc::EINTR)), _) => {}
             (Ok(_) | Err(_), Way::Direct) => way = Way::Cached,
-            // Not even an error: nothing that repeating would change.
+            // No byte and no error: a repetition would change nothing.
             (Ok(_), Way::Cached) => return (written, Err(Errno(libc::EIO))),
             (Err(errno), Way::Cached) => return (written, Err(errno)),
         }

@@ -1,32 +1,32 @@
-//! Following a buffered appender: writeback is started early, and what is written is dropped,
-//! so that dirty and cached pages of the file stay bounded.
+//! Writeback of a buffered appender: starts it early and drops written pages. So the dirty and cached pages
+//! of the file stay bounded.
 
-/// Writeback is started in steps of so many bytes.
+/// Bytes of one step.
 pub const STEP_BYTES: u64 = 1 << 20;
-/// What lies so far behind the writer is waited for and dropped: far enough for the device to
-/// work meanwhile.
+/// Distance in bytes behind the writer at which pages are dropped. It is long enough for the device to
+/// write them meanwhile.
 pub const LAG_BYTES: u64 = 4 << 20;
 
-/// Something to do with a range of the file.
+/// What to do with a range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritebackStep {
-    /// Start writeback of it.
+    /// Start writeback of the range.
     Start {
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length_bytes: u64,
     },
-    /// Wait until it is written, then drop its pages.
+    /// Wait for the writeback of the range, then drop its pages.
     Drop {
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length_bytes: u64,
     },
 }
 
-/// How far each step has come; all zeros at the start of a file.
+/// How far writeback was started, and how far pages were dropped. All zeros at the start of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct WritebackProgress {
@@ -35,7 +35,7 @@ pub struct WritebackProgress {
 }
 
 impl WritebackProgress {
-    /// The next step, with the file written to `end`; `None` if there is nothing to do yet.
+    /// The next step for a file that is written up to `end`. `None` if there is nothing to do yet.
     pub fn next(&mut self, end: u64) -> Option<WritebackStep> {
         if end.saturating_sub(self.started_to) >= STEP_BYTES {
             let offset = self.started_to;
@@ -56,18 +56,18 @@ impl WritebackProgress {
         None
     }
 
-    /// What lies before `end` keeps its pages.
+    /// Keeps the pages of all bytes before `end`.
     pub fn keep_to(&mut self, end: u64) {
         self.dropped_to = self.dropped_to.max(end);
     }
 
-    /// What lies before `end` is on the device, and has no pages.
+    /// Skips all bytes before `end`: they are on the device, and have no pages.
     pub fn skip_to(&mut self, end: u64) {
         self.started_to = self.started_to.max(end);
         self.dropped_to = self.dropped_to.max(end);
     }
 
-    /// What is left to drop once everything up to `end` is on the device.
+    /// The last step, once all bytes before `end` are on the device.
     pub fn rest(&mut self, end: u64) -> Option<WritebackStep> {
         let offset = self.dropped_to;
         let length_bytes = end.checked_sub(offset).filter(|length| *length > 0)?;
@@ -86,7 +86,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_kept_is_started_and_not_dropped() {
+    fn kept_bytes_are_started_and_not_dropped() {
         let mut behind = WritebackProgress::default();
         behind.keep_to(3 << 20);
         let end = 8 << 20;
