@@ -251,12 +251,12 @@ pub(crate) mod tests {
             // SAFETY: no other thread writes there.
             unsafe { pool.address(window).add(index).read() }
         };
-        let given_back = [WindowMemory { ..first }, WindowMemory { ..last }];
+        let copies = [WindowMemory { ..first }, WindowMemory { ..last }];
         pool.give_back(first);
         pool.give_back(last);
-        assert!(given_back.iter().all(|window| byte(window, 0) == 7));
+        assert!(copies.iter().all(|window| byte(window, 0) == 7));
         pool.give_free_to_system();
-        for window in &given_back {
+        for window in &copies {
             assert_eq!((byte(window, 0), byte(window, window.bytes() - 1)), (0, 0));
         }
         assert_eq!((byte(&kept, 0), byte(&kept, kept.bytes() - 1)), (7, 7));
@@ -277,12 +277,12 @@ pub(crate) mod tests {
         };
         let kept = take(BLOCK_BYTES);
         let [little, more] = [SPARE_BLOCKS_MAX, 1].map(|blocks| take(blocks * BLOCK_BYTES));
-        let given_back = [
+        let copies = [
             WindowMemory { ..little },
             WindowMemory { ..more },
             WindowMemory { ..kept },
         ];
-        let bytes = || given_back.each_ref().map(first_byte);
+        let bytes = || copies.each_ref().map(first_byte);
         pool.give_back(little);
         assert_eq!(bytes(), [7, 7, 7]);
         pool.give_back(more);
