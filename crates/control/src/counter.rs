@@ -4,12 +4,16 @@
 //! `counter_layout.txt`. A counter that is removed raises the page's version. A counter that gets
 //! another name keeps the old one for one version (`formerly`): `ctl status --json` prints both.
 
-/// The part of Coldstream that a counter belongs to. The order is the one in which users see them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The part of Coldstream that a counter belongs to. The order is the one in which users see them; the
+/// names are the headings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum CounterGroup {
     /// Background reads.
+    #[strum(serialize = "background reads")]
     Reads,
     /// Background writes.
+    #[strum(serialize = "background writes")]
     Writes,
     /// Plain calls instead of a mechanism, by reason; and files whose staging ended, by reason.
     Fallbacks,
@@ -18,6 +22,7 @@ pub enum CounterGroup {
     /// Pacing of background I/O.
     Pacing,
     /// Latency of foreground reads.
+    #[strum(serialize = "foreground reads")]
     Foreground,
     /// Readahead of SSTables.
     Readahead,
@@ -35,38 +40,12 @@ pub enum CounterGroup {
 
 impl CounterGroup {
     /// All groups, in the order in which users see them.
-    pub const ALL: [Self; 12] = [
-        Self::Reads,
-        Self::Writes,
-        Self::Fallbacks,
-        Self::Handover,
-        Self::Pacing,
-        Self::Foreground,
-        Self::Readahead,
-        Self::Sending,
-        Self::Eviction,
-        Self::Priority,
-        Self::Control,
-        Self::Memory,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The heading of the group.
     #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Reads => "background reads",
-            Self::Writes => "background writes",
-            Self::Fallbacks => "fallbacks",
-            Self::Handover => "handover",
-            Self::Pacing => "pacing",
-            Self::Foreground => "foreground reads",
-            Self::Readahead => "readahead",
-            Self::Sending => "sending",
-            Self::Eviction => "eviction",
-            Self::Priority => "priority",
-            Self::Control => "control",
-            Self::Memory => "memory",
-        }
+    pub fn title(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -538,7 +517,7 @@ mod tests {
         for group in CounterGroup::ALL {
             let has = Counter::ALL
                 .iter()
-                .any(|counter| counter.mechanism() == group);
+                .any(|counter| counter.mechanism() == *group);
             assert!(has, "{group:?}");
         }
     }

@@ -1,8 +1,8 @@
-//! Where the page of a process lies. `/dev/shm` is memory on every Linux, and a
-//! directory per user keeps other users out.
+//! The path of a process's page: `/dev/shm/coldstream-UID/PID`.
 //!
-//! Containers may share `/dev/shm` (those of a pod, `--ipc=host`) and still number their processes
-//! each from 1: a page's name has the namespace of its process id, unless that is the machine's own.
+//! `/dev/shm` is memory on every Linux. A directory for each user keeps other users out. Containers may
+//! share `/dev/shm` (those of a pod, `--ipc=host`), and each numbers its processes from 1. So the name
+//! has the namespace of the process id too, unless that is the machine's own.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,39 +15,39 @@ pub const DIRECTORY_MODE: u32 = 0o700;
 /// Permissions of a page.
 pub const FILE_MODE: u32 = 0o600;
 
-/// The namespace in which a process has its id: the inode of `/proc/self/ns/pid` (namespaces(7)).
+/// The namespace that gave a process its id: the inode of `/proc/self/ns/pid` (namespaces(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PidNamespace(pub u64);
 
 impl PidNamespace {
-    /// The machine's own (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
+    /// The namespace of the machine (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
     pub const INITIAL: Self = Self(0xEFFF_FFFC);
 
-    /// That of the calling process; the machine's own where `/proc` does not say.
+    /// The namespace of the calling process; the machine's where `/proc` is not mounted.
     #[must_use]
     pub fn own() -> Self {
         fs::metadata("/proc/self/ns/pid").map_or(Self::INITIAL, |metadata| Self(metadata.ino()))
     }
 }
 
-/// The directory of a user's pages.
+/// The directory with the pages of a user's processes.
 #[must_use]
 pub fn directory_path(uid: u32) -> PathBuf {
     PathBuf::from(format!("/dev/shm/coldstream-{uid}"))
 }
 
-/// The page of a process.
+/// The path of a process's page.
 #[must_use]
 pub fn page_path(uid: u32, pid: u32, namespace: PidNamespace) -> PathBuf {
     directory_path(uid).join(PageName { pid, namespace }.to_string())
 }
 
-/// The file name of a process's page: displayed without allocating.
+/// The file name of a process's page. Displaying it does not allocate.
 #[derive(Clone, Copy, Debug)]
 pub struct PageName {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Where that is its id.
+    /// The namespace of the id.
     pub namespace: PidNamespace,
 }
 
@@ -61,13 +61,13 @@ impl fmt::Display for PageName {
     }
 }
 
-/// The process whose page has this file name, if its id is one of this namespace.
+/// The id of the process whose page has this file name; `None` for other namespaces and other files.
 #[must_use]
 pub fn pid_of_file_name(name: &OsStr, namespace: PidNamespace) -> Option<u32> {
     let text = name.to_str()?;
     let digits = text.split('-').next()?;
     let pid: u32 = digits.parse().ok()?;
-    // `+7` and `007` parse too, but no page is called so.
+    // `+7` and `007` parse too, but are no names of pages.
     (PageName { pid, namespace }.to_string() == text).then_some(pid)
 }
 

@@ -1,14 +1,14 @@
-//! Process ids are reused: only id and start time together name a process.
+//! The start time of a process. Process ids are reused: only id and start time together name one.
 
-/// The start of the process in clock ticks since boot, out of `/proc/PID/stat`.
+/// The start of a process in clock ticks since boot. `stat` is the content of `/proc/PID/stat`.
 #[must_use]
 pub fn start_time_ticks(stat: &[u8]) -> Option<u64> {
     stat_field(stat, 22)
 }
 
-/// A field of `/proc/PID/stat` that is a number, counted as in `proc_pid_stat(5)`, from the fourth
-/// on. The second field is the command in parentheses and may itself hold
-/// spaces and parentheses, so fields are counted from the last one.
+/// A numeric field of `/proc/PID/stat`, from the fourth on, with its number in `proc_pid_stat(5)`.
+/// The second field is the command in parentheses. It may have spaces and parentheses itself, so fields
+/// are counted from the last parenthesis.
 #[must_use]
 pub fn stat_field(stat: &[u8], number: usize) -> Option<u64> {
     let after_command = stat.rsplit(|&byte| byte == b')').next()?;

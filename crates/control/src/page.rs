@@ -1,16 +1,15 @@
-//! The words of the page and the only way to reach them.
+//! The words of the page, its header, and the only way to reach them.
 //!
-//! A reader must expect a page that is stale, of another version or forged: it
-//! gets an error, or wrong figures, and nothing worse.
+//! A reader must expect a page that is stale, of another version or forged. It gets an error or wrong
+//! figures, and nothing worse.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use coldstream_policy::{IoMode, IoModeSetting, Profile};
 
 use crate::counter::Counter;
-use crate::snapshot::Snapshot;
 
-/// Size of the page.
+/// Size of the page in bytes.
 pub const PAGE_BYTES: usize = 4096;
 /// Size of the page in words.
 pub const PAGE_WORDS: usize = PAGE_BYTES / size_of::<u64>();
@@ -37,41 +36,40 @@ const UNDECIDED: u64 = 0;
 /// The code of [`Header::configured`] for [`IoModeSetting::Auto`].
 const AUTO: u64 = 0;
 
-/// The first word behind the counters; what the last words are, [`crate::switch`] says.
+/// The first word behind the counters. The last words are those of [`crate::switch`].
 pub(crate) const COUNTERS_END: usize = FIRST_COUNTER_WORD + Counter::COUNT;
 
-/// What the page says about its process, beside the counters.
+/// The process, and its settings that `ctl status` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Its start, in clock ticks since boot ([`crate::start_time_ticks`]).
+    /// The start of the process, in clock ticks since boot ([`crate::start_time_ticks`]).
     pub start_time_ticks: u64,
-    /// Engine whose threads and files are recognised.
+    /// The engine whose threads and files are recognised.
     pub profile: Profile,
-    /// IoMode that was asked for.
+    /// The I/O mode of background reads that was configured.
     pub configured: IoModeSetting,
-    /// IoMode that the probe of the last filesystem allowed; none before the
-    /// first table was opened.
+    /// The I/O mode that the probe of the last filesystem allowed; `None` before the first SSTable.
     pub in_force: Option<IoMode>,
-    /// Size of one window.
+    /// Size of one window in bytes.
     pub window_bytes: u64,
-    /// Windows read ahead of the consumer.
+    /// Windows that are read ahead in each SSTable.
     pub windows_in_flight: u64,
-    /// Cap for all windows of the process.
+    /// The most memory for windows and staging buffers, in bytes.
     pub memory_bytes: u64,
 }
 
-/// Why words are not a page that can be read.
+/// The reason for which a page cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// Fewer words than a page has.
     #[error("{words} words, a status page has {PAGE_WORDS}")]
     Length {
-        /// The words that there are.
+        /// The number of words.
         words: usize,
     },
-    /// The first word is another one.
+    /// The first word is not the magic number.
     #[error("not a status page of Coldstream, or one that its process has not filled yet")]
     Magic,
     /// Written by another version of the library.
@@ -80,10 +78,10 @@ pub enum PageError {
         /// The version on the page.
         found: u64,
     },
-    /// A word of the header has a value that no library writes.
+    /// A word of the header has a value that no version writes.
     #[error("damaged status page: {field} = {value}")]
     Field {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
         /// Its value.
         value: u64,
@@ -101,7 +99,7 @@ pub enum PageError {
 pub struct PageView<'a>(&'a [AtomicU64]);
 
 impl<'a> PageView<'a> {
-    /// Looks at `words` as a page. The content is checked by [`PageView::header`].
+    /// A view of `words` as a page. [`PageView::header`] checks the content.
     ///
     /// # Errors
     ///
@@ -113,8 +111,8 @@ impl<'a> PageView<'a> {
         }
     }
 
-    /// Clears the counters and writes the header. The magic goes last, so that a
-    /// reader sees a whole header or none.
+    /// Clears all words and writes the header. The magic number goes last: a reader sees a whole header or
+    /// none.
     pub fn initialise(&self, header: &Header) {
         self.store(MAGIC_WORD, 0);
         for word in self.0 {
@@ -133,7 +131,7 @@ impl<'a> PageView<'a> {
         self.store(MAGIC_WORD, MAGIC);
     }
 
-    /// Says which I/O mode is in force from now on.
+    /// Publishes the I/O mode that is in force from now on.
     pub fn set_in_force(&self, io_mode: IoMode) {
         self.store(IN_FORCE_WORD, io_mode_code(io_mode));
     }
@@ -145,7 +143,7 @@ impl<'a> PageView<'a> {
         }
     }
 
-    /// Raises a counter that keeps a maximum.
+    /// Raises a counter that keeps a peak.
     pub fn raise(&self, counter: Counter, value: u64) {
         if let Some(word) = self.counter(counter) {
             word.fetch_max(value, Ordering::Relaxed);
@@ -170,7 +168,7 @@ impl<'a> PageView<'a> {
     ///
     /// # Errors
     ///
-    /// Whatever does not make sense, see [`PageError`].
+    /// [`PageError`] for the first word that is not valid.
     pub fn header(&self) -> Result<Header, PageError> {
         if self.load(MAGIC_WORD) != MAGIC {
             return Err(PageError::Magic);
@@ -202,39 +200,6 @@ impl<'a> PageView<'a> {
             windows_in_flight: self.load(WINDOWS_IN_FLIGHT_WORD),
             memory_bytes: self.load(MEMORY_BYTES_WORD),
         })
-    }
-
-    /// Header and counters at about one moment: the counters are read one after
-    /// another while the process goes on.
-    ///
-    /// # Errors
-    ///
-    /// As [`PageView::header`].
-    pub fn snapshot(&self) -> Result<Snapshot, PageError> {
-        let header = self.header()?;
-        let switches = self.switches();
-        let counters = Counter::ALL.map(|counter| self.get(counter));
-        Ok(Snapshot {
-            header,
-            switches,
-            counters,
-        })
-    }
-
-    /// As [`PageView::snapshot`], if the page is that of the process `pid` which
-    /// started at `start_time_ticks`.
-    ///
-    /// # Errors
-    ///
-    /// [`PageError::Stale`] for another process, else as [`PageView::header`].
-    pub fn snapshot_of(&self, pid: u32, start_time_ticks: u64) -> Result<Snapshot, PageError> {
-        let snapshot = self.snapshot()?;
-        let header = &snapshot.header;
-        if header.pid == pid && header.start_time_ticks == start_time_ticks {
-            Ok(snapshot)
-        } else {
-            Err(PageError::Stale { pid: header.pid })
-        }
     }
 
     fn counter(&self, counter: Counter) -> Option<&AtomicU64> {

@@ -1,20 +1,21 @@
-//! Header and counters as plain values, and their JSON for programs. The line for a log is in
-//! [`crate::summary`].
+//! Header, switches and counters as plain values, and their JSON for programs.
+//!
+//! [`crate::summary`] makes the line for a log of them.
 
 use coldstream_policy::Priorities;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use crate::counter::{Counter, DEVICE_READ_NS};
-use crate::page::Header;
-use crate::switch::Switches;
+use crate::mechanism::Switches;
+use crate::page::{Header, PageError, PageView};
 
-/// The page at about one moment. Shown with `{}` it is one line: `1.2 GiB were read and 5 MiB
+/// The values of a page at about one moment. Shown with `{}` it is one line: `1.2 GiB were read and 5 MiB
 /// written around the page cache. bytes_direct=1.2GiB …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What the page says about its process.
+    /// The process and its settings.
     pub header: Header,
-    /// What can be switched in it, and what is.
+    /// The mechanisms of the process, and those that are off.
     pub switches: Switches,
     pub(crate) counters: [u64; Counter::COUNT],
 }
@@ -34,30 +35,32 @@ impl Snapshot {
         Counter::ALL.into_iter().zip(self.counters)
     }
 
-    /// The fallbacks that happened, with their reasons.
+    /// The reason and the number of each fallback that happened.
     pub fn fallbacks(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counters()
             .filter(|&(_, value)| value != 0)
             .filter_map(|(counter, value)| Some((counter.fallback_reason()?, value)))
     }
 
-    /// The priorities that background threads get, whether they are on or off; none if the page
-    /// does not make sense.
+    /// The priorities of background threads, also while priority is off; `None` if the page has no valid
+    /// ones.
     #[must_use]
     pub fn priorities(&self) -> Option<Priorities> {
         Priorities::from_bits(self.switches.priorities_bits)
     }
 
-    /// The foreground's device reads that were timed.
+    /// The number of the foreground's device reads that were timed.
     #[must_use]
     pub fn device_reads(&self) -> u64 {
         let reads = Counter::DEVICE_READS.map(|counter| self.get(counter));
         reads.into_iter().fold(0, u64::saturating_add)
     }
 
-    /// So many in a thousand of the foreground's device reads took less than this, in nanoseconds:
-    /// twice as much at most as they really took, four times in the fastest class (16 to 64 µs). `None`
-    /// without any, and for the longest.
+    /// An upper bound of a percentile of the foreground's device reads, in nanoseconds. `per_mille` is the
+    /// percentile times ten: 990 is p99.
+    ///
+    /// The bound is less than twice the true value; less than four times in the fastest class (16 to
+    /// 64 µs). `None` without reads, and if the percentile lies in the last class, which has no bound.
     #[must_use]
     pub fn device_reads_below_ns(&self, per_mille: u64) -> Option<u64> {
         let wanted = u128::from(self.device_reads()) * u128::from(per_mille.min(1000));
@@ -74,13 +77,47 @@ impl Snapshot {
         None
     }
 
-    /// Of the windows read, how many in a hundred the consumer waited for.
+    /// The percentage of windows that a background thread had to wait for.
     #[must_use]
     pub fn windows_waited_percent(&self) -> u64 {
         let read = u128::from(self.get(Counter::WindowsRead));
         let waited = u128::from(self.get(Counter::WindowsWaited));
         let percent = (waited * 100).checked_div(read).unwrap_or_default();
         u64::try_from(percent).unwrap_or(u64::MAX)
+    }
+}
+
+impl PageView<'_> {
+    /// Header, switches and counters at about one moment. The counters are read one after another while
+    /// the process goes on.
+    ///
+    /// # Errors
+    ///
+    /// As [`PageView::header`].
+    pub fn snapshot(&self) -> Result<Snapshot, PageError> {
+        let header = self.header()?;
+        let switches = self.switches();
+        let counters = Counter::ALL.map(|counter| self.get(counter));
+        Ok(Snapshot {
+            header,
+            switches,
+            counters,
+        })
+    }
+
+    /// The snapshot of the process `pid` that started at `start_time_ticks`.
+    ///
+    /// # Errors
+    ///
+    /// [`PageError::Stale`] if the page belongs to another process, else as [`PageView::header`].
+    pub fn snapshot_of(&self, pid: u32, start_time_ticks: u64) -> Result<Snapshot, PageError> {
+        let snapshot = self.snapshot()?;
+        let header = &snapshot.header;
+        if header.pid == pid && header.start_time_ticks == start_time_ticks {
+            Ok(snapshot)
+        } else {
+            Err(PageError::Stale { pid: header.pid })
+        }
     }
 }
 
@@ -161,7 +198,7 @@ impl Serialize for Counters<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::switch::{Mechanism, Mechanisms};
+    use crate::mechanism::{Mechanism, Mechanisms};
     use coldstream_policy::{IoMode, IoModeSetting, Profile};
 
     pub(crate) fn snapshot(values: &[(Counter, u64)]) -> Snapshot {
