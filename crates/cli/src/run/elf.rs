@@ -1,41 +1,43 @@
-//! As much of the ELF header as tells whether a preload library can be loaded:
-//! class, machine, and the loader that the program asks for. Reads a bounded
-//! part of the file and trusts no offset in it.
+//! The part of an ELF file that decides whether a program can load a preload library: class, machine and dynamic
+//! loader.
+//!
+//! `object` reads them. It reads the parts of the file that are asked for, and checks every offset.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use object::elf::{
+    EM_AARCH64, EM_X86_64, ET_DYN, FileHeader32, FileHeader64, FileType, Machine, PT_INTERP,
+};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::{ReadCache, ReadRef};
+use object::{Endianness, FileKind};
 
 use crate::exit::{Exit, failure};
 
-const CLASS_64: u8 = 2;
-const LITTLE_ENDIAN: u8 = 1;
-const TYPE_SHARED: u16 = 3;
-const SEGMENT_INTERPRETER: u32 = 3;
-const HEADER_BYTES: usize = 64;
-const SEGMENT_BYTES: usize = 56;
-/// More program headers than any linker writes.
+/// No linker writes more program headers.
 const SEGMENTS_MAX: u16 = 256;
+/// No loader has a longer path (`PATH_MAX`).
 const INTERPRETER_BYTES_MAX: u64 = 4096;
 
-/// `e_machine` of the programs that this build of the library can be loaded into.
-const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
-    183
+/// The machine of the programs that can load this build of the library.
+const MACHINE: Machine = if cfg!(target_arch = "aarch64") {
+    EM_AARCH64
 } else {
-    62
+    EM_X86_64
 };
 
-/// What the header says.
+/// What the file says.
 #[derive(Debug, PartialEq, Eq)]
 struct Elf {
-    class: u8,
-    machine: u16,
-    kind: u16,
-    /// Path of the dynamic loader; a static program names none.
+    is_64_bit: bool,
+    machine: Machine,
+    kind: FileType,
+    /// Path of the dynamic loader; a static program has none.
     loader: Option<String>,
 }
 
-/// Why the program cannot take the library, if so, and what to do.
+/// Why the program cannot load the library, if so, and what to do.
 pub fn check_program(path: &Path) -> Result<(), String> {
     let elf = read(path)?.ok_or("it is neither an ELF program nor a script with a #! line")?;
     check_machine(&elf)?;
@@ -48,10 +50,10 @@ pub fn check_program(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether the library is one that programs of this machine can load.
+/// Whether programs of this machine can load the library.
 pub fn check_library(path: &Path) -> anyhow::Result<()> {
     let checked = read(path).and_then(|elf| match elf {
-        Some(elf) if elf.kind == TYPE_SHARED => check_machine(&elf),
+        Some(elf) if elf.kind == ET_DYN => check_machine(&elf),
         _ => Err("it is not a shared library".to_owned()),
     });
     checked.map_err(|reason| {
@@ -66,86 +68,66 @@ pub fn check_library(path: &Path) -> anyhow::Result<()> {
 }
 
 fn check_machine(elf: &Elf) -> Result<(), String> {
-    if elf.class == CLASS_64 && elf.machine == MACHINE {
+    if elf.is_64_bit && elf.machine == MACHINE {
         return Ok(());
     }
-    let bits = if elf.class == CLASS_64 { 64 } else { 32 };
+    let bits = if elf.is_64_bit { 64 } else { 32 };
     Err(format!(
         "it is built for another architecture ({bits}-bit, ELF machine {}), this is {}",
-        elf.machine,
+        elf.machine.0,
         std::env::consts::ARCH
     ))
 }
 
-/// Reads the header; `None` if the file is not ELF.
+/// Reads the file; `None` if it is not ELF.
 fn read(path: &Path) -> Result<Option<Elf>, String> {
-    let text = |error: std::io::Error| format!("it cannot be read: {error}");
-    let file = File::open(path).map_err(text)?;
-    let mut header = [0; HEADER_BYTES];
-    match file.read_exact_at(&mut header, 0) {
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-        other => other.map_err(text)?,
-    }
-    if !header.starts_with(b"\x7fELF") {
+    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
+    let file = File::open(path).map_err(unreadable)?;
+    // `object` reports a directory, for one, as a damaged file.
+    if !file.metadata().map_err(unreadable)?.is_file() {
         return Ok(None);
     }
-    let mut elf = Elf {
-        class: header[4],
-        machine: u16_at(&header, 18),
-        kind: u16_at(&header, 16),
-        loader: None,
+    let data = &ReadCache::new(file);
+    let elf = match FileKind::parse(data) {
+        Ok(FileKind::Elf64) => read_header::<FileHeader64<Endianness>, _>(data),
+        Ok(FileKind::Elf32) => read_header::<FileHeader32<Endianness>, _>(data),
+        _ => return Ok(None),
     };
-    if elf.class != CLASS_64 || header[5] != LITTLE_ENDIAN {
-        // Other layout or byte order: another architecture, nothing more to learn.
-        if header[5] != LITTLE_ENDIAN {
-            elf.machine = elf.machine.swap_bytes();
-        }
-        return Ok(Some(elf));
-    }
-    let damaged = || "its ELF header is damaged".to_owned();
-    let (table, size, count) = (
-        u64_at(&header, 32),
-        u16_at(&header, 54),
-        u16_at(&header, 56),
-    );
-    if usize::from(size) < SEGMENT_BYTES || count > SEGMENTS_MAX {
-        return Err(damaged());
-    }
-    for number in 0..count {
-        let mut segment = [0; SEGMENT_BYTES];
-        let offset = table.checked_add(u64::from(number) * u64::from(size));
-        file.read_exact_at(&mut segment, offset.ok_or_else(damaged)?)
-            .map_err(|_| damaged())?;
-        if u32_at(&segment, 0) != SEGMENT_INTERPRETER {
-            continue;
-        }
-        let length = u64_at(&segment, 32).min(INTERPRETER_BYTES_MAX);
-        let mut name = vec![0; usize::try_from(length).map_err(|_| damaged())?];
-        file.read_exact_at(&mut name, u64_at(&segment, 8))
-            .map_err(|_| damaged())?;
-        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        elf.loader = Some(String::from_utf8_lossy(name).into_owned());
-    }
+    let elf = elf.map_err(|_| "its ELF header is damaged".to_owned())?;
     Ok(Some(elf))
 }
 
-fn field<const BYTES: usize>(bytes: &[u8], offset: usize) -> [u8; BYTES] {
-    let slice = bytes.get(offset..offset + BYTES);
-    slice
-        .and_then(|slice| slice.try_into().ok())
-        .unwrap_or([0; BYTES])
-}
-
-fn u16_at(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes(field(bytes, offset))
-}
-
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(field(bytes, offset))
-}
-
-fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    u64::from_le_bytes(field(bytes, offset))
+fn read_header<'data, Header, Data>(data: Data) -> Result<Elf, ()>
+where
+    Header: FileHeader<Endian = Endianness>,
+    Data: ReadRef<'data>,
+{
+    let header = Header::parse(data).map_err(drop)?;
+    let endian = header.endian().map_err(drop)?;
+    let mut elf = Elf {
+        is_64_bit: header.is_class_64(),
+        machine: header.e_machine(endian),
+        kind: header.e_type(endian),
+        loader: None,
+    };
+    if check_machine(&elf).is_err() {
+        // The rest does not matter.
+        return Ok(elf);
+    }
+    if header.e_phnum(endian) > SEGMENTS_MAX {
+        return Err(());
+    }
+    for segment in header.program_headers(endian, data).map_err(drop)? {
+        if segment.p_type(endian) != PT_INTERP {
+            continue;
+        }
+        if segment.p_filesz(endian).into() > INTERPRETER_BYTES_MAX {
+            return Err(());
+        }
+        let loader = segment.interpreter(endian, data).map_err(drop)?;
+        elf.loader = loader.map(|path| String::from_utf8_lossy(path).into_owned());
+    }
+    Ok(elf)
 }
 
 #[cfg(test)]
@@ -184,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_elf_is_said_so() {
+    fn other_files_are_reported() {
         for bytes in [&b""[..], b"hello", &[0; 100]] {
             let error = check_program(file_of(bytes).path()).unwrap_err();
             assert!(error.contains("neither"), "{error}");
