@@ -1,43 +1,43 @@
-//! A node's configuration: `cassandra.yaml` and `logback.xml`.
+//! The configuration of a node: `cassandra.yaml` and `logback.xml`.
 
 use crate::version::Version;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What SSTables look like.
+/// The format of SSTables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SstableFormat {
-    /// `Index.db`; what every version knows.
+    /// BIG: `Index.db`. Every version has it.
     Big,
-    /// Tries; from 5.0 on.
+    /// BTI: tries. From 5.0 on.
     Bti,
 }
 
 /// `commitlog_sync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitLogSync {
-    /// Every 10 s, as Cassandra has it: what was acknowledged since may be lost in a crash.
+    /// Every 10 s, Cassandra's default. A crash may lose what was acknowledged since.
     Periodic,
     /// Before each acknowledgement.
     Batch,
 }
 
-/// What of a node's configuration varies here.
+/// The settings of a node that vary here.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Heap in MiB.
     pub heap_mib: u64,
-    /// `compaction_throughput` in MiB/s; 0 is none.
+    /// `compaction_throughput` in MiB/s; 0 means no limit.
     pub compaction_mib_per_second: u64,
     /// Format of new SSTables.
     pub format: SstableFormat,
-    /// 6.0's own `compaction_read_disk_access_mode: direct`.
+    /// `compaction_read_disk_access_mode: direct`, a mode of 6.0.
     pub own_direct_reads: bool,
-    /// 6.0's own `background_write_disk_access_mode: direct`.
+    /// `background_write_disk_access_mode: direct`, a mode of 6.0.
     pub own_direct_writes: bool,
     /// `commitlog_sync`.
     pub commit_log_sync: CommitLogSync,
-    /// Further lines of `cassandra.yaml`, `key: value` each; what was set by other fields gives way.
+    /// More lines of `cassandra.yaml`, `key: value` each. They replace lines that other fields set.
     pub more: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ impl Settings {
             );
         }
         for line in &self.more {
-            // Cassandra refuses a key that is there twice.
+            // Cassandra refuses duplicate keys.
             if let Some((key, _)) = line.split_once(':') {
                 let is_other = |kept: &&str| !kept.starts_with(&format!("{key}:"));
                 yaml = yaml.split_inclusive('\n').filter(is_other).collect();
@@ -118,7 +118,7 @@ impl Settings {
     }
 }
 
-/// Everything from INFO on into one file.
+/// The text of `logback.xml`: everything from INFO on goes into one file.
 pub(crate) fn logback(log: &Path) -> String {
     format!(
         r#"<configuration>
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_for_is_written() {
+    fn only_requested_settings_are_written() {
         let yaml = |settings: &Settings, version| {
             settings.yaml(version, Path::new("/d"), "127.0.0.2", "127.0.0.1")
         };
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_line_replaces_what_is_there() {
+    fn another_line_replaces_an_earlier_one() {
         let settings = Settings {
             more: vec!["disk_access_mode: mmap".into()],
             ..Settings::default()

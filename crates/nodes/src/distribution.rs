@@ -1,4 +1,4 @@
-//! A release and everything that it needs, out of Maven Central.
+//! A release and its dependencies, from Maven Central.
 
 use crate::error::{NodeError, file};
 use crate::java::Java;
@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// `cassandra-all` with all that it depends on: what Apache's own packages contain, less the
-/// scripts. Nothing is installed system-wide.
+/// `cassandra-all` with all its dependencies: the content of Apache's packages, without the scripts. Nothing is
+/// installed system-wide.
 const PROJECT: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>coldstream</groupId>
@@ -25,8 +25,8 @@ const PROJECT: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 "#;
 
-/// Exports and openings that Cassandra needs of the JDK's modules, the union of what
-/// `conf/jvm17-server.options` of 4.1, 5.0 and trunk lists, and what jamm of 4.1 looks into.
+/// Exports and openings of the JDK's modules that Cassandra needs. The union of `conf/jvm17-server.options` of 4.1, 5.0
+/// and trunk, and of what jamm of 4.1 inspects.
 const MODULES: [&str; 27] = [
     "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
     "--add-exports=java.management.rmi/com.sun.jmx.remote.internal.rmi=ALL-UNNAMED",
@@ -66,7 +66,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Where releases are kept by default: `coldstream/cassandra` in the user's cache directory.
+    /// The default cache of releases: `coldstream/cassandra` in the user's cache directory.
     pub fn default_cache() -> PathBuf {
         let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
         std::env::var_os("XDG_CACHE_HOME")
@@ -76,7 +76,7 @@ impl Distribution {
             .join("coldstream/cassandra")
     }
 
-    /// Takes a release out of `cache`, fetching it first if it is not there; `progress` is told.
+    /// Takes a release from `cache`. A release that is missing there is fetched first, with a line for `progress`.
     ///
     /// # Errors
     /// Java or Maven is missing, or Maven could not fetch it.
@@ -98,13 +98,13 @@ impl Distribution {
         })
     }
 
-    /// Which release.
+    /// Its release.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// A `java` with the release's class path and what Cassandra needs of the JDK; the caller
-    /// adds flags, a class or source file, and its arguments.
+    /// A `java` command with the release's class path and the exports that it needs. The caller adds flags, a class or
+    /// source file, and its arguments.
     pub fn java(&self) -> Command {
         let mut command = Command::new(self.java.command());
         command.args(self.java_arguments());
@@ -127,7 +127,7 @@ impl Distribution {
         arguments
     }
 
-    /// Measures the size of objects in memory; 4.1 does not start without it.
+    /// The agent that measures the size of objects in memory. 4.1 does not start without it.
     fn agent(&self) -> Option<PathBuf> {
         fs::read_dir(&self.jars)
             .ok()?
@@ -140,7 +140,7 @@ impl Distribution {
     }
 }
 
-/// Fetches into a directory beside `jars` and renames: what is there is complete.
+/// Fetches into a directory beside `jars`, then renames it: `jars` is complete or absent.
 fn fetch(version: Version, java: &Java, jars: &Path) -> Result<(), NodeError> {
     let partial = jars.with_file_name(format!("{version}.{}", std::process::id()));
     let _ = fs::remove_dir_all(&partial);
@@ -157,7 +157,7 @@ fn fetch(version: Version, java: &Java, jars: &Path) -> Result<(), NodeError> {
         .env("JAVA_HOME", java.home())
         .stdin(Stdio::null())
         .output();
-    let said = match output {
+    let failure = match output {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(tail(&String::from_utf8_lossy(&output.stdout), 4)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -168,15 +168,15 @@ fn fetch(version: Version, java: &Java, jars: &Path) -> Result<(), NodeError> {
         }
         Err(error) => Some(error.to_string()),
     };
-    if let Some(said) = said {
+    if let Some(output) = failure {
         let _ = fs::remove_dir_all(&partial);
         return Err(NodeError::Fetch {
             version: version.to_string(),
-            said,
+            output,
         });
     }
     match fs::rename(&partial, jars) {
-        // Somebody else was faster: theirs is as good.
+        // Another process was faster. Its result is the same.
         Err(_) if jars.exists() => {
             let _ = fs::remove_dir_all(&partial);
             Ok(())
@@ -185,7 +185,7 @@ fn fetch(version: Version, java: &Java, jars: &Path) -> Result<(), NodeError> {
     }
 }
 
-/// The last lines of a text, in one; the lines of a Java stack trace do not count.
+/// The last lines of a text, joined. Lines of a Java stack trace are left out.
 pub(crate) fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text
         .lines()

@@ -1,19 +1,19 @@
-//! What can go wrong with a node, and what to do about it.
+//! Errors of nodes, and what to do about each.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there is no node, or no answer of one.
+/// Why a node does not run or answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// No Java that Cassandra runs with.
+    /// There is no JDK that runs Cassandra.
     #[error(
-        "no JDK 17 was found ({looked}): Cassandra 4.1 to 6.0 needs one. Install it (Debian: \
+        "no JDK 17 was found ({found}): Cassandra 4.1 to 6.0 needs one. Install it (Debian: \
          `apt-get install openjdk-17-jdk-headless`) or set JAVA_HOME"
     )]
     NoJava {
-        /// Where was looked, and what was there.
-        looked: String,
+        /// The directories that were searched, and what was there.
+        found: String,
     },
     /// Maven is missing.
     #[error(
@@ -21,63 +21,63 @@ pub enum NodeError {
          (Debian: `apt-get install maven`)"
     )]
     NoMaven {
-        /// The release that was wanted.
+        /// The wanted release.
         version: String,
     },
     /// Maven could not fetch the release.
-    #[error("mvn could not fetch Cassandra {version}: {said}")]
+    #[error("mvn could not fetch Cassandra {version}: {output}")]
     Fetch {
         /// The release.
         version: String,
-        /// The end of what Maven said.
-        said: String,
+        /// The end of Maven's output.
+        output: String,
     },
-    /// A file or directory.
+    /// A file or directory cannot be used.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A node ended, or did not answer in time.
-    #[error("node {address} {what}; the end of {log}: {tail}", log = log.display())]
+    #[error("node {address} {event}; the end of {log}: {tail}", log = log.display())]
     Node {
         /// Address of the node.
         address: String,
-        /// What it did.
-        what: String,
+        /// What happened to it.
+        event: String,
         /// Its log.
         log: PathBuf,
-        /// The last lines of it.
+        /// Its last lines.
         tail: String,
     },
-    /// Somebody else listens where the node would.
+    /// Another process listens on the node's address.
     #[error(
-        "{address} is taken: another Cassandra, or the node of an earlier run, listens there or on \
-         every address; `ss -ltnp` says whose it is"
+        "{address} is in use: another Cassandra, or the node of an earlier run, listens there or on \
+         every address. `ss -ltnp` shows the process"
     )]
     AddressInUse {
         /// Address and port.
         address: String,
     },
-    /// A node cannot listen there.
+    /// A node cannot listen on its address.
     #[error("cannot listen on {address}: {source}")]
     Address {
         /// Address and port.
         address: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A nodetool command failed.
-    #[error("nodetool {command} ended with {code}: {said}")]
+    #[error("nodetool {command} ended with {code}: {output}")]
     Nodetool {
         /// The command and its arguments.
         command: String,
         /// Exit code.
         code: i32,
-        /// What it said on either stream.
-        said: String,
+        /// Its output on both streams.
+        output: String,
     },
 }
 

@@ -1,10 +1,10 @@
-//! The Java that nodes run with.
+//! The JDK that runs the nodes.
 
 use crate::error::NodeError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Cassandra 4.1 (from 4.1.10 on) to 6.0 all run with this one.
+/// The Java release that runs all of Cassandra 4.1.10 to 6.0.
 const FEATURE_RELEASE: &str = "17";
 
 /// A JDK.
@@ -13,7 +13,7 @@ pub struct Java {
     home: PathBuf,
 }
 
-/// The feature release out of a JDK's `release` file: `JAVA_VERSION="17.0.15"`.
+/// The feature release in the `release` file of a JDK: `JAVA_VERSION="17.0.15"`.
 fn feature_release(release: &str) -> Option<&str> {
     let version = release
         .lines()
@@ -23,10 +23,10 @@ fn feature_release(release: &str) -> Option<&str> {
 }
 
 impl Java {
-    /// `JAVA_HOME`, else what is installed under `/usr/lib/jvm`, else the `java` of the `PATH`.
+    /// The first fitting JDK: `JAVA_HOME`, then `/usr/lib/jvm`, then the `java` in `PATH`.
     ///
     /// # Errors
-    /// [`NodeError::NoJava`], with what was found instead.
+    /// [`NodeError::NoJava`], with the JDKs that were found instead.
     pub fn find() -> Result<Self, NodeError> {
         let mut homes: Vec<PathBuf> = std::env::var_os("JAVA_HOME")
             .map(PathBuf::from)
@@ -39,7 +39,7 @@ impl Java {
             homes.extend(installed);
         }
         homes.extend(home_of_path());
-        let mut looked = Vec::new();
+        let mut found = Vec::new();
         for home in homes {
             let Ok(release) = fs::read_to_string(home.join("release")) else {
                 continue;
@@ -48,16 +48,16 @@ impl Java {
                 Some(FEATURE_RELEASE) if home.join("bin/javac").exists() => {
                     return Ok(Self { home });
                 }
-                Some(FEATURE_RELEASE) => looked.push(format!("{} has no javac", home.display())),
-                Some(other) => looked.push(format!("{} is Java {other}", home.display())),
+                Some(FEATURE_RELEASE) => found.push(format!("{} has no javac", home.display())),
+                Some(other) => found.push(format!("{} is Java {other}", home.display())),
                 None => {}
             }
         }
         Err(NodeError::NoJava {
-            looked: if looked.is_empty() {
+            found: if found.is_empty() {
                 "not in JAVA_HOME, /usr/lib/jvm or PATH".into()
             } else {
-                looked.join(", ")
+                found.join(", ")
             },
         })
     }
@@ -67,7 +67,7 @@ impl Java {
         self.home.join("bin/java")
     }
 
-    /// For `JAVA_HOME`.
+    /// The value for `JAVA_HOME`.
     pub fn home(&self) -> &Path {
         &self.home
     }

@@ -1,6 +1,8 @@
-//! Real Apache Cassandra nodes on this machine: fetched from Maven Central, configured, started
-//! with or without a preload library and in a cgroup, asked and stopped. The laboratory and the
-//! tests use them; nothing here is a substitute for the engine.
+//! Real Apache Cassandra nodes on this machine, for the laboratory and the tests.
+//!
+//! A [`Distribution`] comes from Maven Central. A [`Node`] runs it with its own directory and configuration, with or
+//! without a preload library, in a cgroup if wanted. [`Nodetool`] sends commands to it. Nothing here replaces the
+//! engine.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A node: its directory, its process, its end.
+//! A node: its directory, its process, and how it ends.
 
 use crate::configuration::{Settings, logback};
 use crate::distribution::{Distribution, tail};
@@ -14,29 +14,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A node alone starts in 4 to 10 s; several, on a machine that builds meanwhile, take longer.
+/// One node starts in 4 to 10 s. Several nodes on a busy machine take longer.
 const START_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// Draining a full memtable of a large heap.
+/// Time to drain a full memtable of a large heap.
 const STOP_TIME_MAX: Duration = Duration::from_secs(120);
 
 const CQL_PORT: u16 = 9042;
 
-/// In the node's directory, which is its working directory.
+/// A file in the node's directory, which is its working directory.
 const SAFEPOINT_LOG: &str = "safepoints.log";
 
-/// How a node's process comes to be.
+/// How to start a node's process.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
-    /// What comes before `java` on its command line: `coldstream run …  --`, `env LD_PRELOAD=…`.
+    /// The words before `java` on its command line: `coldstream run … --`, `env LD_PRELOAD=…`.
     pub prefix: Vec<OsString>,
-    /// Each `cgroup.procs` that it enters first; paths without spaces.
+    /// The `cgroup.procs` files of the cgroups that it enters first. Paths without spaces.
     pub cgroup_processes: Vec<PathBuf>,
-    /// Further arguments of the virtual machine; they win over what is passed anyway.
+    /// More arguments of the virtual machine. They override those that this crate passes.
     pub java_arguments: Vec<String>,
 }
 
-/// A running node; killed when dropped.
+/// A running node. Dropping it kills it.
 #[derive(Debug)]
 pub struct Node {
     child: Child,
@@ -46,13 +46,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// Configures and starts a node on `address` (a loopback address of its own) with its data in
-    /// `directory`, which may hold an earlier life of it, and waits until it serves requests. The
-    /// first node of a cluster is its own `seed`.
+    /// Configures and starts a node, and waits until it serves requests.
+    ///
+    /// `address` is a loopback address of its own. `directory` takes its data, and may hold the data of an earlier
+    /// process. The first node of a cluster is its own `seed`.
     ///
     /// # Errors
-    /// Somebody else listens there; the process ended or did not serve in time, and the end of its
-    /// log is in the error.
+    /// Another process listens there. Or the process ended or did not serve in time: the error holds the end of its log.
     pub fn start(
         distribution: &Distribution,
         settings: &Settings,
@@ -74,18 +74,10 @@ impl Node {
         fs::write(&logging, logback(&log)).map_err(file(&logging))?;
         let jmx_port = free_port().map_err(file(&directory))?;
 
-        // A shell enters the cgroups and becomes the node: nothing of it is charged elsewhere.
-        let cgroups: Vec<String> = (launch.cgroup_processes.iter())
-            .map(|file| file.display().to_string())
-            .collect();
         let output_path = directory.join("console.log");
         let output = fs::File::create(&output_path).map_err(file(&output_path))?;
         let errors = output.try_clone().map_err(file(&output_path))?;
-        let mut child = Command::new("/bin/sh")
-            .arg("-c")
-            .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
-            .arg(cgroups.join(" "))
-            .args(&launch.prefix)
+        let mut child = command(launch)
             .arg(distribution.java_command())
             .args(distribution.java_arguments())
             .arg(format!("-Xms{}m", settings.heap_mib))
@@ -106,11 +98,11 @@ impl Node {
             .stderr(errors)
             .spawn()
             .map_err(file(&directory))?;
-        // Its virtual machine starts while the node's does.
+        // The two virtual machines start at the same time.
         let nodetool = match Nodetool::start(distribution, &directory, jmx_port) {
             Ok(nodetool) => nodetool,
             Err(error) => {
-                // Nobody else would end it.
+                // Nothing else would end the node.
                 let _ = child.kill().and_then(|()| child.wait());
                 return Err(error);
             }
@@ -129,7 +121,7 @@ impl Node {
         let since = Instant::now();
         let address: SocketAddr = format!("{}:{CQL_PORT}", self.address)
             .parse()
-            .map_err(|_| self.error("has an address that is none"))?;
+            .map_err(|_| self.error("has an invalid address"))?;
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(self.error(&format!("ended with {status} before it served requests")));
@@ -147,17 +139,17 @@ impl Node {
         }
     }
 
-    fn error(&self, what: &str) -> NodeError {
+    fn error(&self, event: &str) -> NodeError {
         let mut log = self.log();
         let mut text = fs::read_to_string(&log).unwrap_or_default();
-        // What goes wrong before there is a log stands on its console.
+        // Errors before there is a log are on the console.
         if text.is_empty() {
             log = self.directory.join("console.log");
             text = fs::read_to_string(&log).unwrap_or_default();
         }
         NodeError::Node {
             address: self.address.clone(),
-            what: what.into(),
+            event: event.into(),
             log,
             tail: tail(&text, 6),
         }
@@ -168,40 +160,40 @@ impl Node {
         format!("{}:{CQL_PORT}", self.address)
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// `system.log`, of this life and of the ones before.
+    /// `system.log` of this process and of earlier ones in the same directory.
     pub fn log(&self) -> PathBuf {
         self.directory.join("system.log")
     }
 
-    /// Its directory; tables lie in `data/KEYSPACE/TABLE-ID`.
+    /// Its directory. SSTables are in `data/KEYSPACE/TABLE-ID`.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// When its virtual machine stood still, in this life.
+    /// The pauses of its virtual machine since its start.
     ///
     /// # Errors
-    /// What it writes down of that cannot be read.
+    /// Their log cannot be read.
     pub fn pauses(&self) -> Result<Vec<Pause>, NodeError> {
         let log = self.directory.join(SAFEPOINT_LOG);
         let text = fs::read_to_string(&log).map_err(file(&log))?;
         Ok(pauses::of_log(&text))
     }
 
-    /// The node's nodetool.
+    /// Its nodetool.
     pub fn nodetool(&mut self) -> &mut Nodetool {
         &mut self.nodetool
     }
 
-    /// Ends it in order (SIGTERM: it drains and shuts down).
+    /// Stops it with SIGTERM: it drains and shuts down.
     ///
     /// # Errors
-    /// It did not end in time (it is killed then), or not as after a SIGTERM.
+    /// It did not end in time and was killed, or ended with another status.
     pub fn stop(mut self) -> Result<(), NodeError> {
         self.signal(Signal::TERM);
         let since = Instant::now();
@@ -217,7 +209,7 @@ impl Node {
         }
     }
 
-    /// Kills it as a crash would (SIGKILL).
+    /// Kills it with SIGKILL, like a crash.
     pub fn kill(mut self) {
         self.signal(Signal::KILL);
         let _ = self.child.wait();
@@ -231,7 +223,22 @@ impl Node {
     }
 }
 
-/// Whoever listens there already would be taken for the node, and given its statements.
+/// The start of a node's command line. A shell enters the cgroups, then executes the node: no work of the node is
+/// charged elsewhere.
+fn command(launch: &Launch) -> Command {
+    let cgroups: Vec<String> = (launch.cgroup_processes.iter())
+        .map(|file| file.display().to_string())
+        .collect();
+    let mut command = Command::new("/bin/sh");
+    command
+        .arg("-c")
+        .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
+        .arg(cgroups.join(" "))
+        .args(&launch.prefix);
+    command
+}
+
+/// Checks that nothing listens there. Requests for the node would reach the other process.
 fn require_free(address: &str) -> Result<(), NodeError> {
     let bound = TcpListener::bind((address, CQL_PORT)).map(drop);
     let address = format!("{address}:{CQL_PORT}");
@@ -254,8 +261,8 @@ impl Drop for Node {
     }
 }
 
-/// What of Cassandra's own `conf/jvm-server.options` and `conf/jvm17-server.options` bears on a node's
-/// speed: with G1's own defaults pauses are twice as long.
+/// The flags of Cassandra's `conf/jvm-server.options` and `conf/jvm17-server.options` that affect speed. With G1's
+/// defaults pauses are twice as long.
 const JVM_FLAGS: [&str; 11] = [
     "-XX:+UseG1GC",
     "-XX:+ParallelRefProcEnabled",
@@ -270,7 +277,7 @@ const JVM_FLAGS: [&str; 11] = [
     "-Djava.net.preferIPv4Stack=true",
 ];
 
-/// Nodes on one machine need not wait for gossip of others far away.
+/// Nodes on one machine need not wait for remote gossip.
 const NODE_FLAGS: [&str; 4] = [
     "-Dcassandra-foreground=yes",
     "-Dcassandra.ring_delay_ms=1000",

@@ -1,4 +1,4 @@
-//! A nodetool that stays: see `NodeCommands.java`.
+//! A nodetool whose virtual machine stays between commands: see `NodeCommands.java`.
 
 use crate::distribution::Distribution;
 use crate::error::{NodeError, file};
@@ -12,7 +12,7 @@ const SOURCE: &str = include_str!("NodeCommands.java");
 /// Separates the words of a command.
 const SEPARATOR: &str = "\u{1f}";
 
-/// nodetool, connected to one node's JMX port at each command; ended when dropped.
+/// nodetool for one node. Each command connects to the node's JMX port. Dropping it ends it.
 #[derive(Debug)]
 pub struct Nodetool {
     child: Child,
@@ -22,7 +22,7 @@ pub struct Nodetool {
 }
 
 impl Nodetool {
-    /// Starts it; `directory` takes its source and what it keeps.
+    /// Starts it. Its source and its files go into `directory`.
     pub(crate) fn start(
         distribution: &Distribution,
         directory: &Path,
@@ -34,7 +34,7 @@ impl Nodetool {
         let errors = fs::File::create(&log).map_err(file(&log))?;
         let mut child = distribution
             .java()
-            // Small, and quick to start: it only talks.
+            // Small and quick to start: it does little.
             .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
             .arg(format!("-Duser.home={}", directory.display()))
             .arg(&source)
@@ -56,16 +56,16 @@ impl Nodetool {
         })
     }
 
-    /// Runs a command to its end and returns what it printed.
+    /// Runs a command to its end and returns its output.
     ///
     /// # Errors
     /// [`NodeError::Nodetool`] for an exit code other than 0.
     pub fn run(&mut self, words: &[&str]) -> Result<String, NodeError> {
         let command = words.join(" ");
-        let failed = |code, said| NodeError::Nodetool {
+        let failed = |code, output| NodeError::Nodetool {
             command: command.clone(),
             code,
-            said,
+            output,
         };
         let (code, output, errors) = self
             .exchange(words)

@@ -1,33 +1,31 @@
-//! When a node's virtual machine stood still: its safepoints, above all for garbage collection. No
-//! request is served meanwhile, whatever the disk does.
+//! The pauses of a node's virtual machine: its safepoints, mostly for garbage collection. No request is served during
+//! a pause.
 
-/// A time in which no thread of the virtual machine ran Java code, of the monotonic clock in
-/// nanoseconds.
+/// A time in which no thread of the virtual machine ran Java code. Monotonic clock, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// When the threads were asked to stop.
     pub begin_ns: u64,
-    /// When they went on.
+    /// When they continued.
     pub end_ns: u64,
 }
 
 impl Pause {
-    /// How long it took.
+    /// Its duration.
     pub fn duration_ns(self) -> u64 {
         self.end_ns - self.begin_ns
     }
 }
 
-/// The argument with which the virtual machine writes its safepoints to a file, each with the time
-/// of `System.nanoTime()`, which is the monotonic clock (`os_linux.cpp: os::javaTimeNanos`).
+/// The argument that makes the virtual machine write its safepoints to a file. Their times are those of
+/// `System.nanoTime()`, the monotonic clock (`os_linux.cpp: os::javaTimeNanos`).
 pub(crate) fn java_argument(file: &str) -> String {
     format!("-Xlog:safepoint=info:file={file}:timenanos:filecount=0")
 }
 
-/// The pauses in such a file. A line is written when its safepoint is over
+/// The pauses in such a file. The virtual machine writes a line when a safepoint ends
 /// (`safepoint.cpp: SafepointTracing::end`, JDK 17):
-/// `[123456789ns] Safepoint "Cleanup", Time since last: …, Total: 1234 ns`. Other lines are passed
-/// over.
+/// `[123456789ns] Safepoint "Cleanup", Time since last: …, Total: 1234 ns`. Other lines are skipped.
 pub(crate) fn of_log(text: &str) -> Vec<Pause> {
     text.lines().filter_map(of_line).collect()
 }
@@ -48,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_is_read_from_its_line_and_nothing_from_others() {
+    fn a_pause_is_read_from_its_line_and_other_lines_are_skipped() {
         let log = "[70000ns] Safepoint \"G1CollectForAllocation\", Time since last: 9 ns, \
                    Reaching safepoint: 10 ns, At safepoint: 20000 ns, Total: 20010 ns\n\
                    [80000ns] Entering safepoint region: Cleanup\n\

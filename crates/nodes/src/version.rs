@@ -1,23 +1,23 @@
-//! The releases that are known to work with this harness.
+//! The releases that work with this crate.
 
 use std::str::FromStr;
 
-/// A release of Apache Cassandra, as Maven Central has it.
+/// A release of Apache Cassandra on Maven Central.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// 4.1.10: no BTI, data files mapped unless told otherwise.
+    /// 4.1.10. It has no BTI and maps data files by default.
     V4_1,
     /// 5.0.9.
     V5_0,
-    /// 6.0-alpha2: has its own direct modes for compaction.
+    /// 6.0-alpha2. It has its own direct modes for compaction.
     V6_0,
 }
 
 impl Version {
-    /// All of them, the oldest first.
+    /// All releases, the oldest first.
     pub const ALL: [Version; 3] = [Version::V4_1, Version::V5_0, Version::V6_0];
 
-    /// As Maven Central names it.
+    /// Its name on Maven Central.
     pub fn name(self) -> &'static str {
         match self {
             Version::V4_1 => "4.1.10",
@@ -36,7 +36,7 @@ impl std::fmt::Display for Version {
 impl FromStr for Version {
     type Err = String;
 
-    /// The full name, or as much of it as tells the versions apart (`5.0`, `6`).
+    /// From the full name, or from a prefix that names one release (`5.0`, `6`).
     fn from_str(text: &str) -> Result<Self, String> {
         let short = |version: &Version| {
             let rest = version.name().strip_prefix(text)?;
