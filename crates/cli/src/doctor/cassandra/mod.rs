@@ -1,4 +1,4 @@
-//! A Cassandra node's configuration: which of its I/O Coldstream can see, and what to change.
+//! The configuration of a Cassandra node: which of its I/O Coldstream sees, and what to change.
 
 mod installation;
 mod yaml;
@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use installation::Daemon;
 use serde::Serialize;
+use yaml::Document;
 
-use crate::exit::{self, failure};
+use crate::exit::{self, Exit, failure};
 
 /// The report about a node.
 #[derive(Serialize)]
@@ -19,31 +20,31 @@ pub struct Node {
     /// Its configuration file.
     #[serde(serialize_with = "super::paths::one")]
     pub configuration: PathBuf,
-    /// The release, where a jar tells.
+    /// The release, by the name of its jar.
     pub version: Option<String>,
-    /// `disk_access_mode` as it is written there.
+    /// `disk_access_mode`, as it is written there.
     pub disk_access_mode: Option<String>,
-    /// How data files are read: `pread`, which is seen, `mmap`, which is not, or `unknown`.
+    /// How data files are read: `pread`, `mmap` or `unknown`. Coldstream sees `pread` only.
     pub data_reads: &'static str,
-    /// Whether it reads around the page cache in compactions by itself (6.0).
+    /// Whether its compactions bypass the page cache for reads by themselves (6.0).
     pub own_direct_reads: bool,
-    /// Whether it writes around the page cache in compactions by itself (6.0).
+    /// Whether its compactions bypass the page cache for writes by themselves (6.0).
     pub own_direct_writes: bool,
     /// `trickle_fsync`.
     pub trickle_fsync: bool,
-    /// `selected_format` of new tables, if it says one.
+    /// `selected_format` of new SSTables, if it is set.
     pub selected_format: Option<String>,
-    /// Whether compaction's output is read while it is being written
-    /// (`sstable_preemptive_open_interval`, 50 MiB unless it is there and empty).
+    /// Whether compaction output is read while it is written. `sstable_preemptive_open_interval` is 50 MiB, unless it is
+    /// set to null.
     pub early_open: bool,
-    /// Where its tables are.
+    /// Directories of its SSTables.
     #[serde(serialize_with = "super::paths::all")]
     pub data_directories: Vec<PathBuf>,
     /// What to change.
     pub advice: Vec<String>,
 }
 
-/// Whether a subject is a configuration file and not a place of data.
+/// Whether a subject is a configuration file, not a data directory.
 pub fn is_configuration(path: &Path) -> bool {
     let yaml = path
         .extension()
@@ -54,24 +55,29 @@ pub fn is_configuration(path: &Path) -> bool {
 /// Examines a configuration file.
 pub fn of_configuration(path: &Path) -> anyhow::Result<Node> {
     let text = read(path)?;
+    let document = parse(path, &text)?;
     let canonical = path
         .canonicalize()
         .map_err(|error| unreadable(path, &error))?;
     let version = installation::version_beside(&canonical);
-    Ok(examine(path.to_owned(), &text, version))
+    Ok(examine(path.to_owned(), &document, version))
 }
 
-/// Examines the node that a process is; `None` if it is none.
+/// Examines a process that is a Cassandra node; `None` for other programs.
 pub fn of_process(pid: u32) -> Option<anyhow::Result<Node>> {
     let daemon = Daemon::of(pid)?;
     let found = daemon
         .configuration()
         .with_context(|| {
-            format!("process {pid} is a Cassandra node, but where its cassandra.yaml is could not be told: name that file")
+            format!(
+                "process {pid} is a Cassandra node, but its cassandra.yaml was not found: give doctor the \
+                 path of that file"
+            )
         })
         .and_then(|path| {
             let text = read(&daemon.seen_from_here(&path))?;
-            let mut node = examine(path, &text, daemon.version());
+            let document = parse(&path, &text)?;
+            let mut node = examine(path, &document, daemon.version());
             if node.data_directories.is_empty()
                 && let Some(directory) = daemon.property("cassandra.storagedir")
             {
@@ -79,11 +85,11 @@ pub fn of_process(pid: u32) -> Option<anyhow::Result<Node>> {
             }
             if !daemon.shares_our_files() {
                 node.advice.push(format!(
-                    "the node is in a container: run `coldstream doctor {}` in it for the \
-                     directories of its data",
+                    "the node is in a container: run `coldstream doctor {}` in it to examine its data \
+                     directories",
                     node.configuration.display()
                 ));
-                // Our files of these names are others.
+                // Files of these names outside are others.
                 node.data_directories.clear();
             }
             Ok(node)
@@ -100,18 +106,28 @@ fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
     failure(exit::of_io(error), message)
 }
 
-fn examine(configuration: PathBuf, text: &str, version: Option<String>) -> Node {
-    let is_direct = |key| yaml::scalar(text, key).is_some_and(|value| value == "direct");
-    let disk_access_mode = yaml::scalar(text, "disk_access_mode");
+fn parse<'a>(path: &Path, text: &'a str) -> anyhow::Result<Document<'a>> {
+    Document::parse(text).map_err(|error| {
+        let message = format!("{} is not valid YAML: {error}", path.display());
+        failure(Exit::Failure, message)
+    })
+}
+
+fn examine(configuration: PathBuf, document: &Document, version: Option<String>) -> Node {
+    let is_direct = |key| document.scalar(key).is_some_and(|value| value == "direct");
+    let disk_access_mode = document.scalar("disk_access_mode");
     let number = version.as_deref().and_then(installation::number);
     let mut node = Node {
         data_reads: data_reads(disk_access_mode.as_deref(), number),
         own_direct_reads: is_direct("compaction_read_disk_access_mode"),
         own_direct_writes: is_direct("background_write_disk_access_mode"),
-        trickle_fsync: yaml::scalar(text, "trickle_fsync").is_some_and(|value| value == "true"),
-        selected_format: yaml::nested_scalar(text, "sstable", "selected_format"),
-        early_open: !yaml::is_null(text, "sstable_preemptive_open_interval"),
-        data_directories: yaml::list(text, "data_file_directories")
+        trickle_fsync: document
+            .scalar("trickle_fsync")
+            .is_some_and(|value| value == "true"),
+        selected_format: document.nested_scalar("sstable", "selected_format"),
+        early_open: !document.is_null("sstable_preemptive_open_interval"),
+        data_directories: document
+            .list("data_file_directories")
             .into_iter()
             .map(PathBuf::from)
             .collect(),
@@ -124,8 +140,8 @@ fn examine(configuration: PathBuf, text: &str, version: Option<String>) -> Node 
     node
 }
 
-/// What `DatabaseDescriptor` makes of `disk_access_mode` on 64-bit machines: `auto` maps before 5.0
-/// and is the default there; from 5.0 on it means `mmap_index_only`, which is the default.
+/// `DatabaseDescriptor` and `disk_access_mode` on 64-bit machines. Before 5.0, `auto` is the default and maps data files.
+/// From 5.0 on, `auto` means `mmap_index_only`, which is the default.
 fn data_reads(mode: Option<&str>, number: Option<installation::Number>) -> &'static str {
     match (mode, number) {
         (Some("mmap" | "legacy"), _) => "mmap",
@@ -144,44 +160,45 @@ fn advice(node: &Node) -> Vec<String> {
     );
     match (node.data_reads, &node.disk_access_mode, &node.version) {
         ("mmap", Some(mode), _) if mode != "auto" => advice.push(format!(
-            "`disk_access_mode: {mode}` maps data files, and no library sees such reads: {set}"
+            "`disk_access_mode: {mode}` maps data files, and no library sees these reads: {set}"
         )),
         ("mmap", _, Some(version)) => advice.push(format!(
-            "Cassandra {version} maps data files unless told otherwise, and no library sees such \
-             reads: {set}"
+            "Cassandra {version} maps data files by default, and no library sees these reads: {set}"
         )),
         ("unknown", _, _) => advice.push(format!(
-            "which release this is could not be told; before 5.0 data files are mapped unless told \
-             otherwise, and no library sees such reads: if it is one of these, {set}"
+            "the release is unknown. Before 5.0 Cassandra maps data files by default, and no library \
+             sees these reads: if this is such a release, {set}"
         )),
         _ => {}
     }
     match (node.own_direct_reads, node.own_direct_writes) {
         (true, true) => advice.push(
-            "compaction goes around the page cache by Cassandra's own direct modes, which Coldstream \
-             leaves alone: use one of the two. Keep Cassandra's and start the node without the \
-             library, or remove `compaction_read_disk_access_mode` and \
-             `background_write_disk_access_mode` to leave it to Coldstream"
+            "Cassandra's own direct modes make compaction bypass the page cache, and Coldstream does \
+             not change that: use one of the two. Keep Cassandra's modes and start the node without \
+             the library, or remove `compaction_read_disk_access_mode` and \
+             `background_write_disk_access_mode`"
                 .to_owned(),
         ),
         (true, false) => advice.push(
-            "`compaction_read_disk_access_mode: direct` is Cassandra's own, and Coldstream leaves \
-             such reads alone; what compaction writes is still Coldstream's. Remove the line to \
-             leave both to it, or add `background_write_disk_access_mode: direct` and do without"
+            "`compaction_read_disk_access_mode: direct` is Cassandra's own mode, and Coldstream does \
+             not change such reads; what compaction writes is still Coldstream's. Remove the line to \
+             use Coldstream for both, or add `background_write_disk_access_mode: direct` and start \
+             the node without the library"
                 .to_owned(),
         ),
         (false, true) => advice.push(
-            "`background_write_disk_access_mode: direct` is Cassandra's own, and Coldstream leaves \
-             such writes alone; what compaction reads is still Coldstream's. Remove the line to \
-             leave both to it, or add `compaction_read_disk_access_mode: direct` and do without"
+            "`background_write_disk_access_mode: direct` is Cassandra's own mode, and Coldstream does \
+             not change such writes; what compaction reads is still Coldstream's. Remove the line to \
+             use Coldstream for both, or add `compaction_read_disk_access_mode: direct` and start \
+             the node without the library"
                 .to_owned(),
         ),
         (false, false) => {}
     }
     if node.trickle_fsync {
         advice.push(
-            "`trickle_fsync: true` has no effect on compressed tables, and tables that Coldstream \
-             writes directly leave nothing dirty: remove it"
+            "`trickle_fsync: true` has no effect on compressed SSTables, and direct writes leave no \
+             dirty pages: remove it"
                 .to_owned(),
         );
     }
@@ -193,11 +210,15 @@ mod tests {
     use super::*;
 
     fn node(text: &str, version: Option<&str>) -> Node {
-        examine("/c/cassandra.yaml".into(), text, version.map(str::to_owned))
+        examine(
+            "/c/cassandra.yaml".into(),
+            &Document::parse(text).unwrap(),
+            version.map(str::to_owned),
+        )
     }
 
     #[test]
-    fn silence_means_another_mode_in_each_release() {
+    fn the_default_mode_depends_on_the_release() {
         let reads = |text, version| node(text, version).data_reads;
         assert_eq!(reads("", Some("4.1.10")), "mmap");
         assert_eq!(reads("", Some("5.0.9")), "pread");
@@ -222,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn format_and_early_parts_of_new_tables_are_told() {
+    fn format_and_early_open_of_new_sstables() {
         let bti = "storage_compatibility_mode: NONE\nsstable:\n  selected_format: bti\n";
         let early_open = |text: &str| node(&[bti, text].concat(), Some("5.0.9")).early_open;
         assert!(early_open("") && early_open("sstable_preemptive_open_interval: 50MiB\n"));
