@@ -1,7 +1,7 @@
-//! Events: what the application does, and which mechanisms hear of it, in which order. A call of the
+//! Events: what the application does, and which mechanisms it reaches, in which order. A call of the
 //! application that concerns more than one mechanism comes here.
 //!
-//! | event | who hears of it, in this order |
+//! | event | its mechanisms, in this order |
 //! |---|---|
 //! | opened | descriptor map (what had the number), writes (the file's other descriptors), inodes, writes (take in), descriptor map, thread, handover (an output) or readahead and handover (an input) |
 //! | duplicated | inodes, descriptor map |
