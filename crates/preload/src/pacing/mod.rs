@@ -9,23 +9,22 @@
 //! Never waiting: a flush; a sync or a close; a read near a file's end. The open of an SSTable reads there,
 //! under an engine's lock that readers of the same SSTable wait for.
 
+mod device_reads;
+
 use crate::core::Core;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::{file, process};
-use coldstream_policy::pacing::{
-    Bucket, LATENCY_BUCKETS, Latencies, Observed, Pace, Pacer, TICK_NS, latency_bucket,
-};
+use coldstream_policy::pacing::{Bucket, Observed, Pace, Pacer, TICK_NS, latency_bucket};
 use coldstream_policy::{Config, Role};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use device_reads::DeviceReads;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The longest sleep until a thread checks again whether it must wait, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 100_000_000;
 /// The longest wait of one call, in nanoseconds.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
-/// This many timed reads are remembered while no background thread works; then the older half fades.
-const READS_REMEMBERED: u32 = 1024;
 /// The end of a file is its last MiB, or its last sixteenth if that is more.
 const END_BYTES_MIN: u64 = 1 << 20;
 const END_SHARE: u64 = 16;
@@ -39,9 +38,8 @@ pub(crate) struct Pacing {
     bytes_per_second: AtomicU64,
     ticked_ns: AtomicU64,
     bucket: Bucket,
-    /// The foreground's device reads since the last tick, by latency.
-    reads: [AtomicU32; LATENCY_BUCKETS],
-    reads_unseen: AtomicU32,
+    /// The foreground's, since the last tick.
+    reads: DeviceReads,
     /// Bytes since the last tick.
     background_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
@@ -79,7 +77,7 @@ impl Pacing {
         let Some(bucket) = latency_bucket(ns) else {
             return false;
         };
-        self.record_device_read(bucket);
+        self.reads.record(bucket);
         core.count(Counter::of_device_read(ns), 1);
         true
     }
@@ -154,7 +152,7 @@ impl Pacing {
         self.set_pace(core, Pace::default());
         self.bucket.open();
         // After the next switch they would pass for reads at rest.
-        let _ = self.take_reads();
+        let _ = self.reads.take();
     }
 
     fn set_pace(&self, core: &Core, pace: Pace) {
@@ -214,7 +212,7 @@ impl Pacing {
             return;
         };
         self.ticked_ns.store(now_ns, Ordering::Relaxed);
-        let reads = self.take_reads();
+        let reads = self.reads.take();
         let observed = Observed {
             reads: reads.as_ref(),
             background_bytes: self.background_bytes.swap(0, Ordering::Relaxed),
@@ -236,31 +234,6 @@ impl Pacing {
             // The control thread may have released the brake before this put it on again.
             self.release_brake(core);
         }
-    }
-
-    fn record_device_read(&self, bucket: usize) {
-        if let Some(count) = self.reads.get(bucket) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        if self.reads_unseen.fetch_add(1, Ordering::Relaxed) >= READS_REMEMBERED {
-            self.reads_unseen
-                .store(READS_REMEMBERED / 2, Ordering::Relaxed);
-            for count in &self.reads {
-                // Another thread's read may get lost.
-                count.store(count.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn take_reads(&self) -> Option<Latencies> {
-        if self.reads_unseen.swap(0, Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let mut latencies = Latencies::default();
-        for (bucket, count) in self.reads.iter().enumerate() {
-            latencies.add(bucket, count.swap(0, Ordering::Relaxed));
-        }
-        Some(latencies)
     }
 }
 
@@ -287,29 +260,10 @@ mod tests {
     fn zeros_are_a_pacing_that_is_off() {
         let pacing = zeroed();
         assert_eq!(pacing.floor.load(Ordering::Relaxed), 0);
-        assert!(pacing.take_reads().is_none());
+        assert!(pacing.reads.take().is_none());
         let mut pacer = pacing.pacer.try_lock().unwrap();
         let pace = pacer.tick(7, &Observed::default(), 1 << 20);
         assert_eq!(pace, Pace::default());
-    }
-
-    #[test]
-    fn many_reads_fade_while_nobody_looks() {
-        let pacing = zeroed();
-        let (old, new) = (
-            latency_bucket(100_000).unwrap(),
-            latency_bucket(900_000).unwrap(),
-        );
-        for _ in 0..READS_REMEMBERED {
-            pacing.record_device_read(old);
-        }
-        for _ in 0..4 * READS_REMEMBERED {
-            pacing.record_device_read(new);
-        }
-        let reads = pacing.take_reads().unwrap();
-        assert!(reads.count() <= READS_REMEMBERED + 1, "{}", reads.count());
-        assert!(reads.mean_ns(u64::MAX) > 800_000);
-        assert!(pacing.take_reads().is_none());
     }
 
     #[test]
