@@ -1,10 +1,14 @@
 //! SSTables that the kernel sends: Cassandra streams whole ones by `sendfile`, which only the page
 //! cache can feed. They pass through a bounded window of it ([`coldstream_io::sending`]).
 //!
-//! Followed are background threads that send a little at a time, as Cassandra does (1 MiB), of
-//! files whose bytes could be read in windows, while heat tells what the foreground reads. All others
-//! get the kernel's readahead. Of two descriptors of a file only one is followed: what it drops the
-//! other has to read again.
+//! A send is followed under three conditions:
+//!
+//! - a background thread sends a little at a time, as Cassandra does (1 MiB);
+//! - the file's bytes could be read in windows;
+//! - heat tells what the foreground reads.
+//!
+//! All other sends get the kernel's readahead. Of two descriptors of a file only one is followed: what it
+//! drops the other has to read again.
 
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno::ErrnoGuard;

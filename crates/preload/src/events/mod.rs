@@ -17,8 +17,11 @@
 //! | renamed | writes (drain) |
 //! | thread named or made | priority |
 //!
-//! The steps of one event keep their order: a private descriptor is closed before a record lock is taken, a
-//! file is drained before its flush is counted, and the map forgets a number before the kernel does.
+//! The steps of one event keep their order:
+//!
+//! - a private descriptor is closed before a record lock is taken;
+//! - a file is drained before its flush is counted;
+//! - the map forgets a number before the kernel does.
 
 mod data;
 mod descriptors;

@@ -1,8 +1,11 @@
 //! Background I/O slows down while it makes the foreground's device reads slower
 //! ([`coldstream_policy::pacing`]).
 //!
-//! The signal: some foreground reads of SSTables are timed. The brake: a background thread waits before a
-//! read or a write, with nothing of ours locked, and takes what it moved out of a bucket that all share.
+//! The signal: some foreground reads of SSTables are timed.
+//!
+//! The brake: a background thread waits before a read or a write, with nothing of ours locked. What it moved
+//! it takes out of a bucket that all threads share.
+//!
 //! Pacing has no thread: background threads advance the controller while they work. While none works,
 //! nobody needs it.
 //!
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tables_end_is_where_its_opening_reads() {
+    fn the_end_of_a_file_is_where_its_open_reads() {
         assert!(is_within_end(100, 0), "a small one is all end");
         assert!(!is_within_end(64 << 20, (60 << 20) - 1));
         assert!(is_within_end(64 << 20, 60 << 20));
