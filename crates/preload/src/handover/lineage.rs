@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_another_table_has_now_is_that_table() {
+    fn a_number_that_another_sstable_has_now_is_that_sstable() {
         let (lineage, (first, before), (second, stamp)) = (lineage(), a_file(), a_file());
         lineage.record_read(1, first.as_file().as_raw_fd(), &before, 500);
         // The kernel gives numbers of deleted files out again.
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_was_only_linked_to_stays_what_it_is() {
+    fn an_sstable_that_was_only_linked_to_stays_what_it_is() {
         let (lineage, (file, before)) = (lineage(), a_file());
         let descriptor = file.as_file().as_raw_fd();
         lineage.record_read(1, descriptor, &before, 500);
