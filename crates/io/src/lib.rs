@@ -1,11 +1,79 @@
-//! The kernel-facing layer of Coldstream: raw system calls, aligned windows, the alignment
-//! probe, page-cache residency, and the scan reader that serves small sequential reads out of
-//! large windows read around the page cache.
+//! The kernel-facing layer of Coldstream: raw system calls, direct I/O, and the page cache.
 //!
-//! It knows nothing of any database's process, of libc interposition or of the command line.
-//! Nothing here passes through a symbol of libc's that the preload library, or another one, interposes:
-//! every system call is issued by [`sys`] (the clock and the page's size are libc's, without one), so that
-//! the preload library can use this crate inside an interposed call. [`signals`] is the command's alone.
+//! Its promises:
+//! - it knows nothing of databases, of interposed libc calls, or of the command line;
+//! - it calls no libc symbol that the preload library or another library interposes. [`sys`] makes every
+//!   system call itself. Only the clock and the page size come from libc, without a system call. So the
+//!   preload library may use this crate inside an interposed call;
+//! - its main types need no memory from the application's allocator, and all-zero memory is a valid value
+//!   of them. So a forked child can start with empty state.
+//!
+//! What is here:
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`scan`] | reads files in large windows around the page cache, ahead of the consumer |
+//! | [`append`], [`writers`] | write new files around the page cache, with threads of their own |
+//! | [`warm`], [`sending`], [`absent`] | bring pages into the page cache, and drop exactly these again |
+//! | [`probe`], [`residency`], [`alignment`] | find out what a filesystem and the page cache do |
+//! | [`private`], [`proc_fd`] | open the application's files once more, unseen by the application |
+//! | [`pool`], [`mapping`], [`lock`], [`shared`] | memory and locks without libc |
+//! | [`sys`] | the system calls, one file a man page |
+//!
+//! [`signals`] is for the command line only.
+//!
+//! # Example
+//!
+//! The main type is the scan reader. It serves small sequential reads out of large windows:
+//!
+//! ```
+//! use coldstream_io::probe::probe;
+//! use coldstream_io::scan::{Outcome, ReadMode, Request, Scanner, Settings, Standalone};
+//! use coldstream_io::sys::stat;
+//! use std::os::unix::fs::FileExt;
+//!
+//! # let path = tempfile::NamedTempFile::new()?;
+//! # std::fs::write(&path, vec![7; 300_000])?;
+//! let file = std::fs::File::open(path)?;
+//!
+//! // Direct I/O where it works, else buffered reads whose pages are dropped.
+//! let probed = probe(&file)?;
+//! let mode = if probed.direct_is_usable() {
+//!     ReadMode::Direct(probed.alignment)
+//! } else {
+//!     ReadMode::DropBehind
+//! };
+//! let scanner = Scanner::for_process(Settings {
+//!     window_bytes: 1 << 20,
+//!     windows_in_flight: 2,
+//!     memory_bytes: 64 << 20,
+//! })?;
+//!
+//! let mut buffer = vec![0; 4096];
+//! let mut offset = 0;
+//! loop {
+//!     // The stamp says which content is read: it is taken anew for every read.
+//!     let request = Request {
+//!         slot: 0,
+//!         descriptor: (&file).into(),
+//!         stamp: stat::stamp(&file)?,
+//!         mode,
+//!         offset,
+//!     };
+//!     let bytes = match scanner.read_into(&request, &mut buffer, &Standalone) {
+//!         Outcome::Served { bytes, .. } => bytes,
+//!         // For instance, the file changed less than 20 ms ago.
+//!         Outcome::Plain(_fallback) => file.read_at(&mut buffer, offset)?,
+//!     };
+//!     if bytes == 0 {
+//!         break;
+//!     }
+//!     offset += bytes as u64;
+//! }
+//! scanner.close(0, &Standalone);
+//! assert_eq!(offset, file.metadata()?.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
