@@ -228,13 +228,14 @@ fn clear(bits: &mut [u64; WORDS], first: usize, blocks: usize) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    pub(crate) fn pool(cap_bytes: usize) -> Box<WindowPool> {
-        // SAFETY: zeroed memory is a valid pool.
-        let pool: Box<WindowPool> = unsafe { Box::new_zeroed().assume_init() };
+    fn pool(cap_bytes: usize) -> &'static WindowPool {
+        let memory = map_for_life(size_of::<WindowPool>(), OnFork::Leave).unwrap();
+        // SAFETY: page-aligned, zeroed, and never unmapped; zeroed memory is valid.
+        let pool = unsafe { &*memory.cast::<WindowPool>() };
         pool.reserve(cap_bytes).unwrap();
         pool
     }

@@ -296,11 +296,13 @@ mod model {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::mapping::{OnFork, map_for_life};
     use crate::sys::stat::stamp;
 
     fn writers() -> &'static Writers {
-        // SAFETY: zeroed memory is valid.
-        Box::leak(unsafe { Box::<Writers>::new_zeroed().assume_init() })
+        let memory = map_for_life(size_of::<Writers>(), OnFork::Leave).unwrap();
+        // SAFETY: page-aligned, zeroed, and never unmapped; zeroed memory is valid.
+        unsafe { &*memory.cast::<Writers>() }
     }
 
     #[test]
