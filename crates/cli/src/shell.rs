@@ -115,7 +115,7 @@ fn sections(text: &str) -> String {
         }
         // An empty line behind a heading would be an empty line of the page.
         if !(rest.is_empty() && roff.ends_with(".nf\n")) {
-            roff += &escaped(rest);
+            roff += &escape(rest);
             roff.push('\n');
         }
     }
@@ -123,7 +123,7 @@ fn sections(text: &str) -> String {
 }
 
 /// A line of text that roff prints as it is.
-fn escaped(line: &str) -> String {
+fn escape(line: &str) -> String {
     let text = line.replace('\\', "\\e").replace('-', "\\-");
     // A full stop or an apostrophe at the beginning would make it a command.
     if text.starts_with(['.', '\'']) {

@@ -275,10 +275,12 @@ fn status_at(path: PathBuf, pid: u32) -> Status {
     }
 }
 
-/// Removes a page. Only the calling user can have put a file there: the directory is closed to others.
+/// Removes a page. Only the calling user can have put a file there: the directory is closed to others. Another
+/// command of the user may remove it first.
 fn remove_stale(path: &Path, pid: u32) -> Status {
     match fs::remove_file(path) {
         Ok(()) => Status::Removed { pid },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Status::Removed { pid },
         Err(error) => Status::Unreadable(StatusPageError::Remove {
             path: path.to_owned(),
             error,

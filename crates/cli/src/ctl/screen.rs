@@ -181,7 +181,7 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
     row.about(Counter::HandoverSsTables, |files| {
         let time = duration(snapshot.get(Counter::HandoverNanoseconds));
         let files = count(files, "SSTable or part", "SSTables or parts");
-        format!("{files} in {time}")
+        format!("{files} in {time}{}", longest_handover(snapshot))
     })
     .about(Counter::HandoverPagesWarmed, |pages| {
         format!("{} warmed", count(pages, "page", "pages"))
@@ -193,8 +193,27 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
     })
     .about(Counter::HandoverPagesLeftOut, |pages| {
         format!("{} too many to warm", count(pages, "page", "pages"))
+    })
+    .about(Counter::HeatDisplaced, |ranges| {
+        format!("{} displaced", count(ranges, "hot range", "hot ranges"))
     });
     row.phrases
+}
+
+/// `, the longest under 64 ms`: the upper bound of the slowest class that has a handover.
+fn longest_handover(snapshot: &Snapshot) -> String {
+    let mut below_ms = 1;
+    let mut longest = String::new();
+    for counter in Counter::HANDOVER_DELAYS {
+        if snapshot.get(counter) != 0 {
+            longest = format!(", the longest under {below_ms} ms");
+            if counter == Counter::HandoverDelayLonger {
+                longest = ", the longest over a second".to_owned();
+            }
+        }
+        below_ms *= Counter::HANDOVER_DELAY_FACTOR;
+    }
+    longest
 }
 
 fn pacing(snapshot: &Snapshot) -> Vec<String> {
@@ -437,6 +456,25 @@ mod tests {
         let none = snapshot(&[], &Switches::default());
         assert!(writes(&none).is_empty());
         assert!(rows(&none).iter().any(|(label, _)| *label == "switches"));
+    }
+
+    #[test]
+    fn the_longest_handover_is_that_of_the_slowest_class() {
+        for (counter, words) in [
+            (Counter::HandoverDelay1Ms, "under 1 ms"),
+            (Counter::HandoverDelay64Ms, "under 64 ms"),
+            (Counter::HandoverDelay1024Ms, "under 1024 ms"),
+            (Counter::HandoverDelayLonger, "over a second"),
+        ] {
+            let values = [
+                (Counter::HandoverSsTables, 2),
+                (Counter::HandoverDelay1Ms, 1),
+                (counter, 1),
+            ];
+            let row = handover(&snapshot(&values, &switches(&[])));
+            assert!(row[1].ends_with(words), "{row:?}");
+        }
+        assert_eq!(longest_handover(&snapshot(&[], &switches(&[]))), "");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn status(pid: u32, format: Format, detail: Detail) -> anyhow::Result<()> {
     if format == Format::Json {
         return output::print_json(&snapshot);
     }
-    let command = printable(&processes::command_line(pid));
+    let command = without_control_characters(&processes::command_line(pid));
     let mut text = screen::render(&snapshot, &command, output::width());
     match detail {
         Detail::Screen => text += &format!("\nAll counters: coldstream ctl status {pid} --all\n"),
@@ -35,7 +35,7 @@ pub fn status(pid: u32, format: Format, detail: Detail) -> anyhow::Result<()> {
 
 /// Prints a line a process of this user.
 pub fn list(format: Format) -> anyhow::Result<()> {
-    let snapshots = running()?;
+    let snapshots = read_pages()?;
     if format == Format::Json {
         return output::print_json(&snapshots);
     }
@@ -47,7 +47,7 @@ pub fn list(format: Format) -> anyhow::Result<()> {
 }
 
 /// The status pages of this user's processes. Pages of ended processes are removed.
-fn running() -> anyhow::Result<Vec<Snapshot>> {
+fn read_pages() -> anyhow::Result<Vec<Snapshot>> {
     let mut snapshots = Vec::new();
     let mut removed = 0;
     for pid in processes::with_pages()? {
@@ -94,7 +94,7 @@ fn table(snapshots: &[Snapshot]) -> String {
             } else {
                 off.join(",")
             },
-            printable(&processes::command_line(pid)),
+            without_control_characters(&processes::command_line(pid)),
         ]);
         // A line a process: a long command line is cut off.
         row.max_height(1);
@@ -112,7 +112,7 @@ fn reads(snapshot: &Snapshot) -> &'static str {
 
 /// The text without control characters: another program chose its command line, and a terminal
 /// would obey them.
-fn printable(text: &str) -> String {
+fn without_control_characters(text: &str) -> String {
     let shown = |character: char| match character {
         control if control.is_control() => '?',
         other => other,
@@ -126,6 +126,6 @@ mod tests {
 
     #[test]
     fn a_command_line_cannot_write_to_the_terminal() {
-        assert_eq!(printable("a\x1b[2Jb\nc"), "a?[2Jb?c");
+        assert_eq!(without_control_characters("a\x1b[2Jb\nc"), "a?[2Jb?c");
     }
 }

@@ -71,7 +71,7 @@ fn switch(
 ) -> anyhow::Result<()> {
     let pids = match arguments.pid {
         Some(pid) => vec![pid],
-        None => living(processes::with_pages()?),
+        None => retain_alive(processes::with_pages()?),
     };
     if pids.is_empty() {
         return Err(failure(
@@ -107,7 +107,7 @@ fn switch(
 }
 
 /// The processes that are alive. The pages of the others are removed.
-fn living(mut pids: Vec<u32>) -> Vec<u32> {
+fn retain_alive(mut pids: Vec<u32>) -> Vec<u32> {
     pids.retain(|pid| {
         let was_removed = matches!(processes::status(*pid), Status::Removed { .. });
         !was_removed && processes::started(*pid).is_some()
@@ -122,7 +122,7 @@ pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
         let mut priorities = Priorities::from_bits(now.priorities_bits)
             .ok_or_else(|| request::damaged(pid, "it has impossible priorities"))?;
         for setting in &arguments.settings {
-            priorities = with(priorities, setting)?;
+            priorities = with_setting(priorities, setting)?;
         }
         Ok(Desired {
             off: now.off,
@@ -134,7 +134,7 @@ pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
 }
 
 /// The priorities, changed by one `NAME=VALUE`.
-fn with(priorities: Priorities, setting: &str) -> anyhow::Result<Priorities> {
+fn with_setting(priorities: Priorities, setting: &str) -> anyhow::Result<Priorities> {
     let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
     let changed = match name {
         "nice" => priorities.with_nice(value),

@@ -24,7 +24,7 @@ pub fn find(name: &OsStr) -> anyhow::Result<PathBuf> {
     let shown = name.to_string_lossy();
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
-        executable(&path)?;
+        check_executable(&path)?;
         return Ok(path);
     }
     let search = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
@@ -34,7 +34,7 @@ pub fn find(name: &OsStr) -> anyhow::Result<PathBuf> {
         if !path.is_file() {
             continue;
         }
-        match executable(&path) {
+        match check_executable(&path) {
             Ok(()) => return Ok(path),
             Err(error) => refused = refused.or(Some(error)),
         }
@@ -46,7 +46,7 @@ pub fn find(name: &OsStr) -> anyhow::Result<PathBuf> {
     }))
 }
 
-fn executable(path: &Path) -> anyhow::Result<()> {
+fn check_executable(path: &Path) -> anyhow::Result<()> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -30,7 +30,7 @@ const DIRECTORIES: [&str; 9] = [
 const NAMES: [&str; 2] = ["libjemalloc.so", "libjemalloc.so.1"];
 
 /// The jemalloc that the script finds. The script also searches subdirectories; this does not.
-pub fn installed() -> Option<PathBuf> {
+pub fn find_installed() -> Option<PathBuf> {
     let configured = iter::once_with(|| configured_directories(Path::new("/etc"))).flatten();
     DIRECTORIES
         .iter()
@@ -60,7 +60,7 @@ fn configured_directories(etc: &Path) -> Vec<PathBuf> {
 
 /// The new value of the variable: our preload list, then its old value, or else the jemalloc that the script finds.
 /// `None` leaves the variable as it is.
-pub fn value(
+pub fn variable_value(
     preload: &OsStr,
     before: Option<&OsStr>,
     installed: Option<&Path>,
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_library_comes_first_and_jemalloc_stays() {
         let value = |before: Option<&str>, installed: Option<&str>| {
-            let value = value(
+            let value = variable_value(
                 OsStr::new("/c.so"),
                 before.map(OsStr::new),
                 installed.map(Path::new),

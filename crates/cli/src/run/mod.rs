@@ -117,8 +117,8 @@ fn attach(
     }
     if matches!(config.profile, Profile::Auto | Profile::Cassandra) {
         let before = std::env::var_os(jemalloc::VARIABLE);
-        let installed = jemalloc::installed();
-        let value = jemalloc::value(&preload, before.as_deref(), installed.as_deref());
+        let installed = jemalloc::find_installed();
+        let value = jemalloc::variable_value(&preload, before.as_deref(), installed.as_deref());
         command.envs(value.map(|value| (jemalloc::VARIABLE, value)));
     }
     command
