@@ -1,12 +1,18 @@
-//! What the scan reader costs against a plain direct reader of the same file, in turn within
-//! one run: consumers of 4 KiB and 64 KiB beside whole 1 MiB `O_DIRECT` reads with as many
-//! requests in flight, whose bytes nobody looks at, and which are copied to a consumer; and 200
-//! files merged at once under the cap. Prints medians and ratios.
+//! Compares the scan reader with a plain direct reader of the same file, in turn within one run. Prints
+//! medians and ratios.
 //!
-//! Twice: with the device held to a rate that a cloud volume has (cgroup v1 `blkio`, as root), so
-//! that only keeping it busy counts; and as it is. Where a virtual disk is served out of the host's
-//! memory, it is a copy by the same processors that the consumer runs on, and its rate varies from
-//! one second to the next: see the spread, and the reader that copies.
+//! - The scan reader has consumers of 4 KiB and of 64 KiB.
+//! - The plain reader makes `O_DIRECT` reads of 1 MiB with as many requests in flight. It ignores the bytes,
+//!   or copies them to a consumer.
+//! - A last part merges 200 files at once under the cap.
+//!
+//! Everything is measured twice:
+//!
+//! - with the device limited to the rate of a cloud volume (cgroup v1 `blkio`, as root). Only a reader that
+//!   keeps the device busy reaches that rate;
+//! - with the device as it is. A virtual disk may be served out of the host's memory. Then each read is a
+//!   copy by the consumer's own processors, and the rate varies from second to second. So look at the spread,
+//!   and compare with the reader that copies.
 
 use coldstream_io::alignment::Alignment;
 use coldstream_io::scan::{Outcome, ReadMode, Request, Scanner, Settings, Standalone};
@@ -21,7 +27,7 @@ use std::time::Instant;
 const FILE_BYTES: u64 = 256 << 20;
 const WINDOW_BYTES: usize = 1 << 20;
 const ROUNDS: usize = 11;
-/// Rate of the held device.
+/// The rate of the limited device.
 const HELD_BYTES_PER_SECOND: u64 = 400 << 20;
 
 fn main() {
@@ -34,14 +40,14 @@ fn main() {
     ) {
         Ok(_held) => {
             println!(
-                "the device held to {} MiB/s: one file of {} MiB, 1 MiB windows, {ROUNDS} rounds in \
+                "the device limited to {} MiB/s: one file of {} MiB, 1 MiB windows, {ROUNDS} rounds in \
                  turn, medians",
                 HELD_BYTES_PER_SECOND >> 20,
                 FILE_BYTES >> 20
             );
             compare_all(&directory.path().join("1.sst"), &file);
         }
-        Err(why) => println!("skipped: the device cannot be held to a rate: {why}"),
+        Err(why) => println!("skipped: the device cannot be limited to a rate: {why}"),
     }
     println!("the device as it is:");
     compare_all(&directory.path().join("1.sst"), &file);
@@ -111,18 +117,18 @@ fn merge(directory: &Path) {
     };
     let scanner = Scanner::for_process(settings).expect("scanner");
     let mut buffer = [0; 4096];
-    let mut passed_through = 0;
+    let mut plain_reads = 0;
     let rate = rate(u64::from(FILES) * MERGED_BYTES, || {
         for offset in (0..MERGED_BYTES).step_by(buffer.len()) {
             for (slot, file) in files.iter().enumerate() {
                 if !read(scanner, slot as u32, file, offset, &mut buffer) {
-                    passed_through += 1;
+                    plain_reads += 1;
                 }
             }
         }
     });
     println!(
-        "{FILES} files merged: {rate:.0} MiB/s, windows peak {} MiB of a cap of {} MiB, {passed_through} reads passed through",
+        "{FILES} files merged: {rate:.0} MiB/s, windows peak {} MiB of a cap of {} MiB, {plain_reads} plain reads",
         scanner.pool().peak_bytes() >> 20,
         scanner.pool().cap_bytes() >> 20,
     );
@@ -167,7 +173,7 @@ fn read(scanner: &Scanner, slot: u32, file: &File, offset: u64, buffer: &mut [u8
     let request = Request {
         slot,
         descriptor: file.into(),
-        // As in the preload library, each read pays for a look at the file.
+        // As in the preload library, each read pays for an `fstat`.
         stamp: file::stamp(file).expect("fstat"),
         mode: ReadMode::Direct(Alignment::covering(1, 1).expect("page")),
         offset,
@@ -181,8 +187,8 @@ fn read(scanner: &Scanner, slot: u32, file: &File, offset: u64, buffer: &mut [u8
     )
 }
 
-/// Whole windows through `O_DIRECT`, `in_flight` at a time, into reused buffers. Nobody looks at
-/// the bytes, unless they are handed to a consumer by copies of so many bytes.
+/// Reads whole windows by `O_DIRECT` into reused buffers, `in_flight` at a time. With `copy_bytes` it copies
+/// the bytes to a consumer, `copy_bytes` at a time.
 fn plain_direct(path: &Path, in_flight: usize, copy_bytes: Option<usize>) {
     let file = std::fs::OpenOptions::new()
         .read(true)
@@ -199,17 +205,17 @@ fn plain_direct(path: &Path, in_flight: usize, copy_bytes: Option<usize>) {
     let mut done = 0;
     while done < FILE_BYTES {
         while submitted < FILE_BYTES
-            && let Some(place) = free.pop()
+            && let Some(index) = free.pop()
         {
-            // SAFETY: each place has one request in flight at most, in memory that outlives it.
+            // SAFETY: each buffer has one request in flight at most, and outlives it.
             unsafe {
                 aio::submit_read(
                     context,
                     &file,
-                    base.wrapping_add(place * WINDOW_BYTES),
+                    base.wrapping_add(index * WINDOW_BYTES),
                     WINDOW_BYTES,
                     submitted,
-                    place as u64,
+                    index as u64,
                 )
             }
             .expect("io_submit");
@@ -222,7 +228,7 @@ fn plain_direct(path: &Path, in_flight: usize, copy_bytes: Option<usize>) {
             if let Some(copy_bytes) = copy_bytes {
                 let window = base.wrapping_add(completion.tag as usize * WINDOW_BYTES);
                 for step in 0..WINDOW_BYTES / copy_bytes {
-                    // SAFETY: the window has arrived, and its place is reused only below.
+                    // SAFETY: the window has arrived, and its buffer is reused only below.
                     let bytes = unsafe {
                         std::slice::from_raw_parts(
                             window.wrapping_add(step * copy_bytes),

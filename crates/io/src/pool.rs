@@ -19,8 +19,8 @@ pub const BLOCK_BYTES: usize = 64 * 1024;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// The largest cap in bytes.
 pub const CAP_BYTES_MAX: usize = 1 << 30;
-/// The most free blocks that keep their pages: 8 MiB. Giving every window back to the system is expensive:
-/// it stops other processors for a moment, and the next file costs a fault for each page.
+/// The most free blocks that keep their pages: 8 MiB. Giving every window back to the system would be
+/// expensive. It stops other processors for a moment, and the next file costs a fault for each page.
 const SPARE_BLOCKS_MAX: usize = (8 << 20) / BLOCK_BYTES;
 const WORDS: usize = CAP_BYTES_MAX / BLOCK_BYTES / 64;
 
@@ -134,8 +134,8 @@ impl WindowPool {
         None
     }
 
-    /// Returns memory to the pool. The pool keeps a little of it for the next window, as long as any window
-    /// is in use.
+    /// Returns memory to the pool. While any window is in use, the pool keeps a little memory for the next
+    /// one.
     pub fn give_back(&self, window: WindowMemory) {
         if window.is_empty() {
             return;

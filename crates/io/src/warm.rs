@@ -6,8 +6,8 @@
 //! - Resident pages are not read. Pages that were written through the page cache may lie in folios of
 //!   megabytes (ext4 since Linux 6.16). A second read would activate a whole folio for a single page.
 //! - In the end every other page is read a second time. The kernel activates a page at its second read
-//!   (`mm/swap.c: folio_mark_accessed`). It evicts a page that was read once as soon as the page cache is
-//!   full: in our measurements within a second, before the first reader came.
+//!   (`mm/swap.c: folio_mark_accessed`). With a full page cache it soon evicts pages that were read once: in
+//!   our measurements within a second, before the first reader came.
 
 use crate::residency;
 use crate::sys::{Descriptor, fadvise, pread};

@@ -1,4 +1,4 @@
-//! The scan reader against plain reads of the same real file.
+//! Compares the scan reader with plain reads of the same real file.
 
 use coldstream_io::alignment::Alignment;
 use coldstream_io::probe::{self, Probe};
@@ -22,7 +22,7 @@ const SETTINGS: Settings = Settings {
     memory_bytes: 64 << 20,
 };
 
-/// Every byte tells its place, so that a wrong one cannot pass for right.
+/// Content that differs at every offset: a byte from a wrong offset is noticed.
 fn content(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -36,7 +36,7 @@ fn content(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A file whose pages are on the device and not in the page cache, at rest for long enough.
+/// A file whose pages are on the device and not in the page cache. Its change time is old enough.
 fn cold_file(directory: &Path, name: &str, bytes: &[u8]) -> File {
     let path = directory.join(name);
     std::fs::write(&path, bytes).unwrap();
@@ -64,7 +64,7 @@ fn wait_until_unchanged(file: &File) {
 }
 
 fn scratch() -> tempfile::TempDir {
-    // Beside the build's files: /tmp may be a tmpfs, which has nothing to go around.
+    // Next to the build's files: /tmp may be a tmpfs, which nothing can bypass.
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
@@ -95,12 +95,12 @@ fn read(
     }
 }
 
-/// Whether the scanner itself gave the bytes: what it declines is read plainly, and is right whatever it does.
+/// Whether the scanner itself gave the bytes. After a plain read they are right in any case.
 fn is_served(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Served { .. })
 }
 
-/// A cold file that can be read directly; `None` on a filesystem where that has no effect.
+/// A cold file with direct I/O. `None` if direct I/O has no effect on this filesystem.
 fn direct_file(directory: &Path, bytes: &[u8]) -> Option<(File, Probe)> {
     let file = cold_file(directory, "1.sst", bytes);
     let probe = probe::probe(&file).unwrap();
@@ -156,7 +156,7 @@ fn a_scan_gives_the_bytes_of_the_file_and_leaves_the_page_cache_alone() {
 }
 
 #[test]
-fn windows_are_smaller_and_fewer_for_as_long_as_they_are_told_to() {
+fn limited_windows_are_smaller_and_fewer() {
     let directory = scratch();
     let bytes = content(9, 12 << 20);
     let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
@@ -178,7 +178,7 @@ fn windows_are_smaller_and_fewer_for_as_long_as_they_are_told_to() {
     let configured = most_used(0..6 << 20);
     assert!(configured >= 3 << 20, "three of 1 MiB, {configured}");
     scanner.limit_requests(128 << 10, 1);
-    // What is in flight is used up first.
+    // The windows in flight are consumed first.
     most_used(6 << 20..9 << 20);
     let limited = most_used(9 << 20..10 << 20);
     assert!(limited <= 3 * (128 << 10), "{limited}");
@@ -188,7 +188,7 @@ fn windows_are_smaller_and_fewer_for_as_long_as_they_are_told_to() {
 }
 
 #[test]
-fn a_limit_that_comes_between_two_reads_is_no_reason_for_a_plain_one() {
+fn a_limit_between_two_reads_causes_no_plain_read() {
     let directory = scratch();
     let bytes = content(7, 8 << 20);
     let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
@@ -210,14 +210,14 @@ fn a_limit_that_comes_between_two_reads_is_no_reason_for_a_plain_one() {
 }
 
 #[test]
-fn a_descriptor_that_was_closed_unseen_leaves_no_other_behind() {
+fn a_closed_private_descriptor_closes_the_other_one_too() {
     let directory = scratch();
     let bytes = content(8, 8 << 20);
     let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
         return;
     };
     let path = std::fs::canonicalize(directory.path().join("1.sst")).unwrap();
-    // Numbers under which the file is open beside the application's own.
+    // Descriptors of the file, except the application's own.
     let others = || -> Vec<i32> {
         let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         let of_file = entries
@@ -230,21 +230,21 @@ fn a_descriptor_that_was_closed_unseen_leaves_no_other_behind() {
     let scanner = Scanner::for_process(SETTINGS).unwrap();
     let mut buffer = vec![0; 64 << 10];
     let mut next = 0;
-    let mut go_on = || {
+    let mut read_next = || {
         let mode = ReadMode::Direct(probe.alignment);
         let (count, outcome) = read(scanner, 0, &file, mode, next, &mut buffer);
         assert!(buffer[..count] == bytes[next as usize..][..count]);
         next += count as u64;
         (next, outcome)
     };
-    assert!(matches!(go_on(), (_, Outcome::Served { .. })));
+    assert!(matches!(read_next(), (_, Outcome::Served { .. })));
     let flags = |number| file::status_flags(number).unwrap();
     let direct = others()
         .into_iter()
         .find(|number| flags(*number) & libc::O_DIRECT != 0);
     file::close(direct.expect("a direct one")).unwrap();
     loop {
-        match go_on() {
+        match read_next() {
             (_, Outcome::Plain(Fallback::Identity)) => break,
             (read_bytes, _) => assert!(read_bytes < bytes.len() as u64),
         }
@@ -253,7 +253,7 @@ fn a_descriptor_that_was_closed_unseen_leaves_no_other_behind() {
 }
 
 #[test]
-fn what_is_resident_is_served_from_the_page_cache() {
+fn resident_pages_are_served_from_the_page_cache() {
     let directory = scratch();
     let bytes = content(2, 2 << 20);
     let file = cold_file(directory.path(), "1.sst", &bytes);
@@ -276,8 +276,8 @@ fn what_is_resident_is_served_from_the_page_cache() {
     assert_eq!(scanner.pool().peak_bytes(), 0);
 }
 
-/// The pages that are there behind a scan with windows, and those that were before it.
-fn pages_behind_windows() -> (Vec<u64>, Vec<u64>) {
+/// The pages that are resident after a drop-behind scan, and those that were resident before.
+fn pages_after_drop_behind() -> (Vec<u64>, Vec<u64>) {
     let directory = scratch();
     let bytes = content(3, 4 << 20);
     let file = cold_file(directory.path(), "1.sst", &bytes);
@@ -309,13 +309,13 @@ fn pages_behind_windows() -> (Vec<u64>, Vec<u64>) {
 
 #[test]
 fn drop_behind_drops_only_what_it_brought_in() {
-    // A machine that reclaims pages by itself may take some before anybody looks, but not each time.
-    let mut tries = (0..3).map(|_| pages_behind_windows());
+    // The machine may reclaim some pages meanwhile, but not every time.
+    let mut tries = (0..3).map(|_| pages_after_drop_behind());
     assert!(tries.any(|(resident, hot)| resident == hot));
 }
 
 #[test]
-fn a_file_that_just_changed_is_passed_through() {
+fn a_recently_changed_file_is_read_plainly() {
     let directory = scratch();
     let file = cold_file(directory.path(), "1.sst", &content(4, 1 << 20));
     let writer = File::options()
@@ -324,19 +324,19 @@ fn a_file_that_just_changed_is_passed_through() {
         .unwrap();
     let scanner = Scanner::for_process(SETTINGS).unwrap();
     let mut buffer = [0; 4096];
-    // Who is held up until the change is old enough tries again.
-    let is_passed_through = (0..50).any(|_| {
+    // If this thread is delayed until the change is old enough, it tries again.
+    let is_read_plainly = (0..50).any(|_| {
         writer.write_all_at(b"new", 0).unwrap();
         let (_, outcome) = read(scanner, 0, &file, direct(), 0, &mut buffer);
         assert_eq!(&buffer[..3], b"new");
         outcome == Outcome::Plain(Fallback::ChangedRecently)
     });
-    assert!(is_passed_through);
+    assert!(is_read_plainly);
 }
 
-/// Whether so little memory can be written nobody says; no window is read to find that out.
+/// The kernel cannot be asked about so few bytes. No window is read in vain.
 #[test]
-fn a_read_of_a_few_bytes_that_are_to_be_checked_is_passed_through_at_once() {
+fn a_checked_read_of_a_few_bytes_is_plain_at_once() {
     let directory = scratch();
     let file = cold_file(directory.path(), "1.sst", &content(5, 1 << 20));
     let scanner = Scanner::for_process(SETTINGS).unwrap();
@@ -348,7 +348,7 @@ fn a_read_of_a_few_bytes_that_are_to_be_checked_is_passed_through_at_once() {
         offset: 4096,
     };
     let mut byte = 0_u8;
-    // SAFETY: the byte is this thread's own.
+    // SAFETY: the byte belongs to this thread.
     let outcome = unsafe {
         scanner.read(
             &request,
@@ -465,14 +465,14 @@ fn several_threads_scan_one_file_at_once() {
             });
         }
     });
-    assert!(served.into_inner() > 0, "all was read plainly");
+    assert!(served.into_inner() > 0, "every read was plain");
 }
 
 #[test]
 fn any_sequence_of_reads_gives_the_bytes_of_the_file() {
     let directory = scratch();
     let is_direct = direct_file(directory.path(), &content(8, 1 << 20)).is_some();
-    let (directly, by_windows) = (Cell::new(0_u64), Cell::new(0_u64));
+    let (directly, by_drop_behind) = (Cell::new(0_u64), Cell::new(0_u64));
     let inputs = (
         1_usize..3_000_000,
         proptest::collection::vec((0_u8..8, 0_u64..3_200_000, 1_usize..200_000), 1..120),
@@ -485,7 +485,7 @@ fn any_sequence_of_reads_gives_the_bytes_of_the_file() {
         let scanner = Scanner::for_process(Settings { memory_bytes: 1 << 20, ..SETTINGS }).unwrap();
         let (mode, served) = match mode {
             0 | 1 => (direct(), &directly),
-            _ => (ReadMode::DropBehind, &by_windows),
+            _ => (ReadMode::DropBehind, &by_drop_behind),
         };
         let mut position = 0_u64;
         for (kind, offset, length) in reads {
@@ -502,7 +502,7 @@ fn any_sequence_of_reads_gives_the_bytes_of_the_file() {
         scanner.close(3, &Standalone);
         prop_assert_eq!(scanner.pool().used_bytes(), 0);
     });
-    assert!(by_windows.get() > 0, "no window was read");
+    assert!(by_drop_behind.get() > 0, "no window was read");
     assert!(
         directly.get() > 0 || !is_direct,
         "nothing was read directly"

@@ -1,11 +1,11 @@
-//! The append writer: takes the bytes that a background thread appends to a new file, and writes them
+//! The append writer: takes the bytes that a background thread appends to a new file. It writes them
 //! around the page cache, or through a bounded part of it.
 //!
 //! It is pure logic. Every system call goes through [`KernelIo`]:
-//! - [`Staging`] is the state of a file that is written directly: which bytes the kernel has, which are
-//!   still in memory, and where the application's file position is;
-//! - [`Buffers`] are the memory of such a file. With two, one is filled while the other is written;
-//! - [`Operation`] and [`Verdict`] say which of the application's calls see staged bytes;
+//! - [`Staging`] is the state of a file that is written directly. It knows which bytes the kernel has,
+//!   which are still in memory, and the application's file position.
+//! - [`Buffers`] are the memory of such a file. With two, one is filled while the other is written.
+//! - [`Operation`] and [`Verdict`] say which of the application's calls see staged bytes.
 //! - [`WritebackProgress`] follows a buffered writer, starts writeback early, and drops written pages.
 //!
 //! Its promises:

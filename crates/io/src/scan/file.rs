@@ -6,8 +6,8 @@ use crate::private::{DescriptorRegistry, PrivateDescriptor};
 use crate::sys::stat::FileStamp;
 use crate::sys::{clock, fadvise, fcntl};
 
-/// A file whose change time is younger than this is not trusted, in nanoseconds: two ticks of the
-/// slowest kernel clock that stamps a change (HZ=100).
+/// The scanner does not trust a file whose change time is younger than this, in nanoseconds. It is two
+/// ticks of the slowest kernel clock that stamps a change (HZ=100).
 pub const CHANGED_RECENTLY_NS: i128 = 20_000_000;
 
 /// Streams of one file: subcompactions that read it at the same time.
@@ -63,8 +63,8 @@ impl ScannedFile {
         };
         if self.buffered.get().is_none() {
             self.buffered = open(fcntl::access_time_flag(request.descriptor))?;
-            // The scanner reads ahead itself. The kernel's readahead would bring pages in that nobody
-            // needs.
+            // The scanner reads ahead itself. The kernel's readahead would bring in pages without a
+            // reader.
             if let Some(descriptor) = self.buffered.get() {
                 let _ = fadvise::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
             }

@@ -1,5 +1,5 @@
-//! The scan reader: serves small sequential reads of immutable files out of large windows, which it
-//! reads around the page cache and ahead of the consumer.
+//! The scan reader: serves small sequential reads of immutable files out of large windows. It reads the
+//! windows around the page cache and ahead of the consumer.
 //!
 //! Its promises:
 //! - it serves a byte only if the file's [`FileStamp`](crate::sys::stat::FileStamp) is the one under
@@ -9,8 +9,10 @@
 //! - every failure ends in [`Outcome::Plain`] with its [`Fallback`]: the caller makes the plain call;
 //! - all-zero memory is a valid, empty [`Scanner`]. A forked child finds exactly that.
 //!
-//! From the outside to the inside: [`Scanner`] knows the files, a set of streams finds the one that a
-//! read continues, and each stream has a ring of windows.
+//! From the outside to the inside:
+//! 1. [`Scanner`] knows the files.
+//! 2. A set of streams finds the one that a read continues.
+//! 3. Each stream has a ring of windows.
 
 mod context;
 mod file;

@@ -11,7 +11,7 @@ pub enum Fallback {
     DescriptorLimit,
     /// The private descriptor could not be opened for another reason.
     OpenFailed,
-    /// The private descriptor names another file: somebody closed it.
+    /// The private descriptor names another file: the application closed it.
     Identity,
     /// The read failed, or was short.
     ReadFailed,

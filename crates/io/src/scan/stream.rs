@@ -118,7 +118,7 @@ impl Stream {
             self.consumed_to = position;
         }
         // Consumed windows make room at once. Otherwise the device would be idle until the consumer's next
-        // read. A failure concerns bytes that nobody has asked for yet.
+        // read. A failure concerns only bytes of later reads.
         self.retire(position)?;
         if self.sequence.continued && position < context.stamp.size_bytes {
             let _ = self.top_up(context);

@@ -20,7 +20,7 @@ pub fn close(descriptor: impl Into<Descriptor>) -> Result<(), Errno> {
 /// `close_range(2)` with `CLOSE_RANGE_UNSHARE` (Linux 5.9): gives the calling thread an empty
 /// descriptor table of its own.
 ///
-/// The thread's descriptors are then nobody else's. Closing one drops none of the process's record
+/// No other thread shares the descriptors of this table. Closing one drops none of the process's record
 /// locks, because these belong to the other table.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// A descriptor, borrowed: whoever passes it keeps it open and closes it.
+/// A borrowed descriptor: the caller keeps it open and closes it.
 ///
 /// It is a number and no proof. An interposed call gets its descriptor as an `i32`, which may name
 /// nothing, and another thread may close it at any moment. So this type has no lifetime, unlike

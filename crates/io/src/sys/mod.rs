@@ -1,11 +1,11 @@
 //! Raw system calls: one file a man page.
 //!
 //! Its promises:
-//! - no call passes through libc, except for the clock and the page size, which need no system
+//! - no call passes through libc. The exceptions are the clock and the page size, which need no system
 //!   call. A preload library calls these functions while the application's own libc call is on the
-//!   stack, and anyone may have interposed libc's symbols, the library included;
+//!   stack. Libc's symbols may be interposed by any library, also by that one;
 //! - errors are returned as [`Errno`] and never stored in `errno`;
-//! - every function is safe for any [`Descriptor`], and is called by its man page's rules.
+//! - every function is memory-safe with any [`Descriptor`]; its man page says what else holds.
 //!
 //! The functions allocate nothing and may run in a signal handler.
 
