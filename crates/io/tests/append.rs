@@ -1,5 +1,7 @@
-//! The append writer against a model: a kernel that only has what it was given, and a reference
-//! file that has what every call was told. Millions of random operations, with faults.
+//! Compares the append writer with a model, by millions of random operations with faults.
+//!
+//! The model has two files. The kernel's file has the bytes that it got. The reference has the bytes that the
+//! application was allowed to rely on.
 //!
 //! `COLDSTREAM_LONG=1` makes ten million operations; `COLDSTREAM_SEED=n` repeats a run.
 
@@ -8,7 +10,7 @@ use coldstream_io::alignment::Alignment;
 use coldstream_io::append::{Buffers, KernelIo, Operation, Staging, Verdict};
 use std::cell::Cell;
 
-/// A generator of which nothing is asked but to differ (splitmix64).
+/// A simple generator of random numbers (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -29,15 +31,16 @@ impl Random {
     }
 }
 
-/// Whether bytes are in flight, and their buffer set aside: what the buffers and the kernel know of
-/// each other.
+/// What the buffers and the kernel must know of each other.
 #[derive(Default)]
-struct Tower {
+struct FlightState {
+    /// A write is in flight.
     in_flight: Cell<bool>,
+    /// The buffers were exchanged since it started: its bytes are not in the buffer to fill.
     set_aside: Cell<bool>,
 }
 
-impl Tower {
+impl FlightState {
     fn may_fill(&self) -> bool {
         !self.in_flight.get() || self.set_aside.get()
     }
@@ -46,50 +49,50 @@ impl Tower {
 /// One buffer or two.
 struct Memory<'a> {
     buffers: [Vec<u8>; 2],
-    filling: usize,
-    tower: &'a Tower,
+    to_fill: usize,
+    state: &'a FlightState,
 }
 
 impl Buffers for Memory<'_> {
     fn to_fill(&mut self) -> &mut [u8] {
-        assert!(self.tower.may_fill(), "bytes in flight could be changed");
-        &mut self.buffers[self.filling]
+        assert!(self.state.may_fill(), "bytes in flight could be changed");
+        &mut self.buffers[self.to_fill]
     }
 
     fn to_write(&self) -> &[u8] {
-        &self.buffers[1 - self.filling]
+        &self.buffers[1 - self.to_fill]
     }
 
     fn swap(&mut self) {
-        let was_set_aside = self.tower.set_aside.replace(true);
-        assert!(!was_set_aside || !self.tower.in_flight.get());
-        self.filling = 1 - self.filling;
+        let was_set_aside = self.state.set_aside.replace(true);
+        assert!(!was_set_aside || !self.state.in_flight.get());
+        self.to_fill = 1 - self.to_fill;
     }
 }
 
-/// A write that was begun.
+/// A started write.
 struct Flight {
     bytes: Vec<u8>,
     offset: u64,
-    /// How it ended, once the kernel made it.
+    /// Its result, once the kernel has made it.
     result: Option<Result<usize, Errno>>,
 }
 
-/// What the kernel was given.
+/// The model of the kernel.
 struct Kernel<'a> {
     file: Vec<u8>,
-    /// Block by block, whether the page cache has a page of it.
+    /// For each block, whether the page cache has a page of it.
     cached: Vec<bool>,
     alignment: Alignment,
     random: Random,
-    /// Faults come once in so many calls; 0 is never.
+    /// One call in `fault_every` fails; 0 is none.
     fault_every: u64,
-    /// Errors that end a cached write are on.
+    /// The disk is full: every cached write fails.
     full: bool,
     reference: &'a [u8],
     direct_bytes: u64,
     calls: u64,
-    tower: &'a Tower,
+    state: &'a FlightState,
     flight: Option<Flight>,
     flights: u64,
     failed_flights: u64,
@@ -111,14 +114,18 @@ impl Kernel<'_> {
     }
 
     fn take(&mut self, bytes: &[u8], offset: u64, unit: u64) -> usize {
-        assert_eq!(offset, self.file.len() as u64, "only ever at the end");
+        assert_eq!(
+            offset,
+            self.file.len() as u64,
+            "writes are always at the end"
+        );
         let mut count = bytes.len();
         if self.fault_every > 0 && self.random.once_in(self.fault_every) && count as u64 > unit {
             // A short write.
             count = (self.random.below(count as u64 / unit) * unit).max(1) as usize;
         }
         let end = self.file.len() + count;
-        // What goes to the kernel is what the application wrote there, and not one byte more.
+        // The kernel gets the application's bytes, and not one byte more.
         assert_eq!(&bytes[..count], &self.reference[self.file.len()..end]);
         self.file.extend_from_slice(&bytes[..count]);
         count
@@ -126,18 +133,18 @@ impl Kernel<'_> {
 }
 
 impl Kernel<'_> {
-    /// Nothing fails but for a fault.
+    /// Without faults nothing may fail.
     fn assert_possible<T: std::fmt::Debug>(&self, result: &Result<T, Errno>) {
         assert!(result.is_ok() || self.fault_every > 0, "{result:?}");
     }
 
-    /// Whether a write was begun that the kernel has not made yet.
+    /// Whether a write was started that the kernel has not made yet.
     fn is_pending(&self) -> bool {
         let flight = self.flight.as_ref();
         flight.is_some_and(|flight| flight.result.is_none())
     }
 
-    /// The moment at which the write in flight is made.
+    /// Makes the write in flight.
     fn make_flight(&mut self) {
         let Some(mut flight) = self.flight.take() else {
             return;
@@ -179,8 +186,8 @@ impl KernelIo for Kernel<'_> {
             return false;
         }
         assert_eq!(offset, self.file.len() as u64);
-        self.tower.in_flight.set(true);
-        self.tower.set_aside.set(false);
+        self.state.in_flight.set(true);
+        self.state.set_aside.set(false);
         self.flights += 1;
         self.flight = Some(Flight {
             bytes: bytes.to_vec(),
@@ -201,7 +208,7 @@ impl KernelIo for Kernel<'_> {
     fn finish_direct(&mut self) -> Result<usize, Errno> {
         self.make_flight();
         let flight = self.flight.take().expect("a write in flight");
-        self.tower.in_flight.set(false);
+        self.state.in_flight.set(false);
         flight.result.expect("made just now")
     }
 
@@ -229,7 +236,7 @@ impl KernelIo for Kernel<'_> {
     }
 }
 
-/// A file is begun anew when it has grown to this.
+/// The size in bytes at which a file is complete.
 const FILE_BYTES_MAX: usize = 6 << 20;
 
 struct Run {
@@ -240,7 +247,7 @@ struct Run {
     writes: u64,
     flights: u64,
     failed_flights: u64,
-    /// Made when the file had been truncated.
+    /// Writes in flight that were made after the file was truncated.
     late_flights: u64,
 }
 
@@ -257,19 +264,216 @@ impl Run {
     }
 }
 
-/// Writes one file and looks at it; returns how many operations that took.
+/// One file that is written, and its model.
+struct OneFile<'a> {
+    random: &'a mut Random,
+    run: &'a mut Run,
+    alignment: Alignment,
+    source: &'a [u8],
+    kernel: Kernel<'a>,
+    memory: Memory<'a>,
+    staging: Staging,
+    /// The size that was reported to the application: the file is a prefix of `source` of this length.
+    reported_bytes: u64,
+    write_through: bool,
+    write_bytes_max: u64,
+}
+
+impl OneFile<'_> {
+    /// Makes a random operation, and compares with the model afterwards.
+    fn step(&mut self) {
+        self.run.operations += 1;
+        // The disk is full for some time.
+        if self.kernel.fault_every > 0 && self.random.once_in(50) {
+            self.kernel.full = !self.kernel.full;
+        }
+        // The kernel makes the write in flight at any moment.
+        if self.random.once_in(10) {
+            self.kernel.make_flight();
+        }
+        let operation = if self.kernel.is_pending() && self.random.once_in(8) {
+            39
+        } else {
+            self.random.below(41)
+        };
+        match operation {
+            0..=29 => self.append(),
+            30 => self.drain(),
+            31..=35 => self.read_at(),
+            36 | 37 => self.ask_position(),
+            38 => self.truncate(),
+            39 if self.kernel.is_pending() || self.random.once_in(40) => self.truncate_by_name(),
+            _ => self.observe(),
+        }
+        self.compare();
+    }
+
+    fn append(&mut self) {
+        let length = match self.random.below(4) {
+            0 => 4118,
+            1 => 4,
+            _ => 1 + self.random.below(self.write_bytes_max),
+        } as usize;
+        let bytes =
+            &self.source[self.reported_bytes as usize..self.reported_bytes as usize + length];
+        assert_eq!(self.staging.verdict(Operation::Append), Verdict::Buffer);
+        let (kernel, memory) = (&mut self.kernel, &mut self.memory);
+        let result = if self.write_through {
+            (self.staging).append_write_through(kernel, memory, self.alignment, bytes)
+        } else {
+            self.staging.append(kernel, memory, self.alignment, bytes)
+        };
+        self.run.writes += 1;
+        self.kernel.assert_possible(&result);
+        if let Ok(taken) = result {
+            assert!(taken > 0 && taken <= length);
+            assert!(taken == length || self.kernel.fault_every > 0);
+            self.reported_bytes += taken as u64;
+            if self.write_through {
+                assert_eq!(self.kernel.file.len() as u64, self.reported_bytes);
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        let drained = self.drain_staging();
+        self.kernel.assert_possible(&drained);
+        assert_eq!(drained.is_ok(), self.staging.staged_bytes() == 0);
+        assert!(self.kernel.flight.is_none());
+    }
+
+    fn drain_staging(&mut self) -> Result<(), Errno> {
+        (self.staging).drain(&mut self.kernel, &mut self.memory, self.alignment)
+    }
+
+    fn read_at(&mut self) {
+        let start = self.random.below(self.reported_bytes + 5000);
+        let end = start + self.random.below(20_000);
+        match self.staging.verdict(Operation::ReadAt { start, end }) {
+            Verdict::Proceed => {}
+            Verdict::Drain => {
+                if self.drain_staging().is_err() {
+                    return;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+        let clip = |at: u64, size: usize| (at as usize).min(size);
+        let file = &self.kernel.file;
+        let seen = &file[clip(start, file.len())..clip(end, file.len())];
+        let size = self.reported_bytes as usize;
+        assert_eq!(seen, &self.source[clip(start, size)..clip(end, size)]);
+    }
+
+    fn ask_position(&mut self) {
+        match self.staging.verdict(Operation::AskPosition) {
+            Verdict::Answer(position) => assert_eq!(position, self.reported_bytes),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The application truncates the file, and appends from there on.
+    fn truncate(&mut self) {
+        let verdict = self.staging.verdict(Operation::Truncate);
+        assert_eq!(verdict, Verdict::Drain);
+        if self.drain_staging().is_ok() {
+            let size = self.random.below(self.reported_bytes + 1);
+            self.kernel.file.truncate(size as usize);
+            let blocks = size.div_ceil(self.alignment.bytes()) as usize;
+            self.kernel.cached.truncate(blocks);
+            // Cutting a block brings its page in.
+            if !size.is_multiple_of(self.alignment.bytes()) {
+                self.kernel.cached.resize(blocks, false);
+                self.kernel.cached[blocks - 1] = true;
+            }
+            self.staging.set_size_and_position(size, size);
+            self.reported_bytes = size;
+        }
+    }
+
+    /// Another process truncates the file to nothing, before or after the write in flight is made.
+    fn truncate_by_name(&mut self) {
+        let kernel = &mut self.kernel;
+        kernel.file.clear();
+        kernel.cached.clear();
+        let pending = kernel
+            .flight
+            .as_ref()
+            .filter(|flight| flight.result.is_none());
+        let late = pending.map(|flight| flight.offset as usize + flight.bytes.len());
+        if let Some(end) = late {
+            // Made now, it leaves a hole before it.
+            self.run.late_flights += 1;
+            kernel.file.resize(end, 0);
+            let flight = kernel.flight.as_mut().expect("pending");
+            flight.result = Some(Ok(flight.bytes.len()));
+        }
+        let was_in_flight = kernel.flight.is_some();
+        assert_eq!(self.staging.discard(kernel), was_in_flight);
+        assert!(kernel.flight.is_none());
+        if was_in_flight {
+            kernel.file.clear();
+        }
+        assert_eq!((self.staging.staged_bytes(), self.staging.end()), (0, 0));
+        assert_eq!(self.staging.position(), self.reported_bytes);
+        self.staging.set_size_and_position(0, 0);
+        self.reported_bytes = 0;
+    }
+
+    fn observe(&mut self) {
+        for operation in [Operation::Observe, Operation::Sync, Operation::MovePosition] {
+            assert_eq!(self.staging.verdict(operation), Verdict::Drain);
+        }
+        if self.drain_staging().is_ok() {
+            assert_eq!(self.kernel.file.len() as u64, self.reported_bytes);
+        }
+    }
+
+    fn compare(&self) {
+        assert_eq!(self.staging.end(), self.reported_bytes);
+        let drained = self.reported_bytes - self.staging.staged_bytes();
+        if let Some(flight) = &self.kernel.flight {
+            assert_eq!(
+                flight.offset, drained,
+                "the first staged bytes are in flight"
+            );
+            let made = flight.result.unwrap_or(Ok(0)).unwrap_or(0) as u64;
+            assert_eq!(self.kernel.file.len() as u64, drained + made);
+        } else {
+            assert_eq!(self.kernel.file.len() as u64, drained);
+        }
+    }
+
+    /// Drains without faults, and compares the whole file.
+    fn finish(mut self) {
+        self.kernel.full = false;
+        self.kernel.fault_every = 0;
+        self.drain_staging().unwrap();
+        assert_eq!(
+            &self.kernel.file,
+            &self.source[..self.reported_bytes as usize]
+        );
+        self.run.files += 1;
+        self.run.direct_bytes += self.kernel.direct_bytes;
+        self.run.calls += self.kernel.calls;
+        self.run.flights += self.kernel.flights;
+        self.run.failed_flights += self.kernel.failed_flights;
+    }
+}
+
+/// Writes one file by random operations.
 fn one_file(random: &mut Random, run: &mut Run) {
     let alignment = Alignment::covering(1, 1 << (12 + random.below(3))).unwrap();
     let buffer_bytes = 1 << (17 + random.below(3));
-    let tower = Tower::default();
-    let mut memory = Memory {
+    let state = FlightState::default();
+    let memory = Memory {
         buffers: [
             vec![0; buffer_bytes],
             // Often there is no memory for a second one.
             vec![0; if random.once_in(3) { 0 } else { buffer_bytes }],
         ],
-        filling: 0,
-        tower: &tower,
+        to_fill: 0,
+        state: &state,
     };
     let source: Vec<u8> = {
         let mut word = random.next();
@@ -280,7 +484,7 @@ fn one_file(random: &mut Random, run: &mut Run) {
             })
             .collect()
     };
-    let mut kernel = Kernel {
+    let kernel = Kernel {
         file: Vec::new(),
         cached: Vec::new(),
         alignment,
@@ -290,160 +494,32 @@ fn one_file(random: &mut Random, run: &mut Run) {
         reference: &source,
         direct_bytes: 0,
         calls: 0,
-        tower: &tower,
+        state: &state,
         flight: None,
         flights: 0,
         failed_flights: 0,
     };
-    let mut staging = Staging::default();
-    // What the application was told that the file is: always a prefix of `source`.
-    let mut told: u64 = 0;
-    let through = random.once_in(4);
-    let size_of_writes = [100, 5000, 70_000, 1_000_000][random.below(4) as usize];
+    let write_through = random.once_in(4);
+    let write_bytes_max = [100, 5000, 70_000, 1_000_000][random.below(4) as usize];
+    let mut file = OneFile {
+        random,
+        run,
+        alignment,
+        source: &source,
+        kernel,
+        memory,
+        staging: Staging::default(),
+        reported_bytes: 0,
+        write_through,
+        write_bytes_max,
+    };
     loop {
-        run.operations += 1;
-        // A full disk comes and goes.
-        if kernel.fault_every > 0 && random.once_in(50) {
-            kernel.full = !kernel.full;
-        }
-        // The write in flight is made whenever it is made.
-        if random.once_in(10) {
-            kernel.make_flight();
-        }
-        let operation = if kernel.is_pending() && random.once_in(8) {
-            39
-        } else {
-            random.below(41)
-        };
-        match operation {
-            0..=29 => {
-                let length = match random.below(4) {
-                    0 => 4118,
-                    1 => 4,
-                    _ => 1 + random.below(size_of_writes),
-                } as usize;
-                let bytes = &source[told as usize..told as usize + length];
-                assert_eq!(staging.verdict(Operation::Append), Verdict::Buffer);
-                let result = if through {
-                    staging.append_write_through(&mut kernel, &mut memory, alignment, bytes)
-                } else {
-                    staging.append(&mut kernel, &mut memory, alignment, bytes)
-                };
-                run.writes += 1;
-                kernel.assert_possible(&result);
-                if let Ok(taken) = result {
-                    assert!(taken > 0 && taken <= length);
-                    assert!(taken == length || kernel.fault_every > 0);
-                    told += taken as u64;
-                    if through {
-                        assert_eq!(kernel.file.len() as u64, told);
-                    }
-                }
-            }
-            30 => {
-                let drained = staging.drain(&mut kernel, &mut memory, alignment);
-                kernel.assert_possible(&drained);
-                assert_eq!(drained.is_ok(), staging.staged_bytes() == 0);
-                assert!(kernel.flight.is_none());
-            }
-            31..=35 => {
-                let start = random.below(told + 5000);
-                let end = start + random.below(20_000);
-                match staging.verdict(Operation::ReadAt { start, end }) {
-                    Verdict::Proceed => {}
-                    Verdict::Drain => {
-                        if staging.drain(&mut kernel, &mut memory, alignment).is_err() {
-                            continue;
-                        }
-                    }
-                    other => panic!("{other:?}"),
-                }
-                let clip = |at: u64, size: usize| (at as usize).min(size);
-                let seen =
-                    &kernel.file[clip(start, kernel.file.len())..clip(end, kernel.file.len())];
-                let size = told as usize;
-                assert_eq!(seen, &source[clip(start, size)..clip(end, size)]);
-            }
-            36 | 37 => match staging.verdict(Operation::AskPosition) {
-                Verdict::Answer(position) => assert_eq!(position, told),
-                other => panic!("{other:?}"),
-            },
-            38 => {
-                // Truncated, and appended on from there.
-                let verdict = staging.verdict(Operation::Truncate);
-                assert_eq!(verdict, Verdict::Drain);
-                if staging.drain(&mut kernel, &mut memory, alignment).is_ok() {
-                    let size = random.below(told + 1);
-                    kernel.file.truncate(size as usize);
-                    let blocks = size.div_ceil(alignment.bytes()) as usize;
-                    kernel.cached.truncate(blocks);
-                    // Cutting a block brings its page in.
-                    if !size.is_multiple_of(alignment.bytes()) {
-                        kernel.cached.resize(blocks, false);
-                        kernel.cached[blocks - 1] = true;
-                    }
-                    staging.set_size_and_position(size, size);
-                    told = size;
-                }
-            }
-            39 if kernel.is_pending() || random.once_in(40) => {
-                // Truncated by its name: before or after what is in flight is made.
-                kernel.file.clear();
-                kernel.cached.clear();
-                let pending = kernel
-                    .flight
-                    .as_ref()
-                    .filter(|flight| flight.result.is_none());
-                let late = pending.map(|flight| flight.offset as usize + flight.bytes.len());
-                if let Some(end) = late {
-                    // Made now, it leaves a hole before it.
-                    run.late_flights += 1;
-                    kernel.file.resize(end, 0);
-                    let flight = kernel.flight.as_mut().expect("pending");
-                    flight.result = Some(Ok(flight.bytes.len()));
-                }
-                let was_in_flight = kernel.flight.is_some();
-                assert_eq!(staging.discard(&mut kernel), was_in_flight);
-                assert!(kernel.flight.is_none());
-                if was_in_flight {
-                    kernel.file.clear();
-                }
-                assert_eq!((staging.staged_bytes(), staging.end()), (0, 0));
-                assert_eq!(staging.position(), told);
-                staging.set_size_and_position(0, 0);
-                told = 0;
-            }
-            _ => {
-                for operation in [Operation::Observe, Operation::Sync, Operation::MovePosition] {
-                    assert_eq!(staging.verdict(operation), Verdict::Drain);
-                }
-                if staging.drain(&mut kernel, &mut memory, alignment).is_ok() {
-                    assert_eq!(kernel.file.len() as u64, told);
-                }
-            }
-        }
-        assert_eq!(staging.end(), told);
-        let drained = told - staging.staged_bytes();
-        if let Some(flight) = &kernel.flight {
-            assert_eq!(flight.offset, drained, "it is what is staged first");
-            let made = flight.result.unwrap_or(Ok(0)).unwrap_or(0) as u64;
-            assert_eq!(kernel.file.len() as u64, drained + made);
-        } else {
-            assert_eq!(kernel.file.len() as u64, drained);
-        }
-        if told as usize >= FILE_BYTES_MAX || random.once_in(20_000) {
+        file.step();
+        if file.reported_bytes as usize >= FILE_BYTES_MAX || file.random.once_in(20_000) {
             break;
         }
     }
-    kernel.full = false;
-    kernel.fault_every = 0;
-    staging.drain(&mut kernel, &mut memory, alignment).unwrap();
-    assert_eq!(&kernel.file, &source[..told as usize]);
-    run.files += 1;
-    run.direct_bytes += kernel.direct_bytes;
-    run.calls += kernel.calls;
-    run.flights += kernel.flights;
-    run.failed_flights += kernel.failed_flights;
+    file.finish();
 }
 
 #[test]
@@ -471,13 +547,13 @@ fn the_kernel_has_a_prefix_of_what_was_appended() {
         failed_flights: 0,
         late_flights: 0,
     };
-    // A short run may have none of the rarer things; then it goes on.
+    // A short run may lack rare events; then it goes on.
     while run.operations < operations || (!run.has_all() && run.operations < 20 * operations) {
         one_file(&mut random, &mut run);
     }
     println!(
         "{} operations on {} files: {} writes in {} calls of the kernel, {} MiB directly, \
-         {} writes beside the application, {} of which failed",
+         {} writes in flight, {} of them failed",
         run.operations,
         run.files,
         run.writes,
