@@ -15,10 +15,9 @@ compile_error!("Coldstream supports x86_64 and aarch64 Linux");
 #[inline]
 pub unsafe fn syscall<const N: usize>(number: i64, arguments: [usize; N]) -> isize {
     const { assert!(N <= 6, "a system call has six arguments at most") };
-    // The kernel does not look at arguments that a call does not have.
-    let mut all = [0; 6];
-    all[..N].copy_from_slice(&arguments);
-    let arguments = all;
+    // The kernel does not look at arguments that a call does not have. No slice is copied here: that would
+    // call libc's `memcpy`.
+    let argument = |number: usize| if number < N { arguments[number] } else { 0 };
     let result: isize;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller vouches for the call; the instruction clobbers rcx and r11.
@@ -26,12 +25,12 @@ pub unsafe fn syscall<const N: usize>(number: i64, arguments: [usize; N]) -> isi
         std::arch::asm!(
             "syscall",
             inlateout("rax") number as isize => result,
-            in("rdi") arguments[0],
-            in("rsi") arguments[1],
-            in("rdx") arguments[2],
-            in("r10") arguments[3],
-            in("r8") arguments[4],
-            in("r9") arguments[5],
+            in("rdi") argument(0),
+            in("rsi") argument(1),
+            in("rdx") argument(2),
+            in("r10") argument(3),
+            in("r8") argument(4),
+            in("r9") argument(5),
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack),
@@ -43,12 +42,12 @@ pub unsafe fn syscall<const N: usize>(number: i64, arguments: [usize; N]) -> isi
         std::arch::asm!(
             "svc 0",
             in("x8") number,
-            inlateout("x0") arguments[0] => result,
-            in("x1") arguments[1],
-            in("x2") arguments[2],
-            in("x3") arguments[3],
-            in("x4") arguments[4],
-            in("x5") arguments[5],
+            inlateout("x0") argument(0) => result,
+            in("x1") argument(1),
+            in("x2") argument(2),
+            in("x3") argument(3),
+            in("x4") argument(4),
+            in("x5") argument(5),
             options(nostack),
         );
     }
