@@ -66,8 +66,10 @@ fn section(report: &Report, case: &CaseReport, verdict: &CaseVerdict, number: us
             @if report.cases.len() > 1 {
                 h2 { (case.description.title) }
                 p.headline { (unbroken(&verdict.headline)) }
+                p.condition { (case.description.text) "." }
+            } @else {
+                p.condition { (case.description.title) ": " (case.description.text) "." }
             }
-            p.condition { (case.description.title) ": " (case.description.text) "." }
             (headline::tiles(report, verdict))
             (headline::table(report, verdict, &slots))
             (headline::sentences(verdict, number))

@@ -58,9 +58,11 @@ pub fn percentiles_alone(report: &Report) -> String {
             text x="16" y="44" { (report.engine) ", " (case.description.title) ": " (case.description.text) }
             (grid(&nines, &time))
             @for curve in &curves { (draw(curve, &nines, &time)) }
-            @for (x, y, us) in p99_marks(&curves, &nines, &time) {
-                circle cx=(x) cy=(y) r="4.5" {}
-                text x=(x - 10.0) y=(y - 9.0) text-anchor="end" { (figure(us)) " µs" }
+            @for (mark, x, y) in p99_marks(&curves, &nines, &time) {
+                circle cx=(x) cy=(y) r="4.5" fill=(mark.slot.alone()) {}
+                text x=(x - 10.0) y=(y - 9.0) text-anchor="end" font-weight="600" fill=(mark.slot.alone()) {
+                    (figure(mark.us)) " µs"
+                }
             }
             @for (curve, y) in curves.iter().zip(name_positions(&curves, &time)) {
                 text x=(RIGHT + 10.0) y=(round(y + 4.0)) fill=(curve.slot.alone())
@@ -122,19 +124,29 @@ fn draw(curve: &Curve, nines: &Axis, time: &Axis) -> Markup {
     }
 }
 
-/// Position and value of p99 in compaction; none where the values would overlap.
-fn p99_marks(curves: &[Curve], nines: &Axis, time: &Axis) -> Vec<(f64, f64, f64)> {
+/// p99 of a curve.
+struct Mark {
+    slot: Slot,
+    nines: f64,
+    us: f64,
+}
+
+/// p99 in compaction, with its position; none where the figures would overlap.
+fn p99_marks(curves: &[Curve], nines: &Axis, time: &Axis) -> Vec<(Mark, f64, f64)> {
     let curves = curves.iter().filter(|curve| !curve.is_idle);
     let marks = curves.filter_map(|curve| {
-        let p99 = curve
-            .points
-            .iter()
-            .find(|(nines, _)| (nines - 2.0).abs() < 0.01);
-        p99.map(|(at, us)| (round(nines.position(*at)), round(time.position(*us)), *us))
+        let mut points = curve.points.iter();
+        let (nines, us) = *points.find(|(nines, _)| (nines - 2.0).abs() < 0.01)?;
+        let slot = curve.slot;
+        Some(Mark { slot, nines, us })
+    });
+    let marks = marks.map(|mark| {
+        let (x, y) = (nines.position(mark.nines), time.position(mark.us));
+        (mark, round(x), round(y))
     });
     let marks: Vec<_> = marks.collect();
     match marks.as_slice() {
-        [(_, one, _), (_, other, _)] if (one - other).abs() < NAME_DISTANCE => Vec::new(),
+        [(_, _, one), (_, _, other)] if (one - other).abs() < NAME_DISTANCE => Vec::new(),
         _ => marks,
     }
 }

@@ -247,7 +247,7 @@ mod tests {
             })
             .collect();
         // 5 and 7 of 15 seconds.
-        assert_eq!(widths, ["124.7", "174.5"]);
+        assert_eq!(widths, ["124.6", "174.5"]);
     }
 
     #[test]
