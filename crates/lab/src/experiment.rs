@@ -33,6 +33,8 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
     let libraries = Libraries::find(preloaded, plan.work_dir.coldstream_library.as_deref())?;
     let mut testbed = Testbed::open(plan.work_dir)?;
     let dataset = engine.prepare(&mut testbed)?;
+    let runs = plan.cases.len() * plan.modes.len() * plan.turns as usize;
+    testbed.progress.begin_runs(runs);
     let mut turns = Turns::new(plan.turns);
     let mut cases = Vec::new();
     for case in &plan.cases {
@@ -56,7 +58,7 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
                     },
                 };
                 let measurement = engine.run(testbed, &dataset, &mut run)?;
-                let has_status_page = measurement.saw_library();
+                let has_status_page = measurement.has_library();
                 let lines = library_log(mode.preloaded(), log.path(), has_status_page)?;
                 measurement.report(lines)
             },
@@ -118,7 +120,7 @@ impl Turns {
                     let title = format!("{}: turn {turn} of {}, {mode}", case.title, self.count);
                     let report =
                         one_run(testbed, &title, mode, turn).with_context(|| title.clone())?;
-                    testbed.progress.finished(&title, &report);
+                    testbed.progress.finish_run(&title, &report);
                     warn_of_stolen_time(testbed, &title, &report);
                     Ok(report)
                 })

@@ -1,7 +1,7 @@
-//! What the threads that serve reads have had fetched from the device: the only figure that tells
-//! a read of the foreground from one of a compaction, and from pages that were warmed for it.
+//! Counts the bytes that the device delivered for the threads that serve reads.
 //!
-//! The kernel charges a read of the device to the thread that asks for it
+//! No other figure separates reads of the foreground from those of a compaction and of a handover.
+//! The kernel charges a read of the device to the thread that causes it
 //! (`Documentation/filesystems/proc.rst`, `/proc/PID/io: read_bytes`).
 
 use std::collections::HashMap;
@@ -9,17 +9,17 @@ use std::collections::hash_map::Entry;
 use std::fs;
 use std::path::Path;
 
-/// Counts for the processes of a cgroup.
+/// The counter, for the processes of a cgroup.
 #[derive(Debug)]
 pub struct Foreground {
-    /// What the names of the threads begin with.
+    /// Beginnings of the names of the threads that serve reads.
     prefixes: &'static [&'static str],
     threads: HashMap<String, Thread>,
     calls: u32,
 }
 
-/// Names of threads that were no foreground are read once in so many calls: a virtual machine has
-/// a hundred of them.
+/// The name of a thread outside the foreground is read again every 4 calls: a virtual machine has a
+/// hundred such threads.
 const CALLS_A_NAME: u32 = 4;
 
 #[derive(Debug, Default)]
@@ -38,8 +38,8 @@ impl Foreground {
         }
     }
 
-    /// Bytes that were fetched for them up to now, by processes that `processes_file`, a cgroup's,
-    /// names; those of threads that have ended since are counted up to the last call.
+    /// Bytes up to now, for the processes that a cgroup's `processes_file` lists. A thread that has
+    /// ended counts up to the last call before its end.
     pub fn read_bytes(&mut self, processes_file: &Path) -> u64 {
         self.calls = self.calls.wrapping_add(1);
         let processes = fs::read_to_string(processes_file).unwrap_or_default();
@@ -48,19 +48,20 @@ impl Foreground {
                 continue;
             };
             for task in tasks.flatten() {
-                self.look_at(&task.path());
+                self.count(&task.path());
             }
         }
         self.threads.values().map(|thread| thread.read_bytes).sum()
     }
 
-    fn look_at(&mut self, task: &Path) {
+    /// Reads the counter of a thread, given by its directory under `/proc`.
+    fn count(&mut self, task: &Path) {
         let (is_turn, thread) = match self.threads.entry(task.to_string_lossy().into_owned()) {
             Entry::Vacant(free) => (true, free.insert(Thread::default())),
             Entry::Occupied(known) => (self.calls.is_multiple_of(CALLS_A_NAME), known.into_mut()),
         };
-        // A thread has its name a moment after its start, and those of Cassandra's stages take the
-        // name of whichever they work for.
+        // A thread takes its name a moment after its start. The threads of Cassandra's stages change
+        // their names: a thread has the name of the stage that it works for.
         if is_turn && !thread.is_foreground {
             let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
             let mut prefixes = self.prefixes.iter();
@@ -101,7 +102,7 @@ mod tests {
         set("io", "read_bytes: 4096\n");
         let mut foreground = Foreground::new(&["ReadStage"]);
         let mut look = || {
-            foreground.look_at(task.path());
+            foreground.count(task.path());
             foreground
                 .threads
                 .values()

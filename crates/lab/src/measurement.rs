@@ -1,4 +1,4 @@
-//! One run: latencies by phase and by second, and the kernel's figures beside them.
+//! Collects the events and samples of one run, and makes the run's report of them.
 
 use crate::pauses::Pauses;
 use crate::phase::{Event, Phase};
@@ -14,6 +14,7 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("constant bounds are valid")
 }
 
+/// What happened in a phase.
 struct Latencies {
     service: Histogram<u64>,
     response: Histogram<u64>,
@@ -34,7 +35,7 @@ impl Latencies {
     }
 }
 
-/// Where a phase begins.
+/// The start of a phase.
 #[derive(Clone, Copy)]
 struct Boundary {
     phase: Phase,
@@ -44,7 +45,8 @@ struct Boundary {
 }
 
 impl Boundary {
-    /// CPU seconds from here to a later boundary: of the process, and of it without its load.
+    /// Processor seconds until a later boundary: of the process, and without the threads that make
+    /// the load.
     fn cpu_seconds_until(&self, end: &Self) -> (f64, f64) {
         let process_ns = end.process_cpu_ns.saturating_sub(self.process_cpu_ns);
         let load_ns = end.load_cpu_ns.saturating_sub(self.load_cpu_ns);
@@ -59,18 +61,39 @@ pub struct Measurement {
     boundaries: Vec<Boundary>,
     seconds: BTreeMap<u64, Histogram<u64>>,
     samples: Vec<Sample>,
-    compacted: (u64, u64),
-    /// Updates, the largest lateness of one in ns, and compaction's debt in bytes.
-    updated: (u64, u64, u64),
+    compacted: Compacted,
+    updated: Updated,
     hit_ns_max: u64,
-    /// Phase, start and end of each read: only where pauses are to be told apart.
-    reads: Option<Vec<(Phase, u64, u64)>>,
+    /// Every read, where the virtual machine pauses.
+    reads: Option<Vec<ReadTime>>,
     pauses: Pauses,
 }
 
+/// Bytes that the compaction moved.
+#[derive(Clone, Copy, Default)]
+struct Compacted {
+    read_bytes: u64,
+    written_bytes: u64,
+}
+
+/// Updates during compaction.
+#[derive(Clone, Copy, Default)]
+struct Updated {
+    updates: u64,
+    late_ns_max: u64,
+    debt_bytes: u64,
+}
+
+/// Start and end of a read.
+struct ReadTime {
+    phase: Phase,
+    start_ns: u64,
+    end_ns: u64,
+}
+
 impl Measurement {
-    /// Nothing yet. Reads that take less than `hit_ns_max` are counted as fast: where it is known
-    /// what a read out of memory takes at most; 0 elsewhere.
+    /// An empty measurement. Reads that take less than `hit_ns_max` count as fast. It is 0 for
+    /// engines whose reads from memory take longer than some devices.
     pub fn new(hit_ns_max: u64) -> Self {
         Self {
             hit_ns_max,
@@ -78,26 +101,25 @@ impl Measurement {
             boundaries: Vec::new(),
             seconds: BTreeMap::new(),
             samples: Vec::new(),
-            compacted: (0, 0),
-            updated: (0, 0, 0),
+            compacted: Compacted::default(),
+            updated: Updated::default(),
             reads: None,
             pauses: Pauses::default(),
         }
     }
 
-    /// Remembers every read (24 bytes each), so that those can be told apart that pauses have
-    /// touched.
-    pub fn remembering_reads(mut self) -> Self {
+    /// Keeps the times of every read (24 bytes each), to find the reads that a pause delayed.
+    pub fn with_read_times(mut self) -> Self {
         self.reads = Some(Vec::new());
         self
     }
 
-    /// Takes the pauses of the run, all of them.
-    pub fn pauses(&mut self, pauses: Pauses) {
+    /// Sets all pauses of the run.
+    pub fn set_pauses(&mut self, pauses: Pauses) {
         self.pauses = pauses;
     }
 
-    /// Takes an event; the phase that begins with it, if one does.
+    /// Takes an event. Returns the phase that begins with it, if one does.
     pub fn take(&mut self, event: Event) -> Option<Phase> {
         match event {
             Event::Read {
@@ -110,7 +132,11 @@ impl Measurement {
                 let latencies = self.phases.entry(phase).or_insert_with(Latencies::new);
                 latencies.failed += u64::from(failed);
                 if let Some(reads) = &mut self.reads {
-                    reads.push((phase, start_ns, end_ns));
+                    reads.push(ReadTime {
+                        phase,
+                        start_ns,
+                        end_ns,
+                    });
                 }
                 let service_ns = end_ns.saturating_sub(start_ns);
                 latencies.service.saturating_record(service_ns);
@@ -148,7 +174,10 @@ impl Measurement {
                 read_bytes,
                 written_bytes,
             } => {
-                self.compacted = (read_bytes, written_bytes);
+                self.compacted = Compacted {
+                    read_bytes,
+                    written_bytes,
+                };
                 None
             }
             Event::Updated {
@@ -156,7 +185,11 @@ impl Measurement {
                 late_ns_max,
                 debt_bytes,
             } => {
-                self.updated = (updates, late_ns_max, debt_bytes);
+                self.updated = Updated {
+                    updates,
+                    late_ns_max,
+                    debt_bytes,
+                };
                 None
             }
         }
@@ -178,12 +211,18 @@ impl Measurement {
             .min_by_key(|sample| sample.at_ns.abs_diff(at_ns))
     }
 
-    /// Whether Coldstream's library was seen in a process by any sample.
-    pub fn saw_library(&self) -> bool {
+    /// p99 of the service times in a phase so far, µs; none without a read.
+    pub fn p99_us(&self, phase: Phase) -> Option<f64> {
+        let service = &self.phases.get(&phase)?.service;
+        (!service.is_empty()).then(|| service.value_at_quantile(0.99) as f64 / 1000.0)
+    }
+
+    /// Whether any sample found Coldstream's library in a process.
+    pub fn has_library(&self) -> bool {
         self.samples.iter().any(|sample| sample.library.pages > 0)
     }
 
-    /// Mean and peak of dirty memory in the samples of a time, MiB.
+    /// Mean and peak of dirty memory in the samples of an interval, MiB.
     fn dirty_mib(&self, begin_ns: u64, end_ns: u64) -> (f64, f64) {
         let (mut samples, mut sum_mib, mut peak_mib) = (0.0, 0.0, 0.0_f64);
         for sample in &self.samples {
@@ -197,28 +236,28 @@ impl Measurement {
         (sum_mib / f64::max(samples, 1.0), peak_mib)
     }
 
-    /// Pauses and the reads of a phase that they have not touched.
+    /// Pauses of a phase, and the reads that none of them delayed.
     fn pauses_of(&self, phase: Phase, begin_ns: u64, end_ns: u64) -> PausesReport {
         let Some(reads) = &self.reads else {
             return PausesReport::default();
         };
-        let (mut untouched, mut touched) = (histogram(), 0_u64);
-        for (_, start_ns, end_ns) in reads.iter().filter(|(of, ..)| *of == phase) {
-            if self.pauses.delay(*start_ns, *end_ns) {
-                touched += 1;
+        let (mut others, mut delayed) = (histogram(), 0_u64);
+        for read in reads.iter().filter(|read| read.phase == phase) {
+            if self.pauses.delay(read.start_ns, read.end_ns) {
+                delayed += 1;
             } else {
-                untouched.saturating_record(end_ns.saturating_sub(*start_ns));
+                others.saturating_record(read.end_ns.saturating_sub(read.start_ns));
             }
         }
-        let all = (untouched.len() + touched).max(1);
+        let all = (others.len() + delayed).max(1);
         PausesReport {
             rates: self.pauses.rates(begin_ns, end_ns),
-            touched_reads_percent: touched as f64 * 100.0 / all as f64,
-            untouched_service_us: Percentiles::of(&untouched),
+            touched_reads_percent: delayed as f64 * 100.0 / all as f64,
+            untouched_service_us: Percentiles::of(&others),
         }
     }
 
-    /// Where a phase begins and ends.
+    /// Start and end of a phase.
     fn bounds(&self, phase: Phase) -> Result<(&Boundary, &Boundary)> {
         let name = phase.name();
         let mut boundaries = self.boundaries.iter();
@@ -261,19 +300,22 @@ impl Measurement {
         })
     }
 
-    /// Everything together.
+    /// The run's report.
     ///
     /// # Errors
-    /// A counted phase that is missing, or in which no read was answered.
+    /// A counted phase is missing, or no read was answered in it.
     pub fn report(&self, library_log: Vec<String>) -> Result<RunReport> {
         let phases = Phase::COUNTED.map(|phase| self.phase_report(phase));
         let phases: Vec<PhaseReport> = phases.into_iter().collect::<Result<_>>()?;
-        // Of the phases only this one has the same threads at both of its ends.
+        // Only this phase has the same threads at its start and at its end.
         let (begin, end) = self.bounds(Phase::Compaction)?;
         let (compaction_cpu_seconds, compaction_engine_cpu_seconds) = begin.cpu_seconds_until(end);
         let compaction_seconds = phases[1].seconds;
         let tax = |of: fn(&PhaseReport) -> f64| of(&phases[1]) / of(&phases[0]).max(0.001);
-        let (read_bytes, written_bytes) = self.compacted;
+        let Compacted {
+            read_bytes,
+            written_bytes,
+        } = self.compacted;
         Ok(RunReport {
             boundaries: self
                 .boundaries
@@ -287,9 +329,9 @@ impl Measurement {
             compacted_written_bytes: written_bytes,
             compaction_input_mib_per_second: mib(read_bytes) / compaction_seconds,
             compaction_mib_per_second: mib(read_bytes + written_bytes) / compaction_seconds,
-            updates_per_second: self.updated.0 as f64 / compaction_seconds,
-            update_late_ms_max: self.updated.1 as f64 / 1e6,
-            compaction_debt_mib: mib(self.updated.2),
+            updates_per_second: self.updated.updates as f64 / compaction_seconds,
+            update_late_ms_max: self.updated.late_ns_max as f64 / 1e6,
+            compaction_debt_mib: mib(self.updated.debt_bytes),
             compaction_cpu_seconds,
             compaction_engine_cpu_seconds,
             compaction_tax_p99: tax(|phase| phase.service_us.p99),
@@ -374,6 +416,9 @@ mod tests {
             read_bytes: 3 << 20,
             written_bytes: 1 << 20,
         });
+        let p99_us = measurement.p99_us(Phase::Compaction).unwrap();
+        assert!((p99_us - 50.0).abs() < 0.05);
+        assert_eq!(measurement.p99_us(Phase::End), None);
         let report = measurement.report(Vec::new()).unwrap();
         assert!((report.compaction_tax_p99 - 5.0).abs() < 0.01);
         assert_eq!(report.compaction_mib_per_second, 1.0);
@@ -392,8 +437,8 @@ mod tests {
     }
 
     #[test]
-    fn reads_in_a_pause_are_told_apart() {
-        let mut measurement = Measurement::new(0).remembering_reads();
+    fn reads_in_a_pause_have_percentiles_of_their_own() {
+        let mut measurement = Measurement::new(0).with_read_times();
         let second = 1_000_000_000;
         for (phase, at) in [
             (Phase::Idle, 1),
@@ -416,13 +461,13 @@ mod tests {
         for (phase, at) in [(Phase::Idle, 1), (Phase::Compaction, 2), (Phase::After, 3)] {
             measurement.take(read(phase, at * second, 20_000));
         }
-        // Behind a pause of 10 ms.
+        // In the queue after a pause of 10 ms.
         measurement.take(read(
             Phase::Compaction,
             2 * second + 500_000_000,
             15_000_000,
         ));
-        measurement.pauses(Pauses::new([coldstream_nodes::Pause {
+        measurement.set_pauses(Pauses::new([coldstream_nodes::Pause {
             begin_ns: 2_500_000_000,
             end_ns: 2_510_000_000,
         }]));

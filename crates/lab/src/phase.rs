@@ -1,4 +1,4 @@
-//! What a run tells: its phases, each read, and what the compaction has moved.
+//! The phases of a run, and the events that its load reports.
 
 /// A phase of a run.
 #[derive(
@@ -6,23 +6,23 @@
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// After the start; not counted.
+    /// After the start; not measured.
     WarmUp,
     /// No compaction.
     Idle,
-    /// From its start to the publication of its output.
+    /// From the start of the compaction to the publication of its output.
     Compaction,
-    /// The output has taken the place of the inputs.
+    /// After the publication: reads go to the output.
     After,
-    /// Over.
+    /// The run is over.
     End,
 }
 
 impl Phase {
-    /// The phases that are counted.
+    /// The phases that are measured.
     pub const COUNTED: [Phase; 3] = [Phase::Idle, Phase::Compaction, Phase::After];
 
-    /// As the RocksDB driver numbers them (`Phase` in `records.h`).
+    /// The phase with this number of the RocksDB driver (`Phase` in `records.h`).
     pub fn from_number(number: u32) -> Self {
         match number {
             0 => Phase::WarmUp,
@@ -33,7 +33,7 @@ impl Phase {
         }
     }
 
-    /// As printed.
+    /// Name in reports and messages.
     pub fn name(self) -> &'static str {
         match self {
             Phase::WarmUp => "warm-up",
@@ -45,20 +45,20 @@ impl Phase {
     }
 }
 
-/// What the load says. Times are of the monotonic clock, in nanoseconds.
+/// An event of the load. Times are of the monotonic clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// One read, in the phase in which it started.
+    /// A read. It counts for the phase in which it started.
     Read {
-        /// Its phase.
+        /// The phase in which it started.
         phase: Phase,
-        /// When it was due.
+        /// The time at which it was due.
         intended_ns: u64,
-        /// When it started.
+        /// Its start.
         start_ns: u64,
-        /// When it had ended.
+        /// Its end.
         end_ns: u64,
-        /// Whether it ended with an error (a timeout, above all) instead of a value.
+        /// Whether it ended with an error, such as a timeout, instead of a value.
         failed: bool,
     },
     /// An update that ended with an error.
@@ -68,29 +68,29 @@ pub enum Event {
     },
     /// A phase begins.
     Phase {
-        /// Which.
+        /// The phase.
         phase: Phase,
-        /// When.
+        /// Its start.
         at_ns: u64,
-        /// CPU time of the database's process until then, user and system.
+        /// Processor time of the database's process up to now, user and system.
         process_cpu_ns: u64,
-        /// The part of it that threads which make the load have spent.
+        /// The part of it that the threads of the load took.
         load_cpu_ns: u64,
     },
-    /// What the compaction has read and written, by the engine's own count.
+    /// Bytes of the compaction, by the engine's own count.
     Compacted {
         /// Bytes read.
         read_bytes: u64,
         /// Bytes written.
         written_bytes: u64,
     },
-    /// What became of the updates that keep compaction going, at the end of its phase.
+    /// The updates that keep compaction going, at the end of its phase.
     Updated {
-        /// Made in it.
+        /// Updates in this phase.
         updates: u64,
-        /// How much later than it was due the latest of them began.
+        /// Largest delay between the due time of an update and its start.
         late_ns_max: u64,
-        /// Bytes that compaction is behind.
+        /// Bytes of compaction work that is left.
         debt_bytes: u64,
     },
 }

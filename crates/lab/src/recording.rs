@@ -51,6 +51,10 @@ impl Recording<'_> {
             let (inputs, outputs) = cached_bytes();
             measurement.sample(sampler.sample(self.cgroup, inputs, outputs));
         };
+        let update = |testbed: &Testbed, measurement: &Measurement, phase| {
+            let p99_us = || measurement.p99_us(phase);
+            testbed.progress.update(self.title, phase, p99_us);
+        };
         sample(measurement);
         let mut next_sample_ns = now_ns();
         let mut phase = Phase::WarmUp;
@@ -63,7 +67,7 @@ impl Recording<'_> {
                     if let Some(begun) = measurement.take(event?) {
                         phase = begun;
                         sample(measurement);
-                        testbed.progress.phase(self.title, phase);
+                        update(testbed, measurement, phase);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -72,7 +76,7 @@ impl Recording<'_> {
             if now_ns() >= next_sample_ns && phase != Phase::End {
                 sample(measurement);
                 next_sample_ns = now_ns() + SAMPLE_INTERVAL_NS;
-                testbed.progress.phase(self.title, phase);
+                update(testbed, measurement, phase);
             }
         }
     }

@@ -223,7 +223,7 @@ impl Testbed {
 
 impl Drop for Testbed {
     fn drop(&mut self) {
-        self.progress.done();
+        self.progress.clear();
         if self.remove {
             let _ = fs::remove_dir_all(&self.directory);
         }

@@ -128,7 +128,7 @@ impl Engine for Cassandra {
         )?;
         let client = CqlClient::connect(&node.cql())?;
         let before = client.compacted_bytes()?;
-        let mut measurement = Measurement::new(0).remembering_reads();
+        let mut measurement = Measurement::new(0).with_read_times();
         self.under_load(testbed, run, &mut node, &client, &mut measurement)?;
         let after = client.compacted_bytes()?;
         measurement.take(Event::Compacted {
@@ -136,7 +136,7 @@ impl Engine for Cassandra {
             written_bytes: after.1.saturating_sub(before.1),
         });
         drop(client);
-        measurement.pauses(Pauses::new(node.pauses()?));
+        measurement.set_pauses(Pauses::new(node.pauses()?));
         node.stop()?;
         Ok(measurement)
     }
