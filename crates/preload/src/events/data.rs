@@ -108,7 +108,7 @@ impl Runtime {
 
     /// A foreground read took `ns`.
     #[cold]
-    pub(crate) fn timed(&self, ns: u64) {
+    pub(crate) fn record_read_time(&self, ns: u64) {
         if self.pacing.record_timed_read(&self.core, ns) {
             thread::time_next_reads();
         }

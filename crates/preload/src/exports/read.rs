@@ -29,7 +29,7 @@ unsafe fn read_at(
     };
     match runtime.before_read(known, descriptor, range) {
         Reader::Foreground => next(),
-        Reader::Timed => timed(runtime, next),
+        Reader::Timed => time_read(runtime, next),
         Reader::Nobody => -1,
         Reader::Background(tracked) => {
             let call = ReadCall {
@@ -46,11 +46,11 @@ unsafe fn read_at(
 
 /// The foreground's read of a tracked file, and how long it took. Leaves `errno` alone.
 #[cold]
-fn timed(runtime: &Runtime, next: impl FnOnce() -> ssize_t) -> ssize_t {
+fn time_read(runtime: &Runtime, next: impl FnOnce() -> ssize_t) -> ssize_t {
     let started_ns = process::monotonic_ns();
     let result = next();
     if result > 0 {
-        runtime.timed(process::monotonic_ns().saturating_sub(started_ns));
+        runtime.record_read_time(process::monotonic_ns().saturating_sub(started_ns));
     }
     result
 }
