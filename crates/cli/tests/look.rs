@@ -10,7 +10,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use coldstream_control::{Counter, Header, PageView, PidNamespace, start_time_ticks};
+use coldstream_control::{Counter, Header, PageView};
+use coldstream_host::process::started;
+use coldstream_host::status_page;
 use coldstream_io::shared::SharedPage;
 use coldstream_policy::{IoMode, IoModeSetting, Profile};
 use coldstream_testkit::skip;
@@ -26,19 +28,17 @@ impl Process {
     fn new(started_later_ticks: u64) -> Self {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id();
-        let user = rustix::process::geteuid().as_raw();
-        let page = coldstream_control::page_path(user, pid, PidNamespace::own());
+        let page = status_page::page_of(pid);
         let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
         let shared = SharedPage::create(
-            &c_string(&coldstream_control::directory_path(user)),
+            &c_string(&status_page::own_directory().unwrap()),
             &c_string(&page),
         )
         .unwrap();
-        let stat = fs::read(format!("/proc/{pid}/stat")).unwrap();
         let view = PageView::new(shared.words()).unwrap();
         view.initialise(&Header {
             pid,
-            start_time_ticks: start_time_ticks(&stat).unwrap() + started_later_ticks,
+            start_time_ticks: started(pid).unwrap() + started_later_ticks,
             profile: Profile::RocksDb,
             configured: IoModeSetting::Auto,
             in_force: Some(IoMode::Direct),

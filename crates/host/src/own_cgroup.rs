@@ -10,10 +10,12 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::cgroup::memory_hierarchy;
+use crate::counters::value;
+use crate::kernel_file::number;
 use crate::mounts;
 
-/// Pages keep a cgroup busy for a moment after its last process: removing it is tried this often.
-const REMOVALS_MAX: u32 = 50;
+/// Pages, and a process that was killed, keep a cgroup busy for a moment. Removing it is tried this often.
+const REMOVALS_MAX: u32 = 250;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why there is no such cgroup.
@@ -69,12 +71,6 @@ impl OwnCgroup {
         }
         made.map_err(at(&path))?;
         Ok(Self { path })
-    }
-
-    /// Its directory.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Writes one of its files.
@@ -145,6 +141,24 @@ impl MemoryCgroup {
         fs::read_to_string(self.own.path.join("memory.stat"))
     }
 
+    /// Memory in use, page cache included.
+    #[must_use]
+    pub fn used_bytes(&self) -> Option<u64> {
+        number(self.own.path.join(self.version.usage_file()))
+    }
+
+    /// How often an allocation met the limit.
+    #[must_use]
+    pub fn limit_hits(&self) -> Option<u64> {
+        match self.version {
+            Version::V1 => number(self.own.path.join("memory.failcnt")),
+            Version::V2 => {
+                let events = fs::read_to_string(self.own.path.join("memory.events")).ok()?;
+                value(&events, "max")
+            }
+        }
+    }
+
     /// The file with the memory pressure of this cgroup. Only version 2 has one.
     #[must_use]
     pub fn pressure_file(&self) -> Option<PathBuf> {
@@ -176,7 +190,7 @@ mod tests {
         let path = hierarchy.path().join("one");
         fs::create_dir(&path).unwrap();
         let own = OwnCgroup::make_in(hierarchy.path(), "one").unwrap();
-        assert_eq!(own.path(), path);
+        assert_eq!(own.processes_file(), path.join("cgroup.procs"));
         drop(own);
         assert!(!path.exists());
         let error = OwnCgroup::make_in(&path, "two").unwrap_err().to_string();

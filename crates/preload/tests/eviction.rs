@@ -1,11 +1,13 @@
-//! Cold pages go before the cgroup's limit is reached, and nothing else: real processes in a memory
-//! cgroup of their own.
+//! Eviction drops cold pages before the limit of the cgroup is reached, and nothing else. Real processes run
+//! in a memory cgroup of their own.
 
 mod subject;
 
 use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_host::own_cgroup::MemoryCgroup;
 use coldstream_host::process::{descriptors, threads};
 use coldstream_io::sys::file::cache_statistics;
+use coldstream_policy::memory::Version;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Running;
 use coldstream_testkit::random::Random;
@@ -23,10 +25,10 @@ use tempfile::TempDir;
 
 const LIMIT_BYTES: u64 = 96 << 20;
 const HOT_BYTES: u64 = 24 << 20;
-/// Of a flush, and of another process's file.
+/// Sizes of a flush and of another process's file.
 const SMALL_BYTES: u64 = 8 << 20;
 const COLD_BYTES: u64 = 192 << 20;
-/// With all else more than the margin leaves, and less than the limit.
+/// With everything else more than the margin allows, and less than the limit.
 const DIRTY_BYTES: u64 = 56 << 20;
 const PAGE_BYTES: u64 = 4096;
 
@@ -34,73 +36,25 @@ const HOT: &str = "000001.sst";
 const FLUSHED: &str = "000002.sst";
 const OF_ANOTHER: &str = "000003.sst";
 const DIRTY: &str = "000004.sst";
-/// Dirty too, and nothing that the library knows.
+/// Dirty too, and unknown to the library.
 const DIRTY_BESIDE: &str = "beside";
 const COLD: &str = "000005.sst";
 
-/// A memory cgroup with a limit; removed when dropped.
-struct Cgroup {
-    path: PathBuf,
-    limit: u64,
-}
-
-impl Cgroup {
-    /// `None`, and a word on standard error, where none can be made.
-    fn new(limit: u64) -> Option<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("coldstream-eviction-{}-{number}", std::process::id());
-        for (top, file) in [
-            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            ("/sys/fs/cgroup", "memory.max"),
-        ] {
-            let path = Path::new(top).join(&name);
-            if fs::create_dir(&path).is_err() {
-                continue;
-            }
-            let cgroup = Self { path, limit };
-            if fs::write(cgroup.path.join(file), limit.to_string()).is_ok() {
-                return Some(cgroup);
-            }
-        }
-        skip("no memory cgroup can be made here");
-        None
-    }
-
-    fn take(&self, process: u32) {
-        fs::write(self.path.join("cgroup.procs"), process.to_string()).unwrap();
-    }
-
-    /// How often its limit was in somebody's way.
-    fn failures(&self) -> u64 {
-        if let Ok(text) = fs::read_to_string(self.path.join("memory.failcnt")) {
-            return text.trim().parse().unwrap();
-        }
-        let events = fs::read_to_string(self.path.join("memory.events")).unwrap();
-        let line = events.lines().find_map(|line| line.strip_prefix("max "));
-        line.unwrap().trim().parse().unwrap()
-    }
-
-    fn usage(&self) -> u64 {
-        ["memory.usage_in_bytes", "memory.current"]
-            .iter()
-            .find_map(|name| fs::read_to_string(self.path.join(name)).ok())
-            .and_then(|text| text.trim().parse().ok())
-            .unwrap()
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let begun = Instant::now();
-        // Who was killed leaves it a moment later.
-        while fs::remove_dir(&self.path).is_err() && begun.elapsed() < Duration::from_secs(5) {
-            std::thread::sleep(Duration::from_millis(5));
+/// A memory cgroup with a limit, and a name of its own in this process. Where none can be made, [`skip`]s.
+fn cgroup(limit_bytes: u64) -> Option<MemoryCgroup> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("coldstream-eviction-{}-{number}", std::process::id());
+    match MemoryCgroup::create(&name, limit_bytes) {
+        Ok(cgroup) => Some(cgroup),
+        Err(error) => {
+            skip(format!("no memory cgroup can be made here: {error}"));
+            None
         }
     }
 }
 
-/// Not a test: what this executable does when another test has started it as a subject.
+/// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
 #[ignore = "started by the other tests, in a process of its own"]
 fn subject_entry() {
@@ -111,12 +65,12 @@ fn subject_entry() {
     }
 }
 
-/// The subject: reads its hot table all the time, and does what it is told to by files.
+/// The subject. It reads its hot SSTable all the time. Files tell it what else to do.
 fn serve() {
     wait_for("begin");
     let is_over = AtomicBool::new(false);
-    // As RocksDB opens what a compaction has written: such a table has no time of grace, and only
-    // its heat protects it.
+    // Opened like an output of RocksDB's compaction. Such an SSTable has no grace period: only its heat
+    // protects it.
     let hot = std::thread::spawn(|| {
         name_thread(c"rocksdb:low1");
         File::open(HOT).unwrap()
@@ -145,7 +99,7 @@ fn serve() {
                         return;
                     }
                     if Path::new("write").exists() && !Path::new("written").exists() {
-                        // Not synced: the pages stay dirty.
+                        // No sync: the pages stay dirty.
                         drop(write_table(DIRTY, DIRTY_BYTES));
                         opened.push(File::open(DIRTY).unwrap());
                         File::create_new("written").unwrap();
@@ -166,7 +120,7 @@ fn serve() {
     });
 }
 
-/// All of it once, and then at random places, until it shall rest.
+/// Reads all of it once, then at random offsets, until it is told to rest.
 fn read_hot(is_over: &AtomicBool) {
     let file = File::open(HOT).unwrap();
     let mut bytes = vec![0; PAGE_BYTES as usize];
@@ -208,7 +162,7 @@ fn record_lock(kind: libc::c_int) -> libc::flock {
     }
 }
 
-/// The process that has a record lock on a file.
+/// The process with a record lock on a file.
 fn who_locks(path: &Path) -> Option<i32> {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let mut lock = record_lock(libc::F_WRLCK);
@@ -218,8 +172,8 @@ fn who_locks(path: &Path) -> Option<i32> {
     (lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_pid)
 }
 
-/// As compaction reads it: in sequence, at 100 MiB/s. With a record lock, which would be lost if
-/// anything closed another descriptor of the file.
+/// Reads it like a compaction, in sequence, at 100 MiB/s. Holds a record lock, which would be lost if the
+/// process closed another descriptor of the file.
 fn stream(name: &str) -> File {
     let file = File::open(name).unwrap();
     let lock = record_lock(libc::F_RDLCK);
@@ -237,11 +191,11 @@ fn stream(name: &str) -> File {
     file
 }
 
-/// The subject, started and read hot.
+/// The started subject, with a hot SSTable.
 struct Scene {
-    // Ends first: a cgroup can be removed when nobody is in it.
+    // Dropped first: only an empty cgroup can be removed.
     running: Running,
-    cgroup: Cgroup,
+    cgroup: MemoryCgroup,
     directory: TempDir,
     client: StatusClient,
     streams: u32,
@@ -258,7 +212,7 @@ impl Scene {
             skip("cachestat(2) needs Linux 6.5: nothing is dropped without it");
             return None;
         }
-        let cgroup = Cgroup::new(LIMIT_BYTES)?;
+        let cgroup = cgroup(LIMIT_BYTES)?;
         let all_caches_dropped = all_caches_dropped();
         let directory = directories::on_disk();
         let work = directory.path().join("work");
@@ -273,7 +227,7 @@ impl Scene {
                     .with("COLDSTREAM_EVICTION", "on")
                     .with("COLDSTREAM_EVICTION_MARGIN", margin),
             );
-        cgroup.take(running.process_id());
+        fs::write(cgroup.processes_file(), running.process_id().to_string()).unwrap();
         File::create_new(work.join("begin")).unwrap();
         let client = StatusClient::of(running.process_id());
         let mut scene = Self {
@@ -301,27 +255,28 @@ impl Scene {
         self.running.wait_until(|| path.exists());
     }
 
-    /// Has the cold table read once; how often the limit was in the way of that.
+    /// Lets the subject read the cold SSTable once. Returns how often an allocation met the limit.
     fn stream(&mut self) -> u64 {
         let number = self.streams;
         self.streams += 1;
-        let before = self.cgroup.failures();
+        let before = self.cgroup.limit_hits().unwrap();
         self.tell(&format!("read {number}"));
         self.wait_for_file(&format!("done {number}"));
-        self.cgroup.failures() - before
+        self.cgroup.limit_hits().unwrap() - before
     }
 
-    /// Pages of a file that are there, and how many of them are dirty.
+    /// Resident pages of a file, and the dirty ones among them.
     fn pages(&self, name: &str) -> (u64, u64) {
         let file = File::open(self.path(name)).unwrap();
         let statistics = cache_statistics(file.as_raw_fd(), 0, 1 << 40).unwrap();
         (statistics.cached_pages, statistics.dirty_pages)
     }
 
-    /// Whether nobody but the library can have dropped a page of the subject's: where the limit was
-    /// in the way the kernel has, and benchmarks drop all caches.
+    /// Whether only the library can have dropped a page of the subject. The kernel drops pages when an
+    /// allocation meets the limit, and benchmarks drop all caches.
     fn is_undisturbed(&self) -> bool {
-        let is = self.cgroup.failures() == 0 && all_caches_dropped() == self.all_caches_dropped;
+        let is = self.cgroup.limit_hits().unwrap() == 0
+            && all_caches_dropped() == self.all_caches_dropped;
         if !is {
             skip("the kernel has dropped pages too: not looked at which ones");
         }
@@ -337,8 +292,8 @@ impl Scene {
         is
     }
 
-    /// A file is in the page cache, but for the single pages that a kernel with DAMON reclaims now
-    /// and then, whoever uses them.
+    /// Asserts that a file is in the page cache. A kernel with DAMON may have reclaimed single pages, used or
+    /// not.
     #[track_caller]
     fn assert_there(&self, name: &str) {
         let (missing, all) = self.missing(name);
@@ -365,8 +320,8 @@ impl Scene {
     }
 }
 
-/// Files that the library's thread has open in its own table of descriptors, but for the kernel's, which it
-/// reads again and again.
+/// Number of files that the library's thread has open in its own descriptor table. Files of the kernel, which
+/// it reads again and again, are left out.
 fn open_tables(process: u32, thread: i32) -> usize {
     let own = fs::read_dir(format!("/proc/{process}/task/{thread}/fd")).unwrap();
     let links = own.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
@@ -375,7 +330,7 @@ fn open_tables(process: u32, thread: i32) -> usize {
         .count()
 }
 
-/// How often somebody has written to `/proc/sys/vm/drop_caches`.
+/// Number of writes to `/proc/sys/vm/drop_caches` on this machine.
 fn all_caches_dropped() -> u64 {
     let text = fs::read_to_string("/proc/vmstat").unwrap();
     let count = text
@@ -384,8 +339,8 @@ fn all_caches_dropped() -> u64 {
     count.map_or(0, |count| count.trim().parse().unwrap())
 }
 
-/// Whether a thread of the kernel takes pages that nobody has touched for seconds, short of memory
-/// or not; it counts them nowhere.
+/// Whether a kernel thread reclaims pages that were idle for seconds, even with free memory. It has no
+/// counter.
 fn has_damon() -> bool {
     let mut entries = fs::read_dir("/proc").unwrap().flatten();
     entries.any(|entry| {
@@ -404,11 +359,11 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
     let Some(mut scene) = Scene::new() else {
         return;
     };
-    // A table of another process: read there, and charged to the same cgroup.
+    // An SSTable of another process. It is read there, and charged to the same cgroup.
     files::create(&scene.path(OF_ANOTHER), 4, SMALL_BYTES);
     let line = format!(
-        "echo $$ > {}/cgroup.procs && exec cat {OF_ANOTHER}",
-        scene.cgroup.path.display()
+        "echo $$ > {} && exec cat {OF_ANOTHER}",
+        scene.cgroup.processes_file().display()
     );
     let mut other = Command::new("/bin/sh");
     let other = other.arg("-c").arg(line).current_dir(scene.path("."));
@@ -416,7 +371,7 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
 
     let process = scene.running.process_id();
     let descriptors_before = descriptors(process);
-    // A thread of the lowest priority is late where others want all processors.
+    // A thread with the lowest priority is late while others use all processors.
     let mut failures = scene.stream();
     while failures > 0 && scene.streams < 5 {
         failures = failures.min(scene.stream());
@@ -433,7 +388,7 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
         dropped <= COLD_BYTES * u64::from(scene.streams),
         "{dropped}"
     );
-    // No page but of the table that was read: what is gone of it is at least what was dropped.
+    // Only pages of the SSTable that was read. At least the dropped bytes are missing from it.
     let gone = COLD_BYTES * u64::from(scene.streams) - scene.pages(COLD).0 * PAGE_BYTES;
     assert!(dropped <= gone, "{dropped} of {gone}");
     if scene.is_undisturbed() {
@@ -447,8 +402,8 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
         }
     }
     assert_eq!(who_locks(&scene.path(COLD)), Some(process as i32));
-    // The tables just read stay open, and nothing of the thread's own shows for longer than it looks
-    // at something.
+    // SSTables that were just read stay open. The thread's own descriptors are open only while it looks at a
+    // file.
     let expected = descriptors_before + scene.streams as usize;
     scene
         .running
@@ -456,7 +411,7 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
     assert_eq!(scene.client.get(Counter::EvictionRangesDirty), 0);
     assert_eq!(scene.client.get(Counter::EvictionRefused), 0);
 
-    // Off: the same load runs into the limit.
+    // Off: the same load meets the limit.
     assert_eq!(scene.client.off(&[Mechanism::Eviction]), Outcome::Done);
     let dropped = scene.client.get(Counter::EvictionBytes);
     let failures_when_off = scene.stream();
@@ -468,7 +423,7 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
         "{failures} of {failures_when_off}"
     );
 
-    // And on again.
+    // On again.
     assert_eq!(scene.client.off(&[]), Outcome::Done);
     let is_dropped_again = (0..5).any(|_| {
         let before = scene.client.get(Counter::EvictionBytes);
@@ -481,24 +436,24 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
 
 #[test]
 fn dirty_pages_stay_and_stay_dirty() {
-    // An eighth of the limit is the most that is kept free.
+    // At most an eighth of the limit is kept free.
     let Some(mut scene) = Scene::with_margin("25%") else {
         return;
     };
-    if scene.cgroup.path.join("memory.max").exists() {
+    if scene.cgroup.version() == Version::V2 {
         skip("version 2 writes back what is dirty beyond a share of the cgroup's memory");
         scene.end();
         return;
     }
     let beside = File::create_new(scene.path(DIRTY_BESIDE)).unwrap();
     beside.write_all_at(&[1; 1 << 20], 0).unwrap();
-    // Nobody brings back what is dropped.
+    // Nothing reads dropped pages again.
     scene.tell("rest");
     scene.tell("write");
     scene.wait_for_file("written");
-    let usage = scene.cgroup.usage();
+    let usage = scene.cgroup.used_bytes().unwrap();
     assert!(
-        usage > scene.cgroup.limit - scene.cgroup.limit / 8,
+        usage > LIMIT_BYTES - LIMIT_BYTES / 8,
         "{usage}: there is room enough, and this test shows nothing"
     );
     let client = &scene.client;
@@ -506,7 +461,7 @@ fn dirty_pages_stay_and_stay_dirty() {
     scene
         .running
         .wait_until(|| client.get(Counter::EvictionRangesDirty) >= ranges);
-    // The step that found the last of them may go on.
+    // The step that found the last of them may still run.
     let woken = client.get(Counter::EvictionWakeups);
     scene
         .running
@@ -515,7 +470,7 @@ fn dirty_pages_stay_and_stay_dirty() {
     let (_, dirty_beside) = scene.pages(DIRTY_BESIDE);
     println!(
         "{dirty} of {cached} pages are dirty, and {dirty_beside} beside; {} failures, {} bytes dropped",
-        scene.cgroup.failures(),
+        scene.cgroup.limit_hits().unwrap(),
         scene.client.get(Counter::EvictionBytes),
     );
     if dirty_beside < 256 {
@@ -524,7 +479,7 @@ fn dirty_pages_stay_and_stay_dirty() {
     }
     assert_eq!(cached, DIRTY_BYTES / PAGE_BYTES);
     assert_eq!(dirty, cached);
-    // All but the flushed table, which is young for a while, is hot or dirty.
+    // Everything is hot or dirty, except the flushed SSTable, which is young for a while.
     let dropped = scene.client.get(Counter::EvictionBytes);
     let allowed = if scene.is_young(FLUSHED) {
         0
@@ -551,9 +506,9 @@ fn switching_for_ever_while_pages_are_dropped() {
     let mut early = (0, 0);
     let mut begun = 0;
     let mut cycle = 0;
-    // On a slow disk a reader takes its time.
+    // A reader on a slow disk takes long.
     while cycle < cycles || begun < 4 {
-        // One reader of the cold table after the other, which checks what it reads.
+        // Readers of the cold SSTable, one after another. Each checks what it reads.
         if begun == 0 || scene.path(&format!("done {}", begun - 1)).exists() {
             scene.tell(&format!("read {begun}"));
             begun += 1;
@@ -583,12 +538,12 @@ fn switching_for_ever_while_pages_are_dropped() {
         late.0 <= early.0 && late.1 <= early.1 + (8 << 10),
         "threads and resident KiB {early:?}, then {late:?}"
     );
-    // The tables that were read stay open.
+    // SSTables that were read stay open.
     let expected = open_before + begun;
     scene
         .running
         .wait_until(|| descriptors(process) <= expected);
-    // Tables that it looks at it opens in a table of descriptors of its own.
+    // The thread opens the SSTables that it checks in its own descriptor table.
     scene
         .running
         .wait_until(|| open_tables(process, thread) == 0);
