@@ -1,6 +1,6 @@
-//! The library loads into everything that a database is started by or made of, and nothing
-//! changes in what these print; and into programs that go about their descriptors, threads and
-//! processes in ways that a preload library gets wrong.
+//! The library loads into the programs that start a database and into those of the database itself. Their
+//! output does not change. It also loads into programs that use descriptors, threads and processes in ways
+//! that preload libraries often get wrong.
 
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
@@ -44,8 +44,8 @@ impl Bench {
             .within(self.directory.path())
     }
 
-    /// The log of a run with the library must show that the table was read directly, where this
-    /// filesystem allows that at all.
+    /// The log of a run with the library must show direct reads of the SSTable, where this filesystem allows
+    /// them.
     fn run_same(&self, what: &str) {
         let plain = self.program(what).run().well();
         self.make_cold();
@@ -312,7 +312,7 @@ fn a_wrong_configuration_leaves_the_program_alone() {
     );
 }
 
-/// As a service manager's `Environment=COLDSTREAM_CONFIG=` sets it.
+/// The empty variable of a service manager's `Environment=COLDSTREAM_CONFIG=`.
 #[test]
 fn an_empty_variable_is_none() {
     let bench = Bench::new();

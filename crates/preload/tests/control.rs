@@ -1,5 +1,5 @@
-//! Switching a running process, and the priorities of its threads: on real programs, by the status
-//! page, as `coldstream ctl` does it.
+//! Switches mechanisms of running processes, and priorities of their threads. Requests go through the status
+//! page, like those of `coldstream ctl`.
 
 mod subject;
 
@@ -15,7 +15,7 @@ mod control {
 
 use control::{idle, pacing, priorities, tables};
 
-/// Not a test: what this executable does when another test has started it as a subject.
+/// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
 #[ignore = "started by the other tests, in a process of its own"]
 fn subject_entry() {

@@ -1,5 +1,4 @@
-//! What is left after a process was killed, and after the power went: everything that was
-//! synced, and not a wrong byte.
+//! After a kill or a power cut everything that was synced is there, and no byte is wrong.
 //!
 //! `COLDSTREAM_LONG=1`: hundreds of kills and cuts instead of a few.
 
@@ -16,7 +15,7 @@ mod crash {
 
 use crash::{tail, writer};
 
-/// Not a test: what this executable does when another test has started it as a subject.
+/// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
 #[ignore = "started by the other tests, in a process of its own"]
 fn subject_entry() {

@@ -1,9 +1,9 @@
-//! The same program with and without the library must see the same: bytes, results, positions,
-//! numbers of descriptors and `errno`.
+//! A program sees the same with and without the library: bytes, results, positions, descriptor numbers and
+//! `errno`.
 //!
-//! `COLDSTREAM_SEED=n` repeats a program, `COLDSTREAM_OPERATIONS=n` and `COLDSTREAM_PROGRAMS=n`
-//! set how long programs are and how many, `COLDSTREAM_SETTING=name` picks one of the settings
-//! of `random_programs.rs`, `COLDSTREAM_LONG=1` runs many long programs, others each time.
+//! `COLDSTREAM_SEED=n` repeats a program. `COLDSTREAM_OPERATIONS=n` and `COLDSTREAM_PROGRAMS=n` set the
+//! length and the number of programs. `COLDSTREAM_SETTING=name` selects a setting of `random_programs.rs`.
+//! `COLDSTREAM_LONG=1` runs many long programs, new ones each time.
 
 mod subject;
 
@@ -20,7 +20,7 @@ mod differential {
 
 use differential::{cases, probe, stress, writer};
 
-/// Not a test: what this executable does when another test has started it as a subject.
+/// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
 #[ignore = "started by the other tests, in a process of its own"]
 fn subject_entry() {

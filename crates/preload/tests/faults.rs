@@ -1,5 +1,5 @@
-//! Faults in the library's own calls: whatever fails there, the application sees what it would
-//! have seen. Every fault is made from outside, in calls that only the library makes.
+//! Faults in the library's own calls. The application sees the same as without the library. Every fault is
+//! injected from outside, into calls that only the library makes.
 
 mod subject;
 
@@ -21,7 +21,7 @@ use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Ended;
 use std::sync::OnceLock;
 
-/// Not a test: what this executable does when another test has started it as a subject.
+/// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
 #[ignore = "started by the other tests, in a process of its own"]
 fn subject_entry() {
@@ -40,7 +40,7 @@ fn subject_entry() {
     }
 }
 
-/// What the scans see without the library, with which they end well.
+/// The results of the scans without the library.
 fn expected() -> &'static [String] {
     static LINES: OnceLock<Vec<String>> = OnceLock::new();
     LINES.get_or_init(|| {
@@ -50,7 +50,7 @@ fn expected() -> &'static [String] {
     })
 }
 
-/// Runs scans in a directory of their own; what they saw, and how they ended.
+/// Runs scans in a directory of their own. Returns their results, and how they ended.
 fn scan(
     role: &str,
     run: impl FnOnce(&coldstream_testkit::process::Program) -> Ended,
@@ -63,7 +63,7 @@ fn scan(
     (Journal::read(&journal), ended)
 }
 
-/// Fails if the scans under this launcher see anything else than without the library.
+/// Fails if the results of the scans under this launcher differ from those without the library.
 #[track_caller]
 fn check(what: &str, role: &str, launcher: &[String], preload: &Preload) {
     let expected = expected();

@@ -1,5 +1,5 @@
-//! The handover, with real RocksDB: the blocks of keys that were hot before a compaction are in the
-//! page cache after it, before anybody has read them, and hardly any others.
+//! The handover with real RocksDB. After a compaction the blocks of hot keys are in the page cache before the
+//! first read, and few others are.
 
 use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_sstable::rocksdb::SsTable;
@@ -13,38 +13,38 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Times that a case is tried at most.
+/// The most attempts of a case.
 const TRIES: u32 = 3;
 
-/// A data set, and which of its keys are hot.
+/// A data set and its hot keys.
 struct Case {
     keys: u64,
     runs: u64,
     value_bytes: u64,
     overwrite: bool,
-    /// Of every `stride` keys the first `hot` are.
+    /// The first `hot` of every `stride` keys are hot.
     stride: u64,
     hot: u64,
-    /// All keys are read once before, in order.
+    /// Whether all keys are read once before, in order.
     scanned: bool,
-    /// The last run is some seconds younger than those before it.
+    /// Whether the last run is some seconds younger than the earlier ones.
     aged: bool,
-    /// Options of the tables, and of the database.
+    /// Options of the SSTables and of the database.
     table_options: &'static str,
     options: &'static str,
 }
 
-/// What is in the page cache of the outputs' data.
+/// Pages of the outputs' data in the page cache.
 #[derive(Debug, Default)]
 struct Found {
     hot_blocks: usize,
     warm_hot_blocks: usize,
-    /// Pages that a hot key's block lies in.
+    /// Pages of blocks with hot keys.
     hot_pages: usize,
-    /// Other pages that are in the page cache.
+    /// Other pages.
     wasted_pages: usize,
     tables: usize,
-    /// Some of them have keys between those of another.
+    /// Whether the key ranges of some outputs overlap.
     tables_overlap: bool,
 }
 
@@ -58,7 +58,7 @@ impl Case {
         )
     }
 
-    /// Loads the data set, cold.
+    /// Loads the data set, and drops it from the page cache.
     fn load(&self, program: &Path, directory: &Path) {
         Program::new(program)
             .argument(if self.aged { "age" } else { "load" })
@@ -75,7 +75,7 @@ impl Case {
         make_cold(&sstables(directory));
     }
 
-    /// Reads what is hot, and compacts.
+    /// Reads the hot keys, then compacts.
     fn compaction(&self, program: &Path, directory: &Path) -> Program {
         Program::new(program)
             .argument(if self.scanned { "scan" } else { "compact" })
@@ -97,7 +97,7 @@ impl Case {
     fn find(&self, directory: &Path) -> Found {
         let mut found = Found::default();
         let mut ranges = Vec::new();
-        // All of them at once: what has been looked at rests no longer, and may be reclaimed.
+        // All files at once: the kernel may reclaim pages after the first look.
         let looked: Vec<_> = (sstables(directory).iter())
             .map(|path| {
                 let file = File::open(path).expect("open");
@@ -134,7 +134,7 @@ impl Case {
                 }
             }
             found.hot_pages += hot_pages.len();
-            // The index behind the data is read when a table is opened.
+            // Opening an SSTable reads the index behind the data.
             let data_pages = resident.iter().take(data_bytes as usize / 4096);
             found.wasted_pages += data_pages
                 .enumerate()
@@ -160,7 +160,7 @@ fn program(directory: &Path) -> Option<PathBuf> {
     ))
 }
 
-/// What is found without and with the handover.
+/// The pages found without and with the handover.
 fn without_and_with(case: &Case) -> Option<[Found; 2]> {
     let directory = coldstream_testkit::directories::on_disk();
     let program = program(directory.path())?;
@@ -235,7 +235,7 @@ fn scattered_keys_of_two_interleaved_runs() {
     assert_handed_over(&SCATTERED);
 }
 
-/// Only the newest version of a key is read, and only its place in the output is warmed.
+/// Only the newest version of a key is read. Only its range of the output is warmed.
 #[test]
 fn keys_that_were_overwritten() {
     assert_handed_over(&Case {
@@ -284,8 +284,8 @@ fn subcompactions_in_several_threads() {
     });
 }
 
-/// The compaction's thread writes young keys to a table of the last level but one, and at the same time
-/// old ones to one of the last.
+/// The compaction thread writes young keys to an SSTable of the last but one level, and old keys to one of
+/// the last level.
 #[test]
 fn young_and_old_keys_side_by_side() {
     assert_handed_over(&Case {
@@ -296,7 +296,7 @@ fn young_and_old_keys_side_by_side() {
     });
 }
 
-/// A backup, or whoever else reads everything once, leaves nothing hot.
+/// A program that reads everything once, a backup for example, makes nothing hot.
 #[test]
 fn what_a_scan_has_passed_is_not_warmed() {
     assert_handed_over(&Case {
@@ -305,7 +305,7 @@ fn what_a_scan_has_passed_is_not_warmed() {
     });
 }
 
-/// How many calls that warm a range a tracer has seen.
+/// Number of calls that warm a range, in a trace.
 fn ranges_warmed(trace: &Path) -> usize {
     let traced = std::fs::read_to_string(trace).unwrap_or_default();
     traced.matches("POSIX_FADV_WILLNEED").count()
@@ -322,7 +322,7 @@ fn switched_off_it_ends_where_it_is() {
         directory.path().join("trace"),
     );
     SCATTERED.load(&program, &database);
-    // A table has some two hundred ranges. The program is the child, and the tracer a grandchild.
+    // An SSTable has about two hundred ranges. The program is the child, the tracer the grandchild.
     let launcher = [
         strace.as_str(),
         "-D",
@@ -339,7 +339,7 @@ fn switched_off_it_ends_where_it_is() {
     let preload = Preload::quiet()
         .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000)
         .with("COLDSTREAM_WRITES", "direct")
-        // Nobody but the handover asks for ranges.
+        // Only the handover asks for ranges.
         .with("COLDSTREAM_READAHEAD", "kernel");
     let mut running = SCATTERED
         .compaction(&program, &database)

@@ -1,5 +1,5 @@
-//! What no engine does with a table that it is writing, and an operating system does to one: descriptors run
-//! out, disks are full for a moment, streams are opened, threads are cancelled, logs have no reader.
+//! Unusual events for a process that writes an SSTable. Descriptors run out, the disk is full for a moment,
+//! streams are opened, threads are cancelled, the log has no reader.
 
 use coldstream_testkit::library::{Preload, WRITE_WAYS};
 use coldstream_testkit::process::{Ended, Program};
@@ -12,7 +12,7 @@ fn program() -> &'static Path {
     static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, program) = PROGRAM.get_or_init(|| {
         let directory = directories::on_disk();
-        // Some compilers have a value of their own.
+        // Some compilers define it by default.
         let options = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"];
         let program = tools::compile("odd_writers.c", directory.path(), "odd_writers", &options);
         (directory, program)
@@ -28,12 +28,12 @@ fn run(what: &str, preload: Option<&Preload>) -> Ended {
     program.run_either(preload).well()
 }
 
-/// Bytes wait in memory, where there is a way to write them directly.
+/// Bytes wait in memory where direct writes are possible.
 fn staged() -> Preload {
     Preload::writing(("direct", "process"))
 }
 
-/// Says and leaves the same with the library as without it, in every way to write.
+/// Output and files are the same with and without the library, in every way to write.
 #[track_caller]
 fn same(what: &str) {
     let plain = run(what, None);
@@ -114,7 +114,8 @@ fn what_a_signal_handler_syncs_is_there() {
     same("signalled");
 }
 
-/// Without the library the write itself would have failed; with it, whatever would see the difference.
+/// Without the library the write itself would have failed. With it, the first call that would see the
+/// difference fails.
 #[test]
 fn nothing_is_done_to_what_cannot_be_written_yet() {
     let text = run("full", Some(&staged())).text();
@@ -143,7 +144,7 @@ fn nothing_is_done_to_what_cannot_be_written_yet() {
     );
 }
 
-/// A pipe without a reader for a log.
+/// The log is a pipe without a reader.
 #[test]
 fn nobody_opens_the_log() {
     let directory = directories::on_disk();
@@ -181,7 +182,7 @@ fn nobody_reads_the_log() {
     program.run_with(&Preload::logging()).well();
 }
 
-/// A filesystem for the status page on which there is no block left.
+/// The filesystem of the status page is full.
 #[test]
 fn no_room_for_the_status_page() {
     if !tools::is_root() || tools::find("unshare").is_none() {
@@ -204,7 +205,7 @@ fn no_room_for_the_status_page() {
     assert!(said.contains("event=writes"), "{said}");
 }
 
-/// A table that a thread begins while the process ends is either written at once or never.
+/// An SSTable that a thread creates while the process ends is written at once or not at all.
 #[test]
 fn what_was_written_while_the_process_ended_is_there() {
     let room = directories::on_disk();
@@ -229,7 +230,7 @@ fn what_was_written_while_the_process_ended_is_there() {
     }
 }
 
-/// It may have interrupted its own thread with a lock of the library's held.
+/// A handler may have interrupted its thread while it held a lock of the library.
 #[test]
 fn a_signal_handler_that_makes_children_waits_for_no_lock_of_its_own_thread() {
     let room = directories::on_disk();

@@ -1,5 +1,5 @@
-//! Readahead under control: point reads of a table bring in what they read and nothing else,
-//! whatever the device reads ahead and the application advised; scans are read ahead of.
+//! Readahead control. Point reads of an SSTable bring in only what they read, whatever the readahead of the
+//! device and the advice of the application. Scans have readahead.
 
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
@@ -28,7 +28,7 @@ impl Bench {
         self.directory.path().join("000001.sst")
     }
 
-    /// Runs the program over the cold table: what it said, and the pages that are there then.
+    /// Runs the program over the cold SSTable. Returns its output, and the resident pages.
     fn run(&self, words: &[&str], preload: Option<&Preload>) -> (String, Vec<u64>) {
         let file = File::open(self.table()).expect("open");
         residency::drop_pages(&file);
@@ -54,7 +54,8 @@ fn point_reads_bring_in_what_they_read() {
     let bench = Bench::new();
     let (plain, _) = bench.run(&["points", "500"], None);
     let expected: Vec<u64> = (0..500).map(|number| number * 10).collect();
-    // POSIX_FADV_NORMAL and POSIX_FADV_SEQUENTIAL, of all and of a part, which is all to the kernel.
+    // POSIX_FADV_NORMAL and POSIX_FADV_SEQUENTIAL, for the whole file and for a part, which the kernel treats
+    // as the whole file.
     for advice in [&[][..], &["0"], &["2"], &["2", "1000000"]] {
         let words = [&["points", "500"], advice].concat();
         let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
@@ -104,7 +105,7 @@ fn scans_are_read_ahead_of() {
     }
 }
 
-/// Whoever reads by the position reads in sequence, and as plainly as without the library.
+/// Reads at the file position are sequential, and plain as without the library.
 #[test]
 fn what_is_read_by_its_position_has_the_kernels_readahead() {
     let bench = Bench::new();

@@ -1,5 +1,5 @@
-//! Real RocksDB, by Debian's own `db_bench` and `ldb`: same content with and without the
-//! library, and compaction inputs that stay out of the page cache.
+//! Debian's `db_bench` and `ldb` on real RocksDB. The content is the same with and without the library, and
+//! compaction inputs stay out of the page cache.
 
 use coldstream_testkit::database::{content, make_cold, sstables};
 use coldstream_testkit::exit_log::ExitLog;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Keys of the data sets here, of 16 bytes with values of 1,000.
+/// Number of keys of the data sets: 16 bytes each, with values of 1,000 bytes.
 const KEYS: &str = "60000";
 
 fn db_bench(database: &Path, benchmarks: &str, more: &[&str]) -> Option<Program> {
@@ -47,7 +47,7 @@ fn db_bench_leaves_the_same_content() {
             let ended = program.run_either(preload.as_ref());
             Some(ended.well())
         };
-        // One thread and a fixed seed: what is written is the same each time.
+        // One thread and a fixed seed: every run writes the same.
         if run("fillrandom,overwrite,compact", &["--threads=1"]).is_none() {
             return;
         }
@@ -73,18 +73,18 @@ fn db_bench_leaves_the_same_content() {
     assert!(log.direct_bytes + log.drop_behind_bytes > 0, "{}", log.text);
 }
 
-/// What opening a table may read ahead of its end, in the foreground: 512 KiB as long as the
-/// engine has no idea of the size of indexes and filters
-/// (`table/block_based/block_based_table_reader.cc`, `PrefetchTail`), and the footer.
+/// The most bytes that opening an SSTable reads before its end, in the foreground. 512 KiB while the engine
+/// does not know the size of indexes and filters (`table/block_based/block_based_table_reader.cc`,
+/// `PrefetchTail`), and the footer.
 const TAIL_PAGES: usize = (512 << 10) / 4096 + 1;
 
-/// Tables after a compaction.
+/// SSTables after a compaction.
 #[derive(Debug, Default)]
 struct Pages {
     pages: usize,
-    /// Resident pages that opening the tables may have read.
+    /// Resident pages that opening the SSTables may have read.
     resident_in_tails: usize,
-    /// Resident pages that only the compaction itself can have brought in.
+    /// Resident pages that only the compaction can have read.
     resident_elsewhere: usize,
 }
 
@@ -103,15 +103,15 @@ impl Pages {
     }
 }
 
-/// Whether the inputs are in the page cache when a compaction begins.
+/// The state of the page cache when a compaction begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
     Cold,
     Warm,
 }
 
-/// Compacts a copy of the prepared database, and looks at its inputs, which outlive their
-/// deletion by a second link, and at its outputs.
+/// Compacts a copy of the prepared database. Returns the resident pages of its inputs and outputs. A second
+/// link keeps the inputs after their deletion.
 fn compact(
     prepared: &Path,
     scratch: &Path,
@@ -150,7 +150,7 @@ fn compact(
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         if start == Start::Warm {
-            // What rests may be reclaimed.
+            // The kernel may reclaim idle pages.
             scope.spawn(|| {
                 for path in paths.iter().cycle() {
                     if is_over.load(Ordering::Relaxed) {
@@ -171,7 +171,7 @@ fn compact(
     (Pages::of(&paths), Pages::of(&outputs))
 }
 
-/// For a thread that is to end, however its maker does.
+/// Stops a thread when dropped, also in a panic.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {
@@ -180,7 +180,7 @@ impl Drop for SetWhenDropped<'_> {
     }
 }
 
-/// A database of overlapping tables; `None` where there is no `db_bench`.
+/// A database of overlapping SSTables; `None` where there is no `db_bench`.
 fn prepared(directory: &Path) -> Option<PathBuf> {
     let prepared = directory.join("prepared");
     let fill = db_bench(&prepared, "fillrandom", &["--disable_auto_compactions=1"])?;
@@ -211,7 +211,7 @@ fn no_page_of_an_input_or_output_enters_the_page_cache() {
         outputs.resident_elsewhere <= outputs.pages / 100,
         "{outputs:?}"
     );
-    // What it read directly are the inputs, but for the tails that were resident already.
+    // The direct reads cover the inputs, except for tails that were resident already.
     let log = ExitLog::read(&log);
     let (least, most) = (
         (with.pages - with.resident_in_tails) as u64 * 4096 * 9 / 10,
@@ -237,7 +237,7 @@ fn where_the_inputs_are_cached_the_outputs_are() {
         return;
     };
     let log = directory.path().join("log");
-    // With the handover, what a machine with little free memory has cached is handed over instead.
+    // Without the handover: on a machine with little free memory it would hand over what is cached.
     let preload = Preload::logging_to(&log).with("COLDSTREAM_HANDOVER", "off");
     let (_, outputs) = compact(&prepared, directory.path(), Start::Warm, Some(&preload));
     let log = ExitLog::read(&log);
@@ -270,7 +270,7 @@ fn what_a_flush_writes_stays_cached_unless_told_otherwise() {
     }
 }
 
-/// Held back as far as can be, with foreground reads that all come from the device.
+/// Pacing at its floor, with foreground reads that all go to the device.
 #[test]
 fn a_paced_database_has_the_same_content() {
     if tools::find("ldb").is_none() {
@@ -284,7 +284,7 @@ fn a_paced_database_has_the_same_content() {
     let mut contents = Vec::new();
     for (name, preload) in [("plain", None), ("paced", Some(paced))] {
         let database = directory.path().join(name);
-        // One thread and a fixed seed: what is written is the same each time.
+        // One thread and a fixed seed: every run writes the same.
         let more = ["--threads=1", "--num=20000", "--use_direct_reads=1"];
         let Some(update) = db_bench(&database, "fillrandom,updaterandom,compact", &more) else {
             return;
@@ -302,8 +302,8 @@ fn a_paced_database_has_the_same_content() {
     assert!(!log.contains("panic"), "{log}");
 }
 
-/// Killed at random moments while it writes, flushes and compacts: it opens again, and every block
-/// of every table has the checksum that it was written with.
+/// The database is killed at random moments while it writes, flushes and compacts. It opens again, and every
+/// block of every SSTable has its checksum.
 #[test]
 fn a_database_survives_kills() {
     let directory = coldstream_testkit::directories::on_disk();

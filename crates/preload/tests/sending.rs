@@ -1,5 +1,5 @@
-//! Tables that a background thread has the kernel send pass through a window of the page cache, and
-//! leave there what was there, or what the foreground has read meanwhile.
+//! A background thread sends SSTables with `sendfile`. Their pages are dropped behind it. Pages that were
+//! resident before, or that the foreground reads meanwhile, stay.
 
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 const TABLE_BYTES: u64 = (64 << 20) + 12_345;
 const PAGES: usize = TABLE_BYTES.div_ceil(4096) as usize;
-/// 4 MiB ahead, 24 behind, and what one call goes further.
+/// 4 MiB ahead, 24 MiB behind, and the length of one call.
 const WINDOW_PAGES: usize = 30 << 8;
 
 struct Bench {
@@ -18,7 +18,7 @@ struct Bench {
     program: PathBuf,
 }
 
-/// What the program said, and which pages there were in the end.
+/// The output of the program, and the resident pages at the end.
 #[derive(Debug)]
 struct Sent {
     checksum: String,
@@ -40,12 +40,12 @@ impl Bench {
         self.directory.path().join("nb-1-big-Data.db")
     }
 
-    /// Sends the table, of which the pages of `warm` alone are in the page cache.
+    /// Sends the SSTable. Only the pages of `warm` are resident before.
     fn send(&self, to: &str, warm: std::ops::Range<usize>, preload: Option<&Preload>) -> Sent {
         let file = File::open(self.table()).expect("open");
         residency::drop_pages(&file);
         for page in warm.clone() {
-            // Backwards, so that the kernel reads nothing ahead.
+            // Backwards, so that the kernel does not read ahead.
             let page = warm.start + warm.end - 1 - page;
             let mut bytes = [0; 4096];
             file.read_exact_at(&mut bytes, page as u64 * 4096)
@@ -83,7 +83,7 @@ fn a_streamed_table_leaves_in_the_page_cache_what_was_there() {
     );
     let with = bench.send("-", warm.clone(), Some(&Preload::quiet()));
     assert_eq!(with.checksum, plain.checksum);
-    // And the page behind them, in which a read could have ended.
+    // And the page behind them, where a read could have ended.
     let read_meanwhile = 18 << 8..(18 << 8) + 8;
     let expected: Vec<usize> = warm.chain(read_meanwhile).collect();
     residency::assert_there(&with.pages, &expected);
@@ -101,7 +101,7 @@ fn what_is_sent_in_one_call_or_to_be_left_alone_is_sent_plainly() {
     let with = bench.send("copy", 0..0, Some(&Preload::quiet()));
     assert_eq!(with.checksum, plain.checksum);
     assert!(with.pages.len() > PAGES / 2);
-    // Without heat nobody knows what the foreground reads.
+    // Without heat the library does not know what the foreground reads.
     for (variable, value) in [
         ("COLDSTREAM_READS", "buffered"),
         ("COLDSTREAM_READAHEAD", "kernel"),

@@ -1,4 +1,4 @@
-//! Real RocksDB, by `db_bench`, while somebody switches.
+//! `db_bench` on real RocksDB, while mechanisms are switched.
 
 use crate::control::priorities::{NICE, start_nice};
 use coldstream_control::{Counter, Mechanism, Mechanisms, Outcome};
@@ -11,7 +11,7 @@ use coldstream_testkit::{directories, tools};
 use std::path::Path;
 use std::time::Duration;
 
-/// One thread and a fixed seed: what is written is the same each time.
+/// One thread and a fixed seed: every run writes the same.
 fn fill(database: &Path) -> Option<Program> {
     tools::find("ldb")?;
     Some(

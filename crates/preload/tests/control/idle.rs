@@ -1,4 +1,4 @@
-//! What is switched off is off at once, though the threads concerned do nothing.
+//! A mechanism that is switched off releases everything at once, while its threads are idle.
 
 use crate::subject::{self, name_thread, wait_for};
 use coldstream_control::{Counter, Mechanism, Outcome};
@@ -13,12 +13,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 const TABLE: &str = "nb-1-big-Data.db";
-/// A table that is begun with the second part.
+/// The SSTable that begins with the second part.
 const LATER_TABLE: &str = "nb-2-big-Data.db";
-/// Less than a staging buffer, and no whole number of blocks.
+/// Smaller than a staging buffer, and not a multiple of a block.
 const PART_BYTES: usize = 100_001;
 
-/// The subject that writes: a part, and another when it is told to, and a third.
+/// The subject that writes three parts. It waits for a file before the second and the third.
 pub fn write() {
     name_thread(c"CompactionExecu");
     let mut file = File::create_new(TABLE).unwrap();
@@ -68,7 +68,7 @@ fn what_is_staged_is_written_at_once() {
     assert_eq!(later.len(), PART_BYTES as u64, "so is a new table");
     assert_eq!(client.get(Counter::StagedFiles), 1);
 
-    // A table that was given up stays with the kernel.
+    // A file that has fallen back to plain writes stays there.
     assert_eq!(client.off(&[]), Outcome::Done);
     File::create_new(work.join("go on after 1")).unwrap();
     running.wait_until(|| work.join("wrote 2").exists());
@@ -79,14 +79,14 @@ fn what_is_staged_is_written_at_once() {
     assert_eq!(first_difference(1, 0, &bytes), None);
 }
 
-/// The subject that reads: a part of a table, and the rest when it is told to.
+/// The subject that reads a part of an SSTable, and waits for a file before it reads the rest.
 pub fn read() {
     name_thread(c"CompactionExecu");
     let file = File::open(TABLE).unwrap();
     let mut bytes = vec![0; 4096];
     for offset in (0..TABLE_BYTES).step_by(bytes.len()) {
         if offset == TABLE_BYTES / 2 {
-            // There at once, and without a descriptor.
+            // Present at once, and without a descriptor.
             std::fs::create_dir("read half").unwrap();
             wait_for("go on");
         }
@@ -130,7 +130,7 @@ fn windows_and_descriptors_are_given_back_at_once() {
     assert!(client.get(Counter::FallbackSwitchedOff) > 0);
 }
 
-/// The subject that maps two tables, and something that is none.
+/// The subject that maps two SSTables and another file.
 pub fn map() {
     for name in [TABLE, LATER_TABLE, NO_TABLE] {
         let file = File::open(name).unwrap();
@@ -153,8 +153,8 @@ pub fn map() {
 
 const NO_TABLE: &str = "nb-1-big-Index.db";
 
-/// The mapped files of a process, and whether the kernel reads nothing around faults in them
-/// (`rr` in `VmFlags`).
+/// The mapped files of a process, each with whether the kernel reads ahead at page faults (`rr` in `VmFlags`
+/// means it does not).
 fn mappings(process: u32) -> Vec<(String, bool)> {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps")).unwrap();
     let mut mappings: Vec<(String, bool)> = Vec::new();
@@ -197,7 +197,7 @@ fn mappings_are_told_at_once() {
         mappings
     };
     assert_eq!(mappings(running.process_id()), sorted(mapped(true)));
-    // Its name is gone, but not what is mapped.
+    // The name is gone, the mapping is not.
     std::fs::remove_file(work.join(LATER_TABLE)).unwrap();
     let renamed = |is_random| {
         let mut mappings = mapped(is_random);

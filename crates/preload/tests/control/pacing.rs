@@ -1,5 +1,5 @@
-//! Background I/O that is held back: it waits, keeps to its floor, and goes on at once when pacing is
-//! switched off; a flush never waits.
+//! Pacing: background I/O waits, keeps to its floor, and continues at once when pacing is switched off. A
+//! flush never waits.
 
 use crate::control::tables::STOP;
 use crate::subject::{self, name_thread};
@@ -18,24 +18,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The foreground's table, and the input of all compactions.
+/// The SSTable of the foreground, and the input of all compactions.
 const HOT: &str = "nb-1-big-Data.db";
 const HOT_PATH: &CStr = c"nb-1-big-Data.db";
 const HOT_BYTES: u64 = 16 << 20;
 const INPUT: &str = "nb-2-big-Data.db";
 const INPUT_BYTES: u64 = 8 << 20;
 const FLUSHED_BYTES: u64 = 1 << 20;
-/// So many reads before the first compaction tell the idle level.
+/// Number of reads before the first compaction. They define the idle level.
 const READS_AT_REST: u64 = 1000;
 
-/// The subject: a foreground whose device reads take many times longer, because they are larger, as
-/// soon as a compaction runs; compactions and flushes, one after the other, until it is stopped.
+/// The subject. Its foreground makes larger device reads, which take many times longer, while a compaction
+/// runs. Compactions and flushes alternate until a file stops them.
 pub fn run() {
     let hot = File::open(HOT).unwrap();
     residency::drop_pages(&hot);
     let mut bytes = vec![0; 1 << 20];
     let mut read = |number: u64, length: usize| {
-        // Nothing of it is dirty, and a sync would flush the device each time.
+        // The file is clean, and a sync would flush the device each time.
         subject::raw::drop_clean_pages(HOT_PATH);
         let places = (HOT_BYTES - length as u64) / 4096 + 1;
         let offset = (number * 7919) % places * 4096;
@@ -103,10 +103,10 @@ fn flush() {
     std::fs::remove_file(name).unwrap();
 }
 
-/// One scene at a time: another's I/O would be taken for the idle level.
+/// One scene at a time: the I/O of another would change the idle level.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Scenes that are started at most, until something waits in one of them within so long.
+/// The most scenes to start until background I/O waits in one of them within this time.
 const SCENES: u32 = 3;
 const WAITS_WITHIN: Duration = Duration::from_secs(20);
 
@@ -147,8 +147,8 @@ impl Scene {
         self.directory.path().join("work").join(name)
     }
 
-    /// One in which a compaction has had to wait. What the device took at rest is learned in a moment, in
-    /// which another's work may have made it slow: then nothing holds a compaction back.
+    /// A scene in which a compaction has waited. The idle level is measured in a short time. If the device
+    /// was slow in that time, no compaction has to wait, and the next scene is tried.
     fn that_waits(floor: u32) -> Self {
         for _ in 0..SCENES {
             let scene = Self::start(floor);
@@ -165,7 +165,7 @@ impl Scene {
         panic!("nothing waits in {SCENES} scenes");
     }
 
-    /// Waits until so many compactions are done.
+    /// Waits until this number of compactions is done.
     fn wait_for_round(&mut self, round: u64) {
         let path = self.work(&format!("done {round}"));
         self.running.wait_until(|| path.exists());
@@ -176,7 +176,7 @@ impl Scene {
         (0..).take_while(done).count() as u64
     }
 
-    /// Ends it; every output is its input.
+    /// Ends the scene. Every output equals the input.
     fn end(self) -> u64 {
         std::fs::write(self.work(STOP), "").unwrap();
         let rounds = self.rounds();
@@ -207,7 +207,7 @@ fn compactions_are_held_back_to_the_floor_and_no_further() {
     assert!(page.device_reads() > READS_AT_REST / 2);
     assert!(get(Counter::PacingIdleNanoseconds) > 0);
     assert!(get(Counter::PacingBrakes) > 0 && get(Counter::PacingNanoseconds) > 0);
-    // What is read, and most of what is written for it, but not what is flushed.
+    // Bytes that were read and most bytes that were written for it. Not flushed bytes.
     let moved = get(Counter::PacingBytes);
     assert!(
         (rounds * INPUT_BYTES / 2 * 3..=(rounds + 1) * INPUT_BYTES * 2).contains(&moved),
@@ -227,7 +227,7 @@ fn off_lets_go_at_once_for_as_long_as_it_is() {
     assert_eq!(scene.client.off(&[Mechanism::Pacing]), Outcome::Done);
     let before = scene.rounds();
     let moved = scene.client.get(Counter::PacingBytes);
-    // Whoever was waiting when it was switched off is counted by then.
+    // Threads that were waiting at the switch are counted by now.
     scene.wait_for_round(before + 1);
     assert_eq!(scene.client.get(Counter::PacingBytesPerSecond), 0);
     assert_eq!(scene.client.get(Counter::PacingRequestBytes), 0);
@@ -255,7 +255,7 @@ fn switching_what_waits_holds_nobody_up() {
     eprintln!("the longest switch took {:?}", scene.client.longest);
     assert!(scene.client.get(Counter::PacingWaits) > 0);
     assert_eq!(scene.client.get(Counter::FallbackPanic), 0);
-    // The last one is not waited for at the floor.
+    // Do not wait for the last compaction at the floor's rate.
     assert_eq!(scene.client.off(&[Mechanism::Pacing]), Outcome::Done);
     scene.wait_for_round(0);
     assert!(scene.end() > 0);

@@ -1,4 +1,4 @@
-//! Hundreds of switches, and a page full of nonsense, under load.
+//! Hundreds of switches under load, and a status page with random content.
 
 use crate::control::tables::STOP;
 use crate::subject;
@@ -14,14 +14,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The most that the subject has open without a reader's private ones: standard streams, the
-/// harness's, a table for each writer, and as many private ones of tables that are being written.
+/// The most descriptors of the subject without private ones of readers. Standard streams, those of the
+/// harness, an SSTable for each writer, and a private one for each.
 const OWN_DESCRIPTORS: usize = 3 + 3 + 3 + 3;
 
 fn load(directory: &TempDir) -> Running {
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();
-    // Everything goes directly, so that there are windows, buffers and descriptors to give back.
+    // All I/O is direct, so that there are windows, buffers and descriptors to release.
     let preload = Preload::quiet()
         .with("COLDSTREAM_WRITES", "direct")
         .with("COLDSTREAM_STAGING_BYTES", "256KiB")
@@ -61,7 +61,7 @@ fn switching_for_ever_costs_nothing_but_time() {
         .collect();
         assert_eq!(client.off(&chosen), Outcome::Done);
         if chosen.contains(&Mechanism::Reads) {
-            // One that was under way may come to its end first.
+            // A request that was in progress may end first.
             let begun = Instant::now();
             while descriptors(process) > OWN_DESCRIPTORS {
                 assert!(begun.elapsed() < PATIENCE, "private descriptors stay open");
@@ -109,7 +109,7 @@ fn a_page_full_of_nonsense_harms_nothing() {
     let running = load(&directory);
     let process = running.process_id();
     let client = StatusClient::of(process);
-    // It comes a moment after the page.
+    // The thread starts a moment after the page appears.
     client.wait_for("coldstream-keep", |_, _| true);
     let words = client.words();
     let bell = client.page().bell().unwrap();
@@ -124,7 +124,7 @@ fn a_page_full_of_nonsense_harms_nothing() {
             } else {
                 random.below(words.len() as u64)
             };
-            // Often a word that nearly makes sense.
+            // Often a value that is nearly valid.
             let value = random.next() >> random.below(64);
             words[place as usize].store(value, Ordering::Relaxed);
         }

@@ -1,5 +1,5 @@
-//! Nice values and I/O priorities: given, inherited by nobody, given back, and left alone where they
-//! could not be given back.
+//! Nice values and I/O priorities of background threads. They are set, not inherited, restored, and left
+//! alone where they could not be restored.
 
 use crate::subject;
 use coldstream_control::{Counter, Mechanism, Outcome};
@@ -13,12 +13,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What a test starts with: kind to others on the machine, and better than what is given.
+/// The nice value at the start of a test. It spares other processes, and is better than the one that the
+/// library sets.
 pub const NICE: i32 = 5;
 const LAST_LEVEL: i32 = 2 << 13 | 7;
 
-/// Gives the calling thread, and what it starts, a nice value below what background threads get.
-/// False, and a word on standard error, where that is not allowed.
+/// Gives the calling thread, and processes that it starts, a nice value below that of background threads.
+/// Where that is not allowed, skips the test and returns false.
 pub fn start_nice() -> bool {
     let allowed = set_nice(0, NICE).is_ok();
     if !allowed {
@@ -31,8 +32,8 @@ fn has_no_io_priority(io: i32) -> bool {
     io >> 13 == 0
 }
 
-/// The subject: a background thread, which makes another when it has got its priority, and ends when
-/// it has lost it. One more has a priority of its own.
+/// The subject. A background thread starts another one when its priority is set, and ends when its priority
+/// is restored. A third thread sets its own priority.
 pub fn run() {
     File::create("000001.sst").unwrap();
     std::fs::write("000001.sst", vec![7; 1 << 20]).unwrap();
@@ -70,8 +71,8 @@ pub fn run() {
         });
     };
     busy_until(&|| io_priority(0) == Ok(LAST_LEVEL));
-    // With another name it has another role, though it may never touch a table again
-    // (and cannot have its nice value back where that is not allowed).
+    // Another name means another role, even if the thread never uses an SSTable again. Its nice value cannot
+    // be restored where that is not allowed.
     if std::env::var("COLDSTREAM_PRIORITY").as_deref() != Ok("always") {
         // SAFETY: as above.
         unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"worker".as_ptr()) };
@@ -80,7 +81,7 @@ pub fn run() {
         unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:low".as_ptr()) };
         busy_until(&|| io_priority(0) == Ok(LAST_LEVEL));
     }
-    // What it sets itself now is its own, and that of a thread that it makes.
+    // A value that it sets itself now stays, also in a thread that it starts.
     const OWN: i32 = 3 << 13;
     set_io_priority(0, OWN).unwrap();
     let made = std::thread::spawn(|| io_priority(0));
@@ -100,7 +101,7 @@ pub fn run() {
     own.join().unwrap();
 }
 
-/// Nice value that was given, and nice value and I/O priority that a new thread had.
+/// The nice value that the library set, and the nice value and I/O priority of a new thread.
 fn inherited(work: &Path) -> Vec<i32> {
     let text = std::fs::read_to_string(work.join("inherited")).unwrap();
     text.split(' ').map(|word| word.parse().unwrap()).collect()
@@ -122,11 +123,11 @@ fn threads_get_a_priority_and_what_they_had() {
     assert_eq!(found[..2], [10, NICE], "a new thread has the former one");
     assert!(has_no_io_priority(found[2]));
     assert_eq!(client.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
-    // What the application set itself was lower, and is left alone.
+    // The application's own priority was lower. The library does not change it.
     let own = [(15, 3 << 13)];
     assert_eq!(client.threads("rocksdb:bottom"), own);
 
-    // At run time, up and down, but never better than the application had it.
+    // At run time, up and down, but never better than the application's own.
     let set = |nice: &str, io: &str| {
         let priorities = Priorities::default().with_nice(nice).unwrap();
         priorities.with_io(io).unwrap()
@@ -147,7 +148,7 @@ fn threads_get_a_priority_and_what_they_had() {
         );
         assert_eq!(client.threads("rocksdb:bottom"), own);
     };
-    // A thread that does nothing gets back what it had at once, and its priority when it goes on.
+    // An idle thread gets its former priority back at once, and the library's again when it continues.
     assert_eq!(client.off(&[Mechanism::Priority]), Outcome::Done);
     is_as_before(&client);
     assert_eq!(client.off(&[]), Outcome::Done);
@@ -156,7 +157,7 @@ fn threads_get_a_priority_and_what_they_had() {
     std::fs::write(work.join("go on"), "").unwrap();
     for _ in 0..100 {
         client.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
-        // It is counted a moment later.
+        // The counter changes a moment later.
         running.wait_until(|| client.get(Counter::PriorityThreads) == 1);
         assert_eq!(client.off(&[Mechanism::Priority]), Outcome::Done);
         is_as_before(&client);
@@ -164,7 +165,7 @@ fn threads_get_a_priority_and_what_they_had() {
         assert_eq!(client.off(&[]), Outcome::Done);
     }
     client.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
-    // Nonsense changes nothing.
+    // An invalid request changes nothing.
     assert_eq!(client.ask(u64::MAX, 0), Outcome::Refused);
     assert_eq!(client.ask(1 << 40, 0), Outcome::Refused);
     assert_eq!(client.ask(0, u64::MAX), Outcome::Refused);
@@ -197,14 +198,14 @@ fn what_could_not_be_given_back_is_not_taken() {
                 .start_with(&Preload::quiet().with("COLDSTREAM_PRIORITY", mode));
         let mut client = StatusClient::of(running.process_id());
         if mode == "off" {
-            // Nothing comes of itself; what is asked for does.
+            // Nothing changes by default. A request does.
             assert_eq!(
                 client.set(Priorities::none().with_io("7").unwrap()),
                 Outcome::Done
             );
         }
         running.wait_until(|| work.join("inherited").exists());
-        // A new thread of one whose nice value cannot be given back has that one.
+        // A thread inherits a nice value that cannot be restored.
         assert_eq!(inherited(&work)[..2], [given, given], "{mode}");
         assert_eq!(client.threads("rocksdb:low"), [(given, LAST_LEVEL)]);
         assert_eq!(client.get(Counter::PriorityRefused), refused, "{mode}");

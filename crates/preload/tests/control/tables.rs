@@ -1,5 +1,5 @@
-//! The subject that never stops: background threads write tables as engines do, and read them back
-//! in background reads, byte for byte. Whatever is switched meanwhile, they see what they wrote.
+//! The subject that runs until it is stopped. Background threads write SSTables like engines, and read them
+//! back byte for byte. They see what they wrote, whatever is switched meanwhile.
 
 use coldstream_testkit::files::{REST, fill, first_difference};
 use std::ffi::CStr;
@@ -8,12 +8,12 @@ use std::io::{Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The file that ends it.
+/// The file that stops it.
 pub const STOP: &str = "stop";
 
 const TABLE_BYTES: u64 = 2 << 20;
 
-/// A way to write: name of the thread, beginning and end of a table's name, lengths of the writes.
+/// A way to write: thread name, prefix and suffix of the SSTable's name, lengths of the writes.
 const WRITERS: [(&CStr, &str, &str, &[usize]); 3] = [
     (c"CompactionExecu", "nb-1", "-big-Data.db", &[4118, 4]),
     (c"rocksdb:low", "1", ".sst", &[1_046_000, 99_999, 999]),

@@ -1,4 +1,4 @@
-//! What must be there after a crash.
+//! Checks the files after a crash.
 
 use crate::crash::writer::{Progress, Promise, TABLE_BYTES_MAX, identity, name};
 use crate::subject::{self, raw};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 
-/// A writer's directory: the progress page lies beside the working directory, on another
-/// filesystem if need be.
+/// The directory of a writer. The progress page is beside the working directory, and may be on another
+/// filesystem.
 pub struct Stage {
     records: TempDir,
     progress: &'static Progress,
 }
 
-/// A moment's promises, in the order of the page: number, durable, intended.
+/// The promises at one moment, in the order of the page: number, durable, intended.
 pub type Promises = Vec<(usize, u64, u64, u64)>;
 
 impl Stage {
@@ -59,14 +59,14 @@ impl Stage {
         self.progress.promises.iter().flatten()
     }
 
-    /// Bytes that were written so far in the tables of now.
+    /// Bytes that were written so far into the present SSTables.
     pub fn written(&self) -> u64 {
         self.promises()
             .map(|promise| promise.intended.load(Ordering::SeqCst))
             .sum()
     }
 
-    /// Promises of this moment. A table whose number changes meanwhile is left out.
+    /// The promises at this moment. An SSTable whose number changes meanwhile is left out.
     pub fn now(&self) -> Promises {
         let mut promises = Vec::new();
         for (thread, row) in self.progress.promises.iter().enumerate() {
@@ -82,7 +82,7 @@ impl Stage {
         promises
     }
 
-    /// How short a table may have been made since.
+    /// The shortest length to which an SSTable may have been truncated since.
     fn shortest(&self, thread: usize, number: u64) -> Option<u64> {
         self.progress.promises[thread].iter().find_map(|promise| {
             let shortest = promise.shortest.load(Ordering::SeqCst);
@@ -90,8 +90,8 @@ impl Stage {
         })
     }
 
-    /// Checks a directory against promises from before the crash. `at_most` is how long tables
-    /// can have become by the moment of the crash.
+    /// Checks a directory against promises from before the crash. `at_most` holds the longest possible
+    /// lengths at the crash.
     pub fn check(
         &self,
         work: &Path,
@@ -102,7 +102,7 @@ impl Stage {
         let mut checked = Checked::default();
         for (thread, number, durable, _) in before {
             let Some(shortest) = self.shortest(*thread, *number) else {
-                // Deleted since, or about to be.
+                // Deleted, or about to be.
                 continue;
             };
             let path = work.join(name(*thread, *number));
@@ -153,7 +153,7 @@ impl Stage {
     }
 }
 
-/// What crashed.
+/// The kind of crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// The process: no byte of a table may be wrong.
@@ -164,11 +164,11 @@ pub enum Crash {
     Power,
 }
 
-/// What was looked at.
+/// What was checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checked {
     pub bytes: u64,
-    /// Tables in which something that was not synced reads as zeros.
+    /// SSTables with unsynced bytes that read as zeros.
     pub tables_with_zeros: u64,
 }
 
@@ -188,10 +188,10 @@ fn only_zeros_are_wrong(thread: usize, number: u64, bytes: &[u8]) -> bool {
         .all(|(expected, byte)| expected == byte || *byte == 0)
 }
 
-/// The tables in a directory: thread, number, path.
+/// The SSTables in a directory: thread, number, path.
 fn tables(work: &Path) -> Vec<(usize, u64, PathBuf)> {
     let mut found = Vec::new();
-    // Before the first sync of a file in it the directory itself may not be there.
+    // The directory itself may be missing before the first sync of a file in it.
     for entry in std::fs::read_dir(work).into_iter().flatten().flatten() {
         let file = entry.file_name().into_string().unwrap();
         let thread = match &file {

@@ -19,7 +19,7 @@ fn killed_on(filesystem: Filesystem, rounds: u64) {
         let work = place.path().join("work");
         let program = stage.writer(&work);
         let mut running = program.start_with(&Preload::writing(way));
-        // Something must have been written before it is worth a kill.
+        // Kill only after something was written.
         running.wait_until(|| stage.written() > 1 << 20);
         std::thread::sleep(Duration::from_micros(random.below(150_000)));
         running.kill();

@@ -1,8 +1,7 @@
-//! The power goes: the disk's image is copied in mid-flight, and mounted.
+//! A power cut: the image of the disk is copied while writes are in flight, and the copy is mounted.
 //!
-//! The image lies on a filesystem that shares blocks, so that the copy is of one moment. It has
-//! everything that the kernel had sent to the disk by then, and nothing else: what a disk loses
-//! out of a volatile cache of its own is not modelled.
+//! The image is on a filesystem that shares blocks, so that the copy is that of one moment. It holds exactly
+//! what the kernel had sent to the disk by then. The volatile cache of a disk is not modelled.
 
 use crate::crash::checker::{Checked, Crash, Stage};
 use coldstream_testkit::directories::{self, Filesystem};
@@ -25,11 +24,11 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
     };
     let stage = Stage::new();
     let mut random = Random::new(seed());
-    // Plain writes beside the others: what they show is the filesystem's.
+    // Plain writes too: what they show comes from the filesystem.
     let ways = [("buffered", "auto")].into_iter().chain(WRITE_WAYS);
     for way in ways {
         let (mut checked, mut durable) = (Checked::default(), 0);
-        // Of its own: what was deleted lately may still be on the disk.
+        // A directory of its own: files that were deleted recently may still be on the disk.
         let work = inner.path().join(format!("{}-{}", way.0, way.1));
         let program = stage.writer(&work);
         let mut running = program.start_with(&Preload::writing(way));
@@ -39,7 +38,7 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
             let before = stage.now();
             let copy = directories::after_power_cut(&inner, outer.path());
             let after = stage.now();
-            // A table that was begun meanwhile may be of any length.
+            // An SSTable that was created meanwhile may have any length.
             let at_most = after
                 .into_iter()
                 .filter(|(thread, number, ..)| {

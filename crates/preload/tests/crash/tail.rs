@@ -1,5 +1,5 @@
-//! A table is followed while it is written: by a thread of the writing process, by calls that the
-//! library sees, and by another process, which it cannot know of.
+//! Two readers follow an SSTable while it is written. One is a thread of the writing process, whose calls the
+//! library sees. The other is a process that the library does not know.
 
 use crate::subject::{self, calls, machine, raw};
 use coldstream_testkit::files::{fill, first_difference};
@@ -13,8 +13,8 @@ const TABLES: [(&CStr, &CStr, &[usize]); 2] = [
     (c"000001.sst", c"rocksdb:low", &[1_046_500, 20_001, 70_000]),
 ];
 const TABLE_BYTES: u64 = 24 << 20;
-/// So much later, at most, another process sees what only the writing process must see at once: two
-/// staging buffers, of which one is being written.
+/// The most bytes by which another process may lag, where only the writing process must see bytes at once.
+/// Two staging buffers, of which one is being written.
 const LATE_BYTES_MAX: u64 = 512 << 10;
 
 #[repr(C)]
@@ -22,16 +22,16 @@ struct Shared {
     tables: [Progress; TABLES.len()],
 }
 
-/// What its writer and its two followers tell each other about a table; `u64::MAX` is their end.
+/// The state that a writer shares with its two readers. `u64::MAX` marks the end of one.
 #[repr(C)]
 struct Progress {
-    /// What `write` has returned for.
+    /// Bytes for which `write` has returned.
     written: AtomicU64,
-    /// How often each follower has looked, through a mapping too, while the table was being written.
+    /// Number of looks of each reader while the SSTable was written, looks through a mapping included.
     looked: [AtomicU64; 2],
 }
 
-/// Announces an end when it goes, in a panic too: whoever waits for it would wait for ever.
+/// Announces an end when dropped, also in a panic. Others would wait for ever.
 struct End<'a>(&'a AtomicU64);
 
 impl Drop for End<'_> {
@@ -50,7 +50,7 @@ fn shared(path: &CStr) -> &'static Shared {
     unsafe { &*address.cast::<Shared>() }
 }
 
-/// The writing process: two writers, and a follower of each.
+/// The writing process: two writers, each with a reader.
 pub fn run() {
     machine::set_limits();
     let mut journal = subject::own_journal();
@@ -106,7 +106,7 @@ fn write(identity: u64, (path, name, lengths): (&CStr, &CStr, &[usize]), progres
     }
 }
 
-/// A table that was written before anybody had looked would show nothing.
+/// An SSTable that was complete before the first look would show nothing.
 fn wait_for_followers(progress: &Progress) {
     let still_to_look = |looked: &AtomicU64| looked.load(Ordering::SeqCst) == 0;
     while progress.looked.iter().any(still_to_look) {
@@ -114,16 +114,16 @@ fn wait_for_followers(progress: &Progress) {
     }
 }
 
-/// By which calls a follower looks; its place in [`Progress::looked`].
+/// The calls that a reader makes; its index in [`Progress::looked`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Calls {
-    /// By those that the library interposes.
+    /// Calls that the library interposes.
     Seen,
-    /// By the kernel's own, in a process without the library.
+    /// System calls, in a process without the library.
     Plain,
 }
 
-/// Follows a table to its end; a violation is a line of its own.
+/// Follows an SSTable to its end. Each violation is a line.
 fn follow(identity: u64, path: &CStr, progress: &Progress, late: u64, by: Calls) -> String {
     let looked = &progress.looked[by as usize];
     let _end = End(looked);
@@ -132,7 +132,7 @@ fn follow(identity: u64, path: &CStr, progress: &Progress, late: u64, by: Calls)
     let mut bytes = vec![0; 300_000];
     let mut checked = 0;
     loop {
-        // What was promised comes first; the look after it must show at least that.
+        // Read the promise first. The look after it must show at least that.
         let promised = progress.written.load(Ordering::SeqCst);
         if descriptor < 0 {
             descriptor = open(path, by);
@@ -156,8 +156,8 @@ fn follow(identity: u64, path: &CStr, progress: &Progress, late: u64, by: Calls)
             return format!("violation: {path:?} has a wrong byte at {place} of {size}");
         }
         checked = start + length as u64;
-        // The end again, whether or not it has grown since the last look; whole pages, since a mapping
-        // of a page that is not full yet would end the table's I/O mode.
+        // Read the end again, grown or not. Whole pages only: a mapping of a page that is not full would make
+        // the file fall back to plain writes.
         if looks % 16 == 7 && size >= 4096 {
             let page = size.saturating_sub(bytes.len() as u64) & !4095;
             let whole = ((size & !4095) - page) as usize;
@@ -168,7 +168,7 @@ fn follow(identity: u64, path: &CStr, progress: &Progress, late: u64, by: Calls)
                 looked.fetch_add(1, Ordering::SeqCst);
             }
         }
-        // Sometimes from the beginning, by another descriptor.
+        // Sometimes from the beginning, through another descriptor.
         if looks % 64 == 40 {
             close(descriptor, by);
             descriptor = -1;
@@ -257,7 +257,7 @@ fn look_through_mapping(
     found
 }
 
-/// Runs the writing process, and follows it from this one.
+/// Runs the writing process, and follows its SSTables from this process.
 fn followed(way: (&str, &str)) {
     let directory = directories::on_disk();
     let work = directory.path().join("work");
@@ -274,7 +274,7 @@ fn followed(way: (&str, &str)) {
         0
     };
     std::thread::scope(|scope| {
-        // Whatever becomes of the writer, the followers end.
+        // The readers end in any case, however the writer ends.
         let ends = shared.tables.each_ref().map(|table| End(&table.written));
         let followers: Vec<_> = TABLES
             .iter()

@@ -1,6 +1,5 @@
-//! The subject that writes until it is killed: tables as Cassandra and RocksDB write them, by
-//! three background threads. What it has been promised it says in a progress page that outlives
-//! it, in memory that no call is needed for.
+//! The subject that writes until it is killed. Three background threads write SSTables like Cassandra and
+//! RocksDB. It records every promise in a progress page, shared memory that outlives it and needs no call.
 
 use crate::subject::{calls, machine, raw};
 use coldstream_testkit::files::fill;
@@ -8,36 +7,36 @@ use coldstream_testkit::random::Random;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Threads of the writer.
+/// Number of its threads.
 pub const THREADS: usize = 3;
-/// Tables of each thread that are left; older ones are deleted.
+/// Number of SSTables that each thread keeps. Older ones are deleted.
 pub const TABLES: u64 = 6;
-/// A table is about as long as this at most.
+/// An SSTable is at most about this long.
 pub const TABLE_BYTES_MAX: u64 = 4 << 20;
 /// Name of the progress page in the working directory's parent.
 pub const PROGRESS: &CStr = c"../progress";
 
-/// What is known of one table.
+/// The promises about one SSTable.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Promise {
-    /// Number of the table; 0 is none. Names its content too.
+    /// Number of the SSTable, and identity of its content. 0 means there is none.
     pub number: AtomicU64,
-    /// The longest that it can be: raised before each write.
+    /// The greatest possible length: raised before each write.
     pub intended: AtomicU64,
-    /// So much was synced: raised after each sync that succeeded.
+    /// Synced bytes: raised after each successful sync.
     pub durable: AtomicU64,
-    /// The shortest that it can be: lowered before a truncation.
+    /// The smallest possible length: lowered before a truncation.
     pub shortest: AtomicU64,
 }
 
-/// All promises: a table's place is its number modulo [`TABLES`], in its thread's row.
+/// All promises, one row for each thread. The index is the number of the SSTable modulo [`TABLES`].
 #[repr(C)]
 pub struct Progress {
     pub promises: [[Promise; TABLES as usize]; THREADS],
 }
 
-/// The name of a table.
+/// The name of an SSTable.
 pub fn name(thread: usize, number: u64) -> String {
     match thread {
         0 => format!("nb-{number}-big-Data.db"),
@@ -46,7 +45,7 @@ pub fn name(thread: usize, number: u64) -> String {
     }
 }
 
-/// What names a table's content.
+/// The identity of an SSTable's content.
 pub fn identity(thread: usize, number: u64) -> u64 {
     (thread as u64) << 32 | number
 }
@@ -137,7 +136,7 @@ impl Table<'_> {
     }
 
     fn truncate(&mut self, length: u64) {
-        // From here on it may be as short as this, whatever was synced.
+        // From now on the file may be this short, whatever was synced.
         self.promise.durable.fetch_min(length, Ordering::SeqCst);
         self.promise.shortest.fetch_min(length, Ordering::SeqCst);
         // SAFETY: no memory is passed.
@@ -156,7 +155,7 @@ impl Table<'_> {
         assert_eq!(unsafe { calls::close(self.descriptor) }, 0);
     }
 
-    /// A chunk and its checksum, over and over; opened early, and sometimes taken back.
+    /// Writes chunks with checksums. Opens the file early, and sometimes truncates it.
     fn as_cassandra(&mut self, random: &mut Random) {
         self.open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL);
         let wanted = random.below(TABLE_BYTES_MAX);

@@ -1,5 +1,5 @@
-//! Runs a script without and with the library, and finds where they part. A script that fails is
-//! made smaller before it is shown.
+//! Runs a script without and with the library, and finds the first difference. A failing script is reduced
+//! before it is shown.
 
 use crate::subject::Script;
 use crate::subject::journal::Journal;
@@ -8,20 +8,20 @@ use coldstream_testkit::library::Preload;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a failing script is made smaller before what is left is shown.
+/// Time limit for the reduction of a failing script.
 const SHRINKING: Duration = Duration::from_secs(90);
 
-/// What a run left behind.
+/// The results of a run.
 pub struct Seen {
     pub lines: Vec<String>,
     pub log: ExitLog,
 }
 
-/// Directories of one comparison: where the programs work, and where their records are.
+/// The directories of one comparison: for the work of the programs, and for their records.
 pub struct Bench<'a> {
-    /// On the filesystem that is tested.
+    /// On the filesystem under test.
     pub place: &'a Path,
-    /// On any.
+    /// On any filesystem.
     pub records: &'a Path,
 }
 
@@ -32,7 +32,7 @@ impl Bench<'_> {
         work
     }
 
-    /// Runs a script, with the library if `preload` says how.
+    /// Runs a script, with the library if there is a `preload`.
     pub fn run(&self, script: &Script, preload: Option<&Preload>) -> Seen {
         let journal = self.records.join("journal");
         let log_path = self.records.join("log");
@@ -55,7 +55,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Fails, with the smallest part of the script that still does, if the library is seen.
+    /// Fails if the library changes a result. Shows the smallest part of the script that still fails.
     pub fn check(&self, script: &Script, plain: &Seen, preload: &Preload) -> ExitLog {
         let with = self.run(script, Some(preload));
         if with.lines == plain.lines {
@@ -67,7 +67,7 @@ impl Bench<'_> {
             .iter()
             .map(|(number, _)| *number)
             .collect();
-        // What came after the first difference cannot have caused it.
+        // Operations after the first difference cannot have caused it.
         keep.truncate(place + 1);
         let small = self.shrink(script, keep, preload);
         let (plain, with) = (self.run(&small, None), self.run(&small, Some(preload)));
@@ -88,7 +88,7 @@ impl Bench<'_> {
         self.run(script, None).lines != self.run(script, Some(preload)).lines
     }
 
-    /// Leaves operations out, in halves, quarters and so on, as long as it goes on failing.
+    /// Removes operations in halves, quarters and so on, while the script still fails.
     fn shrink(&self, script: &Script, mut keep: Vec<usize>, preload: &Preload) -> Script {
         let started = Instant::now();
         let with = |keep: &[usize]| Script {
@@ -117,7 +117,7 @@ impl Bench<'_> {
     }
 }
 
-/// The first line in which two runs differ: its place, and both versions.
+/// The first line in which two runs differ: its number, and both versions.
 pub fn difference(plain: &Seen, with: &Seen) -> Option<(usize, String)> {
     let place = plain
         .lines

@@ -1,5 +1,5 @@
-//! What a process decides with the first background read holds for its life: it must not depend
-//! on what the foreground happens to do to the file at that moment.
+//! The first background read decides the I/O mode for the life of the process. The decision must not depend
+//! on what the foreground does to the file at that moment.
 
 use crate::subject::{self, calls, raw};
 use coldstream_testkit::directories::{self, Filesystem};
@@ -13,8 +13,8 @@ use std::time::Duration;
 const TABLE: &std::ffi::CStr = c"000001.sst";
 const SIZE_BYTES: u64 = 4 << 20;
 
-/// What the subject does: the foreground reads pages here and there, which come and go, while
-/// a background thread makes its first reads.
+/// The subject. The foreground reads scattered pages, which are dropped again, while a background thread
+/// makes its first reads.
 pub fn run() {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -8,14 +8,14 @@ use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::{long, number_from_environment, seed};
 
-/// A way to run the library, and whether the short form gives it every program.
+/// A setting of the library, and whether the short form runs every program with it.
 struct Setting {
     name: &'static str,
     preload: Preload,
     always: bool,
 }
 
-/// What is off by itself, too: a thread more, a clock around reads, threads that wait.
+/// Mechanisms that are off by default, too: another thread, timed reads, waiting threads.
 const EVERYTHING: [(&str, &str); 5] = [
     ("COLDSTREAM_PACING", "on"),
     ("COLDSTREAM_PACING_FLOOR", "1"),
@@ -65,8 +65,8 @@ fn settings() -> Vec<Setting> {
     ]
 }
 
-/// What programs are run under that write tables in background threads. In all of them a
-/// staging buffer is visible to the process at most before the kernel has it.
+/// Settings for programs that write SSTables in background threads. In all of them only the writing process
+/// sees a staging buffer before the kernel has it.
 fn settings_of_appends() -> Vec<Setting> {
     let small = ("COLDSTREAM_STAGING_BYTES", "256KiB");
     vec![
@@ -89,8 +89,8 @@ fn settings_of_appends() -> Vec<Setting> {
     ]
 }
 
-/// A table is visible everywhere when `write` returns: these programs have writers in other
-/// processes, and calls that nobody sees.
+/// Written bytes are visible everywhere when `write` returns. These programs have writers in other processes,
+/// and calls that the library does not see.
 fn setting(name: &'static str, always: bool, variables: &[(&'static str, &str)]) -> Setting {
     configured(name, always, "everywhere", variables)
 }
@@ -162,7 +162,7 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
             plain.lines.last()
         );
         if number == 0 {
-            // Else a difference would say nothing about the library.
+            // Otherwise a difference would not prove anything about the library.
             let again = bench.run(&script, None);
             assert_eq!(
                 difference(&plain, &again),

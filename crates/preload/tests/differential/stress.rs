@@ -1,7 +1,6 @@
-//! Unsequenced: many threads of mixed roles read files of known content while others create,
-//! remove, rename, open, close, duplicate and fork. Whatever a read returns must be the content
-//! of the file that was opened; nothing else can be compared, so that only the library's side
-//! is run.
+//! Unsequenced operations. Many threads of mixed roles read files with known content, while others create,
+//! remove, rename, open, close, duplicate and fork. Every read must return the content of the opened file.
+//! Nothing else can be compared, so only the run with the library is made.
 
 use crate::subject::journal::Journal;
 use crate::subject::{self, calls, machine, raw};
@@ -15,12 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
-/// Files that are there from the start to the end.
+/// Files that exist from start to end.
 const LASTING: u64 = 8;
-/// The most files of the others.
+/// The most other files.
 const PASSING: usize = 12;
 
-/// A file that exists, under a name that no other file ever has.
+/// An existing file. No other file ever has its name.
 #[derive(Clone)]
 struct Known {
     identity: u64,
@@ -57,7 +56,7 @@ impl Known {
 
 struct World {
     lasting: Vec<Known>,
-    /// Descriptors of the lasting files that all threads read through, as engines do.
+    /// Descriptors of the lasting files. All threads share them, like threads of an engine.
     shared: Vec<i32>,
     passing: RwLock<Vec<Known>>,
     identities: AtomicU64,
@@ -88,7 +87,7 @@ impl World {
     }
 }
 
-/// Reads a run of chunks and compares; the first fault, if there is one.
+/// Reads a run of chunks and compares. Returns the first fault.
 fn check(known: &Known, descriptor: i32, random: &mut Random) -> Result<u64, String> {
     let chunk = random.pick(&[4096, 4122, 16_384, 65_536]);
     let mut offset = random.below(known.size_bytes);
@@ -183,7 +182,7 @@ fn create_and_remove(world: &World, mut random: Random) {
     }
 }
 
-/// Names come and go, numbers change hands; nothing is read.
+/// Names appear and disappear, numbers are reused. Nothing is read.
 fn stir(world: &World, mut random: Random) {
     while !world.is_over() {
         let (known, other) = (world.any(&mut random), world.any(&mut random));
@@ -242,7 +241,7 @@ fn fork_and_compare(world: &World, mut random: Random) {
     }
 }
 
-/// What the subject does.
+/// The subject.
 pub fn run() {
     let mut journal = subject::own_journal();
     machine::set_limits();

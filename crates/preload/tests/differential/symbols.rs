@@ -1,4 +1,4 @@
-//! The list of interposed symbols, kept in one place, against what the library exports.
+//! Compares the list of interposed symbols with the library's exports.
 
 use crate::subject::calls;
 use coldstream_testkit::process::Program;

@@ -1,5 +1,5 @@
-//! A table that is overwritten while a background thread reads it: once a write has returned,
-//! and everybody may know, no read may return what was there before.
+//! An SSTable is overwritten while a background thread reads it. After a write has returned, no read may
+//! return the old bytes.
 
 use crate::subject::journal::Journal;
 use crate::subject::{self, calls, machine, raw};
@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 
 const BLOCK_BYTES: usize = 8192;
 const BLOCKS: usize = 96;
-/// Less than a file's time of change has to be in the past before windows of it are used.
+/// Shorter than the age that a file's change time must have before windows are used.
 const LONG: Duration = Duration::from_millis(10);
 const TABLE: &std::ffi::CStr = c"000001.sst";
 
-/// Versions of one block. In memory that is shared with the writing child.
+/// Versions of one block, in memory that the writing child shares.
 #[repr(C)]
 struct Versions {
-    /// The highest version of which a write was begun.
+    /// The highest version with a started write.
     begun: AtomicU64,
-    /// The highest version of which a write has returned.
+    /// The highest version whose write has returned.
     done: AtomicU64,
 }
 
@@ -33,16 +33,16 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// Who writes a block.
+/// The writer of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writer {
     Thread,
     Child,
-    /// The child, by a mapping that it made before.
+    /// The child, through an earlier mapping.
     ChildsMapping,
 }
 
-/// Set in subjects in which nobody writes but by the mapping: no call tells of anything.
+/// Set in subjects where all writes go through the mapping: no call shows them.
 static BY_MAPPING_ONLY: AtomicBool = AtomicBool::new(false);
 
 fn writer_of(block: usize) -> Writer {
@@ -56,7 +56,7 @@ fn block_of(version: u64) -> Vec<u8> {
     version.to_le_bytes().repeat(BLOCK_BYTES / 8)
 }
 
-/// Overwrites blocks of the given writers in bursts, with rests in which windows can be used.
+/// Overwrites blocks of the given writers in bursts. Windows can be used in the pauses.
 fn overwrite(
     shared: &Shared,
     writers: &[Writer],
@@ -79,7 +79,7 @@ fn overwrite(
             let version = versions.begun.fetch_add(1, Ordering::SeqCst) + 1;
             let begun = Instant::now();
             assert!(write(block, &block_of(version)));
-            // The change time of a long write is that of its beginning (docs/limits.md).
+            // The change time of a long write is that of its start (docs/limits.md).
             if begun.elapsed() < LONG {
                 versions.done.store(version, Ordering::SeqCst);
             }
@@ -116,7 +116,7 @@ fn write_in_child(shared: &Shared, random: Random) -> ! {
     raw::exit(0)
 }
 
-/// Scans the table and compares each word with what was known before and after.
+/// Scans the SSTable and compares each word with the versions known before and after.
 fn read_and_compare(shared: &Shared, mut random: Random) -> (u64, Vec<String>) {
     // SAFETY: NUL-terminated strings.
     let file = unsafe {
@@ -128,8 +128,7 @@ fn read_and_compare(shared: &Shared, mut random: Random) -> (u64, Vec<String>) {
     while !shared.over.load(Ordering::Relaxed) && faults.len() < 10 {
         let first = random.index(BLOCKS);
         if random.once_in(3) {
-            // Where only the mapping tells, what is dirty is left dirty: a store to such a page
-            // leaves no trace.
+            // Where only the mapping writes, dirty pages stay dirty: a store to such a page leaves no trace.
             let drop_pages = if BY_MAPPING_ONLY.load(Ordering::Relaxed) {
                 raw::drop_clean_pages
             } else {
@@ -139,7 +138,7 @@ fn read_and_compare(shared: &Shared, mut random: Random) -> (u64, Vec<String>) {
         }
         for block in (first..BLOCKS).take(1 + random.index(40)) {
             if random.once_in(50) {
-                // In the middle of a window, which goes stale meanwhile.
+                // In the middle of a window, which becomes stale meanwhile.
                 std::thread::sleep(Duration::from_millis(random.below(120)));
             }
             let done = shared.versions[block].done.load(Ordering::SeqCst);
@@ -169,7 +168,7 @@ fn read_and_compare(shared: &Shared, mut random: Random) -> (u64, Vec<String>) {
     (reads, faults)
 }
 
-/// What the subject does.
+/// The subject.
 pub fn run(by_mapping_only: bool) {
     let mut journal = subject::own_journal();
     machine::set_limits();

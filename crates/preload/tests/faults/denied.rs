@@ -1,5 +1,4 @@
-//! Calls that always fail, as under a container's filter or on an old kernel, and resources
-//! that are used up.
+//! Calls that always fail, like under a container's filter or on an old kernel, and exhausted resources.
 
 use crate::{check, expected, scan};
 use coldstream_testkit::exit_log::ExitLog;
@@ -9,8 +8,8 @@ use coldstream_testkit::{directories, skip, tools};
 /// `cachestat(2)`, the same number on every architecture.
 const SYS_CACHESTAT: i64 = 451;
 
-/// Scans while calls of that number (with these bits in their third argument) fail; what the library
-/// says of itself, if a filter can be made and the log opened through it.
+/// Scans while calls with this number, and with these bits in their third argument, fail. Returns the
+/// library's exit log, if a filter can be installed and the log can be opened under it.
 fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) -> Option<ExitLog> {
     let directory = directories::on_disk();
     let deny = tools::compile("deny.c", directory.path(), "deny", &[]);
@@ -45,7 +44,7 @@ fn deny(calls: &[(i64, i32, Option<i32>)], preload: &Preload) -> Option<ExitLog>
     (log.lines > 0).then_some(log)
 }
 
-/// What is read directly where nothing is denied.
+/// Bytes that are read directly without a filter.
 fn plainly_direct_bytes() -> u64 {
     let directory = directories::on_disk();
     let log = directory.path().join("log");
@@ -83,7 +82,8 @@ fn direct_opens_are_refused() {
         if let Some(log) = denied {
             assert_eq!(log.direct_bytes, 0, "not denied: {}", log.text);
         }
-        // The library's mark on the descriptors of its own, which scans never use; nor can its log be opened.
+        // The library's mark on its private descriptors, which scans never use. Its log cannot be opened
+        // either.
         deny(
             &[(libc::SYS_openat, errno, Some(libc::O_NONBLOCK))],
             &Preload::quiet(),

@@ -1,5 +1,5 @@
-//! A device that cannot read some of its blocks: what can be read is right, and whatever the
-//! kernel could read for the application it still gets.
+//! A device with unreadable blocks. Readable bytes are correct, and the application gets everything that the
+//! kernel can read.
 
 use crate::subject::journal::Journal;
 use crate::subject::{self, calls, raw};
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 const TABLE: &std::ffi::CStr = c"000001.sst";
 const CHUNK_BYTES: usize = 4096;
 
-/// Reads every chunk, three times over, and writes down which could be read.
+/// Reads every chunk three times, and records which are readable.
 pub fn run() {
     let mut journal = subject::own_journal();
     // SAFETY: NUL-terminated strings.
@@ -71,8 +71,8 @@ fn what_a_failing_device_can_read_is_read() {
     let work = place.path().join("work");
     std::fs::create_dir(&work).unwrap();
     files::create(&work.join("000001.sst"), 5, 48 << 20);
-    // A loop device that reads its file buffered reports a read across the end of that file as
-    // done, without the bytes (`lo_complete_rq`, drivers/block/loop.c); a direct one fails it.
+    // A loop device with buffered reads reports a read across the end of its file as done, without the bytes
+    // (`lo_complete_rq`, drivers/block/loop.c). With direct I/O the read fails.
     if !make_loop_direct(place.path()) {
         skip("the loop device cannot read its file directly");
         return;
@@ -86,7 +86,7 @@ fn what_a_failing_device_can_read_is_read() {
         Journal::read(&journal).into_iter().collect()
     };
     let all = run(None).len();
-    // The blocks behind this place of the device are gone.
+    // The device has no blocks behind this offset.
     let image_bytes = std::fs::metadata(&image).unwrap().len();
     let damaged = std::fs::File::options().write(true).open(&image).unwrap();
     let mut cut = image_bytes;
@@ -106,6 +106,6 @@ fn what_a_failing_device_can_read_is_read() {
         let missing: Vec<_> = plain.difference(&with).take(5).collect();
         assert!(missing.is_empty(), "reads = {reads}: not read: {missing:?}");
     }
-    // Lets the filesystem be unmounted without errors of its own.
+    // Then the filesystem can be unmounted without errors.
     damaged.set_len(image_bytes).unwrap();
 }

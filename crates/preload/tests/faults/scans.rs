@@ -1,6 +1,6 @@
-//! The subject: background threads scan tables in several ways, at the same time, then a child
-//! does. What they see is written down in a fixed order. After the start it makes no call that
-//! faults are injected into.
+//! The subject. Background threads scan SSTables in several ways at the same time, then a child does. The
+//! results are recorded in a fixed order. After its start the subject itself makes no call with injected
+//! faults.
 
 use crate::subject::execute::reads;
 use crate::subject::{self, calls, raw};
@@ -8,7 +8,7 @@ use coldstream_testkit::files::{Hash, REST, fill};
 use std::ffi::CStr;
 use std::fmt::Write;
 
-/// What the process is short of.
+/// The resource that the process lacks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Limits {
     None,
@@ -23,12 +23,13 @@ const TABLES: [(&CStr, usize); 4] = [
     (c"000003.sst", 5000),
 ];
 
-/// So many descriptors may be open where they are short: the fewest with which the library has some of its own.
+/// The limit of open descriptors, where they are few. It is the smallest limit at which the library opens
+/// private ones.
 const DESCRIPTORS: u64 = 256;
-/// So many of them nobody has opened when the scans begin.
+/// Number of free descriptors when the scans begin.
 const DESCRIPTORS_LEFT: i32 = TABLES.len() as i32 + 2;
 
-/// A way to scan: name of the thread, table, first offset, chunk.
+/// A way to scan: thread name, SSTable, first offset, chunk size.
 const SCANS: [(&CStr, usize, u64, usize); 6] = [
     (c"rocksdb:low", 0, 0, 4096),
     (c"rocksdb:low", 0, 300_000, 16_384),
@@ -47,7 +48,7 @@ fn limit(resource: libc::__rlimit_resource_t, value: u64) {
     assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
 }
 
-/// Bytes of address space that are in use.
+/// Address space in use, bytes.
 fn address_space_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
@@ -103,7 +104,7 @@ pub fn run(limits: Limits) {
     journal.line("end");
 }
 
-/// Whoever started the tests may have left something open among the numbers that are looked at.
+/// The parent of the tests may have left descriptors open among the numbers that are compared.
 fn close_what_was_inherited() {
     // SAFETY: nothing of this process's is open but the standard streams.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
@@ -114,7 +115,7 @@ fn open_null() -> i32 {
     unsafe { calls::open64(c"/dev/null".as_ptr(), libc::O_RDONLY, 0) }
 }
 
-/// Leaves some descriptors of those that may be opened, which the library can have.
+/// Leaves some free descriptors for the library.
 fn use_descriptors_up() {
     let mut last = 0;
     while last < DESCRIPTORS as i32 - 1 - DESCRIPTORS_LEFT {
@@ -123,8 +124,8 @@ fn use_descriptors_up() {
     }
 }
 
-/// The application gets every descriptor that is left, those that the library has had too. They are closed
-/// again, since the kernel's own way to open, by which pages are dropped, asks nobody for room.
+/// The application can open every descriptor that is left, including those of the library. They are closed
+/// again: dropping pages uses raw `open` calls, for which the library makes no room.
 fn take_what_is_left() {
     let left = DESCRIPTORS as i32 - DESCRIPTORS_LEFT..DESCRIPTORS as i32;
     let is_open = |number: &i32| {
@@ -169,7 +170,7 @@ fn scan_all(file: i32, (name, table, first, chunk): (&CStr, usize, u64, usize)) 
     format!("{name:?} table {table} by {chunk}: {first} to {offset}, {errno:?} {hash}")
 }
 
-/// A forked child scans through the descriptors that it inherited, and one of its own.
+/// A forked child scans through inherited descriptors and one of its own.
 fn child(files: [i32; TABLES.len()]) -> String {
     let [out, into] = raw::pipe();
     // SAFETY: the child reads and ends by a system call.

@@ -1,4 +1,4 @@
-//! Faults made by `strace`: in the first, the n-th, or every call.
+//! Faults injected by `strace`: into the first, the n-th, or every call.
 
 use crate::check;
 use coldstream_testkit::library::Preload;
@@ -6,7 +6,7 @@ use coldstream_testkit::tools::tracer;
 use coldstream_testkit::{directories, long};
 use std::path::Path;
 
-/// How many calls of this form a tracer has marked so.
+/// Number of calls with this form and this mark in the trace.
 pub fn faults(trace: &Path, form: &str, mark: &str) -> usize {
     let traced = std::fs::read_to_string(trace).unwrap_or_default();
     let lines = traced.lines();
@@ -15,7 +15,7 @@ pub fn faults(trace: &Path, form: &str, mark: &str) -> usize {
         .count()
 }
 
-/// Scans with faults in `call`, and tells how many were made in calls of this form.
+/// Scans with faults in `call`. Returns the number of faults in calls with this form.
 fn inject(
     strace: &str,
     (call, form): (&str, &str),
@@ -54,25 +54,25 @@ pub fn launcher(
 
 pub const WHEN: [&str; 4] = ["when=1", "when=3", "when=2+4", "when=1+1"];
 
-/// How the library asks whether a buffer can be written, and whether it can be read: glibc's own calls
-/// of that name have other arguments.
+/// The library's checks whether a buffer is writable or readable. glibc's calls of that name have other
+/// arguments.
 const BUFFER_IS_WRITABLE: &str = "SIG_BLOCK, NULL";
 pub const BUFFER_IS_READABLE: &str = "(0xffff";
 
-/// Makes each fault at each time; there must have been some.
+/// Injects each fault at each time. At least one must have happened.
 fn each(call: &str, options: &[&str], errors: &[&str], preload: &Preload) {
     each_of((call, ""), options, errors, preload);
 }
 
-/// As above, of a call that libc makes too: the library's own has `form` in it.
+/// As above, for a call that libc makes too. The library's calls contain `form`.
 fn each_of((call, form): (&str, &str), options: &[&str], errors: &[&str], preload: &Preload) {
     let Some(strace) = tracer() else { return };
     let mut injected = 0;
     for (number, error) in errors.iter().enumerate() {
         for (place, when) in WHEN.iter().enumerate() {
-            // An interrupted wait is made again: interrupted for ever it would never end.
+            // An interrupted wait is repeated. If every call were interrupted, it would never end.
             if (*error == "EINTR" && *when == "when=1+1")
-                // The short form makes each fault, and makes faults at each time, but not both.
+                // The short form covers every fault and every time, but not all combinations.
                 || (!long() && number % 2 != place % 2)
             {
                 continue;
@@ -151,7 +151,7 @@ fn descriptors_cannot_be_moved_or_marked() {
 
 #[test]
 fn files_cannot_be_opened_once_more() {
-    // Tables have the first free numbers; paths are compared as they are given.
+    // SSTables have the first free descriptors. Paths are compared as they are.
     let paths = [
         "-P",
         "/proc/self/fd/3",

@@ -1,6 +1,5 @@
-//! Faults in the calls with which staged tables are written: the writers see what a plain file
-//! would have shown them, or an error; never silence. A writer holds the library to its word
-//! itself (`writes.rs`).
+//! Faults in the calls that write staged files. A writer sees what a plain file would have shown, or an
+//! error. No write is lost in silence. The writer itself checks that (`writes.rs`).
 
 use crate::faults::traced::{BUFFER_IS_READABLE, WHEN, faults, launcher};
 use crate::faults::writes;
@@ -13,8 +12,7 @@ use coldstream_testkit::process::{Ended, Program};
 use coldstream_testkit::tools::tracer;
 use std::path::Path;
 
-/// Runs the writers in a directory, and fails on a broken word, or unless they end well. Returns what
-/// they were told.
+/// Runs the writers in a directory. Fails on a broken promise, or if they fail. Returns the reported errors.
 #[track_caller]
 fn held_to_their_word(
     what: &str,
@@ -39,12 +37,12 @@ fn held_to_their_word(
     lines
 }
 
-/// Makes each fault at each time in every way; there must have been some, over all ways.
+/// Injects each fault at each time into every way to write. At least one must have happened.
 fn each(call: &str, errors: &[&str]) {
     each_of(call, "", errors, &WHEN);
 }
 
-/// As above, of a call that libc makes too: the library's own has `form` in it.
+/// As above, for a call that libc makes too. The library's calls contain `form`.
 fn each_of(call: &str, form: &str, errors: &[&str], times: &[&str]) {
     let Some(strace) = tracer() else { return };
     let directory = directories::on_disk();
@@ -52,7 +50,7 @@ fn each_of(call: &str, form: &str, errors: &[&str], times: &[&str]) {
     let mut injected = 0;
     for (number, error) in errors.iter().enumerate() {
         for (place, when) in times.iter().enumerate() {
-            // Interrupted for ever it would never end.
+            // If every call were interrupted, it would never end.
             if (*error == "EINTR" && *when == "when=1+1") || (!long() && number % 2 != place % 2) {
                 continue;
             }
@@ -87,8 +85,7 @@ fn staged_bytes_are_written_in_part() {
     let directory = directories::on_disk();
     let trace = directory.path().join("trace");
     for way in WRITE_WAYS {
-        // What a call returns without having been made would be a lie of the kernel's: only
-        // nothing at all can be injected truly.
+        // `strace` skips a call whose result it injects. Only a result of 0 is true then.
         let launcher = launcher(&strace, "pwrite64", &[], "retval=0:when=2+3", &trace);
         held_to_their_word(&format!("{way:?}"), "writes", directory.path(), |program| {
             program.run_under(&launcher, &Preload::writing(way))
@@ -98,8 +95,8 @@ fn staged_bytes_are_written_in_part() {
     }
 }
 
-/// Faults in the calls of the library's own thread: what it was given while the application filled
-/// the next buffer.
+/// Faults in the calls of the library's writer thread, which writes while the application fills the next
+/// buffer.
 #[test]
 fn what_was_handed_over_cannot_be_written() {
     let Some(strace) = tracer() else { return };
@@ -137,11 +134,11 @@ fn what_was_handed_over_cannot_be_written() {
 
 #[test]
 fn no_thread_can_be_had() {
-    // The application's own are made by `clone3`.
+    // The application starts its own threads with `clone3`.
     each("clone", &["EAGAIN", "EPERM", "ENOMEM"]);
 }
 
-/// Every call of the application finds a write in flight.
+/// A write is in flight at every call of the application.
 #[test]
 fn writes_take_long() {
     let Some(strace) = tracer() else { return };
@@ -215,7 +212,7 @@ fn writeback_cannot_be_started() {
     each("fadvise64", &["EINVAL"]);
 }
 
-/// A filter that refuses what only the library calls: nobody is told of an error.
+/// A seccomp filter refuses calls that only the library makes. The application sees no error.
 #[test]
 fn writeback_may_not_be_asked_for() {
     let Some(strace) = tracer() else { return };
@@ -247,7 +244,7 @@ fn writeback_may_not_be_asked_for() {
 #[test]
 fn direct_descriptors_cannot_be_had() {
     each("fcntl", &["EMFILE", "EINVAL"]);
-    // A thread's first ones are libc's, and how many these are is chance.
+    // The first calls of a thread are libc's, and their number varies.
     let times = ["when=1+1", "when=20+1", "when=20+3"];
     each_of("rt_sigprocmask", BUFFER_IS_READABLE, &["EFAULT"], &times);
 }

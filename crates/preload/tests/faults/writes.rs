@@ -1,27 +1,26 @@
-//! The subject that writes: background threads append tables as engines do, and hold every call
-//! to its word themselves. What a write or a sync has promised is in the file, or an error was
-//! reported; never silence.
+//! The subject that writes. Background threads append to SSTables like engines, and check every promise
+//! themselves. What a write or a sync promised is in the file, or an error was reported.
 
 use crate::subject::{self, calls, raw};
 use coldstream_testkit::files::{fill, first_difference};
 use std::ffi::CStr;
 
-/// What goes wrong beside what a tracer injects.
+/// The obstacle beside injected faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     None,
     /// No file may be larger than this.
     FileSize,
-    /// The disk is full but for a little.
+    /// The disk is nearly full.
     FullDisk,
 }
 
-/// A file is not written further than this.
+/// The greatest length of a file.
 const TABLE_BYTES: u64 = 5 << 20;
 const FILE_SIZE_MAX: u64 = (3 << 20) + 1000;
 const LEFT_ON_DISK_BYTES: u64 = 4 << 20;
 
-/// A way to write: name of the thread, table, lengths of the writes.
+/// A way to write: thread name, SSTable, lengths of the writes.
 const WRITERS: [(&CStr, &CStr, &[usize]); 3] = [
     (c"CompactionExecu", c"nb-1-big-Data.db", &[4118, 4]),
     (c"rocksdb:low", c"000001.sst", &[1_046_000, 1_048_576, 999]),
@@ -52,11 +51,11 @@ pub fn run(obstacle: Obstacle) {
     journal.line("end");
 }
 
-/// Length of a table of which a staging buffer of 256 KiB has just been handed over.
+/// Length of an SSTable whose staging buffer of 256 KiB has just been submitted.
 pub const IN_FLIGHT_BYTES: u64 = 9 * (64 << 10);
 
-/// Begins a table, and leaves it so that its second staging buffer is being written. Its content is
-/// named by its number.
+/// Creates an SSTable and stops while its second staging buffer is being written. Its number is the identity
+/// of its content.
 fn write_until_in_flight(name: &CStr, number: u64) -> i32 {
     let mut bytes = vec![0; 64 << 10];
     // SAFETY: NUL-terminated texts; the buffer is readable for its length.
@@ -73,7 +72,7 @@ fn write_until_in_flight(name: &CStr, number: u64) -> i32 {
     }
 }
 
-/// What the kernel has of such a table: nothing less, and nothing else.
+/// Checks that the kernel has exactly the bytes of such an SSTable.
 pub fn is_complete(name: &CStr, number: u64) -> bool {
     let file = raw::open(name, libc::O_RDONLY);
     let mut bytes = vec![0; IN_FLIGHT_BYTES as usize + 1];
@@ -82,7 +81,7 @@ pub fn is_complete(name: &CStr, number: u64) -> bool {
     size as u64 == IN_FLIGHT_BYTES && first_difference(number, 0, &bytes[..size]).is_none()
 }
 
-/// Forks, and exits, with a write in flight; the child writes a table of its own.
+/// Forks and exits with a write in flight. The child writes its own SSTable.
 pub fn fork_and_exit() {
     let mut journal = subject::own_journal();
     write_until_in_flight(c"nb-1-big-Data.db", 1);
@@ -106,7 +105,7 @@ pub fn fork_and_exit() {
     }
 }
 
-/// A table is truncated by its name while it is being written, and written on; what is seen of it.
+/// Truncates an SSTable by name while it is written, and continues to write. Records what is seen.
 pub fn truncate_by_name() {
     let mut journal = subject::own_journal();
     let name = c"nb-1-big-Data.db";
@@ -145,8 +144,7 @@ fn limit_file_size() {
     }
 }
 
-/// Takes what is free but for a little, in one file; what was deleted before may be given back
-/// late.
+/// Fills the disk with one file, and leaves little free. The space of deleted files may become free later.
 fn fill_disk() {
     let file = raw::open(c"ballast", libc::O_WRONLY | libc::O_CREAT);
     let (mut taken, mut is_full) = (0, false);
@@ -162,14 +160,14 @@ fn fill_disk() {
                 if is_full {
                     break;
                 }
-                // XFS gives back what was deleted a little later.
+                // XFS frees the space of deleted files a little later.
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 is_full = true;
                 continue;
             }
             is_full = false;
             let mut more = free.saturating_sub(LEFT_ON_DISK_BYTES).max(4096);
-            // Not all that is free can be had, in one piece or at all.
+            // Free space may be unusable, in one piece or at all.
             while libc::fallocate(file, 0, taken as i64, more as i64) != 0 {
                 more /= 2;
                 if more < LEFT_ON_DISK_BYTES / 4 {
@@ -182,11 +180,11 @@ fn fill_disk() {
     raw::close(file);
 }
 
-/// What a writer was told, and what it found.
+/// The results that a writer got, and the content that it found.
 struct Writer {
     identity: u64,
     name: &'static CStr,
-    /// Bytes that `write` took.
+    /// Bytes that `write` accepted.
     told: u64,
     /// Errors that were reported.
     errors: Vec<i32>,
@@ -200,8 +198,7 @@ impl Writer {
         errno
     }
 
-    /// The file must be what was promised: all that was told, or, once an error was reported, a
-    /// right beginning of it.
+    /// The file must hold what was promised: all accepted bytes, or a correct prefix after a reported error.
     fn hold_to_its_word(&mut self, when: &str) {
         let file = raw::open(self.name, libc::O_RDONLY);
         let mut bytes = vec![0; TABLE_BYTES as usize + (4 << 20)];
@@ -269,7 +266,7 @@ fn write_table(
             if unsafe { calls::fdatasync(file) } < 0 {
                 writer.errno();
             }
-            // A sync that says nothing has brought everything there.
+            // After a successful sync everything is in the file.
             let reported = std::mem::take(&mut writer.errors);
             if reported.len() > before {
                 writer.errors = reported;

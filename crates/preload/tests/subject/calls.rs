@@ -1,8 +1,8 @@
-//! libc's file calls by symbol. Each is looked up by name, so that all the variants that glibc
-//! has of a call are really made, whatever names the compiler would choose.
+//! libc's file calls by symbol. Each is looked up by name, so that every glibc variant of a call is made,
+//! whatever names the compiler would choose.
 //!
-//! This is the one table of interposed symbols: what is declared here the library must export
-//! (and nothing else), except for what is declared as [`PLAIN`].
+//! This is the only list of interposed symbols. The library must export exactly these, except for those in
+//! [`PLAIN`].
 
 use libc::{
     c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, off64_t, pthread_t, size_t,
@@ -200,8 +200,7 @@ calls! { INTERPOSED:
     fn pthread_create(thread: *mut pthread_t, attributes: *const c_void, entry: *mut c_void, argument: *mut c_void) -> c_int;
 }
 
-// Calls that change descriptors or content behind the library's back: it must not depend on
-// seeing them.
+// Calls that change descriptors or content unseen by the library. It must not depend on seeing them.
 calls! { PLAIN:
     fn fclose(stream: *mut c_void) -> c_int;
     fn munmap(address: *mut c_void, length: size_t) -> c_int;

@@ -1,5 +1,5 @@
-//! Where a subject writes down what it saw: a shared mapping of a file, so that what was written
-//! survives a crash, needs no descriptor and makes no call that anybody could interpose.
+//! The record of what a subject saw. It is a shared mapping of a file: it survives a crash, needs no
+//! descriptor, and makes no call that could be interposed.
 
 use super::raw;
 use std::ffi::CString;
@@ -41,7 +41,7 @@ impl Journal {
         self.used += bytes.len() + 1;
     }
 
-    /// What a subject wrote, line by line.
+    /// The record of a subject, line by line.
     pub fn read(path: &Path) -> Vec<String> {
         let bytes = std::fs::read(path).unwrap_or_default();
         let used = bytes

@@ -1,5 +1,5 @@
-//! Carries out a program, one operation at a time, each on its thread, and writes down what the
-//! application saw: results, numbers of descriptors, `errno`, and a hash of every byte.
+//! Runs a program, one operation at a time, each on its thread. Records what the application saw: results,
+//! descriptor numbers, `errno`, and a hash of every byte.
 
 use super::journal::Journal;
 use super::operations::{
@@ -14,16 +14,16 @@ use std::sync::mpsc;
 /// Longest single transfer.
 pub const TRANSFER_BYTES: usize = 4 << 20;
 const PAGE_BYTES: usize = 4096;
-/// Nobody's errno: whoever changes it on success is seen.
+/// No call returns this `errno`. A call that changes it on success is detected.
 pub const NO_ERRNO: i32 = 4242;
 
-/// A variable that holds a descriptor. A closed one keeps its number, and is still used: that
-/// must fail, or hit whatever has the number by then.
+/// A variable with a descriptor. A closed one keeps its number and is still used. That must fail, or reach
+/// the file that has the number by then.
 #[derive(Clone, Copy)]
 pub struct Slot {
     pub number: i32,
     pub open: bool,
-    /// Where its scan got to.
+    /// The offset of its scan.
     pub position: u64,
 }
 
@@ -34,15 +34,15 @@ pub struct Mapping {
     pub writable: bool,
 }
 
-/// The variables of a program, and memory to read into.
+/// The variables of a program, and its memory for reads.
 pub struct State {
     pub slots: [Slot; SLOTS],
     pub mappings: [Option<Mapping>; MAPPINGS],
-    /// Page-aligned; behind it comes a page that cannot be touched.
+    /// Page-aligned, with a guard page behind it.
     pub good: *mut u8,
     pub read_only: *mut u8,
     pub threads: [u64; THREAD_NAMES.len()],
-    /// Number of the operation: what is written is derived from it.
+    /// Number of the operation. It determines written content.
     pub step: usize,
 }
 
@@ -87,7 +87,7 @@ pub fn touched_errno() -> Option<i32> {
     (errno != NO_ERRNO).then_some(errno)
 }
 
-/// Makes the files that programs expect, in the current directory.
+/// Creates the files that programs expect, in the current directory.
 pub fn prepare_files() {
     // SAFETY: the path is NUL-terminated.
     unsafe { libc::mkdir(c"deeper".as_ptr(), 0o755) };
@@ -104,7 +104,7 @@ pub fn prepare_files() {
     }
 }
 
-/// Limits of the process, so that numbers are the same wherever the test runs.
+/// Sets limits of the process, so that numbers are the same on every machine.
 pub fn set_limits() {
     let limit = |resource, value| {
         let limit = libc::rlimit {
@@ -118,7 +118,7 @@ pub fn set_limits() {
     limit(libc::RLIMIT_CORE, 0);
 }
 
-/// Carries the program out. `operations` come with their numbers in the full program.
+/// Runs the program. `operations` have their numbers in the full program.
 pub fn run(operations: &[(usize, Operation)], journal: Journal) {
     let state = Mutex::new(State::new());
     let journal = Mutex::new(journal);

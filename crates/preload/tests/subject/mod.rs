@@ -1,5 +1,5 @@
-//! The program that is run with and without the library: the test's own executable, started
-//! once more with the test `subject_entry` alone and told by its environment what to do.
+//! The program that runs with and without the library. It is the test's own executable, started again with
+//! the test `subject_entry` alone. Its environment says what to do.
 #![allow(
     dead_code,
     reason = "every suite is a crate of its own and uses a part"
@@ -25,33 +25,33 @@ const DIRECTORY: &str = "SUBJECT_DIRECTORY";
 const JOURNAL: &str = "SUBJECT_JOURNAL";
 const SEED: &str = "SUBJECT_SEED";
 const COUNT: &str = "SUBJECT_COUNT";
-/// Path of a file of operation numbers to keep; all, if there is no such variable.
+/// Path of a file with the numbers of operations to keep. Without the variable, all are kept.
 const KEEP: &str = "SUBJECT_KEEP";
 
-/// What this process is to be, if it is a subject.
+/// The role of this process, if it is a subject.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// Gives the calling thread a name, as engines do.
+/// Names the calling thread, like an engine.
 pub fn name_thread(name: &CStr) {
     // SAFETY: a NUL-terminated text.
     unsafe { calls::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Waits until whoever has started this subject has made a file of that name.
+/// Waits until the parent of this subject has made a file with this name.
 pub fn wait_for(name: &str) {
     while !Path::new(name).exists() {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// The journal that this subject is to write.
+/// The journal of this subject.
 pub fn own_journal() -> Journal {
     Journal::create(Path::new(&std::env::var_os(JOURNAL).expect("a journal")))
 }
 
-/// A subject with that role, to work in `directory`.
+/// A subject with this role, which works in `directory`.
 pub fn program(role: &str, directory: &Path, journal: &Path) -> Program {
     Program::new(std::env::current_exe().expect("own path"))
         .arguments([
@@ -67,7 +67,7 @@ pub fn program(role: &str, directory: &Path, journal: &Path) -> Program {
         .within(directory)
 }
 
-/// A random program, or a part of it.
+/// A random program or a part of one.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub seed: u64,
@@ -89,7 +89,7 @@ impl Script {
         }
     }
 
-    /// The subject that carries it out in the directory, which is emptied before.
+    /// The subject that runs it in the directory, which is emptied before.
     pub fn subject(&self, directory: &Path, journal: &Path) -> Program {
         empty(directory);
         let program = program("script", directory, journal)
@@ -121,7 +121,7 @@ impl Script {
     }
 }
 
-/// Carries a script out, in a subject.
+/// Runs a script, in a subject.
 pub fn run_script() {
     let script = Script::from_environment();
     let journal = own_journal();

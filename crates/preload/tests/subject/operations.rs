@@ -1,8 +1,8 @@
-//! What a random program does: a sequence of operations, each made by one of a few threads. An
-//! operation names its descriptor, path or mapping by a variable, so that every subsequence of
-//! a program is a program too, and a failing one can be made small.
+//! Random programs: sequences of operations, each made by one of a few threads. An operation names its
+//! descriptor, path or mapping by a variable. So every subsequence of a program is a program, and a failing
+//! one can be reduced.
 
-/// Threads of the program, and the names with which they start.
+/// Threads of the program, by their names at the start.
 pub const THREAD_NAMES: [&std::ffi::CStr; 4] = [
     c"rocksdb:low",
     c"CompactionExecu",
@@ -10,7 +10,7 @@ pub const THREAD_NAMES: [&std::ffi::CStr; 4] = [
     c"rocksdb:high",
 ];
 
-/// Names that threads are given on the way.
+/// Names that threads get later.
 pub const NAMES: [&std::ffi::CStr; 7] = [
     c"rocksdb:low",
     c"rocksdb:bottom",
@@ -21,8 +21,7 @@ pub const NAMES: [&std::ffi::CStr; 7] = [
     c"a name that is too long for a thread",
 ];
 
-/// Paths of the program and their sizes at the start; a size of none is a file that is not
-/// there. Two thirds are tables.
+/// Paths of the program, with their sizes at the start. `None` is a missing file. Two thirds are SSTables.
 pub const PATHS: [(&std::ffi::CStr, Option<u64>); 11] = [
     (c"000001.sst", Some((3 << 20) + 123)),
     (c"000002.sst", Some(1 << 20)),
@@ -37,7 +36,7 @@ pub const PATHS: [(&std::ffi::CStr, Option<u64>); 11] = [
     (c"missing/000007.sst", None),
 ];
 
-/// How many of [`PATHS`], from the first, are tables.
+/// Number of SSTables in [`PATHS`]. They come first.
 pub const TABLES: usize = 7;
 
 /// Variables for descriptors.
@@ -47,29 +46,29 @@ pub const MAPPINGS: usize = 3;
 
 /// The highest number of a descriptor is one less than this.
 pub const DESCRIPTOR_LIMIT: u64 = 4096;
-/// From here on the library has its own descriptors: in the last eighth of the limit. The cases that
-/// need one there look whether there is one.
+/// The library's private descriptors begin here: in the last eighth of the limit. Cases that need one check
+/// that there is one.
 pub const HIGH_NUMBER: i32 = (DESCRIPTOR_LIMIT - DESCRIPTOR_LIMIT / 8) as i32;
 
-/// One step, and the thread that makes it.
+/// One step, and its thread.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub thread: usize,
     pub action: Action,
 }
 
-/// How a descriptor is closed.
+/// A way to close a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub enum Closing {
     Close,
     Range,
-    /// `fdopen` and `fclose`: libc closes it by a name of its own.
+    /// `fdopen` and `fclose`: libc closes it through an internal symbol.
     Stream,
-    /// `syscall(2)`: nobody sees it.
+    /// `syscall(2)`: the library does not see it.
     Raw,
 }
 
-/// How all descriptors are closed at once.
+/// A way to close all descriptors at once.
 #[derive(Clone, Copy, Debug)]
 pub enum ClosingAll {
     Range,
@@ -88,36 +87,36 @@ pub enum Duplication {
     Raw,
 }
 
-/// Where the number of a duplicate comes from, with `dup2` and `dup3`.
+/// The number of a duplicate by `dup2` and `dup3`.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// That of the target variable, if it is open.
+    /// The number of the target variable, if it is open.
     Variable,
     Number(i32),
 }
 
-/// Memory that a read is told to write to.
+/// The buffer of a read.
 #[derive(Clone, Copy, Debug)]
 pub enum Buffer {
-    /// Ordinary memory, this far behind the start of a page.
+    /// Ordinary memory, at this offset in a page.
     Good {
         misaligned: usize,
     },
     Null,
     ReadOnly,
-    /// Ends, after so many bytes, at a page that cannot be touched.
+    /// Memory that ends at a guard page after this number of bytes.
     Guarded {
         room: usize,
     },
 }
 
-/// Where a read or write is made.
+/// The offset of a read or write.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     At(i64),
-    /// So far before (or, negative, behind) the end of the file as it is then.
+    /// This far before the present end of the file; behind it, if negative.
     BeforeEnd(i64),
-    /// Where the last scan of this descriptor got to.
+    /// The end of the last scan of this descriptor.
     Continue,
 }
 
@@ -168,7 +167,7 @@ pub enum Action {
         buffer: Buffer,
         flags: i32,
     },
-    /// Many reads, one behind the other.
+    /// Many sequential reads.
     Scan {
         call: &'static str,
         slot: usize,
@@ -306,11 +305,11 @@ pub enum Action {
         thread: usize,
         name: usize,
     },
-    /// A forked child reads all that is open, and opens and scans tables itself.
+    /// A forked child reads all open descriptors, and opens and scans SSTables itself.
     Fork {
         scans: usize,
     },
-    /// Another process (which has only the path) overwrites, truncates or replaces.
+    /// Another process, which has only the path, overwrites, truncates or replaces a file.
     Elsewhere {
         path: usize,
         change: Change,
@@ -319,11 +318,11 @@ pub enum Action {
     Spawn,
     /// Writes back and drops everything from the page cache.
     DropPages,
-    /// Rests until changes of before count as old.
+    /// Waits until earlier changes count as old.
     Settle,
 }
 
-/// What another process does to a file.
+/// A change of a file by another process.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
     Overwrite {
@@ -333,7 +332,7 @@ pub enum Change {
     Truncate {
         length: i64,
     },
-    /// Truncated and written anew, from its beginning.
+    /// Truncated and rewritten from its beginning.
     Refill {
         length: usize,
     },
@@ -342,7 +341,7 @@ pub enum Change {
         block: i64,
         blocks: usize,
     },
-    /// By way of a shared mapping.
+    /// Through a shared mapping.
     OverwriteMapped {
         page: i64,
         pages: usize,

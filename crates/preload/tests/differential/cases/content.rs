@@ -1,4 +1,4 @@
-//! Changes of content that no interposed call tells of, and what reading may not change.
+//! Changes of content without an interposed call, and state that reads must not change.
 
 use super::descriptors::{assert_private_numbers, open_numbers};
 use super::*;
@@ -6,7 +6,7 @@ use crate::subject::operations::HIGH_NUMBER;
 
 const SIZE_BYTES: usize = 1 << 20;
 
-/// Maps a page of a file shared, through a descriptor that is closed again.
+/// Makes a shared mapping of a page, through a descriptor that is closed again.
 fn map_page(path: &CStr, protection: i32, flags: i32) -> *mut u8 {
     let descriptor = open(path, flags);
     // SAFETY: a new mapping.
@@ -30,8 +30,7 @@ fn store(address: *mut u8, value: u8) {
     unsafe { address.add(100).write_volatile(value) };
 }
 
-/// Stores and scans in turn. Some stores hit a page that is dirty already: those leave no trace
-/// in the change time.
+/// Alternates stores and scans. A store to a dirty page leaves no trace in the change time.
 fn store_and_scan(journal: &mut Journal, descriptor: i32, mut store: impl FnMut(u8)) {
     for round in 0..6_u8 {
         store(round * 2 + 1);
@@ -185,7 +184,7 @@ pub fn record_locks_outlive_background_reads(journal: &mut Journal) {
     let wanted = lock(libc::F_RDLCK);
     journal.line(&scan(descriptor, 0, 4096, 50));
     assert_private_numbers(HIGH_NUMBER, &[]);
-    // A lock belongs to the process: closing any descriptor of the file would give it up.
+    // A lock belongs to the process. Closing any descriptor of the file would release it.
     journal.line(&result(|| {
         // SAFETY: one structure is read.
         unsafe { calls::fcntl(descriptor, libc::F_SETLK, (&raw const wanted) as i64).into() }
@@ -212,7 +211,7 @@ pub fn record_locks_outlive_background_reads(journal: &mut Journal) {
     journal.line(&format!("{:x}", held()));
     journal.line(&scan(descriptor, 0, 65_536, 20));
     journal.line(&format!("{:x}", held()));
-    // The library's other door to the same locks: a read-only descriptor cannot take this one.
+    // The second kind of lock call: a read-only descriptor cannot take this lock.
     journal.line(&result(|| {
         // SAFETY: no memory is passed.
         unsafe { calls::lockf(descriptor, libc::F_TLOCK, 10).into() }

@@ -1,12 +1,12 @@
-//! Numbers of descriptors: the application's must be what they would be, and the library's own
-//! must not be there.
+//! Descriptor numbers. The application gets the same numbers as without the library, and does not see the
+//! private ones.
 
 use super::*;
 use crate::subject::operations::{DESCRIPTOR_LIMIT, HIGH_NUMBER};
 
 const SIZE_BYTES: usize = 1 << 20;
 
-/// Opens a table and has it scanned, so that the library has descriptors of its own.
+/// Opens and scans an SSTable, so that the library has private descriptors.
 fn scanned(journal: &mut Journal, path: &CStr, identity: u64) -> i32 {
     be_background();
     table(path, identity, SIZE_BYTES);
@@ -42,7 +42,7 @@ pub fn duplicates_share_their_status_flags(journal: &mut Journal) {
     journal.line(&read(descriptor, 1000, 100));
 }
 
-/// Numbers that are open from `lowest` on, whoever opened them.
+/// All open numbers from `lowest` on.
 pub fn open_numbers(lowest: i32) -> Vec<i32> {
     let mut numbers: Vec<i32> = std::fs::read_dir("/proc/self/fd")
         .unwrap()
@@ -54,8 +54,8 @@ pub fn open_numbers(lowest: i32) -> Vec<i32> {
     numbers
 }
 
-/// Fails if the library should have descriptors of its own now, and has none from `lowest` on, where the
-/// subject has `own`: a case that looks at these numbers would test nothing.
+/// Fails if the library should have private descriptors now, and has none from `lowest` on. The subject
+/// itself has `own` there. Without private descriptors the case would test nothing.
 pub fn assert_private_numbers(lowest: i32, own: &[i32]) {
     let reads = std::env::var("COLDSTREAM_READS").unwrap_or_default();
     if matches!(reads.as_str(), "auto" | "drop-behind") {
@@ -67,14 +67,14 @@ pub fn assert_private_numbers(lowest: i32, own: &[i32]) {
     }
 }
 
-/// Opens a table and has it scanned: the library has descriptors of its own now.
+/// Opens and scans an SSTable. The library has private descriptors afterwards.
 fn privately_scanned(journal: &mut Journal, path: &CStr, identity: u64) -> i32 {
     let descriptor = scanned(journal, path, identity);
     assert_private_numbers(HIGH_NUMBER, &[]);
     descriptor
 }
 
-/// Numbers among which those of the library are.
+/// The range with the library's private numbers.
 fn high_numbers() -> std::ops::Range<i32> {
     HIGH_NUMBER..HIGH_NUMBER + 8
 }
@@ -198,7 +198,7 @@ fn set_limit(descriptors: u64) {
     }
 }
 
-/// Opens until no more can be opened; how many, and why not.
+/// Opens descriptors until that fails. Returns their number, and the error.
 fn exhaust(journal: &mut Journal) -> Vec<i32> {
     let mut opened = Vec::new();
     loop {
@@ -217,7 +217,7 @@ fn exhaust(journal: &mut Journal) -> Vec<i32> {
 }
 
 pub fn as_many_descriptors_can_be_opened(journal: &mut Journal) {
-    // The fewest with which the library opens any.
+    // The smallest limit at which the library opens private descriptors.
     set_limit(256);
     let lowest_private = 256 - 256 / 8;
     let inherited = open_numbers(lowest_private);
@@ -225,7 +225,7 @@ pub fn as_many_descriptors_can_be_opened(journal: &mut Journal) {
     let second = scanned(journal, c"000002.sst", 2);
     assert_private_numbers(lowest_private, &inherited);
     let mut opened = exhaust(journal);
-    // The library's are free when there are no others.
+    // The library's numbers become free when there are no others.
     opened.sort_unstable();
     journal.line(&format!("{opened:?}"));
     raw::drop_pages(c"000001.sst");
@@ -281,7 +281,7 @@ pub fn a_number_reused_unseen_is_what_it_is_now(journal: &mut Journal) {
     journal.line(&read(descriptor, 1000, 100));
 }
 
-/// How many open descriptors of this process are of tables.
+/// Number of this process's open descriptors of SSTables.
 fn open_tables() -> usize {
     std::fs::read_dir("/proc/self/fd")
         .unwrap()
@@ -313,7 +313,7 @@ pub fn nothing_is_left_open_after_the_last_close(journal: &mut Journal) {
         journal.line(&format!("{}", way(descriptor)));
         journal.line(&format!("{} tables are open", open_tables()));
     }
-    // Closed unseen, and the number opened again: then at the latest.
+    // Closed unseen, and the number reused: at that time at the latest.
     let descriptor = scanned(journal, c"000001.sst", 77);
     raw::close(descriptor);
     let reopened = open(c"/dev/null", libc::O_RDONLY);
@@ -326,13 +326,13 @@ pub fn private_numbers_taken_unseen_give_no_wrong_bytes(journal: &mut Journal) {
     let other = raw::open(c"other", libc::O_RDONLY);
     for round in 0..16 {
         if round % 4 < 2 {
-            // Brings everything into the page cache, so that windows are served from there.
+            // Reads everything into the page cache, so that windows are served from there.
             std::fs::read("000001.sst").unwrap();
         } else {
             raw::drop_pages(c"000001.sst");
         }
         journal.line(&scan(descriptor, 0, 4096, 5));
-        // In the middle of a window, one descriptor of the library's or the other.
+        // In the middle of a window, one of the library's two descriptors.
         let taken = open_numbers(HIGH_NUMBER);
         let taken = taken.get(round % 2).copied();
         if let Some(number) = taken {

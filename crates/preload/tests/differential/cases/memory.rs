@@ -1,4 +1,4 @@
-//! Where bytes are to go, and the stack on which that is done.
+//! Buffers of reads, and small stacks.
 
 use super::*;
 
@@ -22,7 +22,7 @@ pub fn buffers_that_cannot_be_written_fail_as_the_kernel_says(journal: &mut Jour
         libc::mprotect(pages.add(4 * 4096).cast(), 4096, libc::PROT_NONE);
         libc::mprotect(pages.add(8 * 4096).cast(), 4096, libc::PROT_READ);
     }
-    // No hole: whoever maps next, the kernel for the library too, may be given just that place.
+    // No hole: the next mapping, also one for the library, could be placed there.
     for page in [4_usize, 8] {
         for (back, length) in [
             (0, 100),
@@ -42,7 +42,7 @@ pub fn buffers_that_cannot_be_written_fail_as_the_kernel_says(journal: &mut Jour
     for address in [0_usize, 8, usize::MAX, usize::MAX - 4095, 1 << 63, 1 << 47] {
         journal.line(&read_to(descriptor, address as *mut u8, 4096, 0));
     }
-    // What is behind the end of the file needs no memory.
+    // Memory behind the end of the file is not needed.
     for offset in [
         SIZE_BYTES as i64,
         SIZE_BYTES as i64 - 8,
@@ -62,7 +62,7 @@ pub fn lengths_and_offsets_without_sense_fail_as_the_kernel_says(journal: &mut J
     read_without_sense(scanned(c"000001.sst"), journal);
 }
 
-/// What they ask for is noted as hot.
+/// The requested ranges count as hot.
 pub fn so_they_do_in_the_foreground(journal: &mut Journal) {
     table(c"000001.sst", 1, SIZE_BYTES);
     read_without_sense(open(c"000001.sst", libc::O_RDONLY), journal);
@@ -150,7 +150,7 @@ pub fn a_mapping_of_the_same_file_can_be_the_buffer(journal: &mut Journal) {
     close(writer);
 }
 
-/// What a thread with the smallest stack is told, and what it found.
+/// The task of a thread with the smallest stack, and its result.
 struct Errand {
     descriptor: i32,
     buffer: *mut u8,
@@ -181,7 +181,7 @@ extern "C" fn scan_all(errand: *mut libc::c_void) -> *mut libc::c_void {
 
 pub fn the_smallest_stack_is_enough(journal: &mut Journal) {
     let descriptor = scanned(c"000001.sst");
-    // Looked up by the first call, which would use the stack for itself.
+    // The first call looks the symbol up, which would use the stack.
     journal.line(&read(descriptor, 0, 0));
     for _ in 0..3 {
         raw::drop_pages(c"000001.sst");

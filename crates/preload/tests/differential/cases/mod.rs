@@ -1,5 +1,5 @@
-//! Single cases that random programs would hit too seldom: each is a short program whose notes
-//! must be the same with and without the library, whatever the I/O mode.
+//! Cases that random programs meet too rarely. Each is a short program. Its notes must be the same with and
+//! without the library, in every I/O mode.
 
 mod content;
 mod descriptors;
@@ -14,7 +14,7 @@ use coldstream_testkit::library::Preload;
 use coldstream_testkit::{directories, skip};
 use std::ffi::CStr;
 
-/// Declares the cases: a test for each, and the look-up by which a subject finds its own.
+/// Declares the cases: a test for each, and the function that finds the case of a subject.
 macro_rules! cases {
     ($($module:ident::$name:ident,)*) => {
         $(#[test]
@@ -62,7 +62,7 @@ cases! {
     process::a_child_of_a_child_reads,
 }
 
-/// What a subject of that name does.
+/// Runs the case with this name, in a subject.
 pub fn run(name: &str) {
     let mut journal = subject::own_journal();
     machine::set_limits();
@@ -88,7 +88,7 @@ fn compare(name: &str) {
         Some("end"),
         "{plain:?}"
     );
-    // The subject's own standard error nobody sees.
+    // Nobody sees the standard error of the subject.
     if let Some(why) = expected[0].strip_prefix("skipped: ") {
         return skip(why);
     }
@@ -108,7 +108,7 @@ fn compare(name: &str) {
     }
 }
 
-/// Makes a table with the content `identity`, out of the page cache and old enough.
+/// Makes an SSTable with the content `identity`. It is not in the page cache, and old enough for windows.
 fn table(path: &CStr, identity: u64, size_bytes: usize) {
     let descriptor = raw::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC);
     assert!(descriptor >= 0, "{path:?}");
@@ -136,7 +136,7 @@ fn result(call: impl FnOnce() -> i64) -> String {
     execute::outcome(call())
 }
 
-/// Reads once: the result, and a hash of the whole buffer.
+/// Reads once. Returns the result, and a hash of the whole buffer.
 fn read(descriptor: i32, length: usize, offset: i64) -> String {
     let mut bytes = vec![0xA5; length];
     let text = result(|| {
@@ -146,7 +146,7 @@ fn read(descriptor: i32, length: usize, offset: i64) -> String {
     format!("{text} {}", Hash::of(&bytes))
 }
 
-/// Reads chunk by chunk from an offset on.
+/// Reads chunks from an offset on.
 fn scan(descriptor: i32, offset: i64, chunk: usize, count: usize) -> String {
     let reads: Vec<String> = (0..count)
         .map(|number| read(descriptor, chunk, offset + (number * chunk) as i64))

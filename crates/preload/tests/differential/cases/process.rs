@@ -1,4 +1,4 @@
-//! What processes do around their reads: drop privileges, take signals, end threads, fork.
+//! Events around reads: dropped privileges, signals, ending threads, forks.
 
 use super::*;
 use coldstream_testkit::tools::is_root;
@@ -76,7 +76,7 @@ pub fn a_signal_handler_may_read_too(journal: &mut Journal) {
     table(c"000001.sst", 1, SIZE_BYTES);
     let descriptor = open(c"000001.sst", libc::O_RDONLY);
     HANDLERS_TABLE.store(descriptor, Ordering::Relaxed);
-    // Whatever is looked up by name is looked up before the first signal.
+    // All symbols are looked up before the first signal.
     on_alarm(0);
     // SAFETY: the handler makes calls that are allowed in one.
     unsafe {
@@ -99,7 +99,7 @@ pub fn a_signal_handler_may_read_too(journal: &mut Journal) {
         }
         journal.line(&scan(descriptor, 0, 4096, 300));
     }
-    // However fast the machine is.
+    // On machines of any speed.
     while HANDLED.load(Ordering::Relaxed) <= 5 {
         scan(descriptor, 0, 4096, 300);
     }
@@ -138,7 +138,7 @@ pub fn a_child_of_a_child_reads(journal: &mut Journal) {
     table(c"000001.sst", 1, SIZE_BYTES);
     let descriptor = open(c"000001.sst", libc::O_RDONLY);
     journal.line(&scan(descriptor, 0, 4096, 20));
-    // The way to whoever made this process, if it is a child.
+    // The pipe to the parent, if this process is a child.
     let mut parent = None;
     for generation in 0..4 {
         let [out, into] = raw::pipe();

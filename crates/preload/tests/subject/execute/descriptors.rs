@@ -111,7 +111,7 @@ pub fn duplicate(
     if new >= 0 {
         let from_open = state.slots[from].open;
         state.set(to, new);
-        // `dup2` of a number to itself leaves the source what it was.
+        // `dup2` of a number to itself changes nothing.
         if new == number {
             state.slots[from].open = from_open;
         }

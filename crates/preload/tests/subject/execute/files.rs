@@ -1,4 +1,4 @@
-//! Operations on files that are not reads.
+//! Operations on files other than reads.
 
 use super::super::machine::{NO_ERRNO, State, set_errno};
 use super::super::{calls, raw};
@@ -91,7 +91,7 @@ pub fn advise(
     })
 }
 
-/// Stores through a mapping, in this process or in a child that has it too.
+/// Stores through a mapping, in this process or in a child that shares it.
 pub fn store(
     state: &mut State,
     mapping: usize,
@@ -243,7 +243,7 @@ pub fn rename(call: &str, from: usize, to: usize, flags: u32) -> String {
     })
 }
 
-/// What does not depend on when and where the test runs.
+/// The fields that do not depend on time and machine.
 fn facts(mode: u32, links: u64, size_bytes: i64) -> String {
     format!("mode {mode:o} links {links} size {size_bytes}")
 }

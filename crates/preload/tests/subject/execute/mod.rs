@@ -1,4 +1,4 @@
-//! One operation: makes the call by its symbol and puts into words what came of it.
+//! One operation: makes the call through its symbol, and describes the result.
 
 mod descriptors;
 mod files;
@@ -30,7 +30,7 @@ impl State {
         self.slots[slot].number
     }
 
-    /// A new descriptor for a variable; what it held is closed.
+    /// Sets the descriptor of a variable. The old one is closed.
     fn set(&mut self, slot: usize, number: i32) {
         if self.slots[slot].open && self.slots[slot].number != number {
             // SAFETY: closing a number is memory-safe.
@@ -38,7 +38,7 @@ impl State {
         }
         if number >= 0 {
             for other in &mut self.slots {
-                // The number was this variable's; it has been closed behind its back.
+                // The number was this variable's. It was closed through another one.
                 other.open &= other.number != number;
             }
         }
@@ -48,7 +48,7 @@ impl State {
         variable.position = 0;
     }
 
-    /// The offset that a place means for a descriptor now.
+    /// The present offset of a place, for a descriptor.
     pub fn offset(&self, slot: usize, place: Place) -> i64 {
         match place {
             Place::At(offset) => offset,
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    /// Content for the next write: different with every step.
+    /// Content for the next write. Every step has its own.
     pub fn content(&mut self, length: usize) -> *mut u8 {
         // SAFETY: lengths are below the size of the transfer memory.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.good, length) };

@@ -8,8 +8,8 @@ use coldstream_testkit::files::{Hash, fill};
 use std::ffi::c_char;
 use std::fmt::Write;
 
-/// Runs `work` in a forked child; it gets a pipe to write to, and returns its exit code. Says
-/// how the child ended and what it wrote.
+/// Runs `work` in a forked child. It gets a pipe for its output, and returns its exit code. Returns how the
+/// child ended, and its output.
 pub fn in_child(work: impl FnOnce(i32) -> i32) -> String {
     let [out, into] = raw::pipe();
     // SAFETY: the child only works on memory that it has, and ends by a system call.
@@ -32,7 +32,7 @@ pub fn in_child(work: impl FnOnce(i32) -> i32) -> String {
     )
 }
 
-/// A forked child reads what it inherited, and opens and scans tables of its own.
+/// A forked child reads inherited descriptors, and opens and scans SSTables of its own.
 pub fn fork(state: &mut State, scans: usize) -> String {
     let (slots, buffer) = (state.slots, state.good);
     let read = move |number: i32, length: usize, offset: i64| {
@@ -72,7 +72,7 @@ pub fn fork(state: &mut State, scans: usize) -> String {
     })
 }
 
-/// Another process, which knows nothing of the library, changes a file.
+/// Another process, without the library, changes a file.
 pub fn elsewhere(state: &mut State, path: usize, change: Change) -> String {
     let path = PATHS[path].0;
     let identity = 0x1000 + state.step as u64;
@@ -130,7 +130,7 @@ pub fn elsewhere(state: &mut State, path: usize, change: Change) -> String {
     })
 }
 
-/// Starts a program, as databases do for hooks and shells.
+/// Starts a program, like a database that runs a hook.
 pub fn spawn() -> String {
     let mut child = 0;
     let arguments = [c"true".as_ptr().cast_mut(), std::ptr::null_mut()];

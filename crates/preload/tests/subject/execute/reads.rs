@@ -1,5 +1,5 @@
-//! Reading operations. Every buffer is filled with a mark before, and hashed as a whole
-//! afterwards: bytes behind those delivered must be left alone too.
+//! Read operations. Every buffer is filled with a mark before, and hashed as a whole afterwards. Bytes behind
+//! the delivered ones must not change.
 
 use super::super::calls;
 use super::super::machine::{NO_ERRNO, State, TRANSFER_BYTES, set_errno, touched_errno};
@@ -8,11 +8,11 @@ use super::outcome;
 use coldstream_testkit::files::Hash;
 use libc::{c_void, iovec};
 
-/// Bytes behind a good buffer that are checked to be untouched.
+/// Bytes behind a good buffer that must not change.
 const MARGIN_BYTES: usize = 64;
 const MARK: u8 = 0xA5;
 
-/// Makes a positional read by that symbol.
+/// Makes a positional read through this symbol.
 pub fn positional(
     call: &str,
     number: i32,
@@ -40,7 +40,7 @@ pub fn positional(
     }
 }
 
-/// A buffer in two parts, the first of which is smaller.
+/// A buffer in two parts. The first is smaller.
 pub fn halves(buffer: *mut u8, length: usize) -> [iovec; 2] {
     let first = length / 3;
     [
@@ -118,7 +118,7 @@ pub fn read_at(
     }
 }
 
-/// Reads one chunk after the other, up to the end of the file.
+/// Reads chunks in sequence, up to the end of the file.
 pub fn scan(
     state: &mut State,
     call: &str,

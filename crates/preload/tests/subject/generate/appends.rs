@@ -1,16 +1,15 @@
-//! Tables that background threads write: appended to as engines do, looked at in the middle by
-//! every call that could see or disturb what is staged. What no interposed call tells of (raw
-//! closes and duplicates, writers in other processes) is left out: staged tables are the process's
-//! own.
+//! SSTables that background threads write. Engines' appends alternate with every call that could see or
+//! change staged bytes. Events without an interposed call are left out (raw closes and duplicates, writers in
+//! other processes): staged files belong to the process.
 
 use super::super::operations::{Action, Buffer, Closing, Duplication, MAPPINGS, Place, Target};
 use super::{Author, PREADS};
 
-/// Lengths that engines write with.
+/// Lengths of engines' writes.
 const ENGINE_WRITES: [usize; 8] = [4118, 4, 4118, 4, 16_404, 65_536, 262_144, 600_001];
 
 impl Author {
-    /// One table, from its creation to its end.
+    /// One SSTable, from its creation to its end.
     pub(super) fn appended_table(&mut self) {
         let (path, slot) = (self.table(), self.random.index(3));
         let looker = 3 + self.random.index(4);
@@ -105,7 +104,7 @@ impl Author {
         );
     }
 
-    /// Returns how many bytes are appended, if nothing is disturbed.
+    /// Returns the number of appended bytes, if no other call intervenes.
     fn some_appends(&mut self, writer: usize, slot: usize) -> u64 {
         let length = self.random.pick(&ENGINE_WRITES);
         let count = 1 + self.random.index(6);
@@ -134,7 +133,7 @@ impl Author {
         (length * count) as u64
     }
 
-    /// A call that must see every byte, and changes nothing.
+    /// A call that must see every byte and changes nothing.
     fn look(&mut self, path: usize, slot: usize, looker: usize, end: u64) -> Action {
         let descriptor = self.random.pick(&[slot, looker]);
         match self.random.below(12) {
@@ -200,7 +199,7 @@ impl Author {
             _ => Action::ReadAt {
                 call: self.random.pick(&PREADS),
                 slot: descriptor,
-                // Mostly around the end: a size that is asked for would settle first.
+                // Mostly around the end. A call that asks for the size would drain the staged bytes first.
                 place: Place::At((end + 4000).saturating_sub(self.random.below(40_000)) as i64),
                 length: self.random.index(50_000),
                 buffer: Buffer::Good { misaligned: 0 },
@@ -209,7 +208,7 @@ impl Author {
         }
     }
 
-    /// A call after which the table may not be staged any more, or is staged elsewhere.
+    /// A call after which the file is no longer staged, or is staged elsewhere.
     fn disturbance(&mut self, path: usize, slot: usize, looker: usize, end: u64) -> Action {
         match self.random.below(16) {
             0 => Action::Duplicate {
@@ -236,7 +235,7 @@ impl Author {
                     .random
                     .pick(&[libc::SEEK_SET, libc::SEEK_CUR, libc::SEEK_END]),
             },
-            // Back to the end: appending may go on.
+            // Back to the end, to continue appending.
             3 | 4 => Action::Seek {
                 call: "lseek64",
                 slot,

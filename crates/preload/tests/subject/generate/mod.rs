@@ -1,6 +1,6 @@
-//! Random programs. They are made of scenes rather than of single operations: a file is put on
-//! the device and left to settle, a background thread starts to scan it, something happens to
-//! it, the scan goes on. Nothing else would get windows into use and then catch them stale.
+//! Random programs. They consist of scenes rather than of single operations. A file is synced and rests, a
+//! background thread starts to scan it, the file changes, the scan continues. Single operations would rarely
+//! use windows and then find them stale.
 
 mod appends;
 mod changes;
@@ -32,13 +32,13 @@ const PREADS: [&str; 8] = [
     "preadv2",
     "preadv64v2",
 ];
-/// What database engines read with.
+/// The calls that database engines read with.
 const ENGINE_PREADS: [&str; 3] = ["pread64", "pread", "__pread64_chk"];
 
-/// Seeds with this bit make programs that write tables in background threads.
+/// Seeds with this bit make programs that write SSTables in background threads.
 pub const APPENDS: u64 = 1 << 48;
 
-/// The program of a seed: `count` operations.
+/// The program of a seed, with `count` operations.
 pub fn program(seed: u64, count: usize) -> Vec<Operation> {
     let mut author = Author {
         random: Random::new(seed),

@@ -1,10 +1,10 @@
-//! Scenes: several operations that belong together.
+//! Scenes: related operations in sequence.
 
 use super::super::operations::{Action, Buffer, Change, Closing, MAPPINGS, Place, Target};
 use super::{Author, ENGINE_PREADS, OPENS};
 
 impl Author {
-    /// A file is prepared, scanned in part, disturbed, and scanned on.
+    /// A file is prepared, scanned in part, changed, and scanned further.
     pub(super) fn disturbed_scan(&mut self) {
         let (path, slot) = (self.table(), self.slot());
         let scanner = self.background_thread();
@@ -74,7 +74,7 @@ impl Author {
                     self.single();
                 }
             }
-            // Long enough ago to be trusted again, or just now.
+            // Either old enough for windows, or just changed.
             if self.random.once_in(3) {
                 self.push(scanner, Action::Settle);
             }
@@ -96,7 +96,7 @@ impl Author {
         }
     }
 
-    /// Names get lost on the way; most scans are to be made by background threads.
+    /// Threads lose their names on the way. Most scans should be those of background threads.
     fn call_to_work(&mut self, thread: usize) {
         if !self.random.once_in(3) {
             let call = self.random.pick(&["prctl", "pthread_setname_np"]);
@@ -105,8 +105,8 @@ impl Author {
         }
     }
 
-    /// A file is scanned while it is mapped, under a table's name or another, and stored to:
-    /// no call tells of a store.
+    /// A file is scanned while it is mapped and stored to, under the name of an SSTable or another one. No
+    /// call shows a store.
     pub(super) fn mapped_writer(&mut self) {
         let (path, alias) = (self.table(), 9);
         let (slot, writer) = (self.random.index(5), 5 + self.random.index(5));
@@ -192,7 +192,7 @@ impl Author {
         }
         self.push(scanner, Action::Settle);
         for _ in 0..2 + self.random.below(3) {
-            // A little behind its beginning, so that the store falls into the window in use.
+            // A little behind the start, so that the store is in the window in use.
             let before = Place::At(match place {
                 Place::At(start) => start + offset as i64 - 20_000,
                 Place::BeforeEnd(_) | Place::Continue => 0,
@@ -230,7 +230,7 @@ impl Author {
         }
     }
 
-    /// Something happens to what is being scanned.
+    /// A change of the file that is being scanned.
     fn disturb(&mut self, path: usize, slot: usize) {
         let thread = self.any_thread();
         let length = 1 + self.random.index(100_000);
@@ -306,7 +306,7 @@ impl Author {
         self.push(thread, action);
     }
 
-    /// A descriptor's number gets another file, seen or unseen, and is read again at once.
+    /// The number of a descriptor gets another file, seen by the library or not, and is read again at once.
     pub(super) fn reopened_over(&mut self) {
         let (slot, other) = (self.slot(), self.slot());
         let thread = self.background_thread();

@@ -4,7 +4,7 @@ use super::super::operations::{Action, Buffer, Change, ClosingAll, HIGH_NUMBER, 
 use super::{Author, OPENS, PREADS};
 
 impl Author {
-    /// Any operation at all.
+    /// Any operation.
     pub(super) fn single(&mut self) {
         let thread = self.any_thread();
         let action = self.action();
@@ -37,7 +37,7 @@ impl Author {
             0 => {
                 let flags = self.open_flags();
                 let creates = flags & libc::O_CREAT != 0;
-                // The fortified variants refuse O_CREAT by ending the process.
+                // The fortified variants end the process on O_CREAT.
                 let call = if creates {
                     self.random.pick(&OPENS[..4])
                 } else {
