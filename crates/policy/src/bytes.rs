@@ -1,6 +1,7 @@
-//! Sizes as people write them.
+//! Sizes as people write and read them.
 
-/// Parses `65536`, `64KiB`, `1 MiB`, `1GiB`, `1TiB`; `None` if it is anything else or too large.
+/// Parses a size: `65536`, `64KiB`, `1 MiB`, `1GiB`, `1TiB`. `None` for anything else, and if it does not
+/// fit 64 bits.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text
@@ -18,9 +19,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// A size for people: the largest unit of which there is at least one, with one decimal (`1.2
-/// GiB`, `3 MiB`, `0 B`); with `{:#}` without the space, for `key=value`. Displaying it allocates
-/// nothing.
+/// A size for people: in the largest unit that gives at least 1, with one decimal (`1.2 GiB`, `3 MiB`,
+/// `0 B`). With `{:#}` it has no space, for `key=value`. Displaying it does not allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DisplayBytes(pub u64);
 
@@ -42,7 +42,7 @@ impl std::fmt::Display for DisplayBytes {
     }
 }
 
-/// [`DisplayBytes`] as a text.
+/// [`DisplayBytes`] as a string.
 pub fn display_bytes(bytes: u64) -> String {
     DisplayBytes(bytes).to_string()
 }

@@ -1,42 +1,41 @@
-//! How hot each page of each table is: counted reads of the foreground, which fade.
+//! Heat: how often the foreground lately read each page of each SSTable. It fades.
 //!
-//! A table of groups, each of one cache line: what it is of, when it was last used, and a byte for
-//! each of 56 consecutive pages (224 KiB of a file). That is 292 KiB for each GiB of tables that is
-//! read (0.028 %), and never more than what it was given: the group that has rested longest makes
-//! room for a new one.
+//! It is a hash map of groups. A group is one cache line. It has a hash of file and range, the epoch of its
+//! last use, and a byte for each of 56 consecutive pages (224 KiB of a file). A GiB of SSTables that is read needs
+//! 292 KiB (0.028 %). The memory is fixed: the group with the longest rest makes room for a new one.
 //!
-//! There is no lock. Threads that count in the same group in the same moment may lose one of their
-//! counts, and one that counts while its group is given to other pages may count for those: heat is
-//! an estimate, and nothing else is ever derived from it.
+//! There is no lock. Two threads that count in one group at the same moment may lose a count. A thread
+//! that counts while its group is given to other pages may count for those. Heat is an estimate, and only
+//! estimates are derived from it.
 //!
-//! Time is measured in pages that are read, not in seconds ([`Epochs`]): an epoch has as many as there
-//! are in memory, and with each one heat halves. So a page stays hot about as long as the page
-//! cache's own lists would keep it.
+//! Time is measured in pages that are read, not in seconds ([`Epochs`]). An epoch has as many pages as the
+//! memory, and heat halves with each epoch. So a page stays hot about as long as the page cache's own lists
+//! would keep it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a page that heat is kept of.
+/// Bytes of a page, the unit of heat.
 const PAGE_BYTES: u64 = 4096;
-/// Of a longer read only the first pages count: what is asked for need not exist, and may have no end.
+/// Longer reads count for their first pages only: the requested length may be far beyond the file.
 const READ_BYTES_MAX: u64 = 16 << 20;
-/// Words of a group: a cache line of 64 bytes.
+/// Words of a group, which is a cache line of 64 bytes.
 pub const GROUP_WORDS: usize = 8;
-/// Pages of a group: a byte each, behind the first word.
+/// Pages of a group. Each has a byte behind the first word.
 const GROUP_PAGES: u64 = (GROUP_WORDS as u64 - 1) * 8;
-/// Bytes of a file of which heat lies together: 224 KiB, from a multiple of it on.
+/// Bytes of a file that share a group: 224 KiB, from a multiple of it on.
 pub const GROUP_BYTES: u64 = GROUP_PAGES * PAGE_BYTES;
-/// Groups where those of one place are looked for: neighbours in memory.
+/// Groups that may hold one range. They are neighbours in memory.
 const PROBES: usize = 4;
 
-/// What one read adds. Fading halves it four times before nothing is left.
+/// The heat of one read. It halves four times before nothing is left.
 pub const TOUCH: u8 = 16;
-/// The most that is counted: fifteen reads in one epoch.
+/// The largest heat: fifteen reads in one epoch.
 const HEAT_MAX: u8 = 0xFE;
-/// A page that was warmed and not read since.
+/// The mark of a page that was warmed and not read since.
 const WARMED: u8 = 1;
 
-/// Counts pages that were read into epochs. All-zero memory is a valid one, before its first epoch.
+/// Counts the pages that were read, and so the epochs. All-zero memory is a new one.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Epochs {
@@ -44,49 +43,59 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// So many pages were read. Meant to be called once for many reads.
-    pub fn note_pages(&self, pages: u64) {
+    /// Records that pages were read. One call should stand for many reads: threads share the counter.
+    pub fn record_pages(&self, pages: u64) {
         self.pages.fetch_add(pages, Ordering::Relaxed);
     }
 
-    /// How many were read.
+    /// The number of pages that were read.
     pub fn pages(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
     }
 
-    /// The present epoch, if each has `pages` pages.
+    /// The present epoch, where each has `pages` pages.
     pub fn now(&self, pages: u64) -> u16 {
         (self.pages.load(Ordering::Relaxed) / pages.max(1)) as u16
     }
 }
 
-/// What is to be known of a page that was read; of several pages, the last of these.
+/// The effect of a read on the heat of its pages. Of several pages, the last variant of this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Touched {
-    /// Nothing.
+    /// The heat was counted.
     Plain,
-    /// Hot pages of this epoch made room for it. A few always do, by chance; many where the sketch is too
-    /// small for all that is read.
+    /// Hot pages of this epoch made room for it. A few always do, by chance. Many do where the memory is too
+    /// small for what is read.
     Displaced,
-    /// It is the first read since the page was warmed.
+    /// The page was warmed, and this is its first read since.
     FirstSinceWarmed,
 }
 
-/// The sketch, over memory that the caller has; all zeros is an empty one. May be used by any
-/// number of threads at once.
+/// The reason why [`Heat::set`] sets the heat of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The page was warmed. Its next read is reported as [`Touched::FirstSinceWarmed`].
+    Warmed,
+    /// The page is expected to be hot, but was not warmed.
+    Estimated,
+}
+
+/// The heat of all files, in memory of the caller. All-zero memory is an empty one. Any number of threads
+/// may use it at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Heat<'m> {
     words: &'m [AtomicU64],
     groups: usize,
 }
 
-/// Whoever goes over many groups may have asked for the epoch so many epochs ago.
+/// A caller that goes over many groups may use an epoch that is this old.
 const EPOCHS_LATE_MAX: u16 = 1024;
 
-/// The bits of a hash that tell groups in one place apart.
+/// The bits of a hash that distinguish groups of one slot.
 const TAG_MASK: u64 = (1 << 48) - 1;
 
-/// A group's first word: what it is of in the upper 48 bits, its last epoch in the lower 16.
+/// The first word of a group: a hash of file and range in the upper 48 bits, the last epoch in the lower
+/// 16.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Head(u64);
 
@@ -99,7 +108,7 @@ impl Head {
         self.0 >> 16
     }
 
-    /// Epochs since it was last used; none if that was later than `now`.
+    /// Epochs since the last use; 0 if that was later than `now`.
     fn age(self, now: u16) -> u16 {
         let age = now.wrapping_sub(self.0 as u16);
         if age > u16::MAX - EPOCHS_LATE_MAX {
@@ -111,23 +120,25 @@ impl Head {
 }
 
 impl<'m> Heat<'m> {
-    /// A sketch of as many groups as fit, a power of two; `None` if not even a few do.
+    /// The largest power of two of groups that fits `words`; `None` for less than four groups.
     pub fn new(words: &'m [AtomicU64]) -> Option<Self> {
         let groups = words.len() / GROUP_WORDS;
         let groups = (groups + 1).next_power_of_two() / 2;
         (groups >= PROBES).then_some(Self { words, groups })
     }
 
-    /// The foreground read `length_bytes` from `offset` of `file`, a number that no other file has.
-    /// Counted are the page in which the read begins, and those that it covers wholly: a block of
-    /// a table that ends somewhere in a page does not make the next block, which begins there, hot.
+    /// Counts a read of the foreground: `length_bytes` from `offset` of `file`, a number that no other file
+    /// has.
+    ///
+    /// It counts for the page in which it begins, and for the pages that it covers wholly. A block that
+    /// ends inside a page does not make the next block hot, which begins there.
     #[inline]
     pub fn touch(&self, file: u64, offset: u64, length_bytes: u64, now: u16) -> Touched {
         self.touch_by(TOUCH, file, offset, length_bytes, now)
     }
 
-    /// As [`Self::touch`], of a read within a scan: what is passed once is not hot by that, as little as
-    /// the page cache takes it for in use; what is passed twice is.
+    /// Counts a read of a scan, with half the heat of [`Self::touch`]. A page that is scanned once is not
+    /// hot, as it is not in use for the page cache. A page that is scanned twice is.
     #[inline]
     pub fn pass(&self, file: u64, offset: u64, length_bytes: u64, now: u16) -> Touched {
         self.touch_by(TOUCH / 2, file, offset, length_bytes, now)
@@ -150,10 +161,10 @@ impl<'m> Heat<'m> {
 
     #[inline]
     fn touch_page(&self, by: u8, file: u64, page: u64, now: u16) -> Touched {
-        let (tag, place) = self.locate(file, page / GROUP_PAGES);
-        let (group, displaces) = match self.find(tag, place) {
+        let (tag, slot) = self.locate(file, page / GROUP_PAGES);
+        let (group, displaces) = match self.find(tag, slot) {
             Some(group) => (group, false),
-            None => self.claim(tag, place, now),
+            None => self.claim(tag, slot, now),
         };
         self.refresh(group, tag, now);
         let Some((word, shift)) = self.byte(group, page) else {
@@ -163,7 +174,7 @@ impl<'m> Heat<'m> {
         let byte = (before >> shift) as u8;
         let heat = (byte & HEAT_MAX).saturating_add(by) & HEAT_MAX;
         let after = with_byte(before, shift, heat);
-        // The line of a range that is read all the time stays shared by the processors.
+        // No store without a change: the cache line of a hot range stays shared by the processors.
         if after != before {
             word.store(after, Ordering::Relaxed);
         }
@@ -176,11 +187,11 @@ impl<'m> Heat<'m> {
         }
     }
 
-    /// The heat of the page with the byte at `offset`: 0 is cold.
+    /// The heat of the page at `offset`; 0 is cold.
     pub fn of(&self, file: u64, offset: u64, now: u16) -> u8 {
         let page = offset / PAGE_BYTES;
-        let (tag, place) = self.locate(file, page / GROUP_PAGES);
-        let Some(group) = self.find(tag, place) else {
+        let (tag, slot) = self.locate(file, page / GROUP_PAGES);
+        let Some(group) = self.find(tag, slot) else {
             return 0;
         };
         let age = self.head(group).age(now);
@@ -190,12 +201,12 @@ impl<'m> Heat<'m> {
         })
     }
 
-    /// Whether any page of the first `length_bytes` of `file` is at least so hot.
+    /// Whether any page of the first `length_bytes` of `file` has at least the heat `least`.
     pub fn any(&self, file: u64, length_bytes: u64, least: u8, now: u16) -> bool {
         let groups = length_bytes.div_ceil(PAGE_BYTES).div_ceil(GROUP_PAGES);
         (0..groups).any(|number| {
-            let (tag, place) = self.locate(file, number);
-            self.find(tag, place).is_some_and(|group| {
+            let (tag, slot) = self.locate(file, number);
+            self.find(tag, slot).is_some_and(|group| {
                 let age = self.head(group).age(now);
                 self.bytes(group)
                     .any(|word| has_heat(faded(word.load(Ordering::Relaxed), age), least))
@@ -203,10 +214,10 @@ impl<'m> Heat<'m> {
         })
     }
 
-    /// The heat of the hottest page of the group with the byte at `offset`: 0 is a cold group.
+    /// The heat of the hottest page of the group at `offset`; 0 is a cold group.
     pub fn hottest(&self, file: u64, offset: u64, now: u16) -> u8 {
-        let (tag, place) = self.locate(file, offset / GROUP_BYTES);
-        let Some(group) = self.find(tag, place) else {
+        let (tag, slot) = self.locate(file, offset / GROUP_BYTES);
+        let Some(group) = self.find(tag, slot) else {
             return 0;
         };
         let age = self.head(group).age(now);
@@ -219,31 +230,35 @@ impl<'m> Heat<'m> {
         hottest.max().unwrap_or(0)
     }
 
-    /// The page with the byte at `offset` has this heat now, and was `warmed`.
-    pub fn put(&self, file: u64, offset: u64, heat: u8, warmed: bool, now: u16) {
+    /// Sets the heat of the page at `offset`, and whether it was warmed just now.
+    pub fn set(&self, file: u64, offset: u64, heat: u8, origin: Origin, now: u16) {
         let page = offset / PAGE_BYTES;
-        let (tag, place) = self.locate(file, page / GROUP_PAGES);
-        let group = match self.find(tag, place) {
+        let (tag, slot) = self.locate(file, page / GROUP_PAGES);
+        let group = match self.find(tag, slot) {
             Some(group) => group,
-            None => self.claim(tag, place, now).0,
+            None => self.claim(tag, slot, now).0,
         };
         self.refresh(group, tag, now);
         if let Some((word, shift)) = self.byte(group, page) {
-            let byte = heat & HEAT_MAX | if warmed { WARMED } else { 0 };
+            let mark = match origin {
+                Origin::Warmed => WARMED,
+                Origin::Estimated => 0,
+            };
+            let byte = heat & HEAT_MAX | mark;
             let before = word.load(Ordering::Relaxed);
             word.store(with_byte(before, shift, byte), Ordering::Relaxed);
         }
     }
 
-    /// What was known of these bytes of `file` is over: they are others now.
+    /// Forgets the heat of these bytes of `file`: they have other content now.
     pub fn forget(&self, file: u64, bytes: Range<u64>) {
         let pages = bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES);
         let mut page = pages.start;
         while page < pages.end {
             let number = page / GROUP_PAGES;
             let next = ((number + 1) * GROUP_PAGES).min(pages.end);
-            let (tag, place) = self.locate(file, number);
-            if let Some(group) = self.find(tag, place) {
+            let (tag, slot) = self.locate(file, number);
+            if let Some(group) = self.find(tag, slot) {
                 for page in page..next {
                     if let Some((word, shift)) = self.byte(group, page) {
                         let before = word.load(Ordering::Relaxed);
@@ -255,14 +270,14 @@ impl<'m> Heat<'m> {
         }
     }
 
-    /// What tells a group from others, never 0, and the first of its possible places.
+    /// The tag of a group, never 0, and the first group that may hold it.
     #[inline]
     fn locate(&self, file: u64, number: u64) -> (u64, usize) {
         let mixed = file ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let hash = mixed.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-        // A product's upper bits depend on all bits of what was multiplied; together they are it.
-        let place = ((hash >> 32) as usize & (self.groups - 1)) & !(PROBES - 1);
-        ((hash & TAG_MASK).max(1), place)
+        // The upper bits of a product depend on all bits of its factors.
+        let slot = ((hash >> 32) as usize & (self.groups - 1)) & !(PROBES - 1);
+        ((hash & TAG_MASK).max(1), slot)
     }
 
     #[inline]
@@ -279,8 +294,8 @@ impl<'m> Heat<'m> {
     }
 
     #[inline]
-    fn find(&self, tag: u64, place: usize) -> Option<usize> {
-        (place..place + PROBES).find(|&group| self.head(group).tag() == tag)
+    fn find(&self, tag: u64, slot: usize) -> Option<usize> {
+        (slot..slot + PROBES).find(|&group| self.head(group).tag() == tag)
     }
 
     fn bytes(&self, group: usize) -> impl Iterator<Item = &AtomicU64> {
@@ -290,7 +305,7 @@ impl<'m> Heat<'m> {
         words.unwrap_or_default().iter()
     }
 
-    /// The word with a page's byte, and how far up the byte is in it.
+    /// The word with a page's byte, and the shift of the byte in it.
     #[inline]
     fn byte(&self, group: usize, page: u64) -> Option<(&AtomicU64, u32)> {
         let inside = (page % GROUP_PAGES) as usize;
@@ -298,16 +313,16 @@ impl<'m> Heat<'m> {
         Some((word, (inside % 8) as u32 * 8))
     }
 
-    /// Gives the place that has rested longest to a group that has none; also whether that was hot in this
+    /// Gives the group with the longest rest to a new range. Also says whether that group was hot in this
     /// epoch.
     #[cold]
-    fn claim(&self, tag: u64, place: usize, now: u16) -> (usize, bool) {
+    fn claim(&self, tag: u64, slot: usize, now: u16) -> (usize, bool) {
         let rested = |group: &usize| {
             let head = self.head(*group);
-            // An empty one before all others.
+            // An empty group goes before all others.
             (head.tag() == 0, head.age(now))
         };
-        let group = (place..place + PROBES).max_by_key(rested).unwrap_or(place);
+        let group = (slot..slot + PROBES).max_by_key(rested).unwrap_or(slot);
         let is_hot = |word: &AtomicU64| has_heat(word.load(Ordering::Relaxed), TOUCH);
         let displaced = rested(&group) == (false, 0) && self.bytes(group).any(is_hot);
         if let Some(head) = self.head_word(group) {
@@ -319,7 +334,7 @@ impl<'m> Heat<'m> {
         (group, displaced)
     }
 
-    /// Lets a group's heat fade to the present epoch.
+    /// Fades the heat of a group to the present epoch.
     #[inline]
     fn refresh(&self, group: usize, tag: u64, now: u16) {
         let head = self.head(group);
@@ -335,7 +350,7 @@ impl<'m> Heat<'m> {
             return;
         };
         let fresh = Head::new(tag, now);
-        // Only one thread lets it fade.
+        // Only the thread that wins fades it.
         let won = word.compare_exchange(head.0, fresh.0, Ordering::Relaxed, Ordering::Relaxed);
         if won.is_ok() {
             for word in self.bytes(group) {
@@ -346,7 +361,7 @@ impl<'m> Heat<'m> {
     }
 }
 
-/// Eight pages' bytes, so many epochs later: each one's heat is halved as often, its mark stays.
+/// The bytes of eight pages after some epochs. Heat is halved in each epoch; marks stay.
 fn faded(word: u64, epochs: u16) -> u64 {
     const MARKS: u64 = 0x0101_0101_0101_0101;
     const HALVED: u64 = 0x7E7E_7E7E_7E7E_7E7E;
@@ -357,7 +372,7 @@ fn faded(word: u64, epochs: u16) -> u64 {
     word
 }
 
-/// Whether any of eight pages is at least so hot.
+/// Whether any of eight pages has at least the heat `least`.
 fn has_heat(word: u64, least: u8) -> bool {
     let bytes = word.to_ne_bytes();
     bytes.iter().any(|byte| byte & HEAT_MAX >= least)
@@ -437,7 +452,7 @@ mod tests {
     fn the_first_read_since_a_page_was_warmed_is_told() {
         let memory = memory(64);
         let heat = Heat::new(&memory).unwrap();
-        heat.put(1, 8192, 40, true, 3);
+        heat.set(1, 8192, 40, Origin::Warmed, 3);
         assert_eq!(heat.of(1, 8192, 5), 10);
         assert_eq!(heat.touch(1, 8192, 1, 5), Touched::FirstSinceWarmed);
         assert_eq!(heat.touch(1, 8192, 1, 5), Touched::Plain);
@@ -483,7 +498,7 @@ mod tests {
             heat.touch(file, 0, 1, 2);
         }
         let last = GROUP_BYTES - PAGE_BYTES;
-        heat.put(10, last, TOUCH, true, 2);
+        heat.set(10, last, TOUCH, Origin::Warmed, 2);
         let both = heat.touch(10, last, 2 * PAGE_BYTES, 2);
         assert_eq!(both, Touched::FirstSinceWarmed);
     }
@@ -533,7 +548,7 @@ mod tests {
                         model.retain(|(of, at), _| *of != file || !(page..page + 70).contains(at));
                     }
                     2 => {
-                        heat.put(file, page * PAGE_BYTES, 99, false, now);
+                        heat.set(file, page * PAGE_BYTES, 99, Origin::Estimated, now);
                         model.insert((file, page), 98);
                     }
                     _ => {

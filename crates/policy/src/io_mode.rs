@@ -165,9 +165,10 @@ impl Visibility {
     }
 }
 
-/// Whether direct writes must be refused on a kernel (`release` and `version` of `uname(2)`): the
-/// stable kernels 6.1.64 and 6.1.65 have a defect of ext4 that leaves the file position behind
-/// after a direct, extending write and so overwrites data (Debian #1057843).
+/// Whether direct writes lose data on this kernel (`release` and `version` of `uname(2)`).
+///
+/// The stable kernels 6.1.64 and 6.1.65 have a defect in ext4 (Debian #1057843). It leaves the file
+/// position behind after a direct, extending write, so that the next write overwrites data.
 pub fn direct_writes_corrupt(release: &[u8], version: &[u8]) -> bool {
     // Debian names the stable version in `version` only: `… Debian 6.1.64-1 (…)`.
     let names = |text: &[u8], broken: &[u8]| {
@@ -224,8 +225,8 @@ mod tests {
     #[test]
     fn only_engines_with_small_writes_are_staged_by_themselves() {
         assert!(Visibility::Auto.may_stage(FileKind::CassandraData));
-        assert!(!Visibility::Auto.may_stage(FileKind::RocksDbTable));
-        assert!(Visibility::Process.may_stage(FileKind::RocksDbTable));
+        assert!(!Visibility::Auto.may_stage(FileKind::RocksDbSsTable));
+        assert!(Visibility::Process.may_stage(FileKind::RocksDbSsTable));
         assert!(!Visibility::Everywhere.may_stage(FileKind::CassandraData));
     }
 

@@ -1,19 +1,22 @@
-//! What a file is, told from its name.
+//! The kind of a file, from its name.
 
-use crate::Profile;
+use crate::profile::Profile;
 
-/// Kinds of files that Coldstream treats. Everything else (write-ahead logs, manifests, commit
-/// logs, indexes, whatever is unknown) is `Untracked` and never touched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// The kind of a file. Coldstream acts on SSTables only. It never touches other files: write-ahead logs,
+/// manifests, commit logs, indexes, and all unknown ones.
+///
+/// A file counts as an SSTable by its name alone. Its engine must write it once from the beginning to
+/// the end, and must never change it after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, strum::FromRepr)]
 #[repr(u8)]
 pub enum FileKind {
-    /// Not a table.
+    /// No SSTable.
     #[default]
     Untracked = 0,
     /// `000123.sst` of RocksDB.
-    RocksDbTable = 1,
+    RocksDbSsTable = 1,
     /// `000123.ldb` of LevelDB; `.sst` in its old databases.
-    LevelDbTable = 2,
+    LevelDbSsTable = 2,
     /// `nb-1-big-Data.db` or `da-3-bti-Data.db` of Cassandra.
     CassandraData = 3,
 }
@@ -21,22 +24,17 @@ pub enum FileKind {
 impl FileKind {
     /// The kind with this number; anything unknown is untracked.
     pub fn from_u8(number: u8) -> Self {
-        match number {
-            1 => FileKind::RocksDbTable,
-            2 => FileKind::LevelDbTable,
-            3 => FileKind::CassandraData,
-            _ => FileKind::Untracked,
-        }
+        Self::from_repr(number).unwrap_or_default()
     }
 
-    /// Whether it is treated at all.
-    pub fn is_table(self) -> bool {
+    /// Whether the file is an SSTable.
+    pub fn is_sstable(self) -> bool {
         self != FileKind::Untracked
     }
 }
 
 impl Profile {
-    /// The kind of the file at `path` (as given to `open`); only its last component counts.
+    /// The kind of the file at `path`, as given to `open`. Only the last component counts.
     pub fn kind_of_file(self, path: &[u8]) -> FileKind {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let all = self == Profile::Auto;
@@ -44,18 +42,18 @@ impl Profile {
             return FileKind::CassandraData;
         }
         if (all || self == Profile::RocksDb) && is_numbered(name, b".sst") {
-            return FileKind::RocksDbTable;
+            return FileKind::RocksDbSsTable;
         }
         if (all || self == Profile::LevelDb) && is_numbered(name, b".ldb")
             || self == Profile::LevelDb && is_numbered(name, b".sst")
         {
-            return FileKind::LevelDbTable;
+            return FileKind::LevelDbSsTable;
         }
         FileKind::Untracked
     }
 }
 
-/// `<digits><suffix>`, as both engines name tables (`db/filename.cc`, `MakeFileName`).
+/// `<digits><suffix>`, as both engines name SSTables (`db/filename.cc`, `MakeFileName`).
 fn is_numbered(name: &[u8], suffix: &[u8]) -> bool {
     name.strip_suffix(suffix)
         .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
@@ -73,10 +71,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_tables_are_tracked() {
+    fn only_sstables_are_tracked() {
         let kind = |name: &str| Profile::Auto.kind_of_file(name.as_bytes());
-        assert_eq!(kind("/db/000123.sst"), FileKind::RocksDbTable);
-        assert_eq!(kind("000123.ldb"), FileKind::LevelDbTable);
+        assert_eq!(kind("/db/000123.sst"), FileKind::RocksDbSsTable);
+        assert_eq!(kind("000123.ldb"), FileKind::LevelDbSsTable);
         assert_eq!(kind("/d/nb-1-big-Data.db"), FileKind::CassandraData);
         assert_eq!(
             kind("/d/da-3g8w_0k2c_1j4sg2o5n6l3d1-bti-Data.db"),
@@ -102,7 +100,7 @@ mod tests {
         }
         assert_eq!(
             Profile::LevelDb.kind_of_file(b"1.sst"),
-            FileKind::LevelDbTable
+            FileKind::LevelDbSsTable
         );
         assert_eq!(
             Profile::Cassandra.kind_of_file(b"1.sst"),

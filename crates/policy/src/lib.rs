@@ -1,6 +1,30 @@
-//! Policy: which thread is background, which file is a table, which I/O mode a read gets, which
-//! priority a thread, how fast background I/O may go, and the configuration of all that. Pure
-//! logic: no system call, no file access, no environment.
+//! Pure logic of Coldstream: no system call, no file access, no environment, no clock.
+//!
+//! - [`Profile`], [`Role`], [`FileKind`]: which thread is background, which file is an SSTable.
+//! - [`IoMode`], [`Visibility`], [`Priorities`], [`Readahead`]: how background I/O is done.
+//! - [`Config`] and [`SETTINGS`]: all settings, from environment, TOML file and options.
+//! - [`heat`], [`scan`], [`eviction`], [`pacing`]: the decisions of the mechanisms.
+//! - [`memory`], [`mapped_file`]: texts of the kernel.
+//!
+//! The preload library calls `Profile`, `Role`, `heat`, `scan` and `pacing` on the database's threads. These
+//! neither allocate nor lock.
+//!
+//! ```
+//! use coldstream_policy::{Config, FileKind, IoMode, Profile, Role};
+//!
+//! // The environment wins over the file.
+//! let file = "profile = \"rocksdb\"\n[reads]\nwindow_bytes = \"2MiB\"\n";
+//! let environment = |name: &str| (name == "COLDSTREAM_READS").then(|| "direct".to_owned());
+//! let config = Config::from_sources(Some(file), environment)?;
+//! assert_eq!(config.profile, Profile::RocksDb);
+//! assert_eq!(config.window_bytes, 2 << 20);
+//!
+//! // A compaction thread reads an SSTable on a filesystem where direct reads work.
+//! assert_eq!(config.profile.role_of_thread(b"rocksdb:low"), Role::Compaction);
+//! assert_eq!(config.profile.kind_of_file(b"/db/000123.sst"), FileKind::RocksDbSsTable);
+//! assert_eq!(config.reads.choose_for_reads(true, true, true), IoMode::Direct);
+//! # Ok::<(), coldstream_policy::ConfigError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +38,7 @@ mod loader;
 pub mod memory;
 pub mod pacing;
 mod priority;
+mod profile;
 mod readahead;
 mod role;
 pub mod scan;
@@ -29,5 +54,6 @@ pub use loader::{separates_libraries, unloadable_character};
 pub use priority::{
     ByRole, Held, IoPriority, Priorities, Priority, PriorityMode, changed, io_rank,
 };
+pub use profile::Profile;
 pub use readahead::{MappedFile, Readahead, mapped_file};
-pub use role::{FlushOutput, Profile, Role};
+pub use role::{FlushOutput, Role};

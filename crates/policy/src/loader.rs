@@ -3,14 +3,14 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Where it splits the variable.
+/// Whether the loader splits the variable at this byte.
 #[must_use]
 pub fn separates_libraries(byte: u8) -> bool {
     byte == b' ' || byte == b':'
 }
 
-/// What makes a path one that it cannot preload: there is no escape for what it splits at, nor for
-/// `$ORIGIN` and the like, which it expands.
+/// The first character of a path for which the loader cannot preload it. The loader splits at some
+/// characters and expands `$ORIGIN` and the like. There is no way to escape either.
 #[must_use]
 pub fn unloadable_character(library: &Path) -> Option<char> {
     let mut bytes = library.as_os_str().as_bytes().iter().copied();

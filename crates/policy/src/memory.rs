@@ -1,12 +1,13 @@
-//! What the kernel says about memory: the limit of a process's cgroup, and pressure.
+//! The texts of the kernel about memory: limits of cgroups, and pressure.
 
-/// In cgroup v1 "no limit" is the largest number of pages; nothing real comes near it.
+/// In cgroup v1 "no limit" is the largest number of pages. No real limit comes near it.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
-/// The files that may hold a memory limit for a process of this membership (`/proc/self/cgroup`), hard
-/// or one above which it is slowed down: of its cgroups and all above them, in both versions, where they
-/// are usually mounted. In a
-/// container the paths do not lead anywhere but at the top; those that do not exist hold no limit.
+/// The files that may hold a memory limit for a process with this `/proc/self/cgroup`.
+///
+/// They are those of its cgroups and of all cgroups above, in both versions, below the usual mount
+/// points. A limit is hard, or slows the process down. In a container only the topmost paths exist. A
+/// file that does not exist means no limit.
 pub fn limit_files(membership: &str) -> Vec<String> {
     let mut files = Vec::new();
     each_cgroup(membership, |version, path| {
@@ -17,17 +18,17 @@ pub fn limit_files(membership: &str) -> Vec<String> {
     files
 }
 
-/// One of the two interfaces of memory cgroups.
+/// A version of the interface of memory cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// A hierarchy of memory alone.
+    /// A hierarchy for memory alone.
     V1,
     /// The unified hierarchy.
     V2,
 }
 
 impl Version {
-    /// Where it is usually mounted.
+    /// The usual mount point.
     pub const fn top(self) -> &'static str {
         match self {
             Version::V1 => "/sys/fs/cgroup/memory",
@@ -35,7 +36,7 @@ impl Version {
         }
     }
 
-    /// The file with a cgroup's hard limit.
+    /// The name of the file with a cgroup's hard limit.
     pub const fn limit_file(self) -> &'static str {
         match self {
             Version::V1 => "memory.limit_in_bytes",
@@ -43,7 +44,7 @@ impl Version {
         }
     }
 
-    /// The file that says how much it has.
+    /// The name of the file with a cgroup's usage.
     pub const fn usage_file(self) -> &'static str {
         match self {
             Version::V1 => "memory.usage_in_bytes",
@@ -51,8 +52,8 @@ impl Version {
         }
     }
 
-    /// The file with the limit above which its tasks are slowed down; version 1 has none that
-    /// slows anybody.
+    /// The name of the file with the limit above which a cgroup's tasks are slowed down. Version 1 has
+    /// no such limit.
     pub const fn high_file(self) -> Option<&'static str> {
         match self {
             Version::V1 => None,
@@ -61,9 +62,9 @@ impl Version {
     }
 }
 
-/// Calls `visit` for each cgroup that may hold a memory limit for a process of this membership
-/// (`/proc/self/cgroup`), with its path below [`Version::top`]: the process's own first, then all
-/// above it. Does not allocate.
+/// Calls `visit` for each cgroup that may limit the memory of a process with this `/proc/self/cgroup`.
+/// The path is below [`Version::top`]. The process's own cgroup comes first, then those above it. Does
+/// not allocate.
 pub fn each_cgroup(membership: &str, mut visit: impl FnMut(Version, &str)) {
     for (controller, version) in [("memory", Version::V1), ("", Version::V2)] {
         let Some(path) = path_of_controller(membership, controller) else {
@@ -80,8 +81,7 @@ pub fn each_cgroup(membership: &str, mut visit: impl FnMut(Version, &str)) {
     }
 }
 
-/// The file beside one of [`limit_files`] that says how much of the limit is used, page cache
-/// included.
+/// The path of the file with the usage for one of [`limit_files`]. The usage includes the page cache.
 pub fn usage_file(limit_file: &str) -> Option<String> {
     let (directory, name) = limit_file.rsplit_once('/')?;
     let mut versions = [Version::V1, Version::V2].into_iter();
@@ -90,8 +90,8 @@ pub fn usage_file(limit_file: &str) -> Option<String> {
     Some(format!("{directory}/{}", version.usage_file()))
 }
 
-/// A process's place in the hierarchy of a controller of cgroup v1, or of v2, which is named by
-/// nothing, by its membership.
+/// The path of a process in the hierarchy of a controller, from its `/proc/self/cgroup`. Version 2 has
+/// the empty name.
 pub fn path_of_controller<'m>(membership: &'m str, controller: &str) -> Option<&'m str> {
     membership.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -104,14 +104,14 @@ pub fn path_of_controller<'m>(membership: &'m str, controller: &str) -> Option<&
     })
 }
 
-/// The limit that such a file holds, in bytes; `None` for "no limit".
+/// The limit in the text of such a file, in bytes; `None` for "no limit".
 pub fn parse_limit(text: &str) -> Option<u64> {
     let limit = text.trim().parse().ok()?;
     (limit < UNLIMITED_BYTES).then_some(limit)
 }
 
-/// How much of the last ten seconds every task stood still for want of memory, in percent
-/// (`/proc/pressure/memory`: the `full` line's `avg10`).
+/// The percentage of the last ten seconds in which all tasks waited for memory. The text is that of
+/// `/proc/pressure/memory`; the value is `avg10` of its `full` line.
 pub fn parse_full_pressure(text: &str) -> Option<f32> {
     let line = text.lines().find_map(|line| line.strip_prefix("full "))?;
     let field = line

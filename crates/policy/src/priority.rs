@@ -1,5 +1,5 @@
-//! CPU and I/O priority of background threads: the priority of each role, and its effect on a thread
-//! whose application may have set priorities of its own.
+//! CPU and I/O priority of background threads: the priority of each role, and its effect on a thread. The
+//! application may have set priorities of its own.
 
 use crate::Role;
 use std::fmt::{self, Display};

@@ -1,4 +1,4 @@
-//! Whose readahead tables get, and which mappings of a process are of tables.
+//! Readahead of SSTables, and the mapped files of a process.
 
 /// What Coldstream does about readahead of SSTables.
 #[derive(
@@ -38,11 +38,11 @@ pub struct MappedFile<'l> {
     pub address: usize,
     /// Bytes of the mapping.
     pub length_bytes: usize,
-    /// The file's path, as it was when it was mapped. (The kernel writes a newline in it as `\012`.)
+    /// The file's path at the time of the mapping. The kernel writes a newline in it as `\012`.
     pub path: &'l [u8],
 }
 
-/// A line of `/proc/PID/maps` (proc_pid_maps(5)); `None` for mappings of no file.
+/// The mapped file of a line of `/proc/PID/maps` (proc_pid_maps(5)); `None` if it maps no file.
 pub fn mapped_file(line: &[u8]) -> Option<MappedFile<'_>> {
     let path = line.get(line.iter().position(|byte| *byte == b'/')?..)?;
     let range = line.split(|byte| *byte == b' ').next()?;

@@ -1,6 +1,7 @@
-//! What a thread is, told from its name.
+//! The role of a thread, from its name.
 
-use crate::FileKind;
+use crate::kind::FileKind;
+use crate::profile::Profile;
 
 /// What a thread does for the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::FromRepr, strum::IntoStaticStr)]
@@ -71,34 +72,6 @@ impl Role {
     }
 }
 
-/// The engine whose thread names and file names are recognised.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    strum::EnumString,
-    strum::FromRepr,
-    strum::IntoStaticStr,
-    strum::VariantNames,
-)]
-#[strum(serialize_all = "lowercase")]
-#[repr(u8)]
-pub enum Profile {
-    /// All engines at once.
-    #[default]
-    Auto = 0,
-    /// RocksDB and the servers that embed it.
-    RocksDb = 1,
-    /// LevelDB.
-    LevelDb = 2,
-    /// Apache Cassandra.
-    Cassandra = 3,
-}
-
 /// RocksDB names its pool threads `rocksdb:` plus the lower-case priority
 /// (`util/threadpool_imp.cc`, `StartBGThreads`). `rocksdb:user` runs the application's own
 /// asynchronous reads. Before 6.0 a number follows. Threads of subcompactions inherit the name of
@@ -109,8 +82,8 @@ const ROCKSDB: [(&[u8], Role); 3] = [
     (b"rocksdb:high", Role::Flush),
 ];
 
-/// Cassandra's executors (4.1 to 6.0), as they begin. Linux keeps 15 characters; the JVM cuts
-/// the name behind them, newer ones in the middle, so that both ends must be looked at.
+/// The beginnings of the names of Cassandra's executors (4.1 to 6.0). Linux keeps 15 characters of a
+/// name. The JVM cuts off the end; newer JVMs cut out the middle. So both ends are compared.
 const CASSANDRA: [(&[u8], Role); 7] = [
     (b"CompactionExecutor", Role::Compaction),
     (b"ValidationExecutor", Role::Validation),
@@ -121,29 +94,15 @@ const CASSANDRA: [(&[u8], Role); 7] = [
     (b"NettyStreaming-Outbound", Role::Streaming),
 ];
 
-/// Characters of a thread name that Linux keeps (`TASK_COMM_LEN` less the NUL).
+/// Characters of a thread name that Linux keeps (`TASK_COMM_LEN` minus the NUL).
 const NAME_BYTES_MAX: usize = 15;
 
-/// So many characters of an executor's name identify it.
+/// The number of characters that identify an executor.
 const CASSANDRA_BYTES_MIN: usize = 7;
 
 impl Profile {
-    /// The profile with this number; anything unknown is `Auto`.
-    pub fn from_u8(number: u8) -> Self {
-        Self::from_repr(number).unwrap_or_default()
-    }
-
-    /// The name in configurations.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    fn includes(self, other: Profile) -> bool {
-        self == other || self == Profile::Auto
-    }
-
-    /// The role of a thread with this name (up to the first NUL). LevelDB does not name its
-    /// one background thread: see [`Profile::role_of_table_writer`].
+    /// The role of a thread with this name (up to the first NUL). LevelDB does not name its one
+    /// background thread: see [`Profile::role_of_sstable_writer`].
     pub fn role_of_thread(self, name: &[u8]) -> Role {
         let name = name.split(|byte| *byte == 0).next().unwrap_or(name);
         if self.includes(Profile::RocksDb) {
@@ -164,10 +123,10 @@ impl Profile {
         Role::Foreground
     }
 
-    /// The role of a thread while it has a table of `kind` open for writing, whatever its name:
+    /// The role of a thread while it has an SSTable of `kind` open for writing, whatever its name is.
     /// LevelDB reads the inputs of a compaction in the thread that writes the outputs.
-    pub fn role_of_table_writer(self, kind: FileKind) -> Role {
-        if self.includes(Profile::LevelDb) && kind == FileKind::LevelDbTable {
+    pub fn role_of_sstable_writer(self, kind: FileKind) -> Role {
+        if self.includes(Profile::LevelDb) && kind == FileKind::LevelDbSsTable {
             Role::Compaction
         } else {
             Role::Foreground
@@ -175,8 +134,8 @@ impl Profile {
     }
 }
 
-/// Whether `name` is what a 15-character limit left of `executor` plus a number: its beginning,
-/// or its beginning and the end of `executor:N` with the middle cut out.
+/// Whether `name` is `executor` plus a number, cut to 15 characters. It is either the beginning, or the
+/// beginning and the end with the middle cut out.
 fn is_cut_of(name: &[u8], executor: &[u8]) -> bool {
     let common = name
         .iter()
@@ -189,7 +148,7 @@ fn is_cut_of(name: &[u8], executor: &[u8]) -> bool {
     if common < CASSANDRA_BYTES_MIN || name.len() != NAME_BYTES_MAX {
         return false;
     }
-    // `Compact..utor:12`: what follows the cut is the executor's end, a separator and digits.
+    // `Compact..utor:12`: after the cut come the executor's end, a separator and digits.
     let rest = name.get(common..).unwrap_or_default();
     let tail = rest
         .iter()
@@ -253,11 +212,11 @@ mod tests {
     #[test]
     fn a_leveldb_thread_is_known_by_what_it_writes() {
         assert_eq!(
-            Profile::Auto.role_of_table_writer(FileKind::LevelDbTable),
+            Profile::Auto.role_of_sstable_writer(FileKind::LevelDbSsTable),
             Role::Compaction
         );
         assert_eq!(
-            Profile::Auto.role_of_table_writer(FileKind::RocksDbTable),
+            Profile::Auto.role_of_sstable_writer(FileKind::RocksDbSsTable),
             Role::Foreground
         );
     }

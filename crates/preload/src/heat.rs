@@ -112,7 +112,7 @@ impl HeatMap {
         if self.words.load(Ordering::Relaxed).is_null() {
             return;
         }
-        self.epochs.note_pages(pages);
+        self.epochs.record_pages(pages);
         let epoch = self.epochs.now(self.pages_in_epoch.load(Ordering::Relaxed));
         self.epoch.store(epoch, Ordering::Relaxed);
     }

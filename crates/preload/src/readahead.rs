@@ -179,7 +179,7 @@ fn switch_mappings(config: &Config, is_on: bool) {
     };
     let _ = each_line(c"/proc/self/maps", &mut [0; LINE_BYTES_MAX], |line| {
         if let Some(mapped) = mapped_file(line)
-            && config.profile.kind_of_file(mapped.path).is_table()
+            && config.profile.kind_of_file(mapped.path).is_sstable()
         {
             // If something else has been mapped there meanwhile, it gets the hint.
             let _ = memory::hint(mapped.address, mapped.length_bytes, advice);

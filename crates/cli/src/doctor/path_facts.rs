@@ -195,7 +195,7 @@ fn find_sstable(directory: &Path, depth: usize, budget: &mut usize) -> Option<Pa
         } else if kind.is_file()
             && Profile::Auto
                 .kind_of_file(path.as_os_str().as_bytes())
-                .is_table()
+                .is_sstable()
             && entry
                 .metadata()
                 .is_ok_and(|metadata| metadata.len() >= SSTABLE_BYTES_MIN)

@@ -167,7 +167,7 @@ fn named(files: &BTreeSet<PathBuf>, condition: impl Fn(&[u8]) -> bool) -> Option
 fn sstables(paths: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
     let is_sstable = |path: &PathBuf| {
         let name = path.as_os_str().as_bytes();
-        Profile::Auto.kind_of_file(name).is_table()
+        Profile::Auto.kind_of_file(name).is_sstable()
     };
     paths.into_iter().filter(is_sstable).collect()
 }

@@ -2,8 +2,8 @@
 //! `examples/coldstream.toml`. A test fails when one is stale, and says how to renew it.
 
 use super::setting::{Section, Setting};
+use super::settings::SETTINGS;
 use super::values::Allowed;
-use super::{Config, SETTINGS};
 use std::fmt::Write;
 use strum::VariantArray;
 
@@ -150,7 +150,7 @@ fn example(text: &mut String, setting: &Setting, key: &str) {
         allowed => allowed.to_string(),
     };
     let value = match allowed {
-        Allowed::Switch => ((setting.write)(&Config::default()) == "on").to_string(),
+        Allowed::Switch => (value == "on").to_string(),
         Allowed::Number { .. } => value,
         _ => format!("\"{value}\""),
     };

@@ -3,9 +3,10 @@
 //! An error names the line, and never quotes it: `COLDSTREAM_CONFIG` may name any file, and errors go
 //! to a log that others may read.
 
+use super::error::ConfigError;
 use super::setting::Setting;
+use super::settings::SETTINGS;
 use super::values::Allowed;
-use super::{ConfigError, SETTINGS};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -4,7 +4,9 @@
 //! preload library must not read files through libc.
 
 mod document;
+mod error;
 mod file;
+mod log_target;
 mod setting;
 mod settings;
 #[cfg(test)]
@@ -12,12 +14,13 @@ mod tests;
 mod values;
 
 pub use document::{example_toml, markdown};
+pub use error::ConfigError;
+pub use log_target::LogTarget;
 pub use setting::{Section, Setting};
 pub use settings::{Config, SETTINGS};
 pub use values::Allowed;
 
 use crate::{Priorities, PriorityMode};
-use std::path::PathBuf;
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
 pub const VARIABLES: [&str; SETTINGS.len() + 1] = {
@@ -29,36 +32,6 @@ pub const VARIABLES: [&str; SETTINGS.len() + 1] = {
     }
     variables
 };
-
-/// Where the library writes its log lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum LogTarget {
-    /// Nowhere.
-    None,
-    /// Standard error, as long as it is the file that it was at the start.
-    #[default]
-    Stderr,
-    /// Appended to this file, by its absolute path.
-    File(PathBuf),
-}
-
-/// A configuration that is not valid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// A value is not allowed for its setting.
-    #[error("{key} = \"{value}\": {allowed}")]
-    Value {
-        /// The environment variable or TOML key.
-        key: &'static str,
-        /// The value that was given.
-        value: String,
-        /// What may be given, as a request: "use …".
-        allowed: String,
-    },
-    /// The text is not TOML, or has a key that does not exist.
-    #[error("{0}")]
-    Toml(String),
-}
 
 impl Config {
     /// The rate that background I/O always has, in bytes per second.
@@ -109,18 +82,19 @@ impl Config {
         key: &'static str,
         value: String,
     ) -> Result<(), ConfigError> {
-        (setting.read)(self, &value).ok_or_else(|| ConfigError::Value {
-            key,
-            value,
-            allowed: format!("use {}", setting.allowed()),
-        })
+        self.read(setting.key, &value)
+            .ok_or_else(|| ConfigError::Value {
+                key,
+                value,
+                allowed: format!("use {}", setting.allowed()),
+            })
     }
 
     /// The environment variables that make this configuration, whatever a TOML file says.
     pub fn to_environment(&self) -> Vec<(&'static str, String)> {
         let variables = SETTINGS
             .iter()
-            .map(|setting| (setting.variable, (setting.write)(self)));
+            .map(|setting| (setting.variable, self.write(setting.key)));
         variables.collect()
     }
 }

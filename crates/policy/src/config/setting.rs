@@ -1,6 +1,5 @@
 //! What a setting is, and the macro that makes everything of the list in `settings.rs`.
 
-use super::Config;
 use super::values::{Allowed, exact_size};
 
 /// The mechanism that a setting belongs to: a section of docs/configuration.md and of the help.
@@ -69,8 +68,7 @@ pub struct Setting {
     /// The explanation, with a space before each line.
     pub(super) lines: &'static str,
     pub(super) allowed: fn() -> Allowed,
-    pub(super) read: fn(&mut Config, &str) -> Option<()>,
-    pub(super) write: fn(&Config) -> String,
+    pub(super) default: fn() -> String,
 }
 
 impl Setting {
@@ -96,7 +94,7 @@ impl Setting {
     /// The default, as a user would write it.
     #[must_use]
     pub fn default_text(&self) -> String {
-        let text = (self.write)(&Config::default());
+        let text = (self.default)();
         match (self.allowed(), text.parse()) {
             (Allowed::Size { .. }, Ok(bytes)) => exact_size(bytes),
             _ => text,
@@ -121,7 +119,7 @@ impl Setting {
     }
 }
 
-/// Makes [`Config`], its defaults and [`SETTINGS`] of a list of settings.
+/// Makes `Config`, its defaults and `SETTINGS` of a list of settings.
 macro_rules! settings {
     ($(
         $(#[doc = $doc:literal])+
@@ -155,13 +153,30 @@ macro_rules! settings {
                 option: $option,
                 lines: concat!($($doc, "\n",)+),
                 allowed: || Values::<$type>::allowed(&$values),
-                read: |config, text| {
-                    config.$field = Values::<$type>::read(&$values, &config.$field, text)?;
-                    Some(())
-                },
-                write: |config| Values::<$type>::write(&$values, &config.$field),
+                default: || Values::<$type>::write(&$values, &$default),
             },
         )+];
+
+        impl Config {
+            /// Sets the value of the setting `key` to that of a text; `None` if it is not allowed.
+            pub(super) fn read(&mut self, key: &str, text: &str) -> Option<()> {
+                match key {
+                    $($key => {
+                        self.$field = Values::<$type>::read(&$values, &self.$field, text)?;
+                    })+
+                    _ => return None,
+                }
+                Some(())
+            }
+
+            /// The value of the setting `key` as text.
+            pub(super) fn write(&self, key: &str) -> String {
+                match key {
+                    $($key => Values::<$type>::write(&$values, &self.$field),)+
+                    _ => String::new(),
+                }
+            }
+        }
     };
     (@former) => { None };
     (@former $former:literal) => { Some($former) };

@@ -7,7 +7,7 @@
 //! The comment of an entry is for operators. Its first paragraph says what the setting is; the help of
 //! `coldstream run -h` shows it. The others say what the values do and cost.
 
-use super::LogTarget;
+use super::log_target::LogTarget;
 use super::setting::{Section, Setting, settings};
 use super::values::{
     GIB, IoPriorities, KIB, Log, MIB, Margins, Names, NiceValues, Number, Size, Switch, TIB, Values,

@@ -1,8 +1,9 @@
 //! Kinds of values: how the text of a setting is read, written and described.
 
+use super::log_target::LogTarget;
+use crate::bytes::parse_bytes;
 use crate::eviction::Margin;
 use crate::priority::{self, ByRole, IoPriority};
-use crate::{LogTarget, parse_bytes};
 use std::fmt;
 use std::str::FromStr;
 use strum::VariantNames;

@@ -1,61 +1,61 @@
-//! Which pages go: a hand over the tables, and the cold ranges of each.
+//! Which pages are dropped: a clock hand over the tracked files, and the cold ranges of each.
 
 use super::PAGE_BYTES;
 use crate::heat::{GROUP_BYTES, Heat, TOUCH};
 use std::ops::Range;
 
-/// What may go, in the order in which it goes.
+/// What may be dropped, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// Tables of which nothing has heat: the foreground does not read them.
+    /// SSTables without any heat: the foreground does not read them.
     #[default]
     Untouched,
-    /// Ranges without heat in other tables.
+    /// Ranges without heat in other SSTables.
     Cold,
     /// Ranges that were read, but neither in this epoch nor in the last one.
     Faded,
 }
 
 impl Level {
-    /// The most heat that a page may have to go with this level.
+    /// The most heat of a page that is dropped at this level.
     pub fn heat_max(self) -> u8 {
         match self {
             Level::Untouched | Level::Cold => 0,
-            // One read in the last epoch has left half of itself.
+            // One read in the last epoch has left half of its heat.
             Level::Faded => TOUCH / 2 - 1,
         }
     }
 }
 
-/// The next place to look at.
+/// The next extent of a file to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Of the table, below the number that the hand was made for.
+pub struct Extent {
+    /// The slot of the file, below the number of [`Hand::new`].
     pub slot: usize,
-    /// Where in it, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// What may go there.
+    /// What may be dropped there.
     pub level: Level,
 }
 
-/// A clock hand over tables and their ranges: where it stopped it goes on, and what it has passed
-/// comes last. One turn for each level, again while there is something to be had.
+/// A clock hand over files and their extents. It goes on where it stopped, so that what it passed comes
+/// last. It makes one turn for each level, and another one while a turn finds something.
 #[derive(Debug)]
 pub struct Hand {
     slots: usize,
-    place: Place,
+    extent: Extent,
     /// Slots before the turn is over.
     left: usize,
     has_found: bool,
 }
 
 impl Hand {
-    /// A hand over so many slots, at least one.
+    /// A hand over `slots` slots, at least one.
     pub fn new(slots: usize) -> Self {
         let slots = slots.max(1);
         Self {
             slots,
-            place: Place {
+            extent: Extent {
                 slot: 0,
                 offset: 0,
                 level: Level::Untouched,
@@ -65,51 +65,51 @@ impl Hand {
         }
     }
 
-    /// Begins with the first level again, where it stands.
+    /// Begins with the first level again, at the present slot.
     pub fn begin(&mut self) {
         self.begin_turn(Level::Untouched);
     }
 
     fn begin_turn(&mut self, level: Level) {
-        self.place.level = level;
+        self.extent.level = level;
         self.left = self.slots;
         self.has_found = false;
     }
 
-    /// Where it stands.
-    pub fn place(&self) -> Place {
-        self.place
+    /// The extent to look at.
+    pub fn extent(&self) -> Extent {
+        self.extent
     }
 
-    /// Something was dropped there.
-    pub fn note_found(&mut self) {
+    /// Records that something was dropped there.
+    pub fn record_found(&mut self) {
         self.has_found = true;
     }
 
-    /// Goes on within the table.
+    /// Goes on within the file.
     pub fn advance(&mut self, length_bytes: u64) {
-        self.place.offset = self.place.offset.saturating_add(length_bytes);
+        self.extent.offset = self.extent.offset.saturating_add(length_bytes);
     }
 
-    /// Goes on to the next table; `next` says which slot, from a given one on, has one. Whether
-    /// there is anything left to look at: if not, all levels have had a turn in vain.
-    pub fn next_table(&mut self, next: impl Fn(usize) -> Option<usize>) -> bool {
-        let from = self.place.slot + 1;
+    /// Goes on to the next file. `next` finds the first slot with a file, from a given one on. Returns
+    /// whether anything is left to look at: `false` if all levels had a turn in vain.
+    pub fn next_file(&mut self, next: impl Fn(usize) -> Option<usize>) -> bool {
+        let from = self.extent.slot + 1;
         let (slot, passed) = match next(from).filter(|slot| *slot < self.slots) {
-            Some(slot) => (slot, slot.saturating_sub(self.place.slot).max(1)),
-            // Around: the first table of all, which may be this one.
+            Some(slot) => (slot, slot.saturating_sub(self.extent.slot).max(1)),
+            // The turn is over: the first file of all, which may be this one.
             None => {
                 let slot = next(0).filter(|slot| *slot < self.slots).unwrap_or(0);
-                (slot, self.slots - self.place.slot + slot)
+                (slot, self.slots - self.extent.slot + slot)
             }
         };
-        self.place.slot = slot;
-        self.place.offset = 0;
+        self.extent.slot = slot;
+        self.extent.offset = 0;
         self.left = self.left.saturating_sub(passed);
         if self.left > 0 {
             return true;
         }
-        match (self.has_found, self.place.level) {
+        match (self.has_found, self.extent.level) {
             (true, level) => self.begin_turn(level),
             (false, Level::Untouched) => self.begin_turn(Level::Cold),
             (false, Level::Cold) => self.begin_turn(Level::Faded),
@@ -122,18 +122,19 @@ impl Hand {
     }
 }
 
-/// So much of a file is looked at at once, in bytes: 3.5 MiB.
+/// Bytes of a file that are looked at in one step: 3.5 MiB.
 pub const SPAN_BYTES: u64 = 16 * GROUP_BYTES;
-/// And so much before it once more, in bytes: a large folio that reaches over the end of a span goes
-/// only with both its sides. None is larger than 2 MiB on most filesystems.
+/// Bytes before a step that are looked at once more. The kernel drops a large folio across the end of a
+/// step only with both its parts. Folios are not larger than 2 MiB on most filesystems.
 pub const OVERLAP_BYTES: u64 = 10 * GROUP_BYTES;
 /// The longest run of [`cold_runs`], in bytes.
 pub const RUN_BYTES: u64 = SPAN_BYTES + OVERLAP_BYTES;
 
-/// Calls `visit` for the runs of ranges within `span` of a file in which no page has more heat than
-/// `heat_max`, but for those that `is_needed`. Runs begin and end with groups of heat, as far as the
-/// span does; one that comes behind a hot page leaves its first page alone: a read is counted in
-/// the page where it begins, and may have ended in the next one.
+/// Calls `visit` for each cold run within `span` of a file: consecutive groups in which no page has more
+/// heat than `heat_max`, and that are not `is_needed`.
+///
+/// A run begins and ends with a group of heat, or with the span. A run behind a hot page leaves out its
+/// own first page: a read counts for the page in which it begins, and may have ended in the next one.
 pub fn cold_runs(
     heat: &Heat<'_>,
     file: u64,

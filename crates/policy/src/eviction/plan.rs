@@ -1,43 +1,44 @@
-//! When pages are dropped and how many, and how much of a processor that may take.
+//! When pages are dropped, how many, and how much processor time that may take.
 
 use super::PAGE_BYTES;
 use super::room::{Margin, Room};
 
-/// What is about to be used up within so many milliseconds counts as used.
+/// Memory that will be used up within this time counts as used, in milliseconds.
 const AHEAD_MILLISECONDS: u64 = 60;
-/// A compaction may begin at any moment, and fill so many bytes in a millisecond: 512 MiB/s.
+/// The rate at which a compaction may fill memory from one moment to the next, in bytes per millisecond:
+/// 512 MiB/s.
 const BURST_RATE: u64 = (512 << 20) / 1000;
-/// The least time between two looks, while something is to be dropped, in milliseconds.
+/// The shortest time between two looks while pages are dropped, in milliseconds.
 pub const SLEEP_MILLISECONDS_MIN: u32 = 20;
 /// The longest time between two looks, in milliseconds.
 pub const SLEEP_MILLISECONDS_MAX: u32 = 1000;
-/// The least time between two looks for the sake of what might begin, in milliseconds: mostly
-/// memory is filled up to the margin, and nothing happens.
+/// The shortest time between two looks while a compaction might begin, in milliseconds. Mostly memory is
+/// filled up to the margin, and nothing happens.
 pub(super) const SLEEP_MILLISECONDS_NEAR: u32 = 50;
 
-/// What is to be done now.
+/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// So many bytes are to be dropped; 0 is none.
+    /// Bytes to drop now; 0 is none.
     pub drop_bytes: u64,
-    /// Then the room is to be looked at again, after so many milliseconds.
+    /// Time until the next look, in milliseconds.
     pub sleep_milliseconds: u32,
 }
 
-/// Decides, look by look: begins to drop below one margin and ends above another one, so that
-/// there is something to do now and then, and not all the time.
+/// Decides at each look how much to drop. Dropping begins below one margin and ends above another one, so
+/// that there is work now and then, and not all the time.
 #[derive(Debug)]
 pub struct Plan {
     margin: Margin,
     is_dropping: bool,
-    /// When the last look was, in milliseconds, and what it saw.
+    /// The time of the last look in milliseconds, and its room.
     pub(super) last: Option<(u32, Room)>,
-    /// How fast the room is being used up, in bytes a millisecond; falls slowly.
+    /// The rate at which the room is used up, in bytes per millisecond. It falls slowly.
     rate: u64,
 }
 
 impl Plan {
-    /// Before the first look.
+    /// A plan before its first look.
     pub fn new(margin: Margin) -> Self {
         Self {
             margin,
@@ -47,7 +48,7 @@ impl Plan {
         }
     }
 
-    /// The margin that it was made with.
+    /// The configured margin.
     pub fn margin(&self) -> Margin {
         self.margin
     }
@@ -57,9 +58,11 @@ impl Plan {
         self.is_dropping
     }
 
-    /// Decides by what is there at `now_milliseconds` of any clock (which may wrap), how much of
-    /// the last ten seconds all tasks stood still for want of memory, in percent, and how many
-    /// bytes have been dropped since the last look.
+    /// Decides how much to drop.
+    ///
+    /// - `now_milliseconds`: the time of any clock, which may wrap.
+    /// - `full_pressure`: the percentage of the last ten seconds in which all tasks waited for memory.
+    /// - `dropped_bytes`: bytes that were dropped since the last look.
     pub fn look(
         &mut self,
         now_milliseconds: u32,
@@ -67,7 +70,7 @@ impl Plan {
         full_pressure: f32,
         dropped_bytes: u64,
     ) -> Decision {
-        self.note_rate(now_milliseconds, &room, dropped_bytes);
+        self.record_rate(now_milliseconds, &room, dropped_bytes);
         let (start, stop) = self.margins(&room, full_pressure);
         if room.free_bytes < start {
             self.is_dropping = true;
@@ -76,7 +79,7 @@ impl Plan {
         }
         let drop_bytes = if self.is_dropping {
             let missing = stop.saturating_sub(room.free_bytes);
-            // For a margin nobody shall lose most of what is cached.
+            // A margin is not worth most of the cached pages.
             missing.min(room.file_bytes.unwrap_or(u64::MAX) / 2)
         } else {
             0
@@ -87,7 +90,7 @@ impl Plan {
         }
     }
 
-    /// Where dropping begins and ends, in free bytes.
+    /// The free bytes below which dropping begins, and those above which it ends.
     pub(super) fn margins(&self, room: &Room, full_pressure: f32) -> (u64, u64) {
         let wider = match full_pressure {
             pressure if pressure >= 10.0 => 4,
@@ -100,7 +103,7 @@ impl Plan {
         (start, start * 2)
     }
 
-    fn note_rate(&mut self, now: u32, room: &Room, dropped_bytes: u64) {
+    fn record_rate(&mut self, now: u32, room: &Room, dropped_bytes: u64) {
         if let Some((then, before)) = self.last
             && before.limit_bytes == room.limit_bytes
         {
@@ -120,7 +123,7 @@ impl Plan {
         }
         let left = room.free_bytes.saturating_sub(start);
         let time = |rate: u64| u32::try_from(left / rate).unwrap_or(u32::MAX);
-        // Half of the time that is left at the present rate: rates change.
+        // Half of the time that is left at the present rate, since rates change.
         let present = time(self.rate.saturating_mul(2).max(1));
         let burst = time(BURST_RATE).max(SLEEP_MILLISECONDS_NEAR);
         present
@@ -129,40 +132,40 @@ impl Plan {
     }
 }
 
-/// Of the processor: what is found with it decides how much may be used.
+/// The processor time that eviction may use. It depends on what is found with it.
 #[derive(Debug, Default)]
 pub struct Budget {
-    /// Nanoseconds of processor time that may be used in vain; negative if too many were.
+    /// Processor time that may be used in vain, in nanoseconds; negative if too much was.
     credit_ns: i64,
 }
 
-/// One in so many nanoseconds may be used in vain: 0.4 %.
+/// One nanosecond in this number may be used in vain: 0.4 %.
 const IN_VAIN: i64 = 256;
-/// What can be saved up: enough to look over some 700 MiB of cached pages.
+/// The most that can be saved up: enough to look at some 700 MiB of cached pages.
 const CREDIT_NS_MAX: i64 = 20_000_000;
-/// More than this is not owed: what takes longer was somebody else's doing, and nobody shall be
-/// blind for longer than a second because of it.
+/// The most that is owed. A step that takes longer was held up by others; it must not stop eviction for
+/// more than a second.
 const DEBT_NS_MAX: i64 = 4_000_000;
-/// Dropping may use one in so many nanoseconds: a quarter of a processor.
+/// Dropping may use one nanosecond in this number: a quarter of a processor.
 const IN_USE: u64 = 4;
-/// So many nanoseconds for a dropped page are well spent: a page costs 300 or so where all that is
-/// looked at is dropped.
+/// The processor time that a dropped page is worth, in nanoseconds. It costs about 300 where all pages
+/// that are looked at are dropped.
 const PAGE_NS: u64 = 16_000;
 
 impl Budget {
-    /// So many nanoseconds have gone by.
+    /// Adds the budget of an elapsed time.
     pub fn earn(&mut self, elapsed_ns: u64) {
         let earned = i64::try_from(elapsed_ns).unwrap_or(i64::MAX) / IN_VAIN;
         self.credit_ns = self.credit_ns.saturating_add(earned).min(CREDIT_NS_MAX);
     }
 
-    /// Whether anything may be looked for now.
+    /// Whether there is a budget for a look.
     pub fn is_left(&self) -> bool {
         self.credit_ns >= 0
     }
 
-    /// So much processor time was used, and so much dropped with it. For how many milliseconds the
-    /// thread must then sleep at least.
+    /// Takes the processor time of a step from the budget. Returns the shortest sleep before the next step,
+    /// in milliseconds.
     pub fn spend(&mut self, processor_ns: u64, dropped_bytes: u64) -> u32 {
         let pause_ns = if dropped_bytes / PAGE_BYTES * PAGE_NS >= processor_ns {
             processor_ns.saturating_mul(IN_USE - 1)

@@ -1,19 +1,19 @@
-//! How much room is left, by what the kernel says, and how much of it is to be kept.
+//! How much room is left, from the texts of the kernel, and how much of it to keep free.
 
 use crate::parse_bytes;
 
-/// The least room that is kept: the kernel charges cgroups in batches of 256 KiB for each processor.
+/// The smallest margin in percent. The kernel charges cgroups in batches of 256 KiB for each processor.
 const START_BYTES_MIN: u64 = 4 << 20;
-/// The most room that is kept, unless somebody asks for more: a share of a large memory would be
-/// more than anybody fills in the time that it takes to look again.
+/// The largest margin in percent. A share of a large memory would be more than what can be filled before
+/// the next look.
 const START_BYTES_MAX: u64 = 256 << 20;
 
-/// The room that is to be kept free, as it is configured.
+/// The room to keep free, as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {
-    /// Of the limit in percent, from 1 to 25; not less than 4 MiB, and not more than 256 MiB.
+    /// A percentage of the limit from 1 to 25, but at least 4 MiB and at most 256 MiB.
     Percent(u8),
-    /// In bytes, from 1 MiB to 64 GiB.
+    /// A number of bytes from 1 MiB to 64 GiB.
     Bytes(u64),
 }
 
@@ -24,7 +24,7 @@ impl Default for Margin {
 }
 
 impl Margin {
-    /// `3%` or `64MiB`.
+    /// Reads `3%` or `64MiB`.
     pub fn from_name(text: &str) -> Option<Self> {
         match text.strip_suffix('%') {
             Some(number) => {
@@ -42,7 +42,7 @@ impl Margin {
         }
     }
 
-    /// As [`Margin::from_name`] reads it.
+    /// The text that [`Margin::from_name`] reads.
     pub fn name(self) -> String {
         match self {
             Margin::Percent(percent) => format!("{percent}%"),
@@ -50,7 +50,7 @@ impl Margin {
         }
     }
 
-    /// Below so many free bytes dropping begins, under this limit.
+    /// The free bytes below which dropping begins, under this limit.
     pub(super) fn start_bytes(self, limit_bytes: u64) -> u64 {
         match self {
             Margin::Percent(percent) => {
@@ -61,18 +61,18 @@ impl Margin {
     }
 }
 
-/// A limit, and what is left below it.
+/// A limit of memory, and the room that is left below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// The limit, in bytes.
     pub limit_bytes: u64,
-    /// What is still free, in bytes.
+    /// Free bytes.
     pub free_bytes: u64,
-    /// Clean pages of files, in bytes: all that could be dropped. `None` if it is not known.
+    /// Clean pages of files in bytes: the most that can be dropped. `None` if it is unknown.
     pub file_bytes: Option<u64>,
 }
 
-/// Of several rooms the one that needs most to be dropped.
+/// The room of several that needs a drop most.
 pub fn tightest(rooms: impl IntoIterator<Item = Room>, margin: Margin) -> Option<Room> {
     rooms.into_iter().min_by_key(|room| {
         let start = margin.start_bytes(room.limit_bytes);
@@ -80,14 +80,14 @@ pub fn tightest(rooms: impl IntoIterator<Item = Room>, margin: Margin) -> Option
     })
 }
 
-/// The clean pages of files in a cgroup, in bytes, by its `memory.stat` of either version: with
-/// those of the cgroups below it.
+/// The clean pages of files in a cgroup and the cgroups below it, in bytes. The text is that of its
+/// `memory.stat`, of either version.
 pub fn parse_clean_file_bytes(text: &str) -> Option<u64> {
     let of = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line?.strip_prefix(' ')?.trim().parse::<u64>().ok()
     };
-    // Version 1 has lines without "total_" too, which leave the cgroups below out.
+    // Version 1 also has lines without "total_", which leave out the cgroups below.
     let either = |first: &str, second: &str| of(first).or_else(|| of(second));
     let cached = either("total_inactive_file", "inactive_file")?
         .checked_add(either("total_active_file", "active_file")?)?;
@@ -96,8 +96,8 @@ pub fn parse_clean_file_bytes(text: &str) -> Option<u64> {
     Some(cached.saturating_sub(dirty).saturating_sub(written))
 }
 
-/// Reads `/proc/zoneinfo` line by line, and finds the node with the least room before its zones
-/// reach their `low` watermarks, at which the kernel begins to reclaim.
+/// Reads `/proc/zoneinfo` line by line. It finds the NUMA node with the least room above the `low`
+/// watermarks of its zones, where the kernel begins to reclaim.
 #[derive(Debug, Default)]
 pub struct Nodes {
     page_bytes: u64,
@@ -114,12 +114,12 @@ struct Zone {
     free: u64,
     low: u64,
     managed: u64,
-    /// What of it is not for allocations that would rather have a higher zone.
+    /// Pages that are kept from allocations for a higher zone.
     protected: u64,
 }
 
 impl Nodes {
-    /// Before the first line; the file counts in pages of so many bytes, the kernel's.
+    /// A reader before the first line. `page_bytes` is the kernel's page size, the unit of the file.
     #[must_use]
     pub fn new(page_bytes: u64) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl Nodes {
         }
     }
 
-    /// One line of the file.
+    /// Reads one line of the file.
     pub fn line(&mut self, line: &str, margin: Margin) {
         if let Some(rest) = line.strip_prefix("Node ") {
             self.end_zone();
@@ -174,7 +174,7 @@ impl Nodes {
         }
     }
 
-    /// The node with the least room; `None` if the text was none.
+    /// The room of the tightest node; `None` if the text has no node.
     pub fn tightest(mut self, margin: Margin) -> Option<Room> {
         self.end_zone();
         self.end_node(margin);
@@ -198,7 +198,7 @@ impl Nodes {
             free_bytes: bytes(std::mem::take(&mut self.free_above)),
             file_bytes: Some(bytes(std::mem::take(&mut self.file_pages))),
         };
-        // A node of processors alone, or one that is full of what no file can make room for.
+        // A node has no memory, or is full of pages that eviction cannot drop.
         let is_of_use =
             room.limit_bytes > 0 && room.file_bytes > Some(margin.start_bytes(room.limit_bytes));
         if self.node.is_some() && is_of_use {

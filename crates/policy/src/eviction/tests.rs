@@ -234,8 +234,8 @@ fn the_hand_turns_once_for_each_level_and_goes_on_where_it_stopped() {
     let next = |from: usize| tables.into_iter().find(|slot| *slot >= from);
     let mut hand = Hand::new(10);
     let mut seen = Vec::new();
-    while hand.next_table(next) {
-        seen.push((hand.place().slot, hand.place().level));
+    while hand.next_file(next) {
+        seen.push((hand.extent().slot, hand.extent().level));
         assert!(seen.len() < 100);
     }
     for level in [Level::Untouched, Level::Cold, Level::Faded] {
@@ -244,20 +244,20 @@ fn the_hand_turns_once_for_each_level_and_goes_on_where_it_stopped() {
         }
     }
     hand.begin();
-    assert!(hand.next_table(next));
-    let stopped = hand.place().slot;
+    assert!(hand.next_file(next));
+    let stopped = hand.extent().slot;
     hand.begin();
-    assert!(hand.next_table(next));
-    assert_ne!(hand.place().slot, stopped);
+    assert!(hand.next_file(next));
+    assert_ne!(hand.extent().slot, stopped);
     // A level in which something is found gets another turn.
     let mut hand = Hand::new(10);
     for _ in 0..20 {
-        assert!(hand.next_table(next));
-        hand.note_found();
-        assert_eq!(hand.place().level, Level::Untouched);
+        assert!(hand.next_file(next));
+        hand.record_found();
+        assert_eq!(hand.extent().level, Level::Untouched);
     }
     let mut none = Hand::new(10);
-    let turns = (0..100).take_while(|_| none.next_table(|_| None)).count();
+    let turns = (0..100).take_while(|_| none.next_file(|_| None)).count();
     assert!(turns < 10, "{turns}");
 }
 
@@ -355,8 +355,8 @@ proptest! {
         }
     }
 
-    /// Whatever tables come and go, a hand in vain comes to an end and passes every table that
-    /// is there all the time on each level.
+    /// Whatever files come and go, a hand in vain comes to an end. On each level it passes every file that
+    /// is there all the time.
     #[test]
     fn a_hand_passes_everything(
         steady in proptest::collection::btree_set(0_usize..50, 1..10),
@@ -369,10 +369,10 @@ proptest! {
             let next = |from: usize| {
                 steady.iter().copied().chain(other).filter(|slot| *slot >= from).min()
             };
-            if !hand.next_table(next) {
+            if !hand.next_file(next) {
                 break;
             }
-            let Place { slot, level, .. } = hand.place();
+            let Extent { slot, level, .. } = hand.extent();
             seen.insert((slot, level as u8));
             prop_assert!(round < 1000);
         }

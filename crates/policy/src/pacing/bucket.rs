@@ -1,17 +1,17 @@
-//! Makes threads keep to a rate, together.
+//! Makes all threads together keep to a rate.
 
-use super::SECOND_NS;
+use super::observed::SECOND_NS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was not used may be made up for over so many nanoseconds: a thread that works in fits and
-/// starts reaches its rate.
+/// The time over which unused rate may be used later, in nanoseconds. So a thread that works in bursts
+/// reaches its rate.
 pub const BURST_NS: u64 = 20_000_000;
 
-/// However much was taken at once, nobody waits for longer than this on account of it.
+/// The longest wait, however much was taken at once.
 const AHEAD_NS_MAX: u64 = SECOND_NS;
 
-/// The moment from which on more may be taken. Who takes does not wait before but after: what was
-/// taken is known then. All-zero memory is one from which nothing was taken.
+/// The moment from which more bytes may be moved. A thread waits after it has moved bytes, when their number
+/// is known. All-zero memory is a new one. Any number of threads may use it at once.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Bucket {
@@ -19,8 +19,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// So many bytes were moved at `now_ns`, of which `bytes_per_second` may be; 0 is as many as
-    /// can be.
+    /// Takes the bytes that were moved at `now_ns`. `bytes_per_second` is the limit; 0 is none.
     pub fn take(&self, bytes: u64, bytes_per_second: u64, now_ns: u64) {
         if bytes_per_second == 0 {
             return;
@@ -30,21 +29,21 @@ impl Bucket {
         let least_ns = now_ns.saturating_sub(BURST_NS);
         let most_ns = now_ns.saturating_add(AHEAD_NS_MAX);
         let later = |free_ns: u64| Some(free_ns.max(least_ns).saturating_add(cost_ns).min(most_ns));
-        // Never fails: `later` always has an answer.
+        // This never fails: `later` always returns a value.
         let _ = self
             .free_ns
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
-    /// How long to wait before more is taken, in nanoseconds.
+    /// The time to wait before more bytes may be moved, in nanoseconds.
     #[must_use]
     pub fn wait_ns(&self, now_ns: u64) -> u64 {
         let free_ns = self.free_ns.load(Ordering::Relaxed);
-        // Whatever clock this was before, it is not ours.
+        // After a fork or a change of the clock the moment may be far away.
         free_ns.saturating_sub(now_ns).min(AHEAD_NS_MAX)
     }
 
-    /// Nothing needs to be waited for any more.
+    /// Ends all waits.
     pub fn open(&self) {
         self.free_ns.store(0, Ordering::Relaxed);
     }
@@ -55,12 +54,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Of each request less than a nanosecond is lost, which is four bytes at 4 GiB/s.
+    /// Each request loses less than a nanosecond to rounding, which is four bytes at 4 GiB/s.
     const ROUNDED: u128 = 200 * 5;
 
     proptest! {
-        /// Whoever waits as told moves as much as may be: no more, but for the burst and the last
-        /// request, and no less.
+        /// A thread that waits moves as many bytes as the rate allows: no more, except for the burst and the
+        /// last request, and no less.
         #[test]
         fn a_rate_is_kept(
             rate in 1_u64 << 20..1 << 32, sizes in proptest::collection::vec(4096_u64..1 << 20, 50..200),
@@ -83,7 +82,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_waited_for_for_ever(
+        fn no_wait_is_for_ever(
             takes in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u64>()), 1..20),
         ) {
             let bucket = Bucket::default();

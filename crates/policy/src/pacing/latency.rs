@@ -1,15 +1,15 @@
 //! A compact histogram of latencies.
 
-/// What took less came out of memory and is no device read, in nanoseconds: a cached block takes one to
-/// ten microseconds, a block of a fast device thirty and more (28 µs were measured).
+/// A read that takes less comes from memory, and is no device read; in nanoseconds. A cached block takes 1
+/// to 10 µs, a block of a fast device 30 µs and more (28 µs were measured).
 pub const MEMORY_NS: u64 = 16_384;
 
-/// Four buckets for each doubling, from [`MEMORY_NS`] to about one second.
+/// The number of buckets: four for each doubling, from [`MEMORY_NS`] to about one second.
 pub const LATENCY_BUCKETS: usize = 64;
 
 const FIRST_POWER: u32 = MEMORY_NS.ilog2();
 
-/// The bucket of a latency in nanoseconds; `None` if it is not one of a device.
+/// The bucket of a latency in nanoseconds; `None` if it is no device read.
 #[must_use]
 pub fn latency_bucket(ns: u64) -> Option<usize> {
     if ns < MEMORY_NS {
@@ -28,7 +28,7 @@ fn middle_ns(bucket: usize) -> u64 {
     quarter_ns * (4 + bucket % 4) + quarter_ns / 2
 }
 
-/// Latencies of device reads; all-zero memory holds none.
+/// A histogram of latencies of device reads. All-zero memory is an empty one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Latencies {
@@ -44,40 +44,40 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// One read took so many nanoseconds; less than [`MEMORY_NS`] is left out.
-    pub fn note(&mut self, ns: u64) {
+    /// Records one read. A latency below [`MEMORY_NS`] is left out.
+    pub fn record(&mut self, ns: u64) {
         if let Some(bucket) = latency_bucket(ns) {
             self.add(bucket, 1);
         }
     }
 
-    /// So many more reads of a bucket of [`latency_bucket`].
+    /// Adds reads to a bucket of [`latency_bucket`].
     pub fn add(&mut self, bucket: usize, reads: u32) {
         if let Some(count) = self.counts.get_mut(bucket) {
             *count = count.saturating_add(reads);
         }
     }
 
-    /// The reads of another one, too.
+    /// Adds the reads of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count = count.saturating_add(more);
         }
     }
 
-    /// Forgets all.
+    /// Removes all reads.
     pub fn clear(&mut self) {
         self.counts = [0; LATENCY_BUCKETS];
     }
 
-    /// Reads in it.
+    /// The number of reads.
     #[must_use]
     pub fn count(&self) -> u32 {
         let sum: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         u32::try_from(sum).unwrap_or(u32::MAX)
     }
 
-    /// Mean of all latencies in nanoseconds, each counted as `cut_off_ns` at most; 0 of none.
+    /// The mean latency in nanoseconds, where each counts as `cut_off_ns` at most; 0 without reads.
     #[must_use]
     pub fn mean_ns(&self, cut_off_ns: u64) -> u64 {
         let mut reads = 0;
@@ -97,12 +97,12 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_came_out_of_memory_is_left_out() {
+    fn reads_from_memory_are_left_out() {
         let mut latencies = Latencies::default();
-        latencies.note(MEMORY_NS - 1);
+        latencies.record(MEMORY_NS - 1);
         assert_eq!((latencies.count(), latencies.mean_ns(u64::MAX)), (0, 0));
-        latencies.note(MEMORY_NS);
-        latencies.note(u64::MAX);
+        latencies.record(MEMORY_NS);
+        latencies.record(u64::MAX);
         assert_eq!(latencies.count(), 2);
         latencies.clear();
         assert_eq!(latencies, Latencies::default());
@@ -112,7 +112,7 @@ mod tests {
     fn a_mean_is_cut_off() {
         let mut latencies = Latencies::default();
         latencies.add(latency_bucket(100_000).unwrap(), 9);
-        latencies.note(50_000_000);
+        latencies.record(50_000_000);
         assert!((4_500_000..5_500_000).contains(&latencies.mean_ns(u64::MAX)));
         let cut = latencies.mean_ns(800_000);
         assert!((160_000..190_000).contains(&cut), "{cut}");

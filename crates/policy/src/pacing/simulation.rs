@@ -1,6 +1,5 @@
-//! A simulated device with queues, a foreground that reads at random times whatever the device
-//! does, and compactions that read and write as fast as they may. Time is simulated too: nothing
-//! here depends on the machine.
+//! A simulated device with queues, a foreground that reads at random times, and compactions that read and
+//! write as fast as they may. Time is simulated too: nothing here depends on the machine.
 
 use super::{Bucket, Latencies, Observed, Pace, Pacer, TICK_NS};
 use std::cmp::Reverse;
@@ -9,15 +8,15 @@ use std::collections::BinaryHeap;
 const SECOND_NS: u64 = 1_000_000_000;
 pub(super) const MIB: u64 = 1 << 20;
 
-/// A device: servers that take chunks of requests in the order in which they come, and a time
-/// that each request takes besides.
+/// A device. Its servers take chunks of requests in the order of arrival. Each request takes a fixed time in
+/// addition.
 #[derive(Clone)]
 pub(super) struct Device {
     free_ns: Vec<u64>,
     chunk_bytes: u64,
     chunk_ns: u64,
     server_bytes_per_second: u64,
-    /// Of a request that does not go on where the last one of its stream ended.
+    /// The seek of a request that does not begin at the end of the last one of its stream.
     seek_ns: u64,
     last_stream: u32,
     latency_ns: u64,
@@ -65,7 +64,7 @@ impl Device {
         }
     }
 
-    /// A request comes; when it is done.
+    /// Submits a request. Returns the time of its end.
     fn submit(&mut self, now_ns: u64, bytes: u64, stream: u32) -> u64 {
         let mut seek_ns = if stream == 0 || stream != self.last_stream {
             self.seek_ns
@@ -91,19 +90,19 @@ impl Device {
 #[derive(Clone)]
 pub(super) struct Scene {
     pub(super) device: Device,
-    /// Device reads of the foreground in a second, of 4 KiB, and from when to when.
+    /// Device reads of the foreground per second, of 4 KiB each, with their begin and end.
     pub(super) reads_per_second: u64,
     pub(super) reads_from_ns: u64,
     pub(super) reads_until_ns: u64,
-    /// One of so many is timed.
+    /// One read in this number is timed.
     pub(super) one_of: u64,
-    /// Threads that compact, from when; and what they have to do at first.
+    /// Compaction threads, the begin of their work, and its size at first.
     pub(super) threads: u32,
     pub(super) compaction_from_ns: u64,
     pub(super) work_bytes: u64,
     /// Processor time of a compaction for each MiB.
     pub(super) work_ns: u64,
-    /// 64 MiB are flushed so often; that costs compactions so many times as much.
+    /// 64 MiB are flushed once in this time; compactions move this multiple of it.
     pub(super) flush_every_ns: Option<u64>,
     pub(super) flush_cost: u64,
     pub(super) until_ns: u64,
@@ -249,7 +248,7 @@ pub(super) fn run(scene: &Scene) -> Outcome {
                     events.push(Reverse((next, Event::Read)));
                 }
             }
-            Event::Timed(ns) => reads.note(ns),
+            Event::Timed(ns) => reads.record(ns),
             Event::Flush => {
                 let bytes = 64 * MIB;
                 for _ in 0..64 {

@@ -1,3 +1,4 @@
+use super::observed::SECOND_NS;
 use super::simulation::{Device, MIB, Scene, run};
 use super::*;
 use proptest::prelude::*;
@@ -151,11 +152,11 @@ fn work_that_comes_in_gets_done_whatever_the_floor() {
     }
 }
 
-/// Latencies of so many reads of so many nanoseconds.
+/// Latencies of `count` reads of `ns` nanoseconds.
 fn reads(ns: u64, count: u32) -> Latencies {
     let mut latencies = Latencies::default();
     for _ in 0..count {
-        latencies.note(ns);
+        latencies.record(ns);
     }
     latencies
 }
@@ -259,7 +260,7 @@ fn reads_of_before_a_rest_are_not_taken_for_reads_at_rest() {
             now_ns: 0,
         };
         steady.go_on(1000, 100_000, 0);
-        // Under load, and then nothing is told for a while: switched off, for instance.
+        // Under load, and then no tick for a while: switched off, for instance.
         for _ in 0..ticks {
             steady.now_ns += TICK_NS;
             let observed = Observed {
@@ -317,7 +318,7 @@ fn a_foreground_that_reads_too_little_to_tell_is_seldom_looked_at() {
 }
 
 proptest! {
-    /// Whatever it is told, at whatever time.
+    /// Any events, at any time.
     #[test]
     fn it_is_never_slower_than_the_floor_and_open_when_the_foreground_is_idle(
         ticks in proptest::collection::vec(

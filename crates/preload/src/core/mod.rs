@@ -262,7 +262,7 @@ impl Core {
         };
         let tracked = TrackedFile {
             slot: core.inodes.attach(&stamp, false).unwrap(),
-            kind: coldstream_policy::FileKind::RocksDbTable,
+            kind: coldstream_policy::FileKind::RocksDbSsTable,
             writable: false,
             servable: true,
             watched: false,

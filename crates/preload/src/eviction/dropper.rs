@@ -161,7 +161,7 @@ impl<'a> Dropper<'a> {
 
     /// Continues where the hand stopped. Whether anything is left to look at.
     fn drop_at_hand(&mut self, step: &mut Step<'_>) -> bool {
-        let place = self.hand.place();
+        let place = self.hand.extent();
         let inode = self.core.inodes.get(place.slot as u32);
         let size_bytes = inode
             .filter(|inode| is_only_read(inode))
@@ -172,7 +172,7 @@ impl<'a> Dropper<'a> {
         let (Some(inode), true) = (inode, place.offset < size_bytes) else {
             return self
                 .hand
-                .next_table(|from| self.core.inodes.next_in_use(from));
+                .next_file(|from| self.core.inodes.next_in_use(from));
         };
         let end = size_bytes.min(place.offset + SPAN_BYTES);
         let span = place.offset.saturating_sub(OVERLAP_BYTES)..end;
@@ -180,7 +180,7 @@ impl<'a> Dropper<'a> {
         let before = step.dropped_bytes;
         self.drop_span(step, place.slot, inode, span, place.level);
         if step.dropped_bytes > before {
-            self.hand.note_found();
+            self.hand.record_found();
         }
         true
     }

@@ -96,7 +96,7 @@ impl Handover {
         let thread = process::thread_id();
         match kind {
             FileKind::CassandraData => self.lineage.record_output(thread, descriptor, stamp),
-            FileKind::RocksDbTable => self.lineage.record_started(thread, descriptor, stamp),
+            FileKind::RocksDbSsTable => self.lineage.record_started(thread, descriptor, stamp),
             _ => {}
         }
     }
@@ -110,7 +110,7 @@ impl Handover {
         descriptor: i32,
     ) -> TookPlace {
         match tracked.kind {
-            FileKind::RocksDbTable | FileKind::LevelDbTable => {
+            FileKind::RocksDbSsTable | FileKind::LevelDbSsTable => {
                 self.run(means, tracked, descriptor, |transfer, work| {
                     transfer.to_blocks(work)
                 })

@@ -13,7 +13,7 @@ use coldstream_io::private::OpenError;
 use coldstream_io::sys::file::FileStamp;
 use coldstream_io::sys::process;
 use coldstream_io::warm::{self, Warmed};
-use coldstream_policy::heat::TOUCH;
+use coldstream_policy::heat::{Origin, TOUCH};
 use coldstream_sstable::Error;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -257,7 +257,12 @@ impl<'b> Transfer<'b> {
             let was_warmed = planned.is_ok() && is_warm(&&page);
             ranges += u64::from(was_warmed);
             let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
-            heat.put(self.key(), offset, warmth, was_warmed, epoch);
+            let origin = if was_warmed {
+                Origin::Warmed
+            } else {
+                Origin::Estimated
+            };
+            heat.set(self.key(), offset, warmth, origin, epoch);
         }
         core.count(Counter::HandoverRangesWarmed, ranges);
         self.record_delay();

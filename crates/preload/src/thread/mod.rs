@@ -147,7 +147,7 @@ pub(crate) fn record_read(
                 is_sample: false,
             };
         };
-        let (ahead, in_scan) = state.sequences.note(descriptor, start, end - start);
+        let (ahead, in_scan) = state.sequences.record(descriptor, start, end - start);
         if let Some(ahead) = ahead {
             read_ahead(ahead);
         }
@@ -164,7 +164,7 @@ pub(crate) fn record_sequence(
     offset: u64,
     length_bytes: u64,
 ) -> Option<Range<u64>> {
-    let (ahead, _) = STATE.with(|state| state.sequences.note(descriptor, offset, length_bytes));
+    let (ahead, _) = STATE.with(|state| state.sequences.record(descriptor, offset, length_bytes));
     ahead
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn writes_what_it_read() -> bool {
 
 /// The thread opened an SSTable for writing: with some engines that makes it a background thread.
 pub(crate) fn record_writing(kind: FileKind, descriptor: i32) {
-    let role = settings::get().map(|settings| settings.config.profile.role_of_table_writer(kind));
+    let role = settings::get().map(|settings| settings.config.profile.role_of_sstable_writer(kind));
     STATE.with(|state| state.writer.open(descriptor, role));
 }
 
