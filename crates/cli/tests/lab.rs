@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use coldstream_testkit::skip;
 
-/// `coldstream lab rocksdb` in a directory of its own; `None`, and a word on standard error,
-/// where the driver has not been built or there is no RocksDB.
+/// `coldstream lab rocksdb` in a directory of its own. `None`, and a line on standard error, where the
+/// driver is not built.
 fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
     let executable = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
     let driver = executable.with_file_name("coldstream-rocksdb-driver");
@@ -27,15 +27,16 @@ fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
     Some(command)
 }
 
-/// Whether any of a few runs is as it should be: a machine that reclaims pages by itself may take some
-/// meanwhile, but not each time. So where none can be made.
+/// Whether one of three runs is as it should be, or cannot be made here. A machine that reclaims pages
+/// by itself may take some during a run, but not during each.
 fn any_of_three<T>(run: fn() -> Option<T>, is_as_meant: impl Fn(&T) -> bool) -> bool {
     (0..3).any(|_| run().is_none_or(|found| is_as_meant(&found)))
 }
 
 #[test]
 fn a_tiny_run_reports_every_mode_and_leaves_nothing() {
-    // Half of the hot keys are not read in a second: what is idle must not be their first reads.
+    // The warm-up of a second reads half of the hot keys at most. The first reads of the others must
+    // not be in the idle phase.
     assert!(any_of_three(tiny_run, |idle| *idle < 0.3));
 }
 

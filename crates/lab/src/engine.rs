@@ -1,9 +1,13 @@
 //! What an engine provides so that the laboratory can measure it.
 //!
 //! An engine is one folder, such as `rocksdb/` or `cassandra/`, with an implementation of [`Engine`],
-//! and one line in `engines.rs`. `experiment.rs` does the rest, alike for every engine: the order of
-//! cases, turns and modes, the memory limit, the preload library, the samples of the kernel's
-//! counters, the report.
+//! and one line in `engines.rs`. `experiment.rs` does the rest, alike for every engine:
+//!
+//! - the order of cases, turns and modes
+//! - the limits of memory and device
+//! - the preload library
+//! - the samples of the kernel's counters
+//! - the report
 
 use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;

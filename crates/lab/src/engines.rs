@@ -1,4 +1,5 @@
-//! The engines that the laboratory can measure. A new one is a folder and one line here.
+//! The engines that the laboratory can measure. A new one is a folder with its `mod` line in `lib.rs`,
+//! and one line here.
 
 use crate::cassandra::Cassandra;
 use crate::engine::{Engine, EngineArguments};

@@ -1,9 +1,9 @@
-//! The laboratory measures real engines on the user's machine and publishes what it measured,
-//! losing cases included.
+//! The laboratory measures real engines on the user's machine. It publishes all results, lost cases
+//! included.
 //!
-//! An engine runs in a memory-limited cgroup, under an open-loop load, before, during and after a
-//! compaction. The modes (stock, the engine's own best, Coldstream) are run in turn. The report
-//! shows latencies beside the figures of the kernel and of the device.
+//! An engine runs in a memory-limited cgroup, under an open-loop load. It is measured before, during
+//! and after a compaction. The modes (stock, the engine's own best, Coldstream) run in turn. The
+//! report shows latencies beside the figures of the kernel and of the device.
 //!
 //! ```text
 //! EngineCommand (engines.rs)   one line an engine

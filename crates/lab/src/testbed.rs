@@ -1,5 +1,5 @@
-//! The place and the conditions of a measurement: the work directory, the machine, a run's limits,
-//! and a list of what this machine does not allow.
+//! The place and the conditions of a measurement: work directory, machine, and limits of a run. It
+//! also collects what this machine does not allow, for the report.
 
 use crate::awake::Awake;
 use crate::machine::Machine;
@@ -15,8 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// A prepared machine. When it is dropped, the kernel's settings are as before, and the work
-/// directory is removed if the laboratory made it and `--keep` was not given.
+/// A prepared machine. Dropping it restores the kernel's settings. It also removes the work directory
+/// if the laboratory made it and `--keep` was not given.
 pub struct Testbed {
     directory: PathBuf,
     remove: bool,

@@ -126,7 +126,12 @@ pub struct CassandraArgs {
     #[arg(long, default_value = "big", value_enum)]
     pub format: Format,
     /// The CQL table that is read
-    #[arg(long = "hot", default_value = "inside", value_enum)]
+    #[arg(
+        long = "hot",
+        value_name = "TABLE",
+        default_value = "inside",
+        value_enum
+    )]
     pub hot_table: HotTable,
     /// Number of hot keys, spread over the CQL table [default: 68000; 34000 with --quick; all with
     /// --workload ycsb-a]

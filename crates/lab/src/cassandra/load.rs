@@ -70,9 +70,9 @@ impl Load<'_> {
 
     /// Reads each key of the first pass, and waits for the answers.
     ///
-    /// A node that keeps up gets the plan's rate; a slower one is read as fast as it answers. Late
-    /// requests are not caught up on: a virtual machine that has just started is slow, and the
-    /// phases after the first pass would pay for it.
+    /// A node that keeps up gets the plan's rate; a slower one is read as fast as it answers. The load
+    /// does not catch up on late requests. A JVM that has just started is slow, and the later phases
+    /// would pay for it.
     fn first_pass(&self, chooser: &mut Chooser) {
         let in_flight = Arc::new(Semaphore::new(FIRST_PASS_IN_FLIGHT_MAX as usize));
         let gap_ns = 1_000_000_000 / self.plan.first_reads_per_second.max(1);

@@ -1,4 +1,4 @@
-//! RocksDB: a load driver in C++ (`rocksdb-driver/`) drives any build of it over its C API.
+//! RocksDB. A load driver in C++ (`rocksdb-driver/`) drives any build of it by its C API.
 
 mod arguments;
 mod dataset;

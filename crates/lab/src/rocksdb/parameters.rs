@@ -3,7 +3,7 @@
 //! `rocksdb-driver/parameters.h` has the same structs with the same fields. The driver refuses a
 //! document with a missing or an unknown field, so the two sides cannot drift apart unseen.
 //!
-//! The document is a word of the command line, not a file: a run leaves nothing to remove, `ps` shows
+//! The document is a word of the command line, not a file. So there is nothing to remove, `ps` shows
 //! it, and a run can be repeated by hand.
 
 use super::arguments::{HotLayout, RocksDbArgs, Start};
