@@ -74,7 +74,7 @@ pub(crate) fn log_summary(settings: &Settings, page: &PageView<'_>) {
 /// runs before the application has opened a file.
 pub(crate) fn log_refusal(why: &str) {
     let mut line = start_line();
-    let _ = writeln!(line, "off: {why} event=off");
+    let _ = writeln!(line, "off: {why}. event=off");
     write_now(libc::STDERR_FILENO, &line);
 }
 

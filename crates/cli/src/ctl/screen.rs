@@ -222,9 +222,10 @@ fn pacing(snapshot: &Snapshot) -> Vec<String> {
         format!("limit now {}/s", display_bytes(limit))
     })
     .about(Counter::PacingBrakes, |brakes| {
-        let waited = duration(snapshot.get(Counter::PacingNanoseconds));
-        let brakes = count(brakes, "time", "times");
-        format!("slowed down {brakes}, waited {waited}")
+        format!("slowed down {}", count(brakes, "time", "times"))
+    })
+    .about(Counter::PacingNanoseconds, |ns| {
+        format!("threads waited {}", duration(ns))
     })
     .about(Counter::PacingReleases, |releases| {
         let releases = count(releases, "time", "times");
