@@ -1,5 +1,7 @@
 //! The counters: one list holds name, explanation, mechanism and unit of each.
 //!
+//! `docs/counters.md` is made of it: a test says how to renew it.
+//!
 //! The order of the list is the layout of the page. A new counter goes to the end, here and in
 //! `counter_layout.txt`. A counter that is removed raises the page's version. A counter that gets
 //! another name keeps the old one for one version (`formerly`): `ctl status --json` prints both.
@@ -262,7 +264,8 @@ counters! {
     /// Part of `handover_ranges_warmed`: read by the foreground since.
     HandoverRangesHit = "handover_ranges_hit": Handover, Total(Count),
         formerly "handover_places_hit";
-    /// SSTables without handover: their format is unknown, for instance another order of keys.
+    /// SSTables without handover: their format is unknown, for instance another order of keys. Their
+    /// successors arrive cold.
     HandoverDeclined = "handover_declined": Handover, Total(Count);
     /// SSTables without handover: malformed, or they could not be read.
     HandoverFailed = "handover_failed": Handover, Total(Count);
@@ -301,7 +304,7 @@ counters! {
     PriorityLimit = "priority_limit": Priority, Total(Count);
     /// Requests of `coldstream ctl` that were answered.
     SwitchRequests = "switch_requests": Control, Total(Count);
-    /// Bytes that were read ahead of range scans.
+    /// Bytes that were read ahead of range scans. Point reads get no readahead, whatever `read_ahead_kb` is.
     ScanBytesAhead = "scan_bytes_ahead": Readahead, Total(Bytes);
     /// Bytes that background threads read and wrote while pacing was on.
     PacingBytes = "pacing_bytes": Pacing, Total(Bytes);
@@ -315,7 +318,7 @@ counters! {
     PacingNanoseconds = "pacing_nanoseconds": Pacing, Total(Nanoseconds);
     /// Times that pacing began to slow background I/O down.
     PacingBrakes = "pacing_brakes": Pacing, Total(Count);
-    /// Times that pacing stopped because compactions fell behind flushes.
+    /// Times that pacing stopped because compactions fell behind flushes: the device is too slow for both.
     PacingReleases = "pacing_releases": Pacing, Total(Count);
     /// Bytes that compactions are behind flushes now.
     PacingDebtBytes = "pacing_debt_bytes": Pacing, Gauge(Bytes);
@@ -366,12 +369,13 @@ counters! {
     /// Times that nothing could be dropped: the kernel has no `cachestat`, or gives the thread no
     /// descriptor table of its own.
     EvictionRefused = "eviction_refused": Eviction, Total(Count);
-    /// The library's part of the application's heap, when a window or a handover last ended.
+    /// The library's part of the application's heap, when a window or a handover last ended. Heat is not in
+    /// it: its size is fixed.
     HeapBytes = "heap_bytes": Memory, Gauge(Bytes);
     /// The most that the library ever had of the application's heap.
     HeapPeakBytes = "heap_peak_bytes": Memory, Peak(Bytes);
-    /// Bytes of SSTables that the kernel sent with `sendfile`, through a small part of the page
-    /// cache.
+    /// Bytes of SSTables that the kernel sent to other nodes with `sendfile`, through a small part of the
+    /// page cache.
     SendfileBytes = "sendfile_bytes": Sending, Total(Bytes), formerly "sent_bytes";
     /// Bytes that were read for `sendfile` and dropped from the page cache again. Bytes that the
     /// socket still held stayed.

@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod counter;
+mod document;
 mod location;
 mod mechanism;
 mod owner;
@@ -47,6 +48,7 @@ mod summary;
 mod switch;
 
 pub use counter::{Counter, CounterGroup, CounterKind, Unit};
+pub use document::with_counter_tables;
 pub use location::{
     DIRECTORY_MODE, FILE_MODE, PageName, PidNamespace, directory_path, page_path, pid_of_file_name,
 };
