@@ -10,7 +10,7 @@ pub enum OnFork {
     Wipe,
     /// Nothing at all (`MADV_DONTFORK`). A page must not be copied while the device may be writing
     /// into it.
-    Leave,
+    Unmap,
 }
 
 /// Maps `length_bytes` of zeroed private memory for the life of the process. The system gives each
@@ -22,7 +22,7 @@ pub fn map_for_life(length_bytes: usize, on_fork: OnFork) -> Result<*mut u8, Err
     let base = memory::map_anonymous(length_bytes, libc::MAP_NORESERVE)?;
     let advice = match on_fork {
         OnFork::Wipe => memory::ADVICE_WIPE_ON_FORK,
-        OnFork::Leave => memory::ADVICE_DONT_FORK,
+        OnFork::Unmap => memory::ADVICE_DONT_FORK,
     };
     // SAFETY: neither advice changes the content that this process sees.
     if let Err(errno) = unsafe { memory::advise(base, length_bytes, advice) } {

@@ -88,7 +88,7 @@ impl WindowPool {
         // One huge page more, so that the first block can start at a multiple of a huge page. The memory then
         // has every alignment that `Alignment` allows. And a window is one piece of memory to the device,
         // instead of 256.
-        let base = map_for_life(blocks * BLOCK_BYTES + HUGE_PAGE_BYTES, OnFork::Leave)?;
+        let base = map_for_life(blocks * BLOCK_BYTES + HUGE_PAGE_BYTES, OnFork::Unmap)?;
         let aligned = base.wrapping_add(base.align_offset(HUGE_PAGE_BYTES));
         let length_bytes = blocks * BLOCK_BYTES;
         // SAFETY: changes no byte. If the kernel refuses, nothing is lost.
@@ -233,7 +233,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn pool(cap_bytes: usize) -> &'static WindowPool {
-        let memory = map_for_life(size_of::<WindowPool>(), OnFork::Leave).unwrap();
+        let memory = map_for_life(size_of::<WindowPool>(), OnFork::Unmap).unwrap();
         // SAFETY: page-aligned, zeroed, and never unmapped; zeroed memory is valid.
         let pool = unsafe { &*memory.cast::<WindowPool>() };
         pool.reserve(cap_bytes).unwrap();

@@ -300,7 +300,7 @@ mod tests {
     use crate::sys::stat::stamp;
 
     fn writers() -> &'static Writers {
-        let memory = map_for_life(size_of::<Writers>(), OnFork::Leave).unwrap();
+        let memory = map_for_life(size_of::<Writers>(), OnFork::Unmap).unwrap();
         // SAFETY: page-aligned, zeroed, and never unmapped; zeroed memory is valid.
         unsafe { &*memory.cast::<Writers>() }
     }
