@@ -12,7 +12,7 @@ pub enum Event {
     /// The consumer waited for a window that was in flight or not yet requested. The amount is 1.
     WindowWaited,
     /// A window was read ahead and dropped unread. The amount is its bytes.
-    Wasted,
+    ReadAheadWasted,
     /// The kernel gave no asynchronous I/O context: windows are read one at a time. The amount is 1.
     AsynchronousUnavailable,
 }

@@ -395,7 +395,7 @@ impl Stream {
         for step in 0..self.count {
             let window = &self.windows[(self.first + step) % self.ring];
             if window.start >= self.consumed_to && window.state == State::Filled {
-                observer.count(Event::Wasted, window.length_bytes as u64);
+                observer.count(Event::ReadAheadWasted, window.length_bytes as u64);
             }
         }
         for window in &mut self.windows {

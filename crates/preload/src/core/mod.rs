@@ -211,7 +211,7 @@ impl ScanObserver for Core {
                 self.publish_memory();
             }
             Event::WindowWaited => self.count(Counter::WindowsWaited, amount),
-            Event::Wasted => self.count(Counter::ReadAheadWastedBytes, amount),
+            Event::ReadAheadWasted => self.count(Counter::ReadAheadWastedBytes, amount),
             Event::AsynchronousUnavailable => self.count(Counter::AioUnavailable, amount),
         }
     }
