@@ -34,7 +34,7 @@ pub fn read_ahead(descriptor: impl Into<Descriptor>, offset: u64, length_bytes: 
 
 /// Result of [`warm`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Warmed {
+pub struct WarmResult {
     /// Pages that were absent and are now in the page cache.
     pub pages: u64,
     /// Offset of the first range that was left out, if `is_over` ended the work.
@@ -53,7 +53,7 @@ pub fn warm(
     ranges: impl IntoIterator<Item = Range<u64>>,
     in_flight: usize,
     is_over: impl Fn() -> bool,
-) -> Warmed {
+) -> WarmResult {
     let descriptor = descriptor.into();
     let _ = fadvise::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
     let mut buffer = vec![0_u8; RANGE_BYTES_MAX];
@@ -62,7 +62,7 @@ pub fn warm(
         // SAFETY: the buffer is writable for that length.
         let _ = unsafe { pread::pread(descriptor, buffer.as_mut_ptr(), length, range.start) };
     };
-    let mut warmed = Warmed::default();
+    let mut warmed = WarmResult::default();
     let mut started = VecDeque::new();
     let mut to_read_again = Vec::new();
     for range in ranges {

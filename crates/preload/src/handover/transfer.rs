@@ -12,7 +12,7 @@ use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::private::OpenError;
 use coldstream_io::sys::file::FileStamp;
 use coldstream_io::sys::process;
-use coldstream_io::warm::{self, Warmed};
+use coldstream_io::warm::{self, WarmResult};
 use coldstream_policy::heat::{Origin, TOUCH};
 use coldstream_sstable::Error;
 use std::cell::Cell;
@@ -269,7 +269,7 @@ impl<'b> Transfer<'b> {
     }
 
     /// Brings pages of the output into the page cache.
-    pub(super) fn warm(&self, output: &SsTableFile<'_>, plan: &Plan, end_ns: i128) -> Warmed {
+    pub(super) fn warm(&self, output: &SsTableFile<'_>, plan: &Plan, end_ns: i128) -> WarmResult {
         let is_over = || self.end.is_reached(end_ns);
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;
