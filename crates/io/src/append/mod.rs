@@ -23,7 +23,7 @@ mod staging;
 mod writeback;
 
 pub use kernel_io::{Buffers, KernelIo};
-pub use pieces::{DIRECT_BYTES_MIN, Extent, Piece, Way, pieces};
+pub use pieces::{DIRECT_BYTES_MIN, Piece, Portion, Way, pieces};
 pub use rules::{Operation, Verdict};
 pub use staging::Staging;
 pub use writeback::{LAG_BYTES, STEP_BYTES, WritebackProgress, WritebackStep};

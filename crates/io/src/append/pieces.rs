@@ -8,7 +8,7 @@ pub const DIRECT_BYTES_MIN: u64 = 64 * 1024;
 
 /// How many of the staged bytes to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum Portion {
     /// All bytes before the block in which the file ends.
     WholeBlocks,
     /// All bytes.
@@ -43,11 +43,11 @@ pub fn pieces(
     start: u64,
     end: u64,
     alignment: Alignment,
-    extent: Extent,
+    portion: Portion,
 ) -> impl Iterator<Item = Piece> {
     let head_end = alignment.up(start).min(end);
     let blocks_end = alignment.down(end).max(head_end);
-    let cut = if extent == Extent::Everything && blocks_end - head_end < DIRECT_BYTES_MIN {
+    let cut = if portion == Portion::Everything && blocks_end - head_end < DIRECT_BYTES_MIN {
         // One piece.
         [
             (Way::Cached, start, end),
@@ -55,7 +55,7 @@ pub fn pieces(
             (Way::Cached, end, end),
         ]
     } else {
-        let tail_end = if extent == Extent::Everything {
+        let tail_end = if portion == Portion::Everything {
             end
         } else {
             blocks_end
@@ -84,9 +84,9 @@ mod tests {
         ) {
             let alignment = Alignment::covering(1, 1 << power).unwrap();
             let end = start + length;
-            let extent = if everything { Extent::Everything } else { Extent::WholeBlocks };
+            let portion = if everything { Portion::Everything } else { Portion::WholeBlocks };
             let mut at = start;
-            for piece in pieces(start, end, alignment, extent) {
+            for piece in pieces(start, end, alignment, portion) {
                 prop_assert_eq!(piece.start, at);
                 prop_assert!(piece.end > piece.start && piece.end <= end);
                 if piece.way == Way::Direct {
@@ -95,9 +95,9 @@ mod tests {
                 }
                 at = piece.end;
             }
-            match extent {
-                Extent::Everything => prop_assert_eq!(at, end),
-                Extent::WholeBlocks => prop_assert!(end - at < alignment.bytes()),
+            match portion {
+                Portion::Everything => prop_assert_eq!(at, end),
+                Portion::WholeBlocks => prop_assert!(end - at < alignment.bytes()),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The state of a file that is written directly.
 
-use super::pieces::{Extent, Piece, Way, pieces};
+use super::pieces::{Piece, Portion, Way, pieces};
 use super::{Buffers, KernelIo, Operation, Verdict};
 use crate::alignment::Alignment;
 use crate::sys::Errno;
@@ -165,7 +165,7 @@ impl Staging {
         alignment: Alignment,
     ) -> Result<(), Errno> {
         self.finish_in_flight(kernel, buffers, alignment)?;
-        self.write_filled(kernel, buffers, alignment, Extent::Everything)
+        self.write_filled(kernel, buffers, alignment, Portion::Everything)
     }
 
     /// Discards all staged bytes: the file was truncated to nothing. Returns whether a write was in flight.
@@ -192,12 +192,12 @@ impl Staging {
             let head_start = self.start;
             let head_end = alignment.up(head_start);
             let filled = buffers.to_fill();
-            let head = Stretch::new(filled, self.base, head_end);
+            let head = BufferedRange::new(filled, self.base, head_end);
             head.write(
                 &mut self.start,
                 kernel,
                 alignment,
-                Extent::WholeBlocks,
+                Portion::WholeBlocks,
                 None,
             )?;
             if head_start < head_end && head_end < self.end {
@@ -215,7 +215,7 @@ impl Staging {
                 return Ok(());
             }
         }
-        self.write_filled(kernel, buffers, alignment, Extent::WholeBlocks)
+        self.write_filled(kernel, buffers, alignment, Portion::WholeBlocks)
     }
 
     /// Waits for the write in flight. Bytes of the buffer to write that did not arrive are written now.
@@ -230,12 +230,12 @@ impl Staging {
             return Ok(());
         }
         // The buffer to write ends at a block's end.
-        let rest = Stretch::new(buffers.to_write(), self.write_base, self.write_end);
+        let rest = BufferedRange::new(buffers.to_write(), self.write_base, self.write_end);
         rest.write(
             &mut self.start,
             kernel,
             alignment,
-            Extent::WholeBlocks,
+            Portion::WholeBlocks,
             first_result,
         )
     }
@@ -246,10 +246,10 @@ impl Staging {
         kernel: &mut E,
         buffers: &mut B,
         alignment: Alignment,
-        extent: Extent,
+        portion: Portion,
     ) -> Result<(), Errno> {
-        let filled = Stretch::new(buffers.to_fill(), self.base, self.end);
-        let result = filled.write(&mut self.start, kernel, alignment, extent, None);
+        let filled = BufferedRange::new(buffers.to_fill(), self.base, self.end);
+        let result = filled.write(&mut self.start, kernel, alignment, portion, None);
         self.move_to_front(buffers.to_fill(), alignment);
         result
     }
@@ -269,13 +269,13 @@ impl Staging {
 }
 
 /// A range of the file in a buffer.
-struct Stretch<'a> {
+struct BufferedRange<'a> {
     buffer: &'a [u8],
     base: u64,
     end: u64,
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> BufferedRange<'a> {
     /// The bytes up to `end`, in a buffer that begins with the byte at `base`.
     fn new(buffer: &'a [u8], base: u64, end: u64) -> Self {
         Self { buffer, base, end }
@@ -288,11 +288,11 @@ impl<'a> Stretch<'a> {
         start: &mut u64,
         kernel: &mut E,
         alignment: Alignment,
-        extent: Extent,
+        portion: Portion,
         mut first_result: Option<Result<usize, Errno>>,
     ) -> Result<(), Errno> {
         let mut head_start = *start;
-        for piece in pieces(*start, self.end, alignment, extent) {
+        for piece in pieces(*start, self.end, alignment, portion) {
             if piece.way == Way::Direct && head_start < piece.start {
                 kernel.write_back_before(head_start, piece.start);
             }
