@@ -77,6 +77,7 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
         machine: testbed.machine.clone(),
         cases,
     };
+    testbed.progress.clear();
     if !report.cases.is_empty() {
         report::publish(&report, &plan.work_dir.output, Vec::new())?;
     }

@@ -85,9 +85,9 @@ impl Progress {
         ));
     }
 
-    /// Removes the bar.
-    pub fn clear(&self) {
-        if let Some(bar) = &self.bar {
+    /// Removes the bar for good.
+    pub fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
     }

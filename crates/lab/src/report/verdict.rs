@@ -242,7 +242,10 @@ fn headline(modes: &[String], focus: Option<usize>, columns: &[Column]) -> Strin
         let cell = &p99.cells[mode];
         let (idle, compaction) = (cell.idle.unwrap_or_default(), cell.compaction);
         let change = Change::between(Better::Less, &idle, &compaction);
-        let is_raised = matches!(change, Change::Worse(_));
+        let is_raised = !matches!(
+            change,
+            Change::Better(_) | Change::Even | Change::Worse(Certainty::WithinNoise)
+        );
         (is_raised, idle.median, compaction.median)
     };
     let first = match effect(0) {
