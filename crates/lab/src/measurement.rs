@@ -129,26 +129,12 @@ impl Measurement {
                 end_ns,
                 failed,
             } => {
-                let latencies = self.phases.entry(phase).or_insert_with(Latencies::new);
-                latencies.failed += u64::from(failed);
-                if let Some(reads) = &mut self.reads {
-                    reads.push(ReadTime {
-                        phase,
-                        start_ns,
-                        end_ns,
-                    });
-                }
-                let service_ns = end_ns.saturating_sub(start_ns);
-                latencies.service.saturating_record(service_ns);
-                latencies
-                    .response
-                    .saturating_record(end_ns.saturating_sub(intended_ns));
-                latencies.fast += u64::from(service_ns < self.hit_ns_max);
-                let since_start = start_ns.saturating_sub(self.start_ns());
-                self.seconds
-                    .entry(since_start / 1_000_000_000)
-                    .or_insert_with(histogram)
-                    .saturating_record(service_ns);
+                let times = ReadTime {
+                    phase,
+                    start_ns,
+                    end_ns,
+                };
+                self.take_read(times, intended_ns, failed);
                 None
             }
             Event::FailedUpdate { phase } => {
@@ -192,6 +178,24 @@ impl Measurement {
                 };
                 None
             }
+        }
+    }
+
+    fn take_read(&mut self, times: ReadTime, intended_ns: u64, failed: bool) {
+        let service_ns = times.end_ns.saturating_sub(times.start_ns);
+        let response_ns = times.end_ns.saturating_sub(intended_ns);
+        let phase = self.phases.entry(times.phase);
+        let latencies = phase.or_insert_with(Latencies::new);
+        latencies.failed += u64::from(failed);
+        latencies.service.saturating_record(service_ns);
+        latencies.response.saturating_record(response_ns);
+        latencies.fast += u64::from(service_ns < self.hit_ns_max);
+        let since_start_ns = times.start_ns.saturating_sub(self.start_ns());
+        let second = self.seconds.entry(since_start_ns / 1_000_000_000);
+        let second = second.or_insert_with(histogram);
+        second.saturating_record(service_ns);
+        if let Some(reads) = &mut self.reads {
+            reads.push(times);
         }
     }
 

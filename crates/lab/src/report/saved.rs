@@ -34,3 +34,39 @@ fn show(arguments: &SavedReportArgs) -> Result<()> {
         .with_context(|| format!("{path} is no report of `coldstream lab … --json-file`"))?;
     publish(&report, &arguments.output, vec![arguments.file.clone()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn a_saved_report_gets_its_page_and_its_picture() {
+        let directory = tempfile::tempdir().unwrap();
+        let case = fixture::case(&[(67.0, 203.0, 100.0), (67.0, 103.0, 96.0)], 4);
+        let report = fixture::report(&["buffered", "coldstream"], vec![case]);
+        let file = directory.path().join("report.json");
+        fs::write(&file, serde_json::to_string(&report).unwrap()).unwrap();
+        let output = OutputArgs {
+            html: Some(directory.path().join("new/report.html")),
+            svg: Some(directory.path().join("new/percentiles.svg")),
+            ..OutputArgs::default()
+        };
+        run(&SavedReportArgs { file, output }).unwrap();
+        let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+        assert!(read("new/report.html").ends_with("</html>\n"));
+        assert!(read("new/percentiles.svg").starts_with("<svg"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_report_is_a_clear_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "{}").unwrap();
+        let arguments = SavedReportArgs {
+            file: file.path().to_path_buf(),
+            output: OutputArgs::default(),
+        };
+        let error = run(&arguments).unwrap_err().to_string();
+        assert!(error.contains("is no report of"), "{error}");
+    }
+}

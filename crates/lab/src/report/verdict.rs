@@ -2,8 +2,8 @@
 //!
 //! Pure functions over the report's data; the terminal and the page show the same verdict.
 //!
-//! - The table holds, for each mode, percentiles idle and in compaction, the tax, the device reads
-//!   for the foreground and the speed of compaction.
+//! - The table has a line for each mode: percentiles idle and in compaction, the tax, device reads
+//!   for the foreground, the speed of compaction.
 //! - A sentence for each mode but the first compares it with the first.
 //! - A difference counts only if it is beyond the noise: see [`Change`].
 

@@ -81,23 +81,27 @@ fn tile(report: &Report, name: &str, unit: &str, column: &Column, focus: usize) 
                 (figure(first.compaction.median)) (unit) " with " (report.modes[0])
             }
             p class={ "change " (class(this.change)) } {
-                (percent(&first.compaction, &this.compaction)) (noise(this.change))
+                (difference(&first.compaction, &this.compaction, this.change))
             }
         }
     }
 }
 
-/// `−73 %`: how the median differs.
-fn percent(first: &Spread, this: &Spread) -> String {
+/// `−73 %, within the noise`: how the median differs, and what that proves.
+fn difference(first: &Spread, this: &Spread, change: Change) -> String {
+    if figure(first.median) == figure(this.median) {
+        return "no difference".to_owned();
+    }
     if first.median == 0.0 {
-        return "no comparison".to_owned();
+        return "not there before".to_owned();
     }
     let percent = (this.median / first.median - 1.0) * 100.0;
-    match percent.round() {
+    let percent = match percent.round() {
         0.0 => "±0 %".to_owned(),
         below if below < 0.0 => format!("−{:.0} %", -below),
         above => format!("+{above:.0} %"),
-    }
+    };
+    percent + noise(change)
 }
 
 fn noise(change: Change) -> &'static str {
@@ -204,10 +208,15 @@ mod tests {
 
     #[test]
     fn a_percentage_has_a_sign() {
-        let of = |first: f64, this: f64| percent(&Spread::of([first]), &Spread::of([this]));
-        assert_eq!(of(587.0, 156.0), "−73 %");
-        assert_eq!(of(100.0, 104.0), "+4 %");
-        assert_eq!(of(100.0, 100.2), "±0 %");
-        assert_eq!(of(0.0, 1.0), "no comparison");
+        let of = |first: f64, this: f64, change| {
+            difference(&Spread::of([first]), &Spread::of([this]), change)
+        };
+        let beyond = Change::Better(Certainty::BeyondNoise);
+        assert_eq!(of(587.0, 156.0, beyond), "−73 %");
+        let within = Change::Worse(Certainty::WithinNoise);
+        assert_eq!(of(100.0, 104.0, within), "+4 %, within the noise");
+        assert_eq!(of(1001.0, 1002.0, Change::Even), "±0 %");
+        assert_eq!(of(0.001, 0.002, within), "no difference");
+        assert_eq!(of(0.0, 1.0, beyond), "not there before");
     }
 }

@@ -1,7 +1,7 @@
 //! The pictures of the report, as SVG.
 //!
-//! They are written by hand with `maud` and not with `plotters`: a picture takes its colours from
-//! the page's style sheet, so that one picture serves light and dark pages, and its text stays text.
+//! They are written by hand with `maud` and not with `plotters`, which writes fixed colours. These
+//! pictures take their colours from the page's style sheet: one picture serves light and dark pages.
 
 mod alone;
 mod axis;

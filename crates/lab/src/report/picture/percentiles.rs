@@ -44,6 +44,7 @@ fn panel(phase: Phase, curves: &[Points], slots: &[Slot], time: &Axis) -> Markup
     let title = match phase {
         Phase::Idle => "Idle",
         Phase::Compaction => "In compaction",
+        Phase::After => "After publication",
         phase => phase.name(),
     };
     let nines = axis((LEFT, RIGHT));

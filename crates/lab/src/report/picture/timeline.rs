@@ -71,6 +71,9 @@ const TOP: f64 = 34.0;
 const HEIGHT: f64 = 210.0;
 const BOTTOM: f64 = HEIGHT - 24.0;
 
+/// Bars that mark the compactions of the modes, upwards from the top of the figures.
+const BAR_DISTANCE: f64 = 3.5;
+
 /// A phase's name needs this much room.
 const NAME_WIDTH_MIN: f64 = 56.0;
 
@@ -146,11 +149,10 @@ pub fn timeline(timeline: &Timeline, runs: &[Vec<RunReport>], slots: &[Slot]) ->
         let compaction = phases(run)
             .into_iter()
             .find(|(phase, ..)| *phase == Phase::Compaction);
-        let height = 3.0;
         Some(html! {
             @if let Some((_, from, to)) = compaction {
                 @let (from, to) = (x.position(from), x.position(to));
-                rect x=(round(from)) y=(TOP - 6.0 - mode as f64 * (height + 1.0) * 0.6)
+                rect x=(round(from)) y=(round(TOP - mode as f64 * BAR_DISTANCE))
                     width=(round(to - from)) height="2" style={ "fill:" (slot.in_page()) } {}
             }
             polyline class="curve thin" style={ "stroke:" (slot.in_page()) }
