@@ -11,6 +11,21 @@
 //!
 //! Processes end at any moment: no two calls here assume that they see the same process. What cannot be read is
 //! `None`, unless a function says otherwise.
+//!
+//! ```
+//! use coldstream_host::status_page::{Status, status};
+//! use coldstream_host::{cgroup, mounts, process};
+//!
+//! let pid = std::process::id();
+//! println!("{}: {} threads", process::command_line(pid), process::threads(pid).len());
+//! if let Some(limit) = cgroup::memory_limit(pid, &mounts::read()) {
+//!     println!("at most {} bytes, by {}", limit.limit_bytes, limit.cgroup.display());
+//! }
+//! match status(pid) {
+//!     Status::Running(snapshot) => println!("{snapshot}"),
+//!     other => println!("not under Coldstream: {other:?}"),
+//! }
+//! ```
 
 #![forbid(unsafe_code)]
 

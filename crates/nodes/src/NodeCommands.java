@@ -13,11 +13,11 @@ import org.apache.cassandra.tools.NodeTool;
 import org.apache.cassandra.tools.Output;
 
 /**
- * Runs nodetool commands, one after another, in one virtual machine: starting one for each command
- * costs seconds of CPU, which would disturb what is measured meanwhile.
+ * Runs nodetool commands in sequence, in one virtual machine. A virtual machine for each command would cost seconds
+ * of CPU time, and disturb measurements.
  *
- * Standard input: a command a line, its words separated by U+001F. Standard output, for each: exit
- * code, length of its output, length of its errors (big-endian 32-bit), output, errors.
+ * Standard input: one command a line, with its words separated by U+001F. Standard output, for each command: exit code,
+ * length of its output, length of its errors (big-endian, 32 bits), output, errors.
  */
 public class NodeCommands
 {
@@ -25,8 +25,8 @@ public class NodeCommands
     {
         DataOutputStream answers = new DataOutputStream(new FileOutputStream(FileDescriptor.out));
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        // One stream of each kind for all commands: some print without asking where to, and 6.0's
-        // go on printing to what was standard output when the first of them ran (Output.CONSOLE).
+        // One stream of each kind for all commands. Some print to System.out, and those of 6.0 keep the standard
+        // output of the first command (Output.CONSOLE).
         ByteArrayOutputStream output = new ByteArrayOutputStream();
         ByteArrayOutputStream errors = new ByteArrayOutputStream();
         PrintStream outputText = new PrintStream(output, true, StandardCharsets.UTF_8);
@@ -56,7 +56,7 @@ public class NodeCommands
         }
     }
 
-    /** What nodetool itself uses, which is not public. */
+    /** Like nodetool's own factory, which is not public. */
     private static class Probes implements INodeProbeFactory
     {
         public NodeProbe create(String host, int port) throws IOException

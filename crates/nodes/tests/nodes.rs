@@ -1,4 +1,5 @@
-//! Real nodes start, answer, survive a kill and stop. Short: 5.0.9; `COLDSTREAM_LONG=1`: all.
+//! Real nodes start, answer, survive a kill, and stop. The short form runs 5.0.9, `COLDSTREAM_LONG=1` all
+//! releases.
 
 use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version};
 use coldstream_testkit::skip;
@@ -13,9 +14,9 @@ fn versions() -> Vec<Version> {
     }
 }
 
-/// `None` where there is no Java or Maven.
+/// A release; `None` where there is no JDK or Maven.
 fn obtain(version: Version) -> Option<Distribution> {
-    // Tests of one process would fetch a release into the same place.
+    // Tests of one process would fetch a release into the same directory.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = Distribution::default_cache();
@@ -80,7 +81,7 @@ fn a_node_starts_answers_is_killed_and_starts_again() {
         assert!(said.contains(version.name()), "{version}: {said}");
         let said = node.nodetool().run(&["status"]).unwrap();
         assert!(said.contains("UN"), "{version}, the second command: {said}");
-        // It has collected its garbage before it served.
+        // It collected garbage before it served.
         let pauses = node.pauses().unwrap();
         assert!(!pauses.is_empty() && pauses.is_sorted_by_key(|pause| pause.end_ns));
         let refused = node.nodetool().run(&["no-such-command"]);

@@ -10,6 +10,16 @@
 //!
 //! A test that cannot run on this machine calls [`skip`] with the reason. Failures panic: nothing here returns an
 //! error that a test would only unwrap.
+//!
+//! ```
+//! use coldstream_testkit::process::Program;
+//!
+//! let ended = Program::shell("echo $GREETING")
+//!     .with_variable("GREETING", "hello")
+//!     .run()
+//!     .well();
+//! assert_eq!(ended.text(), "hello\n");
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! CQL: tables, rounds of changes, and reading everything back.
+//! CQL: tables, rounds of changes, and reads of everything.
 
 use crate::files::KEYSPACE;
 use crate::rows::{self, Change, Shape};
@@ -15,15 +15,15 @@ use tokio::task::JoinSet;
 const WRITERS: i64 = 24;
 const READERS: i64 = 8;
 
-/// A request waits for a compaction that uses both cores, not for ever.
+/// A request may wait for a compaction that uses both cores, but not for ever.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What the rounds are apart, in microseconds: their order is their timestamps', not that of
+/// Distance of the timestamps of two rounds, µs. The order of rounds is that of their timestamps, not of
 /// their arrival.
 const ROUND_MICROSECONDS: i64 = 1000;
 const FIRST_ROUND_MICROSECONDS: i64 = 1_700_000_000_000_000;
 
-/// What was read back and found right.
+/// What was read back and was correct.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
     pub partitions: u64,
@@ -39,7 +39,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the cluster that the node at `address` (with its port) belongs to.
+    /// Connects to the cluster of the node at `address`, with its port.
     pub fn connect(address: &str, consistency: Consistency) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -63,7 +63,7 @@ impl Client {
         ));
     }
 
-    /// A table of rows of [`crate::rows`]; `options` begin behind `WITH`.
+    /// Creates a CQL table for rows of [`crate::rows`]. `options` follow `WITH`.
     pub fn create_table(&self, name: &str, options: &str) {
         self.run(&format!(
             "CREATE TABLE {KEYSPACE}.{name} \
@@ -96,11 +96,11 @@ impl Client {
         &self.runtime
     }
 
-    /// Makes all changes of a round; all of them are acknowledged when it returns.
+    /// Makes all changes of a round. All are acknowledged when it returns.
     pub fn write_round(&self, table: &str, shape: Shape, round: i32) {
         let timestamp = FIRST_ROUND_MICROSECONDS + i64::from(round) * ROUND_MICROSECONDS;
         let table = format!("{KEYSPACE}.{table}");
-        // Older than what the round writes.
+        // Older than the writes of the round.
         let delete_partition = self.prepare(&format!(
             "DELETE FROM {table} USING TIMESTAMP {} WHERE p = ?",
             timestamp - 1
@@ -141,8 +141,7 @@ impl Client {
         });
     }
 
-    /// Reads every partition and asserts that it has the rows and values of rounds `0..rounds`,
-    /// and no others.
+    /// Reads every partition. Asserts that it has exactly the rows and values of rounds `0..rounds`.
     pub fn check(&self, table: &str, shape: Shape, rounds: i32) -> Found {
         let name = format!("{KEYSPACE}.{table}");
         let read = self.prepare(&format!("SELECT c, round, value FROM {name} WHERE p = ?"));
@@ -177,7 +176,7 @@ impl Client {
         })
     }
 
-    /// Runs `parts` tasks to their ends and adds up what they found.
+    /// Runs `parts` tasks to their ends, and adds up their results.
     fn in_parts<F>(&self, parts: i64, task: impl Fn(i64, Arc<Session>) -> F) -> Found
     where
         F: Future<Output = Found> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Three nodes and a fourth, some of them under Coldstream: repair, and streams in both directions.
+//! Three nodes and a fourth, some under Coldstream: repair, and streams in both directions.
 
 use crate::client::Client;
 use crate::files::{self, KEYSPACE};
@@ -19,19 +19,19 @@ const TABLES: [(&str, &str); 2] = [
     ("shared_none", "compression = {'enabled': false}"),
 ];
 
-/// Reads shall not repair what repair has missed.
+/// Reads must not repair what repair has missed.
 const OPTIONS: &str = "read_repair = 'NONE'";
 
 const SHAPE: Shape = Shape { partitions: 400 };
 
-/// Under Coldstream; 2 and 3 are not.
+/// The nodes under Coldstream. 2 and 3 are not.
 const SUBJECT: u8 = 1;
 const JOINING: u8 = 4;
 
 struct Cluster {
     scene: Scene,
     settings: Settings,
-    /// Of `coldstream run`.
+    /// Options of `coldstream run`.
     options: &'static [&'static str],
     nodes: Vec<(u8, Node)>,
     rounds: i32,
@@ -55,11 +55,11 @@ impl Cluster {
         };
         let mut settings = self.settings.clone();
         if number == JOINING {
-            // Before it has heard of the others it would join without streaming.
+            // A node that does not know the others yet would join without streaming.
             let long = "-Dcassandra.ring_delay_ms=15000".into();
             launch.java_arguments.push(long);
         } else {
-            // There is nothing yet to stream, and no two nodes may do it at once.
+            // There is nothing to stream yet, and two nodes may not join at once.
             settings.more.push("auto_bootstrap: false".into());
         }
         let node = self.scene.start(number, &settings, &launch);
@@ -78,7 +78,7 @@ impl Cluster {
         node.stop().unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Every node that is up must know of every other that is.
+    /// Waits until all running nodes know each other.
     fn wait_until_all_are_up(&mut self) {
         let all = self.nodes.len();
         for (number, node) in &mut self.nodes {
@@ -100,7 +100,7 @@ impl Cluster {
         }
     }
 
-    /// A round that only the nodes that are up take part in.
+    /// A round in which only the running nodes take part.
     fn write_round(&mut self) {
         let consistency = if self.nodes.len() < 3 {
             Consistency::Quorum
@@ -115,7 +115,7 @@ impl Cluster {
         self.flush();
     }
 
-    /// Runs a command at a node; the nodes under Coldstream read cold files meanwhile.
+    /// Runs a command at a node. The nodes under Coldstream read cold files meanwhile.
     fn tool(&mut self, number: u8, words: &[&str]) -> String {
         for (_, node) in &self.nodes {
             files::make_cold(&files::data(node, None));
@@ -123,7 +123,7 @@ impl Cluster {
         nodetool(self.node(number), words)
     }
 
-    /// The replicas are equal, and what they agree on is what was written.
+    /// Asserts that the replicas are equal and hold what was written.
     fn check(&mut self, after: &str) {
         let said = self.tool(SUBJECT, &["repair", "--preview", "--full", KEYSPACE]);
         assert!(said.contains("in sync"), "after {after}: {said}");
@@ -141,7 +141,7 @@ impl Cluster {
         }
     }
 
-    /// The node comes back without its tables and streams them from the others.
+    /// The node restarts without its SSTables and streams them from the others.
     fn rebuild(&mut self, number: u8) {
         let directory = self.node(number).directory().join("data").join(KEYSPACE);
         self.stop(number);
@@ -197,7 +197,7 @@ fn repair_and_stream(scene: Scene, whole_tables: bool) {
         cluster.check(&format!("node {absent} missed a round and was repaired"));
     }
 
-    // Nobody else is there to send.
+    // No other node can send.
     cluster.stop(2);
     cluster.rebuild(3);
     cluster.start(2);
@@ -226,12 +226,12 @@ fn repair_and_stream(scene: Scene, whole_tables: bool) {
     }
 }
 
-/// An incremental repair of half of the ring writes what it has repaired and what it has not side by side:
-/// both are made of the same tables, and in both the hot partitions are warm.
+/// An incremental repair of half of the ring writes repaired and unrepaired data side by side. Both come from
+/// the same SSTables, and both have their hot partitions in the page cache.
 #[test]
 fn hot_partitions_are_warm_on_both_sides_of_a_repair() {
     const TABLE: &str = "split";
-    // What is repaired lies between two neighbouring tokens.
+    // The repaired range lies between two neighbouring tokens.
     const TOKENS: [(u8, &str); 2] = [
         (
             SUBJECT,
@@ -252,7 +252,7 @@ fn hot_partitions_are_warm_on_both_sides_of_a_repair() {
             return;
         };
         let mut cluster = Cluster::new(scene, scene::settings());
-        // What its thread has read before, when the node started, was cached.
+        // What its thread read at the start of the node was cached.
         cluster.options = &["--writes", "direct"];
         for (number, tokens) in TOKENS {
             cluster.settings = scene::settings();

@@ -1,4 +1,4 @@
-//! The files of tables: which there are, what of them is in the page cache, whether they are whole.
+//! The SSTable files: their paths, their pages in the page cache, their checksums.
 
 use coldstream_io::residency;
 use coldstream_nodes::Node;
@@ -22,7 +22,7 @@ fn is_data(path: &Path) -> bool {
     path.to_string_lossy().ends_with("-Data.db")
 }
 
-/// The directories of a table, or of all of them: `data/KEYSPACE/TABLE-ID`.
+/// The directories of a CQL table, or of all: `data/KEYSPACE/TABLE-ID`.
 fn directories(node: &Node, table: Option<&str>) -> Vec<PathBuf> {
     let all = entries(&node.directory().join("data").join(KEYSPACE));
     let of_table = |path: &PathBuf| {
@@ -35,14 +35,14 @@ fn directories(node: &Node, table: Option<&str>) -> Vec<PathBuf> {
     all.into_iter().filter(of_table).collect()
 }
 
-/// The `Data.db` files of a table, or of all of them; those being written are among them.
+/// The `Data.db` files of a CQL table, or of all, unfinished ones included.
 pub fn data(node: &Node, table: Option<&str>) -> Vec<PathBuf> {
     let directories = directories(node, table);
     let files = directories.iter().flat_map(|directory| entries(directory));
     files.filter(|path| is_data(path)).collect()
 }
 
-/// Transaction logs of compactions that have not come to their ends.
+/// Transaction logs of unfinished compactions.
 pub fn compactions(node_directory: &Path) -> Vec<PathBuf> {
     let tables = entries(&node_directory.join("data").join(KEYSPACE)).into_iter();
     let files = tables.flat_map(|table| entries(&table));
@@ -61,7 +61,7 @@ pub fn of_snapshot(node: &Node, tag: &str) -> Vec<PathBuf> {
     files.filter(|path| is_data(path)).collect()
 }
 
-/// What is to be read next comes from the device.
+/// Drops the files from the page cache: the next reads go to the device.
 pub fn make_cold(paths: &[PathBuf]) {
     for path in paths {
         // Compaction may remove it at any moment.
@@ -72,7 +72,7 @@ pub fn make_cold(paths: &[PathBuf]) {
     }
 }
 
-/// Pages in the page cache, and all pages of the files that are still there.
+/// Pages in the page cache, and all pages, of the files that still exist.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pages {
     pub resident: u64,
@@ -112,8 +112,8 @@ fn checksum(path: &Path) -> io::Result<u32> {
     }
 }
 
-/// Asserts that each file, read from the device, is what Cassandra computed the digest of while it
-/// wrote it.
+/// Asserts that each file, read from the device, has the digest that Cassandra computed while it wrote the
+/// file.
 pub fn assert_digests(paths: &[PathBuf]) {
     make_cold(paths);
     for path in paths {

@@ -1,5 +1,5 @@
-//! One node: the chunks of partitions that were hot before a compaction are in the page cache after
-//! it, before anybody has read them, and hardly any others.
+//! One node. After a compaction the chunks of hot partitions are in the page cache before the first read, and
+//! few others are.
 
 use crate::client::Client;
 use crate::files::{self, KEYSPACE};
@@ -18,20 +18,20 @@ use std::path::Path;
 
 const PARTITIONS: i64 = 12_000;
 const VALUE_BYTES: usize = 1000;
-/// One partition in so many is hot.
+/// One partition in this number is hot.
 const HOT_EVERY: i64 = 20;
 const PAGE_BYTES: u64 = 4096;
-/// Pages beside the hot ones that whoever opens or finishes a table leaves in the page cache.
+/// Pages beside the hot ones that opening or finishing an SSTable leaves in the page cache.
 const OTHER_PAGES: usize = 64;
-/// Tables that are tried at most: a machine that reclaims pages by itself may take some before anybody looks.
+/// The most CQL tables to try. A machine with proactive reclaim may drop pages before they are counted.
 const TRIES: usize = 3;
 
 const STCS: &str = "'SizeTieredCompactionStrategy'";
-/// Several outputs, one after the other.
+/// Several outputs in sequence.
 const LCS: &str = "'LeveledCompactionStrategy', 'sstable_size_in_mb': 4";
 const UCS: &str = "'UnifiedCompactionStrategy', 'min_sstable_size': '2MiB'";
 
-/// How a table's data is stored and compacted.
+/// The storage and the compaction of a CQL table.
 const LAYOUTS: [(&str, &str, &str); 6] = [
     ("lz4_4", LZ4_4, STCS),
     ("lz4_16", LZ4_16, STCS),
@@ -41,7 +41,7 @@ const LAYOUTS: [(&str, &str, &str); 6] = [
     ("ucs", LZ4_16, UCS),
 ];
 
-/// What is in the page cache of tables that nobody has read yet.
+/// Pages in the page cache of SSTables before the first read.
 #[derive(Debug, Default)]
 pub struct Warm {
     tables: usize,
@@ -111,7 +111,7 @@ fn compact(scene: Scene, format: SstableFormat) {
                      {{'class': {strategy}, 'enabled': false}}"
                 ),
             );
-            // Two tables, with every other partition each.
+            // Two SSTables, each with every other partition.
             for half in 0..2 {
                 write(&client, &name, half);
                 nodetool(&mut node, &["flush", KEYSPACE, &name]);
@@ -139,7 +139,7 @@ fn compact(scene: Scene, format: SstableFormat) {
     counters.assert_at_work("the node");
     assert!(counters.get("handover_pages_warmed") > 0);
     if scene.version() < Version::V6_0 {
-        // In parts, while they were being written, and at the end.
+        // In parts, while they were written, and at the end.
         assert!(handovers > 2 * LAYOUTS.len() as u64);
     }
     assert_eq!(counters.get("handover_failed"), 0);
@@ -147,8 +147,8 @@ fn compact(scene: Scene, format: SstableFormat) {
 }
 
 fn compact_and_look(node: &mut Node, name: &str) -> Warm {
-    // The kernel may have read ahead all the rest of uncompressed tables, and what is written
-    // from cached inputs stays cached: what counts is what was read.
+    // The kernel may have read ahead the rest of uncompressed SSTables. Output from cached inputs stays
+    // cached. So only reads count.
     let inputs = files::data(node, Some(name));
     files::make_cold(&inputs);
     nodetool(node, &["compact", KEYSPACE, name]);
@@ -166,7 +166,7 @@ pub fn hot_partitions() -> usize {
 }
 
 fn is_hot(p: i64) -> bool {
-    // Neither all in one of the two tables nor in one of their chunks.
+    // Neither all in one of the two SSTables nor in one chunk.
     rows::mixed(p.cast_unsigned()).is_multiple_of(HOT_EVERY.cast_unsigned())
 }
 

@@ -1,5 +1,4 @@
-//! One node, killed in the middle of compactions while somebody writes: what was acknowledged is
-//! there afterwards.
+//! One node is killed in compactions, while clients write. Acknowledged writes are there afterwards.
 
 use crate::client::Client;
 use crate::files::{self, KEYSPACE};
@@ -16,15 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A compaction of some 20 MiB takes about a second: time to be killed in.
+/// A compaction of about 20 MiB takes a second: long enough for a kill.
 const COMPACTION_MIB_PER_SECOND: u64 = 24;
 const DELAY_MS_MAX: u64 = 1200;
 
-/// For a compaction to begin, or a node to notice that it is dead.
+/// Time for a compaction to begin, or for clients to notice that the node is dead.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Kills the process some time after it began a compaction and before that ended; what it had
-/// counted until then.
+/// Kills the process during a compaction. Returns its counters until then.
 fn kill_in_a_compaction(
     directory: &Path,
     process_id: u32,
@@ -38,7 +36,7 @@ fn kill_in_a_compaction(
             thread::sleep(Duration::from_millis(1));
             continue;
         };
-        // The moment is to be any, not soon after something that can be waited for.
+        // Any moment, not one shortly after an event that can be waited for.
         thread::sleep(delay);
         if !log.exists() {
             delay /= 2;
@@ -80,7 +78,7 @@ fn acknowledged_rows_survive_kills_in_the_middle_of_compactions() {
 
 fn kill_again_and_again(scene: &Scene, kills: usize, seed: u64) {
     let settings = Settings {
-        // Periodic, Cassandra itself loses what it acknowledged since the last sync.
+        // With periodic sync Cassandra itself loses writes since the last sync.
         commit_log_sync: CommitLogSync::Batch,
         compaction_mib_per_second: COMPACTION_MIB_PER_SECOND,
         ..scene::settings()

@@ -1,7 +1,8 @@
-//! Real Cassandra nodes under `coldstream run`: every row that was written is read back with its
-//! value, whatever was compacted, rewritten, streamed, killed or switched meanwhile.
+//! Real Cassandra nodes under `coldstream run`. Every written row is read back with its value, whatever is
+//! compacted, rewritten, streamed, killed or switched meanwhile.
 //!
-//! Short: 5.0.9. `COLDSTREAM_LONG=1`: all versions, formats, layouts, kills and clusters (about an hour).
+//! The short form runs 5.0.9. `COLDSTREAM_LONG=1` runs all versions, formats, layouts, kills and clusters,
+//! for about an hour.
 
 mod client;
 mod cluster;

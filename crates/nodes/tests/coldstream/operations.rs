@@ -1,4 +1,4 @@
-//! One node: everything that rewrites tables, in every layout.
+//! One node: all operations that rewrite SSTables, in every layout.
 
 use crate::client::{Client, Found};
 use crate::files::{self, KEYSPACE, Pages};
@@ -31,10 +31,10 @@ const STRATEGIES: [(&str, &str); 4] = [
     ),
 ];
 
-/// What the short form tests of them: each compression and three strategies once.
+/// The layouts of the short form: each compression and three strategies once.
 const SHORT: [&str; 3] = ["lz4_4_stcs", "none_lcs", "lz4_16_ucs"];
 
-/// A table and what it should hold.
+/// A CQL table and its expected content.
 struct Table {
     name: String,
     options: String,
@@ -47,7 +47,7 @@ fn tables(version: Version) -> Vec<Table> {
             let name = format!("{compression_name}_{strategy_name}");
             let known = strategy_name != "ucs" || version >= Version::V5_0;
             if known && (scene::long() || SHORT.contains(&name.as_str())) {
-                // Deleted rows may go at the first opportunity: there is one replica.
+                // Deleted rows may be purged at once: there is one replica.
                 let options = format!(
                     "compression = {compression} AND compaction = {strategy} AND \
                      gc_grace_seconds = 0"
@@ -59,7 +59,7 @@ fn tables(version: Version) -> Vec<Table> {
     tables
 }
 
-/// A node under Coldstream and what it should hold.
+/// A node under Coldstream and its expected content.
 struct Subject {
     node: Node,
     client: Client,
@@ -89,7 +89,7 @@ impl Subject {
         files::make_cold(&files::data(&self.node, None));
     }
 
-    /// Reads everything back, from the device.
+    /// Reads everything from the device.
     fn check(&self, after: &str) {
         self.make_cold();
         let mut all = Found::default();
@@ -107,8 +107,8 @@ impl Subject {
         scene::assert_log_clean(&self.node.log());
     }
 
-    /// A major compaction of cold tables, table by table: neither what it reads nor what it
-    /// writes comes into the page cache, but for what was hot.
+    /// A major compaction of cold SSTables, one CQL table at a time. Its inputs and outputs stay out of the
+    /// page cache, except for hot ones.
     fn compact_cold(&mut self) {
         for index in 0..self.tables.len() {
             let table = self.tables[index].name.clone();
@@ -116,7 +116,7 @@ impl Subject {
             files::make_cold(&inputs);
             let warmed_before = Counters::of(self.node.process_id()).get("handover_pages_warmed");
             let read = while_watching(&inputs, || self.tool(&["compact", KEYSPACE, &table]));
-            // Inputs that overlap with nothing stay, and others are removed a little later.
+            // Inputs without overlap stay. Others are removed a little later.
             let mut outputs = files::data(&self.node, Some(&table));
             outputs.retain(|output| !inputs.contains(output));
             assert!(!outputs.is_empty(), "{table}: nothing was compacted");
@@ -134,7 +134,7 @@ impl Subject {
         }
     }
 
-    /// What a snapshot has linked stays whole when its sources are compacted and removed.
+    /// The files of a snapshot stay intact when their sources are compacted and removed.
     fn keep_a_snapshot(&mut self) {
         self.tool(&["snapshot", "-t", "kept", KEYSPACE]);
         let snapshot = files::of_snapshot(&self.node, "kept");
@@ -147,12 +147,11 @@ impl Subject {
     }
 }
 
-/// Pages of a `Data.db` that others than compaction may bring in: whoever opens it reads one chunk
-/// or two of it, with what the kernel reads ahead of them (16 pages were seen); the tail is written
-/// through the page cache.
+/// Pages of a `Data.db` that come into the page cache without compaction. Opening reads one or two chunks,
+/// with the kernel's readahead (16 pages were observed). The tail is written through the page cache.
 const READ_IN_FOREGROUND: u64 = 64;
 
-/// Looks at the page cache again and again while `work` goes on; the most that was there at once.
+/// Samples the page cache while `work` runs. Returns the maximum.
 fn while_watching(paths: &[PathBuf], work: impl FnOnce() -> String) -> Pages {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -163,7 +162,7 @@ fn while_watching(paths: &[PathBuf], work: impl FnOnce() -> String) -> Pages {
                 if now.resident > most.resident {
                     most = now;
                 }
-                // Often enough: what came in and was not dropped would still be there at the end.
+                // Often enough: pages that were not dropped would still be there at the end.
                 thread::sleep(Duration::from_millis(2));
             }
             most
@@ -234,7 +233,7 @@ fn rewrite(scene: Scene, format: SstableFormat) {
     } = subject;
     drop(client);
     node.stop().unwrap_or_else(|error| panic!("{error}"));
-    // Everything is rewritten once more, in the other format where there is one.
+    // Everything is rewritten again, in the other format where there is one.
     if scene.version() >= Version::V5_0 {
         settings.format = SstableFormat::Bti;
     }

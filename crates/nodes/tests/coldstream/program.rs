@@ -1,4 +1,4 @@
-//! The command and the library under test, and what a node says about itself under them.
+//! The command and the library under test, and the counters of a node under them.
 
 use coldstream_nodes::{Launch, Version};
 use coldstream_testkit::cargo_build::built;
@@ -19,12 +19,12 @@ fn command() -> &'static Path {
     })
 }
 
-/// A node under Coldstream as its users start one.
+/// Starts a node under Coldstream, as users do.
 pub fn launch() -> Launch {
     launch_with(&[])
 }
 
-/// The same with options of `coldstream run`.
+/// The same, with options of `coldstream run`.
 pub fn launch_with(options: &[&str]) -> Launch {
     let words = [&["run", "--profile", "cassandra"], options, &["--"]].concat();
     let mut prefix = vec![command().as_os_str().to_owned()];
@@ -35,8 +35,8 @@ pub fn launch_with(options: &[&str]) -> Launch {
     }
 }
 
-/// What `coldstream doctor PID` says of a node: the library is loaded, its data files are read so
-/// that it sees them, and new tables are written directly.
+/// Asserts the report of `coldstream doctor PID`: the library is loaded and sees reads of data files, and new
+/// SSTables are written directly.
 pub fn assert_doctor_is_content(process_id: u32, version: Version) {
     let output = Command::new(command())
         .args(["doctor", "--json", &process_id.to_string()])
@@ -54,9 +54,9 @@ pub fn assert_doctor_is_content(process_id: u32, version: Version) {
     assert_eq!(report["paths"][0]["write_io_mode"], "direct");
 }
 
-/// What `coldstream ctl` ends with if a process has not answered within five seconds.
+/// Exit code of `coldstream ctl` if a process has not answered within five seconds.
 const NO_ANSWER: i32 = 9;
-/// So often a busy machine may keep it from answering.
+/// The most missed answers that a busy machine may cause.
 const SWITCH_TRIES: u32 = 12;
 
 /// Switches everything of a process `on` or `off`.
@@ -80,7 +80,7 @@ pub fn switch(process_id: u32, way: &str) {
 pub struct Counters(BTreeMap<String, u64>);
 
 impl Counters {
-    /// As `coldstream ctl PID status` has them.
+    /// Those of `coldstream ctl PID status`.
     pub fn of(process_id: u32) -> Self {
         let output = Command::new(command())
             .args(["ctl", &process_id.to_string(), "status", "--json"])
@@ -102,13 +102,13 @@ impl Counters {
         *self.0.get(name).unwrap_or_else(|| panic!("no {name}"))
     }
 
-    /// Prints what was counted; nothing of its own went wrong.
+    /// Prints the counters. Asserts that the library had no errors of its own.
     pub fn report(&self, who: &str) {
         eprintln!("{who}: {}", self.line());
         self.assert_well(who);
     }
 
-    /// The library was at work, and nothing of its own went wrong.
+    /// Asserts that the library was active, and had no errors of its own.
     pub fn assert_at_work(&self, who: &str) {
         self.report(who);
         for name in ["bytes_direct", "write_bytes_direct", "staged_writes"] {
@@ -116,7 +116,7 @@ impl Counters {
         }
     }
 
-    /// Nothing of its own went wrong.
+    /// Asserts that the library had no errors of its own.
     pub fn assert_well(&self, who: &str) {
         for name in [
             "fallback_panic",
@@ -132,7 +132,7 @@ impl Counters {
         }
     }
 
-    /// All that are not 0.
+    /// All counters other than 0.
     fn line(&self) -> String {
         let counted = self.0.iter().filter(|(_, value)| **value != 0);
         let words: Vec<_> = counted

@@ -1,5 +1,5 @@
-//! Rows that are a function of their key and of the round that wrote them: whoever reads them
-//! back needs no record of what was written.
+//! Rows that are a function of their key and of the round that wrote them. A reader needs no record of the
+//! writes.
 
 /// Partitions of a data set are numbered from 0.
 #[derive(Clone, Copy, Debug)]
@@ -7,7 +7,7 @@ pub struct Shape {
     pub partitions: i64,
 }
 
-/// One partition in so many has [`WIDE_ROWS`] small rows, the others a few of any size.
+/// One partition in this number has [`WIDE_ROWS`] small rows. The others have a few rows of any size.
 const WIDE_EVERY: i64 = 8;
 const WIDE_ROWS: i32 = 60;
 const NARROW_ROWS: i32 = 3;
@@ -16,14 +16,14 @@ const VALUE_BYTES_MIN: u64 = 100;
 const WIDE_VALUE_BYTES_MAX: u64 = 1200;
 const NARROW_VALUE_BYTES_MAX: u64 = 64 << 10;
 
-/// What a round does to a row.
+/// The change of a row by a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Write,
     Delete,
 }
 
-/// SplitMix64's finaliser.
+/// The finaliser of SplitMix64.
 pub fn mixed(mut number: u64) -> u64 {
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -35,7 +35,7 @@ fn hash(p: i64, c: i32, round: i32, purpose: u64) -> u64 {
     mixed(mixed(key) ^ u64::from(round.cast_unsigned()) << 32)
 }
 
-/// Rows that a partition may have.
+/// The possible rows of a partition.
 pub fn rows_of(p: i64) -> i32 {
     if p % WIDE_EVERY == 0 {
         WIDE_ROWS
@@ -44,12 +44,12 @@ pub fn rows_of(p: i64) -> i32 {
     }
 }
 
-/// Whether a round begins with deleting the whole partition.
+/// Whether a round deletes the whole partition first.
 pub fn deletes_partition(p: i64, round: i32) -> bool {
     round > 0 && hash(p, 0, round, 1).is_multiple_of(24)
 }
 
-/// The first round writes nearly everything, later ones change a part of it.
+/// The first round writes nearly everything. Later ones change a part.
 pub fn change(p: i64, c: i32, round: i32) -> Option<Change> {
     match (round, hash(p, c, round, 2) % 16) {
         (0, 0) => None,
@@ -66,7 +66,7 @@ pub fn value(p: i64, c: i32, round: i32) -> Vec<u8> {
     } else {
         NARROW_VALUE_BYTES_MAX
     };
-    // A product of two even distributions: all sizes, small ones more often.
+    // A product of two uniform distributions: all sizes, small ones more often.
     let of = |purpose| hash(p, c, round, purpose) % (1 << 16);
     let length = VALUE_BYTES_MIN + (((most - VALUE_BYTES_MIN) * of(3)) >> 16) * of(4) / (1 << 16);
     let mut state = hash(p, c, round, 5);

@@ -9,12 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Whether all versions, layouts and kills are asked for.
+/// Whether the long form was asked for.
 pub fn long() -> bool {
     std::env::var_os("COLDSTREAM_LONG").is_some()
 }
 
-/// The releases that a test goes through; `COLDSTREAM_CASSANDRA=5.0,6.0` names others.
+/// The releases of a test. `COLDSTREAM_CASSANDRA=5.0,6.0` selects others.
 pub fn versions() -> Vec<Version> {
     if let Ok(names) = std::env::var("COLDSTREAM_CASSANDRA") {
         let named = names.split(',').map(str::parse);
@@ -29,10 +29,10 @@ pub fn versions() -> Vec<Version> {
     }
 }
 
-/// The tests of this program run in parallel, their clusters do not: memory and cores.
+/// The tests run in parallel, but only one cluster at a time: memory and cores are limited.
 static ONE_CLUSTER: Mutex<()> = Mutex::new(());
 
-/// A release, and a directory for nodes of it.
+/// A release, and a directory for its nodes.
 pub struct Scene {
     distribution: Distribution,
     directory: TempDir,
@@ -40,7 +40,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// `None`, and a word why, where Java or Maven is missing.
+    /// Skips the test and returns `None` where a JDK or Maven is missing.
     pub fn of(version: Version) -> Option<Self> {
         let alone = ONE_CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
         let cache = Distribution::default_cache();
@@ -64,7 +64,7 @@ impl Scene {
         self.distribution.version()
     }
 
-    /// Starts node `number` (from 1 on, which is the seed), anew or once more.
+    /// Starts node `number`, for the first time or again. Node 1 is the seed.
     pub fn start(&self, number: u8, settings: &Settings, launch: &Launch) -> Node {
         let directory = self.directory.path().join(number.to_string());
         Node::start(
@@ -82,35 +82,34 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         if thread::panicking() {
-            // The nodes' logs say more than their ends.
+            // The logs of the nodes say more than their exit status.
             self.directory.disable_cleanup(true);
             eprintln!("kept: {}", self.directory.path().display());
         }
     }
 }
 
-/// Other suites' nodes are elsewhere in 127.0.0.0/8.
+/// Nodes of other suites have other addresses in 127.0.0.0/8.
 pub fn address(number: u8) -> String {
     format!("127.77.1.{number}")
 }
 
-/// Around the page cache there must be a device: where the build goes, not `/tmp`, which may be
-/// tmpfs.
+/// Direct I/O needs a device: use the build directory, not `/tmp`, which may be tmpfs.
 fn on_disk() -> TempDir {
     let test = std::env::current_exe().expect("own path");
     let directory: PathBuf = test.ancestors().nth(2).expect("target directory").into();
     tempfile::tempdir_in(directory).expect("temporary directory")
 }
 
-/// Small: what is tested does not depend on the heap.
+/// Small: the tests do not depend on the heap.
 pub fn settings() -> Settings {
     Settings {
         heap_mib: 512,
         compaction_mib_per_second: 0,
         more: vec![
-            // Tables of a few megabytes are read while they are being written, too.
+            // SSTables of a few megabytes are also read while they are written.
             "sstable_preemptive_open_interval: 2MiB".into(),
-            // A busy machine is slow, and no error.
+            // A busy machine is slow, which is no error.
             "read_request_timeout: 60000ms".into(),
             "write_request_timeout: 60000ms".into(),
         ],
@@ -124,7 +123,7 @@ pub fn nodetool(node: &mut Node, words: &[&str]) -> String {
     said.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Asks until it is so; the error is what was found instead.
+/// Asks until the answer is right. The error holds the last answer.
 pub fn wait_until(what: &str, mut ask: impl FnMut() -> Result<(), String>) {
     let since = Instant::now();
     while let Err(found) = ask() {
@@ -138,10 +137,10 @@ pub fn wait_until(what: &str, mut ask: impl FnMut() -> Result<(), String>) {
 
 const WAIT_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Cassandra's exceptions for data that is not as it was written, and what scrub says.
+/// Cassandra's exceptions for corrupt data, and the messages of scrub.
 const CORRUPTION: [&str; 3] = ["CorruptSSTable", "CorruptBlock", "unreadable"];
 
-/// Asserts that nothing in the node's log is an error or speaks of corruption.
+/// Asserts that the node's log has no error and no corruption.
 pub fn assert_log_clean(log: &Path) {
     let text = fs::read_to_string(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
     let bad: Vec<_> = text

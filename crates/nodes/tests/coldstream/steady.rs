@@ -1,5 +1,4 @@
-//! Rows that are written once and read all the time: every compaction must carry them on, and what it carries
-//! is hot.
+//! Rows that are written once and read all the time. Every compaction must keep them, and they are hot.
 
 use crate::client::Client;
 use crate::files::KEYSPACE;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinSet;
 
-/// One partition of the writers' in so many has such a row beside the one that they write.
+/// One partition of the writers in this number has such a row beside the written one.
 const EVERY: usize = 3;
 const CLUSTERING: i32 = 1;
 const READERS: usize = 4;
@@ -22,7 +21,7 @@ fn partitions() -> impl Iterator<Item = i64> + Clone {
     (0..KEYS).step_by(EVERY)
 }
 
-/// Writes them all; to be called once.
+/// Writes all of them. Call it once.
 pub fn write(client: &Client) {
     let inserts = TABLES.map(|(table, _)| {
         client.prepare(&format!(
@@ -65,7 +64,7 @@ async fn assert_there(session: &Session, reads: &Reads, p: i64) {
     );
 }
 
-/// Reads them again and again until it `is_over`.
+/// Reads them until it `is_over`.
 pub fn read(client: &Client, is_over: &Arc<AtomicBool>) -> JoinSet<()> {
     let reads = prepared(client);
     let mut tasks = JoinSet::new();
@@ -85,7 +84,7 @@ pub fn read(client: &Client, is_over: &Arc<AtomicBool>) -> JoinSet<()> {
     tasks
 }
 
-/// Every one of them is there, with its value.
+/// Asserts that every row is there, with its value.
 pub fn check(client: &Client) {
     let (session, reads) = (client.session(), prepared(client));
     client.runtime().block_on(async {

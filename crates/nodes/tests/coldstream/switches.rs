@@ -1,5 +1,4 @@
-//! One node whose mechanisms are switched off and on while somebody writes and reads and its tables are
-//! compacted.
+//! Mechanisms of one node are switched off and on while clients write and read, and SSTables are compacted.
 
 use crate::client::Client;
 use crate::files::{self, KEYSPACE};
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A compaction of some 20 MiB takes about a second: nearly always one is under way.
+/// A compaction of about 20 MiB takes a second: one is nearly always running.
 const COMPACTION_MIB_PER_SECOND: u64 = 24;
 
 #[test]
@@ -29,7 +28,7 @@ fn rows_survive_switches_under_load() {
     }
 }
 
-/// Ends everything when dropped; after a panic the node too, which may answer nobody any more.
+/// Ends everything when dropped. After a panic it also ends the node, which may not answer any more.
 struct Over<'a>(&'a AtomicBool, u32);
 
 impl Drop for Over<'_> {
@@ -46,7 +45,7 @@ fn switch_again_and_again(scene: &Scene, switches: u64) {
         compaction_mib_per_second: COMPACTION_MIB_PER_SECOND,
         ..scene::settings()
     };
-    // Chosen by itself, writes would stay in the page cache where the inputs are.
+    // With `auto`, outputs of cached inputs would stay in the page cache.
     let everything = ["--pacing", "on", "--eviction", "on", "--writes", "direct"];
     let mut node = scene.start(1, &settings, &program::launch_with(&everything));
     let client = Client::connect(&node.cql(), Consistency::One);
@@ -78,7 +77,7 @@ fn switch_again_and_again(scene: &Scene, switches: u64) {
     });
     writers::joined(&client, writers);
     writers::joined(&client, readers);
-    // What is asked for now is in tables, not in memory.
+    // The rows that are read now are in SSTables, not in memory.
     nodetool(&mut node, &["flush", KEYSPACE]);
     files::make_cold(&files::data(&node, None));
     writers::check(&client, &ledger);
@@ -99,7 +98,7 @@ fn switch_again_and_again(scene: &Scene, switches: u64) {
     for name in ["fallback_switched_off", "handover_sstables"] {
         assert!(counters.get(name) > 0, "{name} is 0");
     }
-    // Of some ten tables of the short form there may be none that is staged at such a moment.
+    // The short form writes about ten SSTables. None of them may be staged at such a moment.
     assert!(!scene::long() || counters.get("staging_ended_switched_off") > 0);
     node.stop().unwrap_or_else(|error| panic!("{error}"));
 }

@@ -1,4 +1,4 @@
-//! Somebody who writes the same rows again and again, and a ledger of what was acknowledged.
+//! Writers that rewrite the same rows, and a record of acknowledged writes.
 
 use crate::client::Client;
 use crate::files::{self, KEYSPACE};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use tokio::task::JoinSet;
 
-/// Rows, spread over the tables; each is written again and again, in versions from 0 on.
+/// Rows, spread over the CQL tables. Each is rewritten, in versions from 0 on.
 pub const KEYS: i64 = 2400;
 const WRITERS: i64 = 12;
 
@@ -21,12 +21,12 @@ pub const TABLES: [(&str, &str); 2] = [
     ("written_none", "compression = {'enabled': false}"),
 ];
 
-/// Which of [`TABLES`] has this partition.
+/// The one of [`TABLES`] with this partition.
 pub fn table_of(p: i64) -> usize {
     usize::try_from(p).expect("from 0 on") % TABLES.len()
 }
 
-/// The highest version of each row that was sent, and that was acknowledged; -1 is none.
+/// The highest sent version of each row, and the highest acknowledged one; -1 is none.
 pub struct Ledger {
     sent: Vec<AtomicI32>,
     acknowledged: Vec<AtomicI32>,
@@ -49,8 +49,8 @@ impl Ledger {
     }
 }
 
-/// Writes the next version of every row in turn, for so many `passes` or until it `is_over`, after
-/// which errors are none.
+/// Writes the next version of every row in turn, for `passes` passes or until it `is_over`. Errors after that
+/// are ignored.
 pub fn write(
     client: &Client,
     ledger: &Arc<Ledger>,
@@ -75,13 +75,13 @@ pub fn write(
                     }
                     let key = usize::try_from(p).expect("from 0 on");
                     let version = ledger.sent[key].fetch_add(1, Ordering::Relaxed) + 1;
-                    // Timestamps begin with 1.
+                    // Timestamps start at 1.
                     let timestamp = i64::from(version) + 1;
                     let values = (p, version, rows::value(p, 0, version), timestamp);
                     match session.execute_unpaged(&inserts[table_of(p)], values).await {
                         Ok(_) => ledger.acknowledged[key].store(version, Ordering::Relaxed),
                         Err(_) if is_over.load(Ordering::SeqCst) => return,
-                        // Not acknowledged: the next one has its turn.
+                        // Not acknowledged. Continue with the next row.
                         Err(error) if is_late(&error) => {}
                         Err(error) => panic!("writing {p}: {error}"),
                     }
@@ -93,7 +93,7 @@ pub fn write(
     tasks
 }
 
-/// Whether a busy machine, not the node, is to blame: nothing was answered in time.
+/// Whether a busy machine, not the node, caused the error: the request timed out.
 pub fn is_late(error: &ExecutionError) -> bool {
     use ExecutionError::{LastAttemptError, RequestTimeout};
     matches!(
@@ -106,7 +106,7 @@ pub fn is_late(error: &ExecutionError) -> bool {
     )
 }
 
-/// Waits for all of them.
+/// Waits for all writers.
 pub fn joined(client: &Client, mut tasks: JoinSet<()>) {
     client.runtime().block_on(async {
         while let Some(done) = tasks.join_next().await {
@@ -117,7 +117,7 @@ pub fn joined(client: &Client, mut tasks: JoinSet<()>) {
     });
 }
 
-/// Every acknowledged row is there in that version or in one that was sent later, with its value.
+/// Asserts that every acknowledged row is there, in that version or a later sent one, with its value.
 pub fn check(client: &Client, ledger: &Ledger) {
     let reads = TABLES.map(|(table, _)| {
         client.prepare(&format!(
@@ -149,7 +149,7 @@ pub fn check(client: &Client, ledger: &Ledger) {
     });
 }
 
-/// Flushes and compacts until it `is_over`, after which errors are none: the node may be dead.
+/// Flushes and compacts until it `is_over`. Errors after that are ignored: the node may be dead.
 pub fn compact(node: &mut Node, is_over: &AtomicBool) {
     let commands = [
         &["flush", KEYSPACE][..],
@@ -161,7 +161,7 @@ pub fn compact(node: &mut Node, is_over: &AtomicBool) {
         if is_over.load(Ordering::SeqCst) {
             return;
         }
-        // What is in the page cache already is not read directly, and its successor not written so.
+        // Cached inputs are not read directly, and their outputs are not written directly.
         files::make_cold(&files::data(node, None));
         match node.nodetool().run(words) {
             Ok(_) => {}

@@ -1,6 +1,6 @@
-/* Runs a program for which system calls fail: deny NUMBER ERRNO [MASK] -- PROGRAM...
- * With MASK only calls fail whose third argument has all of its bits set (the flags of openat).
- * Works where a tracer does not: on calls that the tracer has never heard of, and at full speed. */
+/* Runs a program whose system calls NUMBER fail: deny NUMBER ERRNO [MASK] -- PROGRAM...
+ * With MASK, only calls fail whose third argument has all of its bits set (the flags of openat).
+ * Unlike a tracer it works for calls that the tracer does not know, and at full speed. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -1,9 +1,9 @@
-/* Ends while a thread makes one table after the other: ends HOW DIRECTORY TABLES
+/* Ends while a thread makes SSTables in sequence: ends HOW DIRECTORY TABLES
  *
  *   exit, _exit, quick_exit
  *
- * Of the table that is being written last DIRECTORY/told says (number and bytes, two 32-bit numbers) for
- * how many bytes `write` has returned: so many must be in its file.
+ * DIRECTORY/told holds two 32-bit numbers: the number of the last SSTable, and the bytes for which `write`
+ * has returned. So many bytes must be in its file.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* As a table of Cassandra grows. */
+/* Writes like Cassandra. */
 enum { LENGTH = 4118, WRITES = 3 };
 
 static const char *directory;

@@ -1,7 +1,7 @@
-/* A signal's handler makes children while the thread that it interrupts writes tables, and another thread has
- * several that it writes: handler DIRECTORY SIGNALS
+/* A signal handler forks while its thread writes SSTables, and another thread writes several at once:
+ * handler DIRECTORY SIGNALS
  *
- * Ends when it has handled so many; the children end at once.
+ * Ends after SIGNALS signals. The children end at once.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 enum { LENGTH = 4118, WRITES = 3, TABLES = 8 };
 
-/* glibc 2.34: `fork` that a handler may call. */
+/* glibc 2.34: a `fork` that handlers may call. */
 pid_t _Fork(void);
 
 static const char *directory;
@@ -60,7 +60,7 @@ static void write_some(int file) {
     }
 }
 
-/* One table after the other. */
+/* SSTables in sequence. */
 static void *be_interrupted(void *nothing) {
     prctl(PR_SET_NAME, "rocksdb:low");
     while (!done) {
@@ -71,7 +71,7 @@ static void *be_interrupted(void *nothing) {
     return nothing;
 }
 
-/* Several at once. */
+/* Several SSTables at once. */
 static void *write_tables(void *nothing) {
     sigset_t all;
     sigfillset(&all);

@@ -72,7 +72,7 @@ int main(int count, char **arguments) {
             rocksdb_flush(database, flush, &error);
             check(error);
             if (ages) {
-                /* RocksDB notes once a second what has been written by then. */
+                /* RocksDB records once a second what was written. */
                 sleep(AGE_SECONDS);
             }
         }
@@ -95,7 +95,7 @@ int main(int count, char **arguments) {
         }
         for (long times = atol(arguments[6]); times > 0; times--) {
             for (long turn = 0; turn < keys; turn++) {
-                // Not in their order, which would be a scan.
+                // Not in key order, which would be a scan.
                 long number = turn * 7919 % keys;
                 if (number % stride < run_length) {
                     size_t length;

@@ -1,4 +1,4 @@
-/* Writes a table as a background thread of RocksDB does, and something odd in between: odd_writers WHAT FILE
+/* Writes an SSTable like a background thread of RocksDB, with an unusual event in between: odd_writers WHAT FILE
  *
  *   room       the process runs out of descriptors while no byte can be written
  *   target     dup2 and dup3 that fail would have closed the table, while no byte can be written
@@ -17,7 +17,7 @@
  *   signalled  a signal handler syncs the table in the middle of other reads
  *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
  *
- * Prints what each call came to, and length and checksum of the table in the end.
+ * Prints the result of each call, and length and checksum of the SSTable at the end.
  */
 #include <aio.h>
 #include <errno.h>
@@ -60,7 +60,7 @@ static void limit(int what, rlim_t value) {
     }
 }
 
-/* Nothing can be written from here on, nor what is to be written later. */
+/* From here on every write fails, delayed ones too. */
 static void no_more_bytes(void) { limit(RLIMIT_FSIZE, 4096); }
 
 static void bytes_again(void) { limit(RLIMIT_FSIZE, RLIM_INFINITY); }
@@ -177,7 +177,7 @@ static void cancelled(void) {
     printf("%s\n", result == PTHREAD_CANCELED ? "cancelled" : "not cancelled");
 }
 
-/* A prefix is there, as after a short write; what else is done must not be done to it. */
+/* A prefix is in the file, as after a short write. The calls below must fail instead of acting on it. */
 static void full(void) {
     int file = begin();
     append(file, 40000);
@@ -201,7 +201,7 @@ static void full(void) {
     end(file);
 }
 
-/* The child has the table's descriptor, and the parent is gone. This process waits for both. */
+/* The child has the descriptor of the SSTable, and the parent has ended. This process waits for both. */
 static void as_daemon(void) {
     int ends[2];
     char byte;
@@ -248,7 +248,7 @@ static void times(void) {
     printf("%ld\n", (long)status.st_mtime);
 }
 
-/* What becomes of the table's own bytes nobody has promised; the other file is none of the library's business. */
+/* Nothing is promised about the SSTable's own bytes. The library must not touch the other file. */
 static void unseen(void) {
     char other_path[4096];
     snprintf(other_path, sizeof other_path, "%s.other", path);
@@ -283,7 +283,7 @@ static void bad_buffer(void) {
     end(file);
 }
 
-/* How long the table is to whom the library does not see. */
+/* The length of the SSTable for a process that the library does not see. */
 static void say_length(void) {
     int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY);
     printf("%ld bytes\n", (long)syscall(SYS_lseek, file, 0, SEEK_END));
@@ -323,7 +323,7 @@ static void by_popen(int file) {
     say("pclose", pclose(said));
 }
 
-/* The child's standard input is the table: the offset that it shares goes with it. */
+/* The standard input of the child is the SSTable, with a shared offset. */
 static void by_posix_spawnp(int file) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -337,7 +337,7 @@ static void by_posix_spawnp(int file) {
     say("lseek", (int)lseek(file, 0, SEEK_CUR));
 }
 
-/* The child has the table from its parent, writes on, and becomes another program. */
+/* The child inherits the SSTable, continues to write, and executes another program. */
 #define BY_EXEC(name, call)                        \
     static void by_##name(int file) {              \
         fflush(stdout);                            \
@@ -400,7 +400,7 @@ static void by_freopen64(int file) {
     say_stream(freopen64(path, "r", fopen("/dev/null", "r")));
 }
 
-/* What is written later than a time was set must not set it again. */
+/* Delayed writes must not change a time that was set before. */
 static void say_whether_old(void) {
     struct stat status;
     say("stat", stat(path, &status));
@@ -479,7 +479,7 @@ static void by_fts_read(int file) {
     fts_close(walk);
 }
 
-/* Only root may; the others are refused with the library as without it. */
+/* Only root may. Others get the same error with and without the library. */
 static void by_open_by_handle_at(int file) {
     (void)file;
     union {
@@ -547,7 +547,7 @@ static void *begin_meanwhile(void *table) {
     return NULL;
 }
 
-/* The number is free in the child, whose descriptors are a copy of what the parent's were. */
+/* The number is free in the child, which has a copy of the parent's descriptors. */
 static void shared(void) {
     pthread_t thread;
     static int table;
@@ -572,7 +572,7 @@ static void shared(void) {
 static int signalled_table;
 static volatile sig_atomic_t signals, missing;
 
-/* Asked as by nobody whom the library sees. */
+/* By a call that the library does not see. */
 static void sync_in_handler(int number) {
     (void)number;
     int error = errno;
@@ -601,7 +601,7 @@ static void signalled(void) {
     sigaction(SIGALRM, &action, NULL);
     struct itimerval once = {{0, 0}, {0, 0}};
     for (int round = 0; round < 200; round++) {
-        /* What was found staged once is written plainly from then on: another table each time. */
+        /* A staged file that the handler has found falls back to plain writes: use another SSTable each time. */
         written = 0;
         signalled_table = begin();
         append(signalled_table, 40000);

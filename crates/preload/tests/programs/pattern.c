@@ -1,6 +1,6 @@
-/* Reads a table as the foreground does: pattern FILE points|scan|scans|mapped|read|stream COUNT [ADVICE [LENGTH]]
+/* Reads an SSTable like the foreground: pattern FILE points|scan|scans|mapped|read|stream COUNT [ADVICE [LENGTH]]
  *
- * points: COUNT reads of 4 KiB at places that are 40 KiB apart, in a shuffled order, each twice;
+ * points: COUNT reads of 4 KiB at offsets 40 KiB apart, in a shuffled order, each twice;
  * scan: COUNT reads of 4 KiB one after the other; scans: twelve of these by turns, 500 blocks apart, each by
  * a descriptor of its own; mapped: as points, by a mapping; read, stream: as scan, by the file's position and
  * by a stream.

@@ -1,9 +1,9 @@
-/* Sends a table as Cassandra streams it: sends FILE TO
+/* Sends an SSTable like a stream of Cassandra: sends FILE TO
  *
- * A thread with the name of Cassandra's streaming sends all of FILE by sendfile, 1 MiB at a time to a
- * socket that does not block and that another thread reads (TO is "-"), or to the file TO in a single call.
- * When 20 MiB have gone to the socket the first thread reads seven pages at 18 MiB.
- * Prints a checksum of what arrived, and the most pages of FILE that were in the page cache meanwhile.
+ * A thread with the name of a streaming thread sends all of FILE by sendfile. If TO is "-", it sends 1 MiB at a
+ * time to a nonblocking socket that another thread reads. Else it sends to the file TO in a single call.
+ * After 20 MiB to the socket the first thread reads seven pages at 18 MiB.
+ * Prints a checksum of the received bytes, and the maximum of resident pages of FILE.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// A program that reads tables as a background thread in awkward ways, and prints what it saw.
-// The same words must come out with and without the library.
+// A program that reads SSTables in awkward ways, in a background thread, and prints what it saw.
+// The output must be the same with and without the library.
 
 #include <dirent.h>
 #include <errno.h>
@@ -74,7 +74,7 @@ static int do_scan(const char* path) {
   return 0;
 }
 
-// Closes every descriptor but the table's, in three ways, and goes on reading.
+// Closes every descriptor but that of the SSTable, in three ways, and continues to read.
 static int do_close_all(const char* path) {
   become_background();
   int descriptor = open_table(path);
@@ -96,7 +96,7 @@ static int do_close_all(const char* path) {
   return 0;
 }
 
-// A stream closes what open gave: the library sees the open, but not the close.
+// A stream closes a descriptor of open: the library sees the open, not the close.
 static int do_unseen_close(const char* path, const char* other) {
   become_background();
   uint64_t hash = 1;
@@ -112,7 +112,7 @@ static int do_unseen_close(const char* path, const char* other) {
   return 0;
 }
 
-// The parent goes away, the child is the database.
+// The parent ends, the child is the database.
 static int do_daemon(const char* path) {
   become_background();
   printf("parent %016llx\n", (unsigned long long)scan_all(path, 4096));
@@ -138,7 +138,7 @@ static int do_daemon(const char* path) {
   return 0;
 }
 
-// Standard error is closed, and its number given to a file of the database.
+// Standard error is closed, and a file of the database gets its number.
 static int do_stderr(const char* path, const char* log) {
   become_background();
   close(2);
@@ -178,7 +178,7 @@ static void* storm_starter(void* argument) {
   struct storm* storm = argument;
   become_background();
   for (int round = 0; round < 150; ++round) {
-    // A table that the child closes, as programs do that close all they do not know.
+    // The child closes the SSTable, like programs that close all inherited descriptors.
     int descriptor = open_table(storm->other);
     uint64_t before = scan(descriptor, 0, 4096, 100000, 1);
     pid_t child = vfork();
@@ -190,7 +190,7 @@ static void* storm_starter(void* argument) {
     int status;
     waitpid(child, &status, 0);
     if (status != 0) storm->wrong = 1;
-    // The parent's descriptor is open still, and what the library knows of it is the parent's.
+    // The descriptor is still open in the parent, and the library's state of it is the parent's.
     if (scan(descriptor, 0, 4096, 100000, 1) != before) storm->wrong = 1;
     close(descriptor);
     child = fork();
@@ -217,12 +217,12 @@ static int do_storm(const char* path, const char* other) {
   storm_over = 1;
   for (int number = 0; number < 2; ++number) pthread_join(readers[number], NULL);
   printf("storm: %s\n", storm.wrong ? "wrong" : "right");
-  // All tables are closed: what the library has opened for them must be closed too.
+  // All SSTables are closed: private descriptors for them must be closed too.
   printf("%d descriptors are open\n", open_descriptors());
   return storm.wrong;
 }
 
-// A signal handler that reads the table while its thread is reading the table.
+// A signal handler reads the SSTable while its thread reads it.
 static int handler_descriptor;
 static volatile uint64_t handler_reads, handler_wrong;
 
