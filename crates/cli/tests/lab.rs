@@ -181,7 +181,7 @@ fn cassandra_compacts_around_the_page_cache_while_every_read_is_answered() {
 }
 
 #[test]
-fn what_cannot_be_measured_or_reported_is_said_before_anything_is() {
+fn unusable_options_are_refused_before_the_measurement() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let unloadable = directory.path().join("my work");
     std::fs::create_dir(&unloadable).expect("directory");
@@ -210,7 +210,7 @@ fn what_cannot_be_measured_or_reported_is_said_before_anything_is() {
 }
 
 #[test]
-fn what_cassandra_needs_and_is_not_there_is_said() {
+fn a_missing_jdk_or_maven_is_named() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let ended = Command::new(env!("CARGO_BIN_EXE_coldstream"))
         .args(["lab", "cassandra", "--runs", "1", "--modes", "5.0/stock"])
@@ -229,7 +229,7 @@ fn what_cassandra_needs_and_is_not_there_is_said() {
 }
 
 #[test]
-fn no_other_library_is_measured_than_the_one_that_was_named() {
+fn only_the_named_library_is_measured() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let missing = directory.path().join("missing.so");
     let option = ["--coldstream-library", missing.to_str().expect("UTF-8")];
@@ -254,7 +254,7 @@ fn no_other_library_is_measured_than_the_one_that_was_named() {
 }
 
 #[test]
-fn a_mode_without_its_library_is_no_measurement() {
+fn a_mode_whose_library_was_not_loaded_is_an_error() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let Some(mut command) = lab(directory.path(), &["--runs", "1", "--modes", "coldstream"]) else {
         return;
@@ -291,7 +291,7 @@ fn driver_parameters() -> serde_json::Value {
 }
 
 #[test]
-fn the_driver_takes_no_word_that_it_does_not_know() {
+fn the_driver_refuses_wrong_parameters() {
     let driver = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
     let driver = driver.with_file_name("coldstream-rocksdb-driver");
     if !driver.exists() {

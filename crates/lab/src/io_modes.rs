@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_auto() {
+    fn omitted_io_modes_are_auto() {
         for (name, short) in [
             ("coldstream", "coldstream"),
             ("coldstream:auto", "coldstream"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_names_are_explained() {
         for (text, why) in [
             ("coldstream:", "is empty"),
             ("coldstream:fast", "\"fast\": use auto, direct, "),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_not_inherited() {
+    fn named_settings_are_not_inherited() {
         let io_modes = IoModes::from_name("coldstream:handover=on+buffered");
         let io_modes = io_modes.unwrap().unwrap();
         assert_eq!(

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_database_deletes_leaves_the_page_cache() {
+    fn deleted_sstables_leave_the_page_cache() {
         // A machine that reclaims pages by itself may take some meanwhile, but not each time.
         assert!((0..3).any(|_| pages_of_a_kept_sstable() == 256));
     }

@@ -94,8 +94,8 @@ impl CompactionFiles {
 mod tests {
     use super::*;
 
-    /// What is seen, in two looks, of a file of five slices that is all in the page cache.
-    fn seen_of_a_large_file() -> [u64; 2] {
+    /// Resident bytes after one and after two calls. The file has five slices, all resident.
+    fn examined_bytes_of_a_large_file() -> [u64; 2] {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = directory.path().join("nb-1-big-Data.db");
         let file = File::create(&path).unwrap();
@@ -104,14 +104,14 @@ mod tests {
         let mut files = CompactionFiles::watch(directory.path().to_path_buf());
         assert_eq!(files.cached_bytes(), (0, 0));
         drop(fs::read(&path).unwrap());
-        let seen = [0, 1].map(|_| files.cached_bytes().0);
-        assert!(seen[0] < seen[1], "{seen:?}");
-        seen
+        let bytes = [0, 1].map(|_| files.cached_bytes().0);
+        assert!(bytes[0] < bytes[1], "{bytes:?}");
+        bytes
     }
 
     #[test]
     fn every_slice_has_its_turn() {
         // A machine that reclaims pages by itself may take some meanwhile, but not each time.
-        assert!((0..5).any(|_| seen_of_a_large_file()[1] == 5 * SLICE_BYTES));
+        assert!((0..5).any(|_| examined_bytes_of_a_large_file()[1] == 5 * SLICE_BYTES));
     }
 }
