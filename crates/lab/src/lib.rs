@@ -11,6 +11,7 @@
 //!     engine.rs                the trait that rocksdb/ and cassandra/ implement
 //!     testbed.rs               work directory, machine, limits of a run
 //!     recording.rs             events of the load, samples of the kernel's counters
+//!     report/                  verdict, terminal, page, pictures; all from the report's data
 //! ```
 
 #![forbid(unsafe_code)]

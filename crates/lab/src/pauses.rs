@@ -2,7 +2,7 @@
 //!
 //! While a virtual machine collects garbage, it serves no request. Requests that arrive meanwhile
 //! wait in a queue after the pause. At a steady rate, a pause of 35 ms every 4 s delays more than
-//! one read in a hundred: the pause is then the p99, whatever the page cache does. The other reads
+//! one read in a hundred. The p99 is then the pause, whatever the page cache does. The other reads
 //! show what the page cache and the device do.
 
 use coldstream_nodes::Pause;

@@ -32,7 +32,7 @@ impl Progress {
         }
     }
 
-    /// The first of so many runs begins.
+    /// The first of `runs` runs begins.
     pub fn begin_runs(&mut self, runs: usize) {
         self.pace = Pace {
             runs,

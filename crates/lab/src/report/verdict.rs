@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_beyond_the_noise_are_told_the_worst_first() {
+    fn rows_beyond_the_noise_are_listed_the_worst_first() {
         let verdict = verdict_of((67.0, 203.0, 100.0), (134.0, 103.0, 80.0), 4);
         assert!(verdict.worse.len() > 2);
         assert!(verdict.worse[0].name.starts_with("idle: "));
