@@ -46,13 +46,9 @@ impl DescriptorRegistry for Windows {
     fn unregister(&self, _: Descriptor) {}
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args_os().nth(1).ok_or("usage: scan_file FILE")?;
-    let file = File::open(path)?;
-    let size_bytes = file.metadata()?.len();
-
-    // What does this filesystem do with direct I/O?
-    let probed = probe(&file)?;
+/// Direct I/O where it works, else buffered reads whose pages are dropped.
+fn choose_mode(file: &File) -> Result<ReadMode, Box<dyn Error>> {
+    let probed = probe(file)?;
     let mode = if probed.direct_is_usable() {
         ReadMode::Direct(probed.alignment)
     } else {
@@ -63,7 +59,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         filesystem_name(probed.filesystem_type).unwrap_or("unknown"),
         probed.direct
     );
+    Ok(mode)
+}
 
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args_os().nth(1).ok_or("usage: scan_file FILE")?;
+    let file = File::open(path)?;
+    let size_bytes = file.metadata()?.len();
+
+    let mode = choose_mode(&file)?;
     let resident_before = of_range(&file, 0, size_bytes)?.resident_pages;
     let scanner = Scanner::for_process(Settings {
         window_bytes: 1 << 20,
