@@ -169,7 +169,7 @@ fn a_forged_page_is_an_error() {
 }
 
 #[test]
-fn a_process_without_a_keeper_cannot_be_switched() {
+fn a_process_without_a_control_thread_cannot_be_switched() {
     let scene = Scene::new();
     let process = Process::new(0);
     let mut command = scene.coldstream();

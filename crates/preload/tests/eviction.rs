@@ -181,12 +181,12 @@ fn stream(name: &str) -> File {
     let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) };
     assert_eq!(locked, 0);
     let mut bytes = vec![0; 64 << 10];
-    let begun = Instant::now();
+    let started = Instant::now();
     for offset in (0..COLD_BYTES).step_by(bytes.len()) {
         file.read_exact_at(&mut bytes, offset).unwrap();
         assert_eq!(files::first_difference(3, offset, &bytes[..64]), None);
         let due = Duration::from_millis((offset >> 20) * 10);
-        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        std::thread::sleep(due.saturating_sub(started.elapsed()));
     }
     file
 }
@@ -504,14 +504,14 @@ fn switching_for_ever_while_pages_are_dropped() {
     let thread = scene.thread();
     let cycles = if long() { 1000 } else { 200 };
     let mut early = (0, 0);
-    let mut begun = 0;
+    let mut started = 0;
     let mut cycle = 0;
     // A reader on a slow disk takes long.
-    while cycle < cycles || begun < 4 {
+    while cycle < cycles || started < 4 {
         // Readers of the cold SSTable, one after another. Each checks what it reads.
-        if begun == 0 || scene.path(&format!("done {}", begun - 1)).exists() {
-            scene.tell(&format!("read {begun}"));
-            begun += 1;
+        if started == 0 || scene.path(&format!("done {}", started - 1)).exists() {
+            scene.tell(&format!("read {started}"));
+            started += 1;
         }
         assert_eq!(scene.client.off(&[Mechanism::Eviction]), Outcome::Done);
         let dropped = scene.client.get(Counter::EvictionBytes);
@@ -524,7 +524,7 @@ fn switching_for_ever_while_pages_are_dropped() {
         }
         cycle += 1;
     }
-    scene.wait_for_file(&format!("done {}", begun - 1));
+    scene.wait_for_file(&format!("done {}", started - 1));
     let dropped = scene.client.get(Counter::EvictionBytes);
     println!(
         "{cycle} times, {} MiB dropped meanwhile; the longest switch took {:?}",
@@ -539,7 +539,7 @@ fn switching_for_ever_while_pages_are_dropped() {
         "threads and resident KiB {early:?}, then {late:?}"
     );
     // SSTables that were read stay open.
-    let expected = open_before + begun;
+    let expected = open_before + started;
     scene
         .running
         .wait_until(|| descriptors(process) <= expected);
@@ -565,10 +565,10 @@ fn a_thread_with_nothing_to_do_costs_nothing() {
     use coldstream_io::sys::priority::{io_priority, nice};
     assert_eq!((nice(thread), io_priority(thread)), (Ok(19), Ok(3 << 13)));
     assert_eq!(open_tables(process, thread), 0, "none of the process's");
-    let begun = Instant::now();
+    let started = Instant::now();
     let before = used_ns();
     std::thread::sleep(Duration::from_secs(3));
-    let share = (used_ns() - before) as f64 / begun.elapsed().as_nanos() as f64;
+    let share = (used_ns() - before) as f64 / started.elapsed().as_nanos() as f64;
     println!("{:.4} % of a processor at rest", share * 100.0);
     assert!(share < 0.01, "{share}");
     scene.end();

@@ -63,9 +63,9 @@ fn switch_again_and_again(scene: &Scene, switches: u64) {
             let _over = Over(&is_over, process_id);
             let mut longest = Duration::ZERO;
             for number in 0..switches {
-                let begun = Instant::now();
+                let started = Instant::now();
                 program::switch(process_id, "off");
-                longest = longest.max(begun.elapsed());
+                longest = longest.max(started.elapsed());
                 thread::sleep(Duration::from_millis(number * 7 % 50));
                 program::switch(process_id, "on");
                 thread::sleep(Duration::from_millis(number * 31 % 150));

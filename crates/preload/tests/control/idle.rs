@@ -174,7 +174,7 @@ fn mappings(process: u32) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn mappings_are_told_at_once() {
+fn mappings_change_at_once() {
     let directory = directories::on_disk();
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();

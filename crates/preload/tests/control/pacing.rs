@@ -152,8 +152,8 @@ impl Scene {
     fn that_waits(floor: u32) -> Self {
         for _ in 0..SCENES {
             let scene = Self::start(floor);
-            let begun = Instant::now();
-            while begun.elapsed() < WAITS_WITHIN {
+            let started = Instant::now();
+            while started.elapsed() < WAITS_WITHIN {
                 if scene.client.get(Counter::PacingWaits) >= 3 {
                     return scene;
                 }
@@ -196,9 +196,9 @@ fn compactions_are_held_back_to_the_floor_and_no_further() {
     const FLOOR: u64 = 4;
     let mut scene = Scene::that_waits(FLOOR as u32);
     let before = scene.rounds();
-    let begun = Instant::now();
+    let started = Instant::now();
     scene.wait_for_round(before + 1);
-    let took = begun.elapsed();
+    let took = started.elapsed();
     let rounds = scene.rounds();
     let page = scene.client.snapshot();
     let get = |counter| page.get(counter);

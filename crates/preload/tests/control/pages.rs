@@ -62,9 +62,12 @@ fn switching_for_ever_costs_nothing_but_time() {
         assert_eq!(client.off(&chosen), Outcome::Done);
         if chosen.contains(&Mechanism::Reads) {
             // A request that was in progress may end first.
-            let begun = Instant::now();
+            let started = Instant::now();
             while descriptors(process) > OWN_DESCRIPTORS {
-                assert!(begun.elapsed() < PATIENCE, "private descriptors stay open");
+                assert!(
+                    started.elapsed() < PATIENCE,
+                    "private descriptors stay open"
+                );
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -114,10 +117,10 @@ fn a_page_full_of_nonsense_harms_nothing() {
     let words = client.words();
     let bell = client.page().bell().unwrap();
     let mut random = Random::new(u64::from(process) + 1);
-    let begun = Instant::now();
+    let started = Instant::now();
     let time = Duration::from_secs(if long() { 60 } else { 4 });
     let used_before = processor_ticks(process, "coldstream-keep");
-    while begun.elapsed() < time {
+    while started.elapsed() < time {
         for _ in 0..100 {
             let place = if random.below(2) == 0 {
                 480 + random.below(16)
@@ -135,7 +138,7 @@ fn a_page_full_of_nonsense_harms_nothing() {
     // Ticks are hundredths of a second.
     assert!(
         used <= 10 * time.as_secs(),
-        "the keeper used {used} ticks in {time:?}"
+        "the control thread used {used} ticks in {time:?}"
     );
     stop(&directory, running);
 }

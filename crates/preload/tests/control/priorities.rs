@@ -42,9 +42,9 @@ pub fn run() {
         file.read_exact_at(&mut [0; 4096], 0).unwrap();
     };
     let wait_until = |is_so: &dyn Fn() -> bool| {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !is_so() {
-            assert!(begun.elapsed() < Duration::from_secs(60));
+            assert!(started.elapsed() < Duration::from_secs(60));
             std::thread::sleep(Duration::from_millis(1));
         }
     };

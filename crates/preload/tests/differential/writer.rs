@@ -22,7 +22,7 @@ const TABLE: &std::ffi::CStr = c"000001.sst";
 #[repr(C)]
 struct Versions {
     /// The highest version with a started write.
-    begun: AtomicU64,
+    started: AtomicU64,
     /// The highest version whose write has returned.
     done: AtomicU64,
 }
@@ -76,11 +76,11 @@ fn overwrite(
         for _ in 0..1 + random.below(4) {
             let block = random.pick(&blocks);
             let versions = &shared.versions[block];
-            let version = versions.begun.fetch_add(1, Ordering::SeqCst) + 1;
-            let begun = Instant::now();
+            let version = versions.started.fetch_add(1, Ordering::SeqCst) + 1;
+            let started = Instant::now();
             assert!(write(block, &block_of(version)));
             // The change time of a long write is that of its start (docs/limits.md).
-            if begun.elapsed() < LONG {
+            if started.elapsed() < LONG {
                 versions.done.store(version, Ordering::SeqCst);
             }
         }
@@ -147,7 +147,7 @@ fn read_and_compare(shared: &Shared, mut random: Random) -> (u64, Vec<String>) {
                 let offset = (block * BLOCK_BYTES) as i64;
                 calls::pread64(file, bytes.as_mut_ptr().cast(), BLOCK_BYTES, offset)
             };
-            let begun = shared.versions[block].begun.load(Ordering::SeqCst);
+            let started = shared.versions[block].started.load(Ordering::SeqCst);
             reads += 1;
             if read != BLOCK_BYTES as isize {
                 faults.push(format!("block {block}: {read} bytes"));
@@ -156,11 +156,11 @@ fn read_and_compare(shared: &Shared, mut random: Random) -> (u64, Vec<String>) {
             let wrong = words
                 .iter()
                 .map(|word| u64::from_le_bytes(*word))
-                .find(|version| !(done..=begun).contains(version));
+                .find(|version| !(done..=started).contains(version));
             if let Some(version) = wrong {
                 let writer = writer_of(block);
                 faults.push(format!(
-                    "block {block}, written by {writer:?}: version {version} after {done} and up to {begun}"
+                    "block {block}, written by {writer:?}: version {version} after {done} and up to {started}"
                 ));
             }
         }

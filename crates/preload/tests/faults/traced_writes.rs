@@ -231,10 +231,10 @@ fn writeback_may_not_be_asked_for() {
             let lines = held_to_their_word(&what, "writes", directory.path(), |program| {
                 program.run_under(&launcher, &Preload::writing(*way))
             });
-            let told: Vec<_> = (lines.iter())
+            let reported: Vec<_> = (lines.iter())
                 .filter(|line| line.contains("errors [") && !line.contains("errors []"))
                 .collect();
-            assert!(told.is_empty(), "{what}: {told:?}");
+            assert!(reported.is_empty(), "{what}: {reported:?}");
             injected += faults(&trace, "", "(INJECTED)");
         }
         assert!(injected > 0, "{call} was never called");
@@ -275,16 +275,19 @@ fn the_disk_is_full() {
             continue;
         };
         let role = "writes on a full disk";
-        let told = |line: &String| line.contains("errors [") && !line.contains("errors []");
+        let reported = |line: &String| line.contains("errors [") && !line.contains("errors []");
         let plain = held_to_their_word("plain", role, place.path(), Program::run);
-        assert!(plain.iter().any(told), "{filesystem:?}: room for all of it");
+        assert!(
+            plain.iter().any(reported),
+            "{filesystem:?}: room for all of it"
+        );
         for way in WRITE_WAYS {
             let what = format!("{filesystem:?} {way:?}");
             let lines = held_to_their_word(&what, role, place.path(), |program| {
                 program.run_with(&Preload::writing(way))
             });
             assert!(
-                lines.iter().any(told),
+                lines.iter().any(reported),
                 "{what}: {lines:?}, plain: {plain:?}"
             );
         }

@@ -185,7 +185,7 @@ struct Writer {
     identity: u64,
     name: &'static CStr,
     /// Bytes that `write` accepted.
-    told: u64,
+    accepted_bytes: u64,
     /// Errors that were reported.
     errors: Vec<i32>,
     lines: Vec<String>,
@@ -207,11 +207,14 @@ impl Writer {
         if let Some(place) = first_difference(self.identity, 0, &bytes[..size as usize]) {
             self.violation(&format!("{when}: a wrong byte at {place} of {size}"));
         }
-        if size > self.told {
-            self.violation(&format!("{when}: {size} bytes of {}", self.told));
+        if size > self.accepted_bytes {
+            self.violation(&format!("{when}: {size} bytes of {}", self.accepted_bytes));
         }
-        if size < self.told && self.errors.is_empty() {
-            self.violation(&format!("{when}: {size} bytes of {}, no error", self.told));
+        if size < self.accepted_bytes && self.errors.is_empty() {
+            self.violation(&format!(
+                "{when}: {size} bytes of {}, no error",
+                self.accepted_bytes
+            ));
         }
     }
 
@@ -234,7 +237,7 @@ fn write_table(
     let mut writer = Writer {
         identity,
         name,
-        told: 0,
+        accepted_bytes: 0,
         errors: Vec::new(),
         lines: Vec::new(),
     };
@@ -243,21 +246,21 @@ fn write_table(
     }
     let mut bytes = Vec::new();
     let mut number = 0;
-    while writer.told < TABLE_BYTES && writer.errors.len() < 8 {
+    while writer.accepted_bytes < TABLE_BYTES && writer.errors.len() < 8 {
         bytes.resize(lengths[number % lengths.len()], 0);
         number += 1;
-        fill(identity, writer.told, &mut bytes);
+        fill(identity, writer.accepted_bytes, &mut bytes);
         // SAFETY: the buffer is readable for its length.
         let written = unsafe { calls::write(file, bytes.as_ptr().cast(), bytes.len()) };
         if written < 0 {
             writer.errno();
             continue;
         }
-        writer.told += written as u64;
+        writer.accepted_bytes += written as u64;
         // SAFETY: no memory is passed.
         let position = unsafe { calls::lseek64(file, 0, libc::SEEK_CUR) };
-        if position >= 0 && position as u64 != writer.told {
-            let text = format!("position {position} after {} bytes", writer.told);
+        if position >= 0 && position as u64 != writer.accepted_bytes {
+            let text = format!("position {position} after {} bytes", writer.accepted_bytes);
             writer.violation(&text);
         }
         if number % 400 == 3 {
@@ -293,7 +296,7 @@ fn write_table(
     writer.hold_to_its_word("at the end");
     writer.lines.push(format!(
         "{name:?}: {} bytes, errors {reported:?}",
-        writer.told
+        writer.accepted_bytes
     ));
     writer.lines
 }

@@ -112,7 +112,7 @@ pub enum Buffer {
 
 /// The offset of a read or write.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum Position {
     At(i64),
     /// This far before the present end of the file; behind it, if negative.
     BeforeEnd(i64),
@@ -162,7 +162,7 @@ pub enum Action {
     ReadAt {
         call: &'static str,
         slot: usize,
-        place: Place,
+        position: Position,
         length: usize,
         buffer: Buffer,
         flags: i32,
@@ -171,7 +171,7 @@ pub enum Action {
     Scan {
         call: &'static str,
         slot: usize,
-        place: Place,
+        position: Position,
         chunk: usize,
         count: usize,
     },
@@ -183,7 +183,7 @@ pub enum Action {
     WriteAt {
         call: &'static str,
         slot: usize,
-        place: Place,
+        position: Position,
         length: usize,
         flags: i32,
     },
@@ -207,7 +207,7 @@ pub enum Action {
         call: &'static str,
         slot: usize,
         mode: i32,
-        place: Place,
+        position: Position,
         length: i64,
     },
     Sync {
@@ -233,7 +233,7 @@ pub enum Action {
         mapping: usize,
         protection: i32,
         flags: i32,
-        place: Place,
+        position: Position,
         length: usize,
     },
     Store {

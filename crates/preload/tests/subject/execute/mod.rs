@@ -6,7 +6,7 @@ mod processes;
 pub mod reads;
 
 use super::machine::{Mapping, NO_ERRNO, State, set_errno, touched_errno};
-use super::operations::{Action, NAMES, PATHS, Place};
+use super::operations::{Action, NAMES, PATHS, Position};
 use super::{calls, raw};
 use coldstream_testkit::files::{Hash, fill};
 use std::ffi::{CStr, c_char};
@@ -48,12 +48,12 @@ impl State {
         variable.position = 0;
     }
 
-    /// The present offset of a place, for a descriptor.
-    pub fn offset(&self, slot: usize, place: Place) -> i64 {
-        match place {
-            Place::At(offset) => offset,
-            Place::BeforeEnd(bytes) => raw::size_bytes(self.number(slot)) as i64 - bytes,
-            Place::Continue => self.slots[slot].position as i64,
+    /// The present offset of a position, for a descriptor.
+    pub fn offset(&self, slot: usize, position: Position) -> i64 {
+        match position {
+            Position::At(offset) => offset,
+            Position::BeforeEnd(bytes) => raw::size_bytes(self.number(slot)) as i64 - bytes,
+            Position::Continue => self.slots[slot].position as i64,
         }
     }
 
@@ -111,33 +111,33 @@ pub fn execute(state: &mut State, action: &Action) -> String {
         Action::ReadAt {
             call,
             slot,
-            place,
+            position,
             length,
             buffer,
             flags,
         } => {
-            let offset = state.offset(slot, place);
+            let offset = state.offset(slot, position);
             reads::read_at(state, call, slot, offset, length, buffer, flags)
         }
         Action::Scan {
             call,
             slot,
-            place,
+            position,
             chunk,
             count,
         } => {
-            let offset = state.offset(slot, place);
+            let offset = state.offset(slot, position);
             reads::scan(state, call, slot, offset, chunk, count)
         }
         Action::Write { call, slot, length } => files::write(state, call, slot, length),
         Action::WriteAt {
             call,
             slot,
-            place,
+            position,
             length,
             flags,
         } => {
-            let offset = state.offset(slot, place);
+            let offset = state.offset(slot, position);
             files::write_at(state, call, slot, offset, length, flags)
         }
         Action::Seek {
@@ -178,10 +178,10 @@ pub fn execute(state: &mut State, action: &Action) -> String {
             call,
             slot,
             mode,
-            place,
+            position,
             length,
         } => {
-            let offset = state.offset(slot, place);
+            let offset = state.offset(slot, position);
             files::allocate(state, call, slot, mode, offset, length)
         }
         Action::Sync { call, slot } => {
@@ -216,10 +216,10 @@ pub fn execute(state: &mut State, action: &Action) -> String {
             mapping,
             protection,
             flags,
-            place,
+            position,
             length,
         } => {
-            let offset = state.offset(slot, place);
+            let offset = state.offset(slot, position);
             let map = if call == "mmap" {
                 calls::mmap
             } else {
@@ -365,8 +365,8 @@ fn load(state: &State, mapping: usize) -> String {
     };
     let mut hash = Hash::new();
     let mut pages = 0;
-    for place in (0..length).step_by(4096) {
-        let page = address.wrapping_add(place);
+    for offset in (0..length).step_by(4096) {
+        let page = address.wrapping_add(offset);
         if raw::readable(page) {
             // SAFETY: the page is mapped and, as just asked, within the file.
             hash.add(unsafe { std::slice::from_raw_parts(page, 4096) });

@@ -2,7 +2,7 @@
 //! change staged bytes. Events without an interposed call are left out (raw closes and duplicates, writers in
 //! other processes): staged files belong to the process.
 
-use super::super::operations::{Action, Buffer, Closing, Duplication, MAPPINGS, Place, Target};
+use super::super::operations::{Action, Buffer, Closing, Duplication, MAPPINGS, Position, Target};
 use super::{Author, PREADS};
 
 /// Lengths of engines' writes.
@@ -98,7 +98,7 @@ impl Author {
                 call,
                 slot,
                 mode: libc::FALLOC_FL_KEEP_SIZE,
-                place: Place::At(0),
+                position: Position::At(0),
                 length: 1 << 20,
             },
         );
@@ -179,7 +179,7 @@ impl Author {
             6 => Action::Scan {
                 call: self.random.pick(&PREADS),
                 slot: looker,
-                place: Place::Continue,
+                position: Position::Continue,
                 chunk: self.random.pick(&[4096, 4122, 65_536]),
                 count: 1 + self.random.index(40),
             },
@@ -200,7 +200,9 @@ impl Author {
                 call: self.random.pick(&PREADS),
                 slot: descriptor,
                 // Mostly around the end. A call that asks for the size would drain the staged bytes first.
-                place: Place::At((end + 4000).saturating_sub(self.random.below(40_000)) as i64),
+                position: Position::At(
+                    (end + 4000).saturating_sub(self.random.below(40_000)) as i64
+                ),
                 length: self.random.index(50_000),
                 buffer: Buffer::Good { misaligned: 0 },
                 flags: 0,
@@ -245,7 +247,7 @@ impl Author {
             5 => Action::WriteAt {
                 call: self.random.pick(&["pwrite64", "pwritev"]),
                 slot,
-                place: Place::At(self.random.below(end + 10_000) as i64),
+                position: Position::At(self.random.below(end + 10_000) as i64),
                 length: self.random.index(9000),
                 flags: 0,
             },
@@ -262,7 +264,7 @@ impl Author {
                     .random
                     .pick(&[libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE]),
                 flags: self.random.pick(&[libc::MAP_SHARED, libc::MAP_PRIVATE]),
-                place: Place::At(0),
+                position: Position::At(0),
                 length: 4096 * (1 + self.random.index(20)),
             },
             8 => Action::Load {
@@ -301,7 +303,7 @@ impl Author {
                 call: self.random.pick(&["fallocate", "posix_fallocate"]),
                 slot,
                 mode: 0,
-                place: Place::At(0),
+                position: Position::At(0),
                 length: 300_000,
             },
             _ => Action::TruncatePath {

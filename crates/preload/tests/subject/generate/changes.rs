@@ -1,6 +1,6 @@
 //! Single operations: mappings, transfers between files, names of files and of threads.
 
-use super::super::operations::{Action, MAPPINGS, NAMES, Place};
+use super::super::operations::{Action, MAPPINGS, NAMES, Position};
 use super::Author;
 use coldstream_testkit::random::Random;
 
@@ -18,7 +18,7 @@ impl Author {
                 flags: self
                     .random
                     .pick(&[libc::MAP_SHARED, libc::MAP_SHARED, libc::MAP_PRIVATE]),
-                place: Place::At(((self.random.below(2 << 20) >> 12) << 12) as i64),
+                position: Position::At(((self.random.below(2 << 20) >> 12) << 12) as i64),
                 length: 4096 * (1 + self.random.index(64)),
             },
             1 => Action::Store {

@@ -8,7 +8,7 @@ mod scenes;
 mod single;
 
 use super::operations::{
-    Action, Closing, Duplication, Operation, PATHS, Place, SLOTS, TABLES, THREAD_NAMES,
+    Action, Closing, Duplication, Operation, PATHS, Position, SLOTS, TABLES, THREAD_NAMES,
 };
 use coldstream_testkit::random::Random;
 
@@ -126,21 +126,21 @@ impl Author {
         }
     }
 
-    fn place(&mut self) -> Place {
+    fn position(&mut self) -> Position {
         match self.random.below(8) {
-            0 => Place::At(0),
-            1 => Place::BeforeEnd(self.random.below(200_000) as i64 - 50_000),
-            2 => Place::At(self.random.pick(&[-1, i64::MAX, i64::MAX - 4096, 1 << 40])),
-            3 => Place::At((self.random.below(1 << 10) << 12) as i64),
-            4 => Place::Continue,
-            _ => Place::At(self.random.below(6 << 20) as i64),
+            0 => Position::At(0),
+            1 => Position::BeforeEnd(self.random.below(200_000) as i64 - 50_000),
+            2 => Position::At(self.random.pick(&[-1, i64::MAX, i64::MAX - 4096, 1 << 40])),
+            3 => Position::At((self.random.below(1 << 10) << 12) as i64),
+            4 => Position::Continue,
+            _ => Position::At(self.random.below(6 << 20) as i64),
         }
     }
 
-    fn sane_place(&mut self) -> Place {
+    fn sane_position(&mut self) -> Position {
         match self.random.below(3) {
-            0 => Place::BeforeEnd(self.random.below(100_000) as i64 - 10_000),
-            _ => Place::At(self.random.below(4 << 20) as i64),
+            0 => Position::BeforeEnd(self.random.below(100_000) as i64 - 10_000),
+            _ => Position::At(self.random.below(4 << 20) as i64),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Scenes: related operations in sequence.
 
-use super::super::operations::{Action, Buffer, Change, Closing, MAPPINGS, Place, Target};
+use super::super::operations::{Action, Buffer, Change, Closing, MAPPINGS, Position, Target};
 use super::{Author, ENGINE_PREADS, OPENS};
 
 impl Author {
@@ -51,17 +51,17 @@ impl Author {
             .pick(&[4096, 4096, 4122, 8192, 16_404, 65_536, 262_144]);
         let budget = self.random.pick(&[40_000, 200_000, 800_000, 2_500_000]);
         let count = 1 + budget / chunk;
-        let place = match self.random.below(3) {
-            0 => Place::At(0),
-            1 => Place::At(self.random.below(2 << 20) as i64),
-            _ => Place::BeforeEnd(self.random.below(1 << 20) as i64),
+        let position = match self.random.below(3) {
+            0 => Position::At(0),
+            1 => Position::At(self.random.below(2 << 20) as i64),
+            _ => Position::BeforeEnd(self.random.below(1 << 20) as i64),
         };
         self.push(
             scanner,
             Action::Scan {
                 call,
                 slot,
-                place,
+                position,
                 chunk,
                 count,
             },
@@ -88,7 +88,7 @@ impl Author {
                 Action::Scan {
                     call,
                     slot,
-                    place: Place::Continue,
+                    position: Position::Continue,
                     chunk,
                     count,
                 },
@@ -146,7 +146,7 @@ impl Author {
                 slot: writer,
             },
         );
-        let place = Place::At((self.random.below(1 << 19) & !4095) as i64);
+        let position = Position::At((self.random.below(1 << 19) & !4095) as i64);
         self.push(
             owner,
             Action::Map {
@@ -155,7 +155,7 @@ impl Author {
                 mapping,
                 protection: libc::PROT_READ | libc::PROT_WRITE,
                 flags: libc::MAP_SHARED,
-                place,
+                position,
                 length: 64 << 12,
             },
         );
@@ -193,16 +193,16 @@ impl Author {
         self.push(scanner, Action::Settle);
         for _ in 0..2 + self.random.below(3) {
             // A little behind the start, so that the store is in the window in use.
-            let before = Place::At(match place {
-                Place::At(start) => start + offset as i64 - 20_000,
-                Place::BeforeEnd(_) | Place::Continue => 0,
+            let before = Position::At(match position {
+                Position::At(start) => start + offset as i64 - 20_000,
+                Position::BeforeEnd(_) | Position::Continue => 0,
             });
             self.push(
                 scanner,
                 Action::Scan {
                     call: "pread64",
                     slot,
-                    place: before,
+                    position: before,
                     chunk: 4096,
                     count: 3,
                 },
@@ -216,7 +216,7 @@ impl Author {
                 Action::Scan {
                     call: "pread64",
                     slot,
-                    place: Place::Continue,
+                    position: Position::Continue,
                     chunk: 4096,
                     count: 20,
                 },
@@ -297,7 +297,7 @@ impl Author {
             _ => Action::ReadAt {
                 call: "pread64",
                 slot,
-                place: Place::At(offset),
+                position: Position::At(offset),
                 length: 300_000,
                 buffer: Buffer::Good { misaligned: 0 },
                 flags: 0,
@@ -332,14 +332,14 @@ impl Author {
         );
         self.push(thread, Action::DropPages);
         self.push(thread, Action::Settle);
-        let scan = |place| Action::Scan {
+        let scan = |position| Action::Scan {
             call: "pread64",
             slot,
-            place,
+            position,
             chunk: 4096,
             count: 30,
         };
-        self.push(thread, scan(Place::At(0)));
+        self.push(thread, scan(Position::At(0)));
         let how = self.duplication();
         self.push(
             thread,
@@ -350,7 +350,7 @@ impl Author {
                 target: Target::Variable,
             },
         );
-        self.push(thread, scan(Place::Continue));
+        self.push(thread, scan(Position::Continue));
         let how = self.closing();
         self.push(thread, Action::Close { how, slot });
         self.push(
@@ -362,6 +362,6 @@ impl Author {
                 slot,
             },
         );
-        self.push(thread, scan(Place::Continue));
+        self.push(thread, scan(Position::Continue));
     }
 }

@@ -1,6 +1,6 @@
 //! Single operations: descriptors, reads, writes and sizes.
 
-use super::super::operations::{Action, Buffer, Change, ClosingAll, HIGH_NUMBER, Place, Target};
+use super::super::operations::{Action, Buffer, Change, ClosingAll, HIGH_NUMBER, Position, Target};
 use super::{Author, OPENS, PREADS};
 
 impl Author {
@@ -117,7 +117,7 @@ impl Author {
             1 => Action::ReadAt {
                 call: self.random.pick(&PREADS),
                 slot: self.slot(),
-                place: self.place(),
+                position: self.position(),
                 length: self.length(),
                 buffer: match self.random.below(12) {
                     0 => Buffer::Null,
@@ -137,10 +137,10 @@ impl Author {
             _ => Action::Scan {
                 call: self.random.pick(&PREADS),
                 slot: self.slot(),
-                place: if self.random.once_in(2) {
-                    Place::Continue
+                position: if self.random.once_in(2) {
+                    Position::Continue
                 } else {
-                    self.sane_place()
+                    self.sane_position()
                 },
                 chunk: self.random.pick(&[100, 4096, 4122, 65_536]),
                 count: 1 + self.random.index(60),
@@ -165,7 +165,7 @@ impl Author {
                     "pwritev64v2",
                 ]),
                 slot: self.slot(),
-                place: self.sane_place(),
+                position: self.sane_position(),
                 length: self.write_length(),
                 flags: self
                     .random
@@ -224,7 +224,7 @@ impl Author {
                     libc::FALLOC_FL_COLLAPSE_RANGE,
                     libc::FALLOC_FL_INSERT_RANGE,
                 ]),
-                place: Place::At(((length >> 12) << 12) / 2),
+                position: Position::At(((length >> 12) << 12) / 2),
                 length: self.random.pick(&[4096, 65_536, 300_000, 1 << 20]),
             },
             3 => Action::Sync {
