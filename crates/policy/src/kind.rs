@@ -23,6 +23,7 @@ pub enum FileKind {
 
 impl FileKind {
     /// The kind with this number; anything unknown is untracked.
+    #[inline]
     pub fn from_u8(number: u8) -> Self {
         Self::from_repr(number).unwrap_or_default()
     }

@@ -54,7 +54,7 @@ impl PriorityMode {
 pub enum IoPriority {
     /// The best-effort class, from level 0 (first) to 7 (last).
     BestEffort(u8),
-    /// The idle class: when nobody else asks the device.
+    /// The idle class: only while no other thread uses the device.
     Idle,
 }
 

@@ -30,6 +30,7 @@ pub enum Profile {
 
 impl Profile {
     /// The profile with this number; anything unknown is `Auto`.
+    #[inline]
     pub fn from_u8(number: u8) -> Self {
         Self::from_repr(number).unwrap_or_default()
     }

@@ -64,15 +64,15 @@ mod tests {
     #[test]
     fn mappings_of_files_are_told_from_others() {
         let line = b"7f5c0a000000-7f5c0a600000 r--s 00000000 fe:00 1049  /data/my db/000001.sst";
-        let table = MappedFile {
+        let sstable = MappedFile {
             address: 0x7f5c_0a00_0000,
             length_bytes: 6 << 20,
             path: b"/data/my db/000001.sst",
         };
-        assert_eq!(mapped_file(line), Some(table));
+        assert_eq!(mapped_file(line), Some(sstable));
         let mut deleted = line.to_vec();
         deleted.extend(b" (deleted)");
-        assert_eq!(mapped_file(&deleted), Some(table));
+        assert_eq!(mapped_file(&deleted), Some(sstable));
         for line in [
             "7ffd5e9f5000-7ffd5ea16000 rw-p 00000000 00:00 0          [stack]",
             "7f5c0a000000-7f5c0a600000 rw-p 00000000 00:00 0 ",

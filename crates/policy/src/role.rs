@@ -67,6 +67,7 @@ impl Role {
     }
 
     /// The role with this number; anything unknown is foreground.
+    #[inline]
     pub fn from_u8(number: u8) -> Self {
         Self::from_repr(number).unwrap_or(Role::Foreground)
     }

@@ -16,7 +16,7 @@ use crate::eviction::Margin;
 use crate::priority::{ByRole, IoPriority};
 use crate::{FlushOutput, IoModeSetting, Priorities, PriorityMode, Profile, Readahead, Visibility};
 
-/// Names of which none was ever another.
+/// The names of an enum that were never others.
 const NAMES: Names = Names { former: &[] };
 /// The names of I/O modes.
 const IO_MODES: Names = Names {

@@ -154,6 +154,60 @@ fn names_of_settings_are_distinct_and_regular() {
     }
 }
 
+/// Texts that a setting must accept, and texts that it must refuse.
+fn samples(setting: &Setting) -> (Vec<String>, Vec<String>) {
+    let texts = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>();
+    let mut accepted = vec![setting.default_text()];
+    let mut refused = vec!["?".to_owned()];
+    match setting.allowed() {
+        Allowed::Switch => accepted.extend(["on", "off", "1", "0"].map(str::to_owned)),
+        Allowed::Names { names, former } => {
+            let former = former.iter().map(|(former, _)| former);
+            accepted.extend(names.iter().chain(former).map(|name| (*name).to_owned()));
+            refused.push(names.concat());
+        }
+        Allowed::Size {
+            min_bytes: min,
+            max_bytes: max,
+            power_of_two,
+        } => {
+            accepted.extend(texts(&[min, max]));
+            refused.extend(texts(&[max + 1, max * 2]));
+            refused.extend(min.checked_sub(1).map(|less| less.to_string()));
+            refused.extend(power_of_two.then(|| (min + 1).to_string()));
+        }
+        Allowed::Number { min, max, .. } => {
+            accepted.extend(texts(&[min, max]));
+            refused.extend(texts(&[min - 1, max + 1]));
+        }
+        Allowed::Described(_) => {}
+    }
+    (accepted, refused)
+}
+
+#[test]
+fn every_setting_accepts_and_refuses_what_it_says() {
+    for setting in &SETTINGS {
+        let read = |text: &str| {
+            let variable = |name: &str| (name == setting.variable).then(|| text.to_owned());
+            Config::from_sources(None, variable)
+        };
+        let (accepted, refused) = samples(setting);
+        for text in accepted {
+            let config = read(&text).unwrap();
+            assert_eq!(read(&config.write(setting.key)), Ok(config), "{text}");
+        }
+        for text in refused {
+            let error = read(&text).unwrap_err().to_string();
+            let allowed = setting.allowed().to_string();
+            assert!(
+                error.contains(setting.variable) && error.contains(&allowed),
+                "{error}"
+            );
+        }
+    }
+}
+
 /// A file of the repository that is made of the list of settings.
 fn is_current(path: &str, text: &str, command: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + path;
@@ -192,6 +246,8 @@ fn the_example_is_the_default_with_and_without_its_comment_signs() {
 }
 
 proptest! {
+    // A setting that is added needs no edit here: the test above covers it.
+    #[allow(clippy::needless_update)]
     #[test]
     fn the_environment_carries_a_whole_configuration(
         enabled in any::<bool>(), profile in 0_u8..4, io_mode in 0_u8..5,
@@ -237,6 +293,7 @@ proptest! {
                 .with_io(&format!("{level},validation:idle"))
                 .unwrap()
                 .io,
+            ..Config::default()
         };
         let environment = config.to_environment();
         prop_assert_eq!(environment.len() + 1, VARIABLES.len());

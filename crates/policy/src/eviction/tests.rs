@@ -230,8 +230,8 @@ fn time_in_vain_is_limited_and_time_well_spent_less_so() {
 
 #[test]
 fn the_hand_turns_once_for_each_level_and_goes_on_where_it_stopped() {
-    let tables = [3, 5, 9];
-    let next = |from: usize| tables.into_iter().find(|slot| *slot >= from);
+    let files = [3, 5, 9];
+    let next = |from: usize| files.into_iter().find(|slot| *slot >= from);
     let mut hand = Hand::new(10);
     let mut seen = Vec::new();
     while hand.next_file(next) {
@@ -239,7 +239,7 @@ fn the_hand_turns_once_for_each_level_and_goes_on_where_it_stopped() {
         assert!(seen.len() < 100);
     }
     for level in [Level::Untouched, Level::Cold, Level::Faded] {
-        for slot in tables {
+        for slot in files {
             assert!(seen.contains(&(slot, level)), "{slot} {level:?} {seen:?}");
         }
     }

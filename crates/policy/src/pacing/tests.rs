@@ -161,7 +161,7 @@ fn reads(ns: u64, count: u32) -> Latencies {
     latencies
 }
 
-/// Ticks every 10 ms, with two reads each and so many bytes of background I/O.
+/// Ticks every 10 ms, with two reads each and a number of bytes of background I/O.
 struct Steady {
     pacer: Pacer,
     now_ns: u64,
