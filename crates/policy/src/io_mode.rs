@@ -37,7 +37,7 @@ impl IoMode {
     }
 }
 
-/// An I/O mode as configured.
+/// An I/O mode as configured. Its names are written by hand: strum does not look into a variant's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IoModeSetting {
     /// The best one that the probe of each filesystem allows.
