@@ -32,18 +32,18 @@ struct Record {
     return {kRead, phase, intended_ns, start_ns, end_ns};
   }
 
-  // The begin of a phase, with the CPU time until then of the process and of the load's threads.
-  static Record Begun(Phase phase, uint64_t at_ns, uint64_t process_cpu_ns, uint64_t load_cpu_ns) {
+  // The start of a phase, with the CPU time until then of the process and of the load's threads.
+  static Record PhaseBegin(Phase phase, uint64_t at_ns, uint64_t process_cpu_ns, uint64_t load_cpu_ns) {
     return {kPhase, phase, process_cpu_ns, at_ns, load_cpu_ns};
   }
 
   // Bytes that compaction has read and written.
-  static Record Compacted(uint64_t read_bytes, uint64_t written_bytes) {
+  static Record CompactedBytes(uint64_t read_bytes, uint64_t written_bytes) {
     return {kCompacted, kCompaction, read_bytes, written_bytes, 0};
   }
 
   // Updates, the longest delay of one, and the bytes that compaction is behind.
-  static Record Updated(uint64_t updates, uint64_t late_ns_max, uint64_t debt_bytes) {
+  static Record Updates(uint64_t updates, uint64_t late_ns_max, uint64_t debt_bytes) {
     return {kUpdated, kCompaction, updates, late_ns_max, debt_bytes};
   }
 };

@@ -66,7 +66,7 @@ void Verify(const Database& database, const Content& content, uint64_t keys) {
 class Phases {
  public:
   explicit Phases(Shared& shared) : shared_(shared) {
-    shared_.output.Add(Record::Begun(kWarmUp, NowNs(), ClockNs(CLOCK_PROCESS_CPUTIME_ID), 0));
+    shared_.output.Add(Record::PhaseBegin(kWarmUp, NowNs(), ClockNs(CLOCK_PROCESS_CPUTIME_ID), 0));
     for (uint64_t reader = 0; reader < shared_.parameters.readers; ++reader) {
       load_.emplace_back(Read, std::ref(shared_), reader);
     }
@@ -94,7 +94,7 @@ class Phases {
     }
     const uint64_t process_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
     shared_.phase.store(phase);
-    shared_.output.Add(Record::Begun(phase, NowNs(), process_ns, load_ns));
+    shared_.output.Add(Record::PhaseBegin(phase, NowNs(), process_ns, load_ns));
   }
 
   static void Wait(double seconds) { SleepUntil(NowNs() + static_cast<uint64_t>(seconds * 1e9)); }
@@ -113,7 +113,7 @@ class Phases {
     }
     shared_.reads_per_second.store(static_cast<double>(parameters.reads_per_second));
     shared_.database.CheckBackground();
-    shared_.output.Add(Record::Updated(
+    shared_.output.Add(Record::Updates(
         shared_.updates.load(), shared_.update_late_ns.load(),
         shared_.database.Property("rocksdb.estimate-pending-compaction-bytes")));
   }
@@ -164,7 +164,7 @@ int Run(const RunParameters& parameters) {
     phases.CompactOnce();
   }
   const std::string statistics = options.Statistics();
-  shared.output.Add(Record::Compacted(Ticker(statistics, "rocksdb.compact.read.bytes"),
+  shared.output.Add(Record::CompactedBytes(Ticker(statistics, "rocksdb.compact.read.bytes"),
                                       Ticker(statistics, "rocksdb.compact.write.bytes")));
   phases.Enter(kAfter);
   Phases::Wait(parameters.after_seconds);

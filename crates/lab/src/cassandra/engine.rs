@@ -37,7 +37,7 @@ pub struct Cassandra {
 
 /// A release, and its node directory with the data set.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedRelease {
     release: Release,
     template: Template,
 }
@@ -47,7 +47,7 @@ impl Engine for Cassandra {
     type Mode = Mode;
     /// There is one case.
     type Condition = ();
-    type Dataset = BTreeMap<Version, Prepared>;
+    type Dataset = BTreeMap<Version, PreparedRelease>;
 
     const PROFILE: Profile = Profile::Cassandra;
     /// The read stage, and the threads that take requests. The latter read themselves while the
@@ -196,7 +196,7 @@ fn load_in_words(arguments: &CassandraArgs) -> String {
 fn prepare(
     arguments: &CassandraArgs,
     testbed: &mut Testbed,
-) -> Result<BTreeMap<Version, Prepared>> {
+) -> Result<BTreeMap<Version, PreparedRelease>> {
     let cache = arguments
         .releases
         .clone()
@@ -221,7 +221,7 @@ fn prepare(
         let template = Template::prepare(arguments, &release, &sstables, &work_dir, &mut |text| {
             testbed.progress.line(text);
         })?;
-        prepared.insert(version, Prepared { release, template });
+        prepared.insert(version, PreparedRelease { release, template });
     }
     Ok(prepared)
 }

@@ -64,7 +64,7 @@ impl Driver {
             .process_group(0)
             .spawn()
             .with_context(|| format!("start {}", self.executable.display()))?;
-        Running::of(child).finish()
+        DriverProcess::of(child).finish()
     }
 
     /// Starts a run in the cgroups that have these files of processes. `command_prefix` comes before
@@ -74,7 +74,7 @@ impl Driver {
         parameters: &RunParameters<'_>,
         processes_files: &[PathBuf],
         command_prefix: &[String],
-    ) -> Result<(Running, Receiver<Result<Event>>)> {
+    ) -> Result<(DriverProcess, Receiver<Result<Event>>)> {
         let mut command = command_in_cgroups(processes_files);
         let mut child = command
             // Only the driver gets the preload library, not the shell.
@@ -90,7 +90,7 @@ impl Driver {
         let output = child.stdout.take().context("the load driver's output")?;
         let (send, receive) = sync_channel(RECORDS_MAX);
         std::thread::spawn(move || send_records(output, &send));
-        Ok((Running::of(child), receive))
+        Ok((DriverProcess::of(child), receive))
     }
 }
 
@@ -158,14 +158,14 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
 
 /// A driver that runs. Killed when dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct DriverProcess {
     child: Child,
     /// Reads its standard error all the time: the driver would wait at a full pipe. Returns the last
     /// lines, without progress.
     last_lines: Option<JoinHandle<String>>,
 }
 
-impl Running {
+impl DriverProcess {
     fn of(mut child: Child) -> Self {
         let errors = child.stderr.take();
         let last_lines = errors.map(|errors| std::thread::spawn(move || last_lines(errors)));
@@ -214,7 +214,7 @@ fn last_lines(errors: impl Read) -> String {
     lines.make_contiguous().join("; ")
 }
 
-impl Drop for Running {
+impl Drop for DriverProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -287,7 +287,7 @@ mod tests {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let error = Running::of(child).finish().unwrap_err().to_string();
+        let error = DriverProcess::of(child).finish().unwrap_err().to_string();
         assert!(error.ends_with(": worse"), "{error}");
     }
 }
