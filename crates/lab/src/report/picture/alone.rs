@@ -58,12 +58,7 @@ pub fn percentiles_alone(report: &Report) -> String {
             text x="16" y="44" { (report.engine) ", " (case.description.title) ": " (case.description.text) }
             (grid(&nines, &time))
             @for curve in &curves { (draw(curve, &nines, &time)) }
-            @for (mark, x, y) in p99_marks(&curves, &nines, &time) {
-                circle cx=(x) cy=(y) r="4.5" fill=(mark.slot.alone()) {}
-                text x=(x - 10.0) y=(y - 9.0) text-anchor="end" font-weight="600" fill=(mark.slot.alone()) {
-                    (figure(mark.us)) " µs"
-                }
-            }
+            @for mark in p99_marks(&curves, &nines, &time) { (draw_mark(&mark)) }
             @for (curve, y) in curves.iter().zip(name_positions(&curves, &time)) {
                 text x=(RIGHT + 10.0) y=(round(y + 4.0)) fill=(curve.slot.alone())
                     font-weight=(if curve.is_idle { "400" } else { "600" }) { (curve.name) }
@@ -127,27 +122,48 @@ fn draw(curve: &Curve, nines: &Axis, time: &Axis) -> Markup {
 /// p99 of a curve.
 struct Mark {
     slot: Slot,
-    nines: f64,
     us: f64,
+    x: f64,
+    y: f64,
+    /// Whether its figure stands above the curve.
+    is_above: bool,
 }
 
-/// p99 in compaction, with its position; none where the figures would overlap.
-fn p99_marks(curves: &[Curve], nines: &Axis, time: &Axis) -> Vec<(Mark, f64, f64)> {
+/// p99 in compaction. Curves rise: there is room above the upper one to its left, and below the
+/// lower one to its right.
+fn p99_marks(curves: &[Curve], nines: &Axis, time: &Axis) -> Vec<Mark> {
     let curves = curves.iter().filter(|curve| !curve.is_idle);
     let marks = curves.filter_map(|curve| {
         let mut points = curve.points.iter();
-        let (nines, us) = *points.find(|(nines, _)| (nines - 2.0).abs() < 0.01)?;
-        let slot = curve.slot;
-        Some(Mark { slot, nines, us })
+        let (p99, us) = *points.find(|(nines, _)| (nines - 2.0).abs() < 0.01)?;
+        Some(Mark {
+            slot: curve.slot,
+            us,
+            x: round(nines.position(p99)),
+            y: round(time.position(us)),
+            is_above: false,
+        })
     });
-    let marks = marks.map(|mark| {
-        let (x, y) = (nines.position(mark.nines), time.position(mark.us));
-        (mark, round(x), round(y))
-    });
-    let marks: Vec<_> = marks.collect();
-    match marks.as_slice() {
-        [(_, _, one), (_, _, other)] if (one - other).abs() < NAME_DISTANCE => Vec::new(),
-        _ => marks,
+    let mut marks: Vec<Mark> = marks.collect();
+    marks.sort_by(|one, other| other.us.total_cmp(&one.us));
+    if let Some(upper) = marks.first_mut() {
+        upper.is_above = true;
+    }
+    marks
+}
+
+fn draw_mark(mark: &Mark) -> Markup {
+    let colour = mark.slot.alone();
+    let (x, y, anchor) = if mark.is_above {
+        (mark.x - 10.0, mark.y - 9.0, "end")
+    } else {
+        (mark.x + 10.0, mark.y + 18.0, "start")
+    };
+    html! {
+        circle cx=(mark.x) cy=(mark.y) r="4.5" fill=(colour) {}
+        text x=(round(x)) y=(round(y)) text-anchor=(anchor) font-weight="600" fill=(colour) {
+            (figure(mark.us)) " µs"
+        }
     }
 }
 
@@ -198,6 +214,15 @@ mod tests {
             svg.contains("buffered &amp; co, idle") && svg.contains("coldstream, in compaction")
         );
         assert!(!svg.contains("direct-writes, idle") && !svg.contains("var("));
+    }
+
+    #[test]
+    fn figures_stand_on_different_sides_of_their_curves() {
+        let case = fixture::case(&[(67.0, 103.0, 1.0), (67.0, 203.0, 1.0)], 1);
+        let report = fixture::report(&["buffered", "coldstream"], vec![case]);
+        let svg = percentiles_alone(&report);
+        assert!(svg.contains("text-anchor=\"end\" font-weight=\"600\" fill=\"#228be6\""));
+        assert!(svg.contains("text-anchor=\"start\" font-weight=\"600\" fill=\"#e8590c\""));
     }
 
     #[test]
