@@ -2,7 +2,7 @@
 
 use crate::control::tables::STOP;
 use crate::subject;
-use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_control::{Counter, Mechanism, Outcome, stat_field};
 use coldstream_host::process::{descriptors, threads};
 use coldstream_io::sys::process::futex_wake_shared;
 use coldstream_testkit::library::Preload;
@@ -147,12 +147,7 @@ fn processor_ticks(process: u32, thread: &str) -> u64 {
     let threads = threads(process).into_iter();
     let mut named = threads.filter(|found| found.name == thread.as_bytes());
     let id = named.next().expect("the thread is there").id;
-    let stat = std::fs::read_to_string(format!("/proc/{process}/task/{id}/stat")).unwrap();
-    let fields: Vec<&str> = stat
-        .rsplit(") ")
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    let stat = std::fs::read(format!("/proc/{process}/task/{id}/stat")).unwrap();
+    // User and system time (proc_pid_stat(5)).
+    stat_field(&stat, 14).unwrap() + stat_field(&stat, 15).unwrap()
 }

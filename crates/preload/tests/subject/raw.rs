@@ -1,5 +1,5 @@
-//! System calls that no preload library sees, for what "another process" or "somebody behind
-//! the library's back" does, and for the subject's own book-keeping.
+//! System calls that no preload library sees. They stand for other processes and for unseen calls, and serve the
+//! subject's own records.
 
 use std::ffi::CStr;
 
@@ -45,7 +45,7 @@ pub fn duplicate_to(descriptor: i32, target: i32, flags: i32) -> i32 {
     }
 }
 
-/// Writes all of it; whether that was possible.
+/// Writes all bytes. Returns whether that was possible.
 pub fn write_at(descriptor: i32, bytes: &[u8], offset: u64) -> bool {
     let mut done = 0;
     while done < bytes.len() {
@@ -152,7 +152,7 @@ pub fn punch_hole(descriptor: i32, offset: i64, length: i64) -> i32 {
     }
 }
 
-/// Shares a range of blocks of one file into another, at the same place.
+/// Shares a range of blocks of one file into another, at the same offset.
 pub fn clone_range(from: i32, to: i32, offset: u64, length: u64) -> bool {
     let range = libc::file_clone_range {
         src_fd: from.into(),
@@ -191,7 +191,7 @@ pub fn size_bytes(descriptor: i32) -> u64 {
     }
 }
 
-/// Writes back and drops the pages of the file of that name.
+/// Writes back and drops all pages of the file with this name.
 pub fn drop_pages(path: &CStr) {
     let descriptor = open(path, libc::O_RDONLY | libc::O_NONBLOCK);
     if descriptor < 0 {
@@ -209,7 +209,7 @@ pub fn drop_pages(path: &CStr) {
     close(descriptor);
 }
 
-/// Drops the pages of the file of that name that are clean.
+/// Drops the clean pages of the file with this name.
 pub fn drop_clean_pages(path: &CStr) {
     let descriptor = open(path, libc::O_RDONLY);
     let advice = libc::POSIX_FADV_DONTNEED as usize;
@@ -246,7 +246,7 @@ pub fn exit(code: i32) -> ! {
     }
 }
 
-/// A mapping at an address of the kernel's choice; of no file, if `descriptor` is negative.
+/// A mapping at an address that the kernel chooses. It is anonymous if `descriptor` is negative.
 pub fn map(length: usize, protection: i32, descriptor: i32, offset: u64) -> Option<*mut u8> {
     let flags = if descriptor < 0 {
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS
@@ -270,12 +270,12 @@ pub fn map(length: usize, protection: i32, descriptor: i32, offset: u64) -> Opti
     (address > 0).then_some(address as *mut u8)
 }
 
-/// Memory of the subject's own.
+/// Anonymous memory.
 pub fn map_anonymous(length: usize, protection: i32) -> *mut u8 {
     map(length, protection, -1, 0).expect("mmap of memory")
 }
 
-/// Whether a byte can be read: a mapping behind the end of its file cannot.
+/// Whether a byte is readable. A mapping behind the end of its file is not.
 pub fn readable(address: *const u8) -> bool {
     let mut byte = 0_u8;
     let local = libc::iovec {
@@ -297,7 +297,7 @@ pub fn readable(address: *const u8) -> bool {
     }
 }
 
-/// Overwrites pages of a file by way of a shared mapping, as far as the file goes.
+/// Overwrites pages of a file through a shared mapping, up to the end of the file.
 pub fn write_mapped(descriptor: i32, offset: u64, bytes: &[u8]) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let Some(address) = map(bytes.len(), protection, descriptor, offset) else {
