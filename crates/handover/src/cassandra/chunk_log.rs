@@ -54,7 +54,8 @@ impl ChunkLog {
     /// in chunks.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
-        let known = self.starts.len() as u64 - u64::from(self.within);
+        // A log that is of no use has no starts, and may be within a chunk all the same.
+        let known = (self.starts.len() as u64).checked_sub(u64::from(self.within))?;
         (!self.is_useless).then_some(self.first + known)
     }
 

@@ -1,7 +1,6 @@
 //! The rest of the page: rows that became worse, and what is folded.
 
-use super::headline::class;
-use super::legend;
+use super::legend::{class, legend};
 use crate::phase::Phase;
 use crate::report::data::{CaseReport, Report};
 use crate::report::figures::{count, spread};

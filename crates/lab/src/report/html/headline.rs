@@ -1,6 +1,6 @@
 //! The verdict on a page: tiles, table and sentences.
 
-use super::swatch;
+use super::legend::{class, swatch};
 use crate::report::data::Report;
 use crate::report::figures::figure;
 use crate::report::picture::Slot;
@@ -113,15 +113,6 @@ fn noise(change: Change) -> &'static str {
             ", too few runs"
         }
         _ => "",
-    }
-}
-
-/// The class of a figure: coloured only beyond the noise.
-pub fn class(change: Change) -> &'static str {
-    match change {
-        Change::Better(Certainty::BeyondNoise) => "better",
-        Change::Worse(Certainty::BeyondNoise) => "worse",
-        Change::Better(_) | Change::Worse(_) | Change::Even => "even",
     }
 }
 

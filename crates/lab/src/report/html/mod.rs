@@ -5,12 +5,14 @@
 
 mod details;
 mod headline;
+mod legend;
 
 use super::data::{CaseReport, Report};
 use super::figures::{count, machine_line};
 use super::picture::{Slot, p99_by_mode, percentiles, slots};
 use super::verdict::{CaseVerdict, verdict};
 use crate::phase::Phase;
+use legend::legend;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
@@ -103,20 +105,6 @@ fn pictures(report: &Report, case: &CaseReport, slots: &[Slot]) -> Markup {
             @for panel in p99_by_mode(&report.modes, &case.runs, slots) { figure.card { (panel) } }
         }
     }
-}
-
-fn legend(modes: &[String], slots: &[Slot]) -> Markup {
-    html! {
-        ul.legend {
-            @for (mode, slot) in modes.iter().zip(slots) {
-                li { (swatch(*slot)) (mode) }
-            }
-        }
-    }
-}
-
-fn swatch(slot: Slot) -> Markup {
-    html! { span.swatch style={ "background:" (slot.in_page()) } {} }
 }
 
 #[cfg(test)]
