@@ -13,7 +13,7 @@ fuzz_target!(|input: (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>)| {
     let index = &index[..];
     if let Ok(mut entries) = GrowingIndex::new(&index, IndexCursor::default()) {
         let mut left = 1000;
-        while left > 0 && matches!(entries.next_written(), Ok(Some(_))) {
+        while left > 0 && matches!(entries.next_complete(), Ok(Some(_))) {
             left -= 1;
         }
     }

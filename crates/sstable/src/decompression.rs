@@ -1,12 +1,17 @@
-//! How compressed bytes of a table come back: whole blocks, of bounded size.
+//! Decompression of whole blocks, of bounded size.
+//!
+//! A function returns all bytes of the block, or says why not. Memory never exceeds
+//! [`MAX_BLOCK_BYTES`], whatever the compressed bytes promise.
 
 use std::io::Read;
 
 use ruzstd::decoding::StreamingDecoder;
 
-/// Largest block that is read, in bytes, stored and decompressed alike. A block of this size, if it is
-/// one of RocksDB's indexes, indexes about 2 million data blocks, some 8 GiB at the default block
-/// size; larger tables have partitioned indexes. Cassandra's chunks are far below it.
+/// Largest block that is read, in bytes. The limit holds before and after decompression.
+///
+/// An index block of RocksDB of this size lists about 2 million data blocks. That is an SSTable of
+/// about 8 GiB at the default block size. Larger ones have partitioned indexes. Cassandra's chunks
+/// are far smaller.
 pub(crate) const MAX_BLOCK_BYTES: usize = 64 << 20;
 
 /// Why a block does not decompress.
@@ -20,6 +25,7 @@ pub(crate) enum Failure {
     Damaged,
 }
 
+/// `size`, if it is at most [`MAX_BLOCK_BYTES`].
 pub(crate) fn bounded(size: u64) -> Result<usize, Failure> {
     usize::try_from(size)
         .ok()
@@ -69,7 +75,7 @@ pub(crate) fn zstandard(size: Option<usize>, compressed: &[u8]) -> Result<Vec<u8
     )
 }
 
-/// Memory grows with what comes out, not with what `size` promises.
+/// Memory grows with the decompressed bytes, not with the `size` that the block claims.
 fn all_of(decoder: impl Read, size: Option<usize>) -> Result<Vec<u8>, Failure> {
     let mut contents = Vec::new();
     let limit = size.unwrap_or(MAX_BLOCK_BYTES);

@@ -1,11 +1,62 @@
 //! Read-only index readers: which key lives at which offset of an SSTable.
 //!
-//! The handover needs nothing else of a table: hot pages of an input become keys by the input's
-//! index, and keys become pages of the output by the output's. Nothing of a table is read for it but
-//! its index and, where a hot block's keys lie far apart in the output, that block, or, where there is
-//! no index yet, those chunks in which hot partitions are expected; no table is ever written. A table
-//! that a reader does not know for certain is declined ([`Error::Unsupported`]), a damaged one is
-//! [`Error::Malformed`]; neither is guessed at.
+//! Two readers: [`rocksdb::SsTable`] for RocksDB and LevelDB, [`cassandra::SsTable`] for Cassandra.
+//! The handover uses them twice. The index of an input turns hot pages into keys. The index of the
+//! output turns these keys into pages.
+//!
+//! What the readers promise:
+//!
+//! - They never write.
+//! - They read the index, and data only on request: a block for its keys, or a chunk for its
+//!   partitions.
+//! - They decline an SSTable that they do not know for certain: [`Error::Unsupported`].
+//! - They report a damaged one: [`Error::Malformed`]. They never guess.
+//! - They bound their memory. Damaged lengths cannot make them allocate without limit.
+//!
+//! ```no_run
+//! use coldstream_sstable::rocksdb::SsTable;
+//! # fn main() -> coldstream_sstable::Result<()> {
+//! let file = std::fs::File::open("000012.sst")?;
+//! let sstable = SsTable::open(&file)?;
+//! let mut blocks = sstable.blocks();
+//! while let Some(block) = blocks.next()? {
+//!     println!("{} + {}: up to {:?}", block.offset, block.length, block.separator);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A reader takes any [`ReadAt`], bytes in memory too. These are the files of a Cassandra SSTable
+//! with one partition:
+//!
+//! ```
+//! use coldstream_sstable::cassandra::{Components, Descriptor, Key, SsTable};
+//! # fn main() -> coldstream_sstable::Result<()> {
+//! // The key's length and the key, the partition's position, no index of its rows.
+//! let index = [0, 5, b'a', b'l', b'i', b'c', b'e', 0, 0];
+//! // One component of type 0, at byte 16: the name of the partitioner.
+//! let mut statistics = [1_u32, 0, 0, 16].map(u32::to_be_bytes).concat();
+//! statistics.extend([0, 43]);
+//! statistics.extend(b"org.apache.cassandra.dht.Murmur3Partitioner");
+//!
+//! let descriptor = Descriptor::parse("nb-1-big-Data.db")?;
+//! let sstable = SsTable::new(
+//!     &descriptor,
+//!     Components {
+//!         keys: &index[..],
+//!         rows: None,
+//!         compression_info: None,
+//!         statistics: &statistics[..],
+//!         data_length: 1000,
+//!     },
+//! )?;
+//! let key = Key::from_partition_key(b"alice");
+//! assert_eq!(sstable.partitions()?.find(&key)?, Some(0..1000));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/dump_index.rs` prints the index of an SSTable of either kind.
 
 #![forbid(unsafe_code)]
 
@@ -17,16 +68,16 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Why a table gives no index.
+/// Why an SSTable gives no index.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
-    #[error("cannot read the table: {0}")]
+    #[error("cannot read the SSTable: {0}")]
     Io(#[from] io::Error),
     /// A format, version, option, comparator or compression that this reader does not know.
     #[error("not supported: {0}")]
     Unsupported(String),
-    /// Bytes that the format forbids: a damaged or unfinished file, or not a table at all.
+    /// Bytes that the format forbids: a damaged or unfinished file, or not an SSTable at all.
     #[error("malformed at byte {offset}: {what}")]
     Malformed {
         /// What is wrong.
@@ -39,14 +90,16 @@ pub enum Error {
 /// Result of an index reader.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A file that can be read at an offset, without a position of its own. Readers read each byte of
-/// an index at most once, in ascending order as far as the format allows, and in pieces of at most
-/// 1 MiB: the caller decides whether they come from the page cache or from the device.
+/// A file that can be read at an offset, without a position of its own.
+///
+/// The caller decides whether bytes come from the page cache or from the device. Walked from front
+/// to back, a reader reads each byte of an index at most once. It reads in ascending order as far as
+/// the format allows, and at most 1 MiB at a time. Offsets and lengths are not aligned.
 pub trait ReadAt {
-    /// Fills `buffer` with the bytes from `offset`, in bytes, on.
+    /// Fills all of `buffer` with the bytes from `offset` on. `offset` is in bytes.
     ///
     /// # Errors
-    /// Those of the file; [`io::ErrorKind::UnexpectedEof`] if it ends before.
+    /// Those of the file. [`io::ErrorKind::UnexpectedEof`] if it ends within `buffer`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Size in bytes.

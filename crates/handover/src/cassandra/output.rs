@@ -75,7 +75,7 @@ impl Growing<'_> {
         let mut current = Key::default();
         let mut start = None;
         let (mut last, mut seen, mut is_whole) = (0, 0_u32, true);
-        while let Some(entry) = index.next_written()? {
+        while let Some(entry) = index.next_complete()? {
             last = entry.position;
             seen = seen.wrapping_add(1);
             if seen.is_multiple_of(PARTITIONS_A_LOOK) && is_over() {

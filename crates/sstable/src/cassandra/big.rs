@@ -1,16 +1,22 @@
 //! `Index.db` of the BIG format: every partition's key and position, in the order of the data.
 //!
-//! Source: `io/sstable/format/big/BigTableWriter.java` (`IndexWriter.append`) and
-//! `RowIndexEntry.java` (`deserializePositionAndSkip`) of Cassandra 5.0.9 and 6.0-alpha2,
-//! `db/RowIndexEntry.java` of 4.1.10, all of them alike: the length of the key in two bytes, the
-//! key, its position in the uncompressed data, the length of what follows, an index of the
-//! partition's rows, which is skipped.
+//! An entry holds, in this order:
+//!
+//! - the length of the key, in two bytes, and the key;
+//! - the partition's position in the uncompressed data;
+//! - the length of the index of the partition's rows, and that index. The reader skips it.
+//!
+//! Source, the same in all three versions:
+//!
+//! - Cassandra 5.0.9 and 6.0-alpha2: `io/sstable/format/big/BigTableWriter.java`
+//!   (`IndexWriter.append`) and `RowIndexEntry.java` (`deserializePositionAndSkip`);
+//! - Cassandra 4.1.10: `db/RowIndexEntry.java`.
 
 use super::forward::ForwardReader;
 use super::key::Key;
 use crate::{ReadAt, Result};
 
-/// Bytes that are read at a time. What is skipped of longer indexes of rows is not read.
+/// Bytes of one read. An index of rows that is longer is skipped without reading all of it.
 const PIECE: usize = 128 << 10;
 
 /// The entries from the first to the last.
@@ -20,7 +26,7 @@ pub(super) struct Entries<'a, R> {
 }
 
 impl<'a, R: ReadAt> Entries<'a, R> {
-    /// Entries from the one that begins at `offset` of the index.
+    /// Starts at the entry that begins at `offset` of the index.
     pub(super) fn from(index: &'a R, offset: u64) -> Result<Self> {
         let mut reader = ForwardReader::new(index, index.size()?, PIECE);
         reader.seek(offset)?;
@@ -30,7 +36,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
         })
     }
 
-    /// The next entry's key and position in the uncompressed data.
+    /// Sets `key` to the next entry's, and returns its position in the uncompressed data.
     pub(super) fn advance(&mut self, key: &mut Key) -> Result<Option<u64>> {
         if self.index.is_at_end() {
             return Ok(None);

@@ -1,12 +1,17 @@
 //! `Partitions.db` and `Rows.db` of the BTI format: a trie of all partitions' keys.
 //!
-//! Source: `io/sstable/format/bti/PartitionIndex.java` (`load`), `PartitionIndexBuilder.java`
-//! (`addEntry`, `complete`), `BtiTableWriter.java` (`IndexWriter.append`) and `TrieIndexEntry.java`
-//! (`serialize`), the same in Cassandra 5.0.9 and 6.0-alpha2. `Partitions.db` ends with the first
-//! and the last partition key, each with its length in two bytes, and 8 bytes each for where these
-//! keys begin, the number of partitions and the root of the trie. A partition with an index of its
-//! rows has an entry in `Rows.db`: its key with its length in two bytes, its position in the
-//! uncompressed data, and more that is of no use here.
+//! `Partitions.db` ends with:
+//!
+//! - the first and the last partition key, each behind its length in two bytes;
+//! - three numbers of 8 bytes: where these keys begin, the number of partitions, the root.
+//!
+//! A partition with an index of its rows has an entry in `Rows.db`. The entry begins with the length
+//! of the key in two bytes, the key, and the partition's position in the uncompressed data. The
+//! reader ignores the rest.
+//!
+//! Source, the same in Cassandra 5.0.9 and 6.0-alpha2, in `io/sstable/format/bti/`:
+//! `PartitionIndex.java` (`load`), `PartitionIndexBuilder.java` (`addEntry`, `complete`),
+//! `BtiTableWriter.java` (`IndexWriter.append`), `TrieIndexEntry.java` (`serialize`).
 
 use super::byte_comparable::LONGEST;
 use super::forward::ForwardReader;
@@ -17,15 +22,15 @@ use crate::{Error, ReadAt, Result};
 
 const FOOTER_BYTES: u64 = 3 * 8;
 
-/// Bytes that are read of `Rows.db` at a time: its entries are far apart.
+/// Bytes of one read of `Rows.db`. Its entries are far apart, hence a small number.
 const ROWS_PIECE: usize = 512;
 
-/// What the end of `Partitions.db` says.
+/// The end of `Partitions.db`.
 #[derive(Debug)]
 pub(super) struct Footer {
     first: Key,
     last: Key,
-    /// Where the trie ends.
+    /// Where the trie ends, in bytes from the beginning of the file.
     trie_end: u64,
     count: u64,
     root: u64,
@@ -43,7 +48,7 @@ impl Footer {
         let trie_end = reader.long_length()?;
         let count = reader.long_length()?;
         let root = reader.long_length()?;
-        // Each partition's node has two bytes at least.
+        // The node of a partition has at least two bytes.
         if trie_end > footer_at || count == 0 || count > trie_end / 2 || root >= trie_end {
             return malformed("the footer does not fit the file", footer_at);
         }
@@ -68,23 +73,23 @@ impl Footer {
     }
 }
 
-/// The entries in the order of the keys, which is that of the data.
+/// The entries in the order of the keys. The data has the same order.
 pub(super) struct Entries<'a, R> {
     footer: &'a Footer,
     nodes: Nodes<'a, R>,
     /// The nodes from the root to the current one.
     path: Vec<Step>,
-    /// The bytes on the way from the root to the current node.
+    /// The bytes of the key from the root to the current node.
     prefix: Vec<u8>,
-    /// Number of entries given, if none was passed over.
-    given: Option<u64>,
+    /// Number of entries returned. `None` after a seek: then the footer's count is not comparable.
+    returned: Option<u64>,
 }
 
 struct Step {
     position: u64,
-    /// Whether the node's own entry is behind the walk.
+    /// Whether the walk has handled the node's own entry.
     entered: bool,
-    /// The first of the node's places that are before the walk.
+    /// The first child slot that the walk has not visited.
     next_slot: usize,
 }
 
@@ -100,13 +105,13 @@ impl<'a, R: ReadAt> Entries<'a, R> {
             },
             path: Vec::new(),
             prefix: Vec::new(),
-            given: Some(0),
+            returned: Some(0),
         };
         entries.step_to(footer.root)?;
         Ok(entries)
     }
 
-    /// The next entry's key and position in the uncompressed data.
+    /// Sets `key` to the next entry's, and returns its position in the uncompressed data.
     pub(super) fn advance(&mut self, key: &mut Key) -> Result<Option<u64>> {
         while let Some(step) = self.path.last_mut() {
             let node = self.nodes.get(step.position)?;
@@ -131,7 +136,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
                 }
             }
         }
-        if self.given.is_some_and(|given| given != self.footer.count) {
+        if (self.returned).is_some_and(|returned| returned != self.footer.count) {
             return Err(self.wrong_count());
         }
         Ok(None)
@@ -149,7 +154,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
             }
             step.entered = true;
             let Some(child) = node.child_from_byte(byte)? else {
-                // All below is before the key.
+                // All entries below this node are before the key.
                 step.next_slot = usize::MAX;
                 break;
             };
@@ -164,11 +169,11 @@ impl<'a, R: ReadAt> Entries<'a, R> {
         Ok(())
     }
 
-    /// Goes to the last entry that is not after `position` of the uncompressed data; to the first
-    /// one if all are after it.
+    /// Goes to the last entry that is not after `position` of the uncompressed data. Goes to the
+    /// first one if all are after it.
     pub(super) fn seek_position(&mut self, position: u64) -> Result<()> {
         self.restart()?;
-        // No two of the ways below meet, and each node has two bytes at least.
+        // Limit of the steps below: no two paths share a node, and a node has at least two bytes.
         self.nodes.steps_left = self.footer.trie_end / 2;
         let mut children = Vec::new();
         while let Some(step) = self.path.last_mut() {
@@ -181,7 +186,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
             while let Some(child) = node.child_from(children[children.len() - 1].slot + 1)? {
                 children.push(child);
             }
-            // The child is in from..to.
+            // Binary search: the child is in from..to.
             let (mut from, mut to) = (0, children.len());
             while to - from > 1 {
                 let middle = from + (to - from) / 2;
@@ -208,7 +213,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
     fn restart(&mut self) -> Result<()> {
         self.path.clear();
         self.prefix.clear();
-        self.given = None;
+        self.returned = None;
         self.step_to(self.footer.root)
     }
 
@@ -227,19 +232,19 @@ impl<'a, R: ReadAt> Entries<'a, R> {
         Ok(())
     }
 
-    /// The first and the last entry must be those which the footer says, if none is passed over.
+    /// Counts an entry. Without a seek, the first and the last key must be those of the footer.
     fn check_against_footer(&mut self, key: &Key) -> Result<()> {
-        let Some(given) = &mut self.given else {
+        let Some(returned) = &mut self.returned else {
             return Ok(());
         };
-        *given += 1;
-        let given = *given;
-        if given > self.footer.count {
+        *returned += 1;
+        let returned = *returned;
+        if returned > self.footer.count {
             return Err(self.wrong_count());
         }
-        let wrong = (given == 1 && !key.matches(&self.footer.first))
-            || (given == self.footer.count && !key.matches(&self.footer.last));
-        if wrong {
+        let is_wrong = (returned == 1 && !key.matches(&self.footer.first))
+            || (returned == self.footer.count && !key.matches(&self.footer.last));
+        if is_wrong {
             return Err(Error::Malformed {
                 what: "the first or the last key is not the one of the footer",
                 offset: self.offset(),
@@ -256,14 +261,14 @@ impl<'a, R: ReadAt> Entries<'a, R> {
     }
 }
 
-/// Both files of the index.
+/// Reads nodes of `Partitions.db` and entries of `Rows.db`.
 struct Nodes<'a, R> {
     pages: Pages<'a, R>,
     rows: ForwardReader<'a, R>,
-    /// Space to read a key into.
+    /// The key that was read last; its memory is reused.
     partition_key: Vec<u8>,
-    /// Ends a search for a position in a damaged trie, in which nodes have more than one parent.
-    /// A walk through such a trie ends when it comes to a partition again.
+    /// Limits a search for a position in a damaged trie, where nodes have several parents. A walk
+    /// needs no limit: it stops with an error at the first partition that comes twice.
     steps_left: u64,
 }
 
@@ -272,7 +277,7 @@ impl<R: ReadAt> Nodes<'_, R> {
         Node::parse(position, self.pages.from(position)?)
     }
 
-    /// Sets the key of the entry with this payload and gives its position in the data.
+    /// Sets `key` to that of the entry with this payload. Returns its position in the data.
     fn resolve(&mut self, prefix: &[u8], payload: Payload, key: &mut Key) -> Result<u64> {
         key.set_prefix(prefix, payload.filter_hash);
         match payload.target {
@@ -292,7 +297,7 @@ impl<R: ReadAt> Nodes<'_, R> {
         }
     }
 
-    /// Reads the key at `entry` of `Rows.db` and gives its partition's position in the data.
+    /// Reads the key at `entry` of `Rows.db`. Returns its partition's position in the data.
     fn read_rows_entry(&mut self, entry: u64) -> Result<u64> {
         self.rows.seek(entry)?;
         let length = self.rows.u16()?;
@@ -300,7 +305,7 @@ impl<R: ReadAt> Nodes<'_, R> {
         self.rows.variable_length()
     }
 
-    /// Position in the data of the first partition below a node.
+    /// Position in the data of the first partition below the node at `position`.
     fn first_data_position(&mut self, mut position: u64) -> Result<u64> {
         loop {
             let Some(left) = self.steps_left.checked_sub(1) else {

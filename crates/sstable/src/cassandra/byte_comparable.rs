@@ -1,16 +1,18 @@
 //! The byte-comparable form of partition keys: byte strings whose order is that of the partitions.
 //!
-//! Source: `db/DecoratedKey.java` (`asComparableBytes`) with `utils/bytecomparable/ByteSource.java`
-//! (`Multi`, `Number`, `AbstractEscaper`), version `OSS50`, which is the version of the tries on
-//! disk (`io/tries/Walker.java`); the same in Cassandra 5.0.9 and 6.0-alpha2.
+//! The version is `OSS50`, that of the tries on disk (`io/tries/Walker.java`).
+//!
+//! Source, the same in Cassandra 5.0.9 and 6.0-alpha2: `db/DecoratedKey.java` (`asComparableBytes`),
+//! `utils/bytecomparable/ByteSource.java` (`Multi`, `Number`, `AbstractEscaper`).
 
 use super::token::token;
 
 /// Longest partition key in bytes: its length is written in two bytes.
 const LONGEST_KEY: usize = u16::MAX as usize;
 
-/// Longest byte-comparable form in bytes: a token, a key of which every other byte is escaped, its
-/// end, two separators and a terminator.
+/// Longest byte-comparable form in bytes. It is that of a key with every other byte escaped.
+///
+/// The terms: token, key, escapes, end of the key, two separators, terminator.
 pub(super) const LONGEST: usize = 8 + LONGEST_KEY + LONGEST_KEY.div_ceil(2) + 1 + 2 + 1;
 
 const NEXT_COMPONENT: u8 = 0x40;
@@ -27,17 +29,19 @@ pub(super) fn encode(key: &[u8], hash: [u64; 2], into: &mut Vec<u8>) {
     into.push(TERMINATOR);
 }
 
-/// What the byte-comparable form of a partition key whose hash is `hash` begins with.
+/// The beginning of the byte-comparable form: a separator and the token.
 pub(super) fn encoded_token(key: &[u8], hash: [u64; 2]) -> [u8; 9] {
-    // With the sign bit inverted, unsigned order is signed order.
+    // The inverted sign bit makes the order of unsigned bytes that of signed tokens.
     let ordered = token(key, hash) ^ i64::MIN;
     let mut encoded = [NEXT_COMPONENT; 9];
     encoded[1..].copy_from_slice(&ordered.to_be_bytes());
     encoded
 }
 
-/// A run of n zeroes becomes 00, n - 1 times FE, FF, so that it is above the 00 that ends the
-/// key; a run that ends the key has no FF and no further 00 but one more FE.
+/// Escapes zero bytes, so that the 00 behind the key sorts before all longer keys.
+///
+/// - A run of n zeroes becomes 00, then n - 1 times FE, then FF.
+/// - A run at the end of the key becomes 00, then n times FE. No further 00 ends such a key.
 fn escape(key: &[u8], into: &mut Vec<u8>) {
     let mut in_zeroes = false;
     for &byte in key {

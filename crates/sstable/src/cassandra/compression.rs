@@ -1,20 +1,23 @@
-//! How the chunks of a compressed `Data.db` come back.
+//! Decompression of the chunks of a `Data.db`.
 //!
-//! Source: `io/compress/CompressedSequentialWriter.java` (`flushData`) and `LZ4Compressor.java`,
-//! `SnappyCompressor.java`, `DeflateCompressor.java`, `ZstdCompressor.java`, `NoopCompressor.java` of
-//! Cassandra 4.1.10, 5.0.9 and 6.0-alpha2: LZ4's bytes come after the length of what they become, in
-//! four bytes, the lowest first; deflate's within zlib's header. A chunk that takes as many bytes as
-//! compressed ones may have at most, or more, is stored as it is.
+//! - LZ4: the decompressed length comes first, in four bytes, little-endian.
+//! - Deflate: with zlib's header.
+//! - A chunk is stored uncompressed if compression would not bring it below the maximum length that
+//!   `CompressionInfo.db` names.
+//!
+//! Source, in `io/compress/` of Cassandra 4.1.10, 5.0.9 and 6.0-alpha2:
+//! `CompressedSequentialWriter.java` (`flushData`), `LZ4Compressor.java`, `SnappyCompressor.java`,
+//! `DeflateCompressor.java`, `ZstdCompressor.java`, `NoopCompressor.java`.
 
 use crate::decompression::{self, Failure};
 
-/// How a table's chunks are compressed.
+/// How an SSTable's chunks are compressed.
 #[derive(Clone, Debug)]
 pub struct Compression {
     algorithm: Algorithm,
     /// Bytes of a chunk before compression.
     chunk_length: u64,
-    /// Chunks of so many bytes and more are not compressed.
+    /// A chunk with at least this number of stored bytes is not compressed.
     compressed_below: u64,
 }
 
@@ -30,7 +33,7 @@ enum Algorithm {
 }
 
 impl Compression {
-    /// That of the class `compressor`, as `CompressionInfo.db` names it.
+    /// The compression of the class `compressor`, as `CompressionInfo.db` names it.
     pub(super) fn new(compressor: &[u8], chunk_length: u64, compressed_below: u64) -> Self {
         let algorithm = match compressor {
             b"NoopCompressor" => Algorithm::None,
@@ -47,14 +50,15 @@ impl Compression {
         }
     }
 
-    /// Bytes of a chunk before compression: all but the last one have so many.
+    /// Bytes of a chunk before compression. The last chunk may be shorter.
     #[must_use]
     pub fn chunk_length(&self) -> u64 {
         self.chunk_length
     }
 
-    /// What the chunk that is stored as `stored`, without its checksum, was before compression; `None`
-    /// if this is another compression's chunk.
+    /// Decompresses the chunk `stored`, which comes without its checksum.
+    ///
+    /// `None` if the bytes are no chunk of this compression, or the compression is unknown.
     #[must_use]
     pub fn decompress(&self, stored: &[u8]) -> Option<Vec<u8>> {
         let chunk = if stored.len() as u64 >= self.compressed_below {

@@ -1,11 +1,19 @@
 //! `CompressionInfo.db`: where the chunks of a compressed `Data.db` begin.
 //!
-//! Source: `io/compress/CompressionMetadata.java` (Cassandra 4.1.10, 5.0.9, 6.0-alpha2) and
-//! `db/compression/CompressionDictionary.java` (6.0-alpha2): the compressor's name; the number of
-//! options and each one's name and value; the length of a chunk before compression; the longest
-//! length of a compressed one; the length of the data before compression; the number of chunks and
-//! the offset of each in the file; from 6.0 on possibly the dictionary's kind (1 byte), identifier
-//! (8), length (4), bytes and checksum (4). In `Data.db` each chunk is followed by a checksum.
+//! The file holds, in this order:
+//!
+//! - the compressor's name;
+//! - the number of options, and the name and value of each;
+//! - the length of a chunk before compression;
+//! - the longest length of a compressed chunk;
+//! - the length of the data before compression;
+//! - the number of chunks, and the offset of each in `Data.db`;
+//! - since 6.0 possibly a dictionary: kind (1 byte), identifier (8), length (4), bytes, checksum (4).
+//!
+//! In `Data.db` a checksum follows each chunk.
+//!
+//! Source: `io/compress/CompressionMetadata.java` (Cassandra 4.1.10, 5.0.9, 6.0-alpha2),
+//! `db/compression/CompressionDictionary.java` (6.0-alpha2).
 
 use std::ops::Range;
 
@@ -19,10 +27,10 @@ const OFFSETS_AT_A_TIME: u64 = 4096;
 /// Bytes of a dictionary's description without the dictionary.
 const DICTIONARY_FRAME: u64 = 1 + 8 + 4 + 4;
 
-/// Where uncompressed positions lie in `Data.db`. It holds no offset: they are read when they are
-/// needed, 4096 (32 KiB) at a time, by a [`ChunkCursor`]. On disk, and for a reader that held them
-/// all, they take 8 bytes each: 512 KiB for a GiB of uncompressed data in chunks of 16 KiB, 2 MiB
-/// in chunks of 4 KiB.
+/// Where uncompressed positions lie in `Data.db`.
+///
+/// The map holds no offsets. A [`ChunkCursor`] reads 4096 of them (32 KiB) at a time. Each takes 8
+/// bytes. All offsets of a GiB of data take 512 KiB in chunks of 16 KiB, and 2 MiB in chunks of 4 KiB.
 #[derive(Debug)]
 pub struct ChunkMap<R> {
     chunks: Option<Chunks<R>>,
@@ -33,7 +41,7 @@ pub struct ChunkMap<R> {
 #[derive(Debug)]
 struct Chunks<R> {
     source: R,
-    /// Where the first offset is in `CompressionInfo.db`.
+    /// Where the first offset lies in `CompressionInfo.db`.
     offsets_at: u64,
     count: u64,
     compression: Compression,
@@ -47,7 +55,7 @@ impl<R: ReadAt> Chunks<R> {
 }
 
 impl<R: ReadAt> ChunkMap<R> {
-    /// The map of a table without compression, whose `Data.db` has `file_length` bytes.
+    /// The map of an SSTable without compression. Its `Data.db` has `file_length` bytes.
     #[must_use]
     pub fn identity(file_length: u64) -> Self {
         Self {
@@ -57,10 +65,11 @@ impl<R: ReadAt> ChunkMap<R> {
         }
     }
 
-    /// The map in a `CompressionInfo.db` whose `Data.db` has `file_length` bytes.
+    /// Reads the map from `CompressionInfo.db`. The `Data.db` beside it has `file_length` bytes.
     ///
     /// # Errors
-    /// If the file cannot be read or is not whole.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Malformed`] if it is damaged or not
+    /// complete.
     pub fn read(compression_info: R, file_length: u64) -> Result<Self> {
         let size = compression_info.size()?;
         let mut reader = ForwardReader::new(&compression_info, size, 512);
@@ -85,8 +94,7 @@ impl<R: ReadAt> ChunkMap<R> {
         let at = reader.position();
         let uncompressed_length = reader.long_length()?;
         let count = u64::from(reader.length()?);
-        // Running nodes of 5.0.9 write one more chunk than there is data for, an empty one, at the
-        // end of every table.
+        // Cassandra 5.0.9 writes an additional empty chunk at the end of every SSTable.
         if count == 0 || count < uncompressed_length.div_ceil(length) {
             return malformed("fewer chunks than the data takes", at);
         }
@@ -118,13 +126,13 @@ impl<R: ReadAt> ChunkMap<R> {
         self.uncompressed_length
     }
 
-    /// How the chunks are compressed; `None` without compression.
+    /// How the chunks are compressed. `None` without compression.
     #[must_use]
     pub fn compression(&self) -> Option<&Compression> {
         self.chunks.as_ref().map(|chunks| &chunks.compression)
     }
 
-    /// Starts looking positions up.
+    /// A cursor that looks up positions. It shares the map, and holds 32 KiB of its own.
     #[must_use]
     pub fn cursor(&self) -> ChunkCursor<'_, R> {
         ChunkCursor {
@@ -135,23 +143,24 @@ impl<R: ReadAt> ChunkMap<R> {
     }
 }
 
-/// Looks positions of a [`ChunkMap`] up. Ascending positions, of either kind, read each offset at
-/// most once, and a few of them alone to find the first ones.
+/// Looks up positions of a [`ChunkMap`]. Ascending positions read each offset once, one in 4096
+/// twice.
 #[derive(Debug)]
 pub struct ChunkCursor<'a, R> {
     map: &'a ChunkMap<R>,
-    /// Offsets in `Data.db` of the chunks from `first` on, and where the last of them ends.
+    /// Offsets in `Data.db` of the chunks from `first` on, and the end of the last of them.
     offsets: Vec<u64>,
     first: u64,
 }
 
 impl<R: ReadAt> ChunkCursor<'_, R> {
-    /// The bytes of `Data.db` that have to be read for the uncompressed positions `range`: whole
-    /// chunks with their checksums. What of `range` is beyond the data is ignored; of nothing the
-    /// result is an empty range.
+    /// The bytes of `Data.db` that hold the uncompressed positions `range`.
+    ///
+    /// These are whole chunks with their checksums. Positions beyond the data are ignored. Without
+    /// any position in the data the result is an empty range.
     ///
     /// # Errors
-    /// If the offsets cannot be read or are not ascending.
+    /// [`Error::Io`] if the offsets cannot be read, [`Error::Malformed`] if they do not ascend.
     pub fn file_range(&mut self, range: Range<u64>) -> Result<Range<u64>> {
         let map = self.map;
         let range = range.start..range.end.min(map.uncompressed_length);
@@ -178,10 +187,10 @@ impl<R: ReadAt> ChunkCursor<'_, R> {
 
     fn load(&mut self, chunks: &Chunks<R>, first: u64) -> Result<()> {
         let count = (chunks.count - first).min(OFFSETS_AT_A_TIME);
-        // One more offset tells where the last chunk ends: the next one's, or the file's length.
-        let followed = first + count < chunks.count;
-        let read = count + u64::from(followed);
-        let mut bytes = vec![0; read as usize * 8];
+        // The last chunk ends at the next chunk's offset, or at the end of the file.
+        let has_next = first + count < chunks.count;
+        let offsets_to_read = count + u64::from(has_next);
+        let mut bytes = vec![0; offsets_to_read as usize * 8];
         let at = chunks.offsets_at + first * 8;
         chunks.source.read_exact_at(&mut bytes, at)?;
         let (offsets, _) = bytes.as_chunks::<8>();
@@ -189,11 +198,11 @@ impl<R: ReadAt> ChunkCursor<'_, R> {
         self.offsets.clear();
         self.offsets
             .extend(offsets.iter().map(|&offset| u64::from_be_bytes(offset)));
-        if !followed {
+        if !has_next {
             self.offsets.push(self.map.file_length);
         }
-        let ascending = self.offsets.is_sorted_by(|one, next| one < next);
-        if !ascending || self.offsets.last() > Some(&self.map.file_length) {
+        let is_ascending = self.offsets.is_sorted_by(|one, next| one < next);
+        if !is_ascending || self.offsets.last() > Some(&self.map.file_length) {
             self.offsets.clear();
             return Err(Error::Malformed {
                 what: "the chunks' offsets are not ascending up to the length of the data",

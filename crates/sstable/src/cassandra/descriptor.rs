@@ -1,4 +1,4 @@
-//! File names of tables: `nb-1-big-Data.db`, `da-3gtn_0w2g_0mkjk2ttp0ueyhbnc4-bti-Partitions.db`.
+//! File names of SSTables: `nb-1-big-Data.db`, `da-3gtn_0w2g_0mkjk2ttp0ueyhbnc4-bti-Partitions.db`.
 //!
 //! Source: `io/sstable/Descriptor.java`, `SequenceBasedSSTableId.java`, `UUIDBasedSSTableId.java`,
 //! `format/Version.java`, `format/SSTableFormat.java`, `format/big/BigFormat.java` and
@@ -8,10 +8,10 @@ use std::fmt;
 
 use crate::{Error, Result};
 
-/// How a table is organised.
+/// The format of an SSTable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// With an `Index.db`; the only one up to Cassandra 4.1, the default of 5.0.
+    /// With an `Index.db`. The only format up to Cassandra 4.1, the default of 5.0.
     Big,
     /// With a `Partitions.db` and a `Rows.db`.
     Bti,
@@ -25,7 +25,7 @@ impl Format {
         }
     }
 
-    /// The versions whose files are known for certain.
+    /// The versions that this reader knows for certain.
     fn versions(self) -> &'static [&'static str] {
         match self {
             Self::Big => &["na", "nb", "oa", "pa"],
@@ -34,20 +34,20 @@ impl Format {
     }
 }
 
-/// A file of a table that this reader has a use for.
+/// A file of an SSTable that this reader uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
     /// The partitions themselves, possibly compressed.
     Data,
-    /// Keys and positions of a BIG table.
+    /// Keys and positions of a BIG SSTable.
     Index,
-    /// Keys and positions of a BTI table.
+    /// Keys and positions of a BTI SSTable.
     Partitions,
-    /// Indexes of the rows of a BTI table's large partitions.
+    /// Indexes of the rows of a BTI SSTable's large partitions.
     Rows,
     /// Where the chunks of compressed data begin.
     CompressionInfo,
-    /// What Cassandra knows about the table as a whole.
+    /// Metadata of the whole SSTable. This reader needs the partitioner.
     Statistics,
 }
 
@@ -64,8 +64,7 @@ impl Component {
     }
 }
 
-/// What the names of all files of one table have in common. There is none of a version that this
-/// reader does not know.
+/// The common part of the file names of one SSTable: `nb-1-big`. Its version is always a known one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     version: &'static str,
@@ -74,15 +73,15 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Parses the name of any file of a table, without directories.
+    /// Parses the name of any file of an SSTable, without directories.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if it is none, or a table's of another version.
+    /// [`Error::Unsupported`] if it is no such name, or its version is not known.
     pub fn parse(file_name: &str) -> Result<Self> {
         let unsupported = |why: &str| Err(Error::Unsupported(format!("{file_name}: {why}")));
         let parts: Vec<&str> = file_name.split('-').collect();
         let &[version, id, format, component] = &parts[..] else {
-            return unsupported("not a file of a table");
+            return unsupported("not a file of an SSTable");
         };
         let format = match format {
             "big" => Format::Big,
@@ -90,10 +89,10 @@ impl Descriptor {
             _ => return unsupported("unknown format"),
         };
         if component.is_empty() || component.ends_with(".tmp") {
-            return unsupported("not a file of a table");
+            return unsupported("not a file of an SSTable");
         }
         if !is_sequence_number(id) && !is_time_uuid(id) {
-            return unsupported("not the identifier of a table");
+            return unsupported("not the identifier of an SSTable");
         }
         let known = format.versions().iter().find(|&&known| known == version);
         let Some(&version) = known else {
@@ -106,7 +105,7 @@ impl Descriptor {
         })
     }
 
-    /// How the table is organised.
+    /// The format of the SSTable.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
@@ -118,13 +117,13 @@ impl Descriptor {
         self.version
     }
 
-    /// What tells the table from the others in its directory.
+    /// The identifier of the SSTable, unique in its directory.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Name of a file of the table, without directories.
+    /// Name of a file of the SSTable, without directories.
     #[must_use]
     pub fn file_name(&self, component: Component) -> String {
         format!("{self}-{}", component.name())
@@ -142,7 +141,8 @@ fn is_sequence_number(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Days, seconds, and 100 ns units with a random part, in base 36: `3gtn_0w2g_0mkjk2ttp0ueyhbnc4`.
+/// Days, seconds, then units of 100 ns with a random part, in base 36:
+/// `3gtn_0w2g_0mkjk2ttp0ueyhbnc4`.
 fn is_time_uuid(id: &str) -> bool {
     id.len() == 28
         && id.bytes().enumerate().all(|(index, byte)| match index {

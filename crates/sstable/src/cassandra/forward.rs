@@ -1,37 +1,37 @@
-//! Reading a file from its beginning to its end, with parts skipped.
+//! Reads a file from its beginning to its end, and skips parts of it without reading them.
 
 use std::io;
 
 use crate::{Error, ReadAt, Result};
 
-/// What is said of a file that ends within what is being read.
+/// The error text for a file that ends within a value.
 pub(super) const ENDS_EARLY: &str = "the file ends too early";
 
-/// A buffered reader that is meant to move forwards. Moving back is possible, and reads again.
+/// A buffered reader that moves forwards. It can move back, but then reads the bytes again.
 pub(super) struct ForwardReader<'a, R> {
     source: &'a R,
-    /// Where the part that may be read ends, in bytes from the beginning of the file.
+    /// The reader stops here, in bytes from the beginning of the file.
     end: u64,
-    piece: usize,
+    piece_bytes: usize,
     position: u64,
     buffer: Vec<u8>,
     buffer_start: u64,
 }
 
 impl<'a, R: ReadAt> ForwardReader<'a, R> {
-    /// Reads `source` up to `end` in pieces of `piece` bytes.
-    pub(super) fn new(source: &'a R, end: u64, piece: usize) -> Self {
+    /// Reads `source` up to `end`, at most `piece_bytes` at a time.
+    pub(super) fn new(source: &'a R, end: u64, piece_bytes: usize) -> Self {
         Self {
             source,
             end,
-            piece,
+            piece_bytes,
             position: 0,
             buffer: Vec::new(),
             buffer_start: 0,
         }
     }
 
-    /// Where the next byte will be read.
+    /// Offset in the file of the next byte.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -53,7 +53,7 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
         self.seek(position)
     }
 
-    /// Replaces what `into` holds by the next `length` bytes.
+    /// Replaces the contents of `into` by the next `length` bytes.
     pub(super) fn read(&mut self, length: u16, into: &mut Vec<u8>) -> Result<()> {
         into.clear();
         let mut missing = usize::from(length);
@@ -77,7 +77,7 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
         Ok(u16::from_be_bytes([self.u8()?, self.u8()?]))
     }
 
-    /// A signed number that must not be negative.
+    /// A signed number of 4 bytes that must not be negative.
     pub(super) fn length(&mut self) -> Result<u32> {
         let at = self.position;
         let mut bytes = [0; 4];
@@ -90,7 +90,7 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
         })
     }
 
-    /// A signed number that must not be negative.
+    /// A signed number of 8 bytes that must not be negative.
     pub(super) fn long_length(&mut self) -> Result<u64> {
         let at = self.position;
         let mut bytes = [0; 8];
@@ -103,9 +103,11 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
         })
     }
 
-    /// A variable-length number: as many further bytes as the first has leading ones, whose other
-    /// bits are the number's highest (`utils/vint/VIntCoding.java`, `readUnsignedVInt`, Cassandra
-    /// 5.0.9). The value is one of a signed `long` and must not be negative.
+    /// A number of variable length that must not be negative as a signed `long`.
+    ///
+    /// The leading ones of the first byte count the bytes that follow. Its other bits are the
+    /// highest of the number. Source: `readUnsignedVInt` in `utils/vint/VIntCoding.java`
+    /// (Cassandra 5.0.9).
     pub(super) fn variable_length(&mut self) -> Result<u64> {
         let at = self.position;
         let first = self.u8()?;
@@ -133,8 +135,8 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
         let from = match inside {
             Some(from) => from as usize,
             None => {
-                let length = (self.end - self.position).min(self.piece as u64) as usize;
-                // Nothing is buffered unless the read succeeds.
+                let length = (self.end - self.position).min(self.piece_bytes as u64) as usize;
+                // The buffer stays empty if the read fails.
                 self.buffer.clear();
                 let mut buffer = std::mem::take(&mut self.buffer);
                 buffer.resize(length, 0);
@@ -144,7 +146,7 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
                 0
             }
         };
-        // A source that fills less than it says would be its own mistake, not a table's.
+        // Unreachable with a correct source: it is not the SSTable that is malformed.
         match &self.buffer[from..] {
             [] => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             bytes => Ok(bytes),

@@ -1,4 +1,4 @@
-//! `Index.db` of a BIG table that is still being written.
+//! `Index.db` of a BIG SSTable that is still being written.
 
 use super::big::Entries;
 use super::forward::ENDS_EARLY;
@@ -6,29 +6,31 @@ use super::key::Key;
 use super::partitions::IndexCursor;
 use crate::{Error, ReadAt, Result};
 
-/// What has been written of an `Index.db`, entry by entry: the last one is incomplete more often
-/// than not, and then not given. Where a partition ends, the next one's position tells.
+/// The entries of an unfinished `Index.db`.
+///
+/// The last entry is usually incomplete. It is not returned then. A partition ends at the position
+/// of the next one.
 pub struct GrowingIndex<'a, R> {
     entries: Entries<'a, R>,
     key: Key,
 }
 
-/// An entry.
+/// A complete entry of an unfinished `Index.db`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written<'k> {
+pub struct IndexEntry<'k> {
     /// The partition's key.
     pub key: &'k Key,
     /// Where the partition begins in the uncompressed data, in bytes.
     pub position: u64,
-    /// Where the entry is.
+    /// Where the entry begins.
     pub cursor: IndexCursor,
 }
 
 impl<'a, R: ReadAt> GrowingIndex<'a, R> {
-    /// Reads `index` from `cursor` on, as far as it has been written by now.
+    /// Reads `index` from `cursor` on. Bytes that are written later are not seen.
     ///
     /// # Errors
-    /// If its size cannot be told, or `cursor` is behind its end.
+    /// [`Error::Io`] if the size cannot be read, [`Error::Malformed`] if `cursor` is behind the end.
     pub fn new(index: &'a R, cursor: IndexCursor) -> Result<Self> {
         Ok(Self {
             entries: Entries::from(index, cursor.0)?,
@@ -36,14 +38,14 @@ impl<'a, R: ReadAt> GrowingIndex<'a, R> {
         })
     }
 
-    /// The next entry that is there as a whole.
+    /// The next complete entry.
     ///
     /// # Errors
-    /// If the index cannot be read or is malformed.
-    pub fn next_written(&mut self) -> Result<Option<Written<'_>>> {
+    /// [`Error::Io`] or [`Error::Malformed`] of the index.
+    pub fn next_complete(&mut self) -> Result<Option<IndexEntry<'_>>> {
         let cursor = IndexCursor(self.entries.offset());
         match self.entries.advance(&mut self.key) {
-            Ok(position) => Ok(position.map(|position| Written {
+            Ok(position) => Ok(position.map(|position| IndexEntry {
                 key: &self.key,
                 position,
                 cursor,

@@ -1,18 +1,20 @@
-//! Partition keys in the one form that both formats' keys have.
+//! Partition keys, in the one form that BIG and BTI share.
 
 use std::cmp::Ordering;
 
 use super::byte_comparable::{encode, encoded_token};
 use super::token::hash;
 
-/// A partition key, or as much of it as an index tells, in Cassandra's byte-comparable form: the
-/// order of the bytes is the order of the partitions, which is that of tokens, then keys.
+/// A partition key in Cassandra's byte-comparable form, or the part of it that an index holds.
 ///
-/// BIG indexes hold complete keys. BTI indexes hold them of partitions with an index of their
-/// rows only (more than 16 KiB, by default), and of all others the shortest prefix that no other
-/// partition of the same table has, and 8 bits of the key's hash. A prefix that
-/// [matches](Self::matches) a key which is not of the same table may therefore belong to another
-/// partition that is close to it; 255 of 256 such mistakes are excluded by the hash.
+/// The order of the bytes is the order of the partitions: by token, then by key.
+///
+/// BIG indexes hold complete keys. BTI indexes hold a complete key only for a partition with an
+/// index of its rows (more than 16 KiB by default). For all others they hold a prefix and 8 bits of
+/// the key's hash. It is the shortest prefix that no other partition of the SSTable has.
+///
+/// A prefix may also [match](Self::matches) a key of another SSTable that belongs to another
+/// partition. That partition is close in order. The hash excludes 255 of 256 such mistakes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Key {
     bytes: Vec<u8>,
@@ -27,7 +29,7 @@ impl Clone for Key {
         key
     }
 
-    /// Keeps the memory: who goes through a table remembers the last key at each step.
+    /// Reuses the memory: a walk through an SSTable clones each key.
     fn clone_from(&mut self, other: &Self) {
         self.bytes.clone_from(&other.bytes);
         self.complete = other.complete;
@@ -36,8 +38,10 @@ impl Clone for Key {
 }
 
 impl Key {
-    /// The key of the partition whose key is `partition_key` as tables store it: a single
-    /// column's value, or each column's length in two bytes, value and a zero byte.
+    /// The key of the partition that SSTables store as `partition_key`.
+    ///
+    /// Those bytes are a single column's value. Of several columns each has its length in two bytes,
+    /// its value and a zero byte.
     #[must_use]
     pub fn from_partition_key(partition_key: &[u8]) -> Self {
         let mut key = Self::default();
@@ -51,20 +55,21 @@ impl Key {
         &self.bytes
     }
 
-    /// Whether [`bytes`](Self::bytes) is all of the key.
+    /// Whether [`bytes`](Self::bytes) is the complete key.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// 8 bits of the key's hash that are not part of its token.
+    /// 8 bits of the key's hash that are not part of its token, if they are known.
     #[must_use]
     pub fn filter_hash(&self) -> Option<u8> {
         self.filter_hash
     }
 
-    /// Whether both may be the same partition's: whether they are equal as far as both go. Two
-    /// complete keys that match are equal.
+    /// Whether both may belong to the same partition: whether they are equal as far as both go.
+    ///
+    /// Two complete keys that match are equal.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         let same_hash = match (self.filter_hash, other.filter_hash) {
@@ -74,8 +79,9 @@ impl Key {
         same_hash && self.compare(other).is_eq()
     }
 
-    /// Order of the partitions as far as it can be told: [`Ordering::Equal`] if one is incomplete
-    /// and the beginning of the other.
+    /// Order of the partitions, as far as it is known.
+    ///
+    /// [`Ordering::Equal`] also if one key is incomplete and a prefix of the other.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Ordering {
         let shorter = if self.bytes.len() < other.bytes.len() {
@@ -99,7 +105,7 @@ impl Key {
         self.filter_hash = Some(hash[1] as u8);
     }
 
-    /// Makes it the token of `partition_key`, and no more of it.
+    /// Makes this the token of `partition_key`: an incomplete key.
     pub(super) fn set_token(&mut self, partition_key: &[u8]) {
         let token = encoded_token(partition_key, hash(partition_key));
         self.set_prefix(&token, None);

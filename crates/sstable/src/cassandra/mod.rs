@@ -8,23 +8,33 @@
 //! | BTI | `da` | 5.0 | `Partitions.db`, `Rows.db` |
 //! | BTI | `ea` | 6.0 | `Partitions.db`, `Rows.db` |
 //!
-//! The version letters of file names are those of `BigFormat.java` and `BtiFormat.java` (Cassandra
-//! 4.1.10, 5.0.9 and 6.0-alpha2; all formats' sources named in this module are of these). Other
-//! versions are [`Error::Unsupported`](crate::Error::Unsupported), and so is every partitioner but
-//! Murmur3.
+//! The version letters of file names are those of `BigFormat.java` and `BtiFormat.java`. All sources
+//! that this module names are of Cassandra 4.1.10, 5.0.9 and 6.0-alpha2.
+//! [`Error::Unsupported`](crate::Error::Unsupported) declines other versions, and every partitioner
+//! except Murmur3.
 //!
-//! Keys of both formats have one form, [`Key`], hence a partition of a BIG table can be looked for
-//! in a BTI table and the other way round.
+//! Keys of both formats have one form, [`Key`]. So a key of a BIG SSTable can be looked up in a BTI
+//! SSTable, and the other way round.
 //!
-//! [`SsTable`] reads finished tables only. While Cassandra writes a table, even while it opens it early for
-//! its own readers, there is no `Statistics.db` yet (`SortedTableWriter.java` finishes the index,
-//! then `Data.db` with its `CompressionInfo.db`, then `Statistics.db`, then `TOC.txt`), so that
-//! [`SsTable::open`] fails with [`std::io::ErrorKind::NotFound`]. An index that ends within an entry
-//! is [`Error::Malformed`](crate::Error::Malformed) there; the partitions before the last whole
-//! entry, whose own end is not known, have been given by then. Of an `Index.db` that was cut
-//! exactly between two entries nothing tells that it is incomplete: its last partition appears to
-//! reach to the end of the data. What has been written of it [`GrowingIndex`] reads. Of a BTI index
-//! nothing can be read before its end: there [`each_possible_partition`] finds partitions in the data.
+//! # Finished SSTables
+//!
+//! [`SsTable`] reads finished SSTables only. `SortedTableWriter.java` finishes the files in this
+//! order: the index, `Data.db` with its `CompressionInfo.db`, `Statistics.db`, `TOC.txt`. Without
+//! `Statistics.db` [`SsTable::open`] fails with [`std::io::ErrorKind::NotFound`]. This includes
+//! SSTables that Cassandra opens early for its own readers.
+//!
+//! An index that ends within an entry is [`Error::Malformed`](crate::Error::Malformed). The reader
+//! returns the partitions before the last complete entry first. The end of that entry's partition is
+//! not known.
+//!
+//! A cut of `Index.db` exactly between two entries cannot be detected. The last partition then seems
+//! to reach to the end of the data.
+//!
+//! # Unfinished SSTables
+//!
+//! - BIG: [`GrowingIndex`] reads the entries that have been written.
+//! - BTI: the index cannot be read before it is complete. [`each_possible_partition`] finds
+//!   partitions in the data instead.
 
 mod big;
 mod bti;
@@ -46,7 +56,7 @@ mod trie;
 pub use compression::Compression;
 pub use compression_info::{ChunkCursor, ChunkMap};
 pub use descriptor::{Component, Descriptor, Format};
-pub use growing::{GrowingIndex, Written};
+pub use growing::{GrowingIndex, IndexEntry};
 pub use key::Key;
 pub use partition_data::{each_possible_partition, partition_key_at};
 pub use partitions::{IndexCursor, Partition, Partitions};

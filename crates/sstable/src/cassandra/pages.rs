@@ -1,26 +1,25 @@
-//! The pages of an index in the form of a trie.
+//! A bounded cache of the pages of a trie.
 
 use crate::{Error, ReadAt, Result};
 
-/// Bytes of a page (`io/util/PageAware.java`, Cassandra 5.0.9). No node of a trie crosses one's
-/// boundary.
+/// Bytes of a page (`io/util/PageAware.java`, Cassandra 5.0.9). No node crosses a page's boundary.
 const PAGE_SIZE: u64 = 4096;
 
-/// Pages are held in sets by their numbers modulo this.
+/// Number of sets. A page belongs to the set of its number modulo this.
 const SETS: usize = 64;
 
-/// Pages of a set that are held, the ones that were used last: 1 MiB of pages in all. A walk goes
-/// back and forth between a few pages that lie close together, where leaves are, and a few of the
-/// nodes above them, which lie anywhere. More than one page of a set keeps these from pushing each
-/// other out.
+/// Pages that a set holds, those that were used last. All sets together hold 1 MiB.
+///
+/// A walk alternates between pages of leaves, which lie close together, and pages of the nodes above
+/// them, which lie anywhere. Several pages a set keep these from evicting each other.
 const HELD_OF_A_SET: usize = 4;
 
-/// A bounded number of pages.
+/// The pages that were read last.
 pub(super) struct Pages<'a, R> {
     source: &'a R,
     /// Where the trie ends, in bytes from the beginning of the file.
     end: u64,
-    /// The page that was used last is the first of its set.
+    /// Each set is in the order of use, the last used page first.
     sets: Vec<Vec<Page>>,
 }
 

@@ -1,23 +1,25 @@
-//! Partitions in the uncompressed data itself, where there is no index yet.
+//! Finds partitions in the uncompressed data, where there is no index yet.
 //!
-//! Source: `io/sstable/SSTableWriter` and `io/sstable/format/SortedTablePartitionWriter.java`
-//! (`start`) of Cassandra 5.0.9 and 6.0-alpha2: a partition begins with the length of its key in two
-//! bytes, and the key.
+//! A partition begins with the length of its key in two bytes, and the key. Source:
+//! `io/sstable/SSTableWriter` and `io/sstable/format/SortedTablePartitionWriter.java` (`start`) of
+//! Cassandra 5.0.9 and 6.0-alpha2.
 
 use std::ops::RangeInclusive;
 
 use super::key::Key;
 
-/// Partitions with longer keys, in bytes, are not looked for: anything might be one.
+/// Longest key, in bytes, that is recognised. With longer ones allowed, most bytes would look like
+/// a key.
 const KEY_BYTES_MAX: usize = 512;
 
-/// Calls `found` with each place of `data` at which a partition may begin whose key is among `keys`,
-/// and its key. It may as well be something else that looks like one: the narrower `keys` are, the
-/// less probably.
+/// Calls `visit` with each offset in `data` where a partition with a key in `keys` may begin.
+///
+/// `visit` gets the offset and the key. Other bytes may look like a partition. The narrower `keys`
+/// are, the less likely that is.
 pub fn each_possible_partition(
     data: &[u8],
     keys: &RangeInclusive<&Key>,
-    mut found: impl FnMut(usize, &Key),
+    mut visit: impl FnMut(usize, &Key),
 ) {
     let is_among = |key: &Key| key.compare(keys.start()).is_ge() && key.compare(keys.end()).is_le();
     let mut key = Key::default();
@@ -25,18 +27,18 @@ pub fn each_possible_partition(
         let Some(partition_key) = bytes_at(data, at) else {
             continue;
         };
-        // Most are excluded by their tokens, which take less time.
+        // The token alone excludes most candidates, and takes less time than the whole key.
         key.set_token(partition_key);
         if is_among(&key) {
             key.set_complete(partition_key);
             if is_among(&key) {
-                found(at, &key);
+                visit(at, &key);
             }
         }
     }
 }
 
-/// The key of the partition that begins at the place `at` of `data`, if it is a possible one.
+/// The key of the partition that begins at offset `at` of `data`. `None` if none can begin there.
 #[must_use]
 pub fn partition_key_at(data: &[u8], at: usize) -> Option<Key> {
     bytes_at(data, at).map(Key::from_partition_key)
@@ -61,9 +63,9 @@ mod tests {
             .collect();
         keys.sort_by(|one, other| one.0.compare(&other.0));
         let mut data = Vec::new();
-        let mut places = Vec::new();
+        let mut offsets = Vec::new();
         for (_, bytes) in &keys {
-            places.push(data.len());
+            offsets.push(data.len());
             data.extend([0, 8]);
             data.extend(bytes);
             data.extend((0..90).map(|at| bytes[7].wrapping_mul(31).wrapping_add(at)));
@@ -71,16 +73,16 @@ mod tests {
         let (first, last) = (&keys[200].0, &keys[299].0);
         let mut found = Vec::new();
         each_possible_partition(&data, &(first..=last), |at, key| {
-            // Other places may look like one.
-            if places.contains(&at) {
+            // Other bytes may look like a partition.
+            if offsets.contains(&at) {
                 found.push((at, key.clone()));
             }
         });
         let expected: Vec<_> = (200..300)
-            .map(|it| (places[it], keys[it].0.clone()))
+            .map(|it| (offsets[it], keys[it].0.clone()))
             .collect();
         assert_eq!(found, expected);
-        let key = partition_key_at(&data, places[7]);
+        let key = partition_key_at(&data, offsets[7]);
         assert_eq!(key.as_ref(), Some(&keys[7].0));
         assert_eq!(partition_key_at(&data, data.len() - 5), None);
         assert_eq!(partition_key_at(&data, usize::MAX), None);

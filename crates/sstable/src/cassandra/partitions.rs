@@ -1,4 +1,4 @@
-//! The partitions of a table one after another.
+//! Walks the partitions of an SSTable in order.
 
 use std::ops::Range;
 
@@ -6,31 +6,33 @@ use super::key::Key;
 use super::{big, bti};
 use crate::{Error, ReadAt, Result};
 
-/// Entries of an index between two looks at the time.
-const ENTRIES_A_LOOK: u32 = 1024;
+/// Entries of an index between two checks of the deadline.
+const ENTRIES_A_CHECK: u32 = 1024;
 
-/// A partition of a table.
+/// A partition of an SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition<'a> {
-    /// Its key, or the beginning of it.
+    /// Its key, or a prefix of it.
     pub key: &'a Key,
-    /// Where it lies in the uncompressed data, in bytes: up to the next one, or to the end.
+    /// Where it lies in the uncompressed data, in bytes. It ends at the next one, or at the end of
+    /// the data.
     pub uncompressed: Range<u64>,
 }
 
-/// The partitions of a table in the order of their keys, which is that of their positions. Memory
-/// is bounded whatever the table's size: two keys, and either 128 KiB of a BIG index or 1 MiB of
-/// a BTI one.
+/// The partitions of an SSTable in the order of their keys. Their positions have the same order.
 ///
-/// After an error there are no more partitions.
+/// Memory does not depend on the size of the SSTable. It takes two keys, and 128 KiB of a BIG index
+/// or 1 MiB of a BTI index.
+///
+/// No method goes back. After an error there are no more partitions.
 pub struct Partitions<'a, R> {
     entries: Entries<'a, R>,
     uncompressed_length: u64,
-    started: bool,
-    /// Whether `current` has been given.
-    given: bool,
+    is_started: bool,
+    /// Whether `current` has been returned.
+    is_returned: bool,
     current: Entry,
-    /// The one after `current`: it tells where that one ends.
+    /// The entry after `current`. The partition of `current` ends where it begins.
     following: Entry,
 }
 
@@ -49,19 +51,21 @@ struct Entry {
     cursor: IndexCursor,
 }
 
-/// A place in a table, to go on from later: 0 is the beginning. Of a BIG table a place in its index;
-/// of a BTI table, whose index is no sequence, one in the uncompressed data.
+/// Where a later walk of an SSTable goes on. The default is the beginning.
+///
+/// In a BIG SSTable it is an offset in the index. The index of a BTI SSTable is not a sequence:
+/// there it is a position in the uncompressed data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexCursor(pub(super) u64);
 
 impl IndexCursor {
-    /// Of a BTI table, the partition at this position of its uncompressed data, in bytes.
+    /// In a BTI SSTable: the partition at this position of the uncompressed data, in bytes.
     #[must_use]
     pub fn in_data(position: u64) -> Self {
         Self(position)
     }
 
-    /// Of a BTI table, the position in its uncompressed data, in bytes.
+    /// In a BTI SSTable: the position in the uncompressed data, in bytes.
     #[must_use]
     pub fn position_in_data(self) -> u64 {
         self.0
@@ -73,29 +77,29 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
         Self {
             entries,
             uncompressed_length,
-            started: false,
-            given: false,
+            is_started: false,
+            is_returned: false,
             current: Entry::default(),
             following: Entry::default(),
         }
     }
 
-    /// The next partition.
+    /// The next partition. `None` at the end.
     ///
     /// # Errors
-    /// If the index cannot be read or is malformed.
+    /// [`Error::Io`] or [`Error::Malformed`] of the index.
     pub fn next_partition(&mut self) -> Result<Option<Partition<'_>>> {
-        self.pass_given()?;
-        self.given = self.current.position.is_some();
+        self.pass_returned()?;
+        self.is_returned = self.current.position.is_some();
         Ok(self.current_partition())
     }
 
-    /// The next partition, which will be given once more.
+    /// The next partition, without passing over it.
     ///
     /// # Errors
-    /// If the index cannot be read or is malformed.
+    /// [`Error::Io`] or [`Error::Malformed`] of the index.
     pub fn peek(&mut self) -> Result<Option<Partition<'_>>> {
-        self.pass_given()?;
+        self.pass_returned()?;
         Ok(self.current_partition())
     }
 
@@ -107,24 +111,26 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
         })
     }
 
-    /// The place of the partition that is given next; the beginning of a BTI table, in which passing
-    /// over partitions takes no time.
+    /// The cursor of the next partition.
+    ///
+    /// In a BTI SSTable it is always the beginning: passing over partitions costs nothing there.
     ///
     /// # Errors
-    /// If the index cannot be read or is malformed.
+    /// [`Error::Io`] or [`Error::Malformed`] of the index.
     pub fn cursor(&mut self) -> Result<IndexCursor> {
-        self.pass_given()?;
+        self.pass_returned()?;
         Ok(self.current.cursor)
     }
 
-    /// Passes over all partitions that end at `position` of the uncompressed data or before it, so
-    /// that the next one is the one that holds it. It never goes back. A BTI index takes a few
-    /// steps for it; of a BIG one all entries between are read.
+    /// Passes over all partitions that end at or before `position` of the uncompressed data.
+    ///
+    /// The next partition is then the one that holds `position`. A BTI index needs a few steps. A
+    /// BIG index is read entry by entry.
     ///
     /// # Errors
-    /// If the index cannot be read or is malformed.
+    /// [`Error::Io`] or [`Error::Malformed`] of the index.
     pub fn skip_to_position(&mut self, position: u64) -> Result<()> {
-        self.pass_given()?;
+        self.pass_returned()?;
         if position >= self.uncompressed_length {
             self.end();
             return Ok(());
@@ -133,8 +139,8 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
         if before(&self.following)
             && let Entries::Bti(entries) = &mut self.entries
         {
-            let sought = entries.seek_position(position);
-            self.go_on_from(sought)?;
+            let seek = entries.seek_position(position);
+            self.continue_after(seek)?;
         }
         while before(&self.following) {
             self.shift()?;
@@ -142,35 +148,37 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
         Ok(())
     }
 
-    /// Passes over all partitions that are before the one of `key`, so that the next one is that
-    /// partition, if there is such a one: whether the next one's key [matches](Key::matches)
-    /// tells. If `key` is not complete, the one after it may match as well, and so on. It never
-    /// goes back. A BTI index takes a few steps for it; of a BIG one all entries between are read.
+    /// Passes over all partitions before the one of `key`.
+    ///
+    /// If the partition exists, it is the next one: its key [matches](Key::matches) `key`. If `key`
+    /// is not complete, the partitions behind it may match too. A BTI index needs a few steps. A
+    /// BIG index is read entry by entry.
     ///
     /// # Errors
-    /// If the index cannot be read or is malformed.
+    /// [`Error::Io`] or [`Error::Malformed`] of the index.
     pub fn skip_to_key(&mut self, key: &Key) -> Result<()> {
         self.skip_to_key_within(key, &|| false).map(|_| ())
     }
 
-    /// As [`Self::skip_to_key`], as far as it gets before it `is_over`, which is asked now and then;
-    /// whether it got there. Otherwise it goes on from there the next time.
+    /// As [`Self::skip_to_key`], but stops when `is_over` returns true. Returns whether it arrived.
+    ///
+    /// `is_over` is called every 1024 entries. The next call goes on from where this one stopped.
     ///
     /// # Errors
-    /// If the index cannot be read or is malformed.
+    /// [`Error::Io`] or [`Error::Malformed`] of the index.
     pub fn skip_to_key_within(&mut self, key: &Key, is_over: &dyn Fn() -> bool) -> Result<bool> {
-        self.pass_given()?;
+        self.pass_returned()?;
         let before = |entry: &Entry| entry.position.is_some() && entry.key.compare(key).is_lt();
         if before(&self.following)
             && let Entries::Bti(entries) = &mut self.entries
         {
-            let sought = entries.seek_key(key);
-            self.go_on_from(sought)?;
+            let seek = entries.seek_key(key);
+            self.continue_after(seek)?;
         }
         let mut passed = 0_u32;
         while before(&self.current) {
             passed = passed.wrapping_add(1);
-            if passed.is_multiple_of(ENTRIES_A_LOOK) && is_over() {
+            if passed.is_multiple_of(ENTRIES_A_CHECK) && is_over() {
                 return Ok(false);
             }
             self.shift()?;
@@ -178,46 +186,45 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
         Ok(true)
     }
 
-    /// Where the partition of `key` lies in the uncompressed data, if it is there; all that are
-    /// before it are passed over, and it itself is given next. It never goes back. If `key` or the
-    /// index's key is not complete, it may be another partition, close to it.
+    /// Where the partition of `key` lies in the uncompressed data. `None` if there is none.
+    ///
+    /// Passes over the partitions before it; the partition itself is the next one. If `key` or the
+    /// index's key is not complete, the result may be another partition close to it.
     ///
     /// # Errors
-    /// If the index cannot be read or is malformed.
+    /// [`Error::Io`] or [`Error::Malformed`] of the index.
     pub fn find(&mut self, key: &Key) -> Result<Option<Range<u64>>> {
         self.skip_to_key(key)?;
-        let found = self
-            .current
-            .position
-            .filter(|_| self.current.key.matches(key));
-        Ok(found.map(|start| start..self.following.position.unwrap_or(self.uncompressed_length)))
+        let partition = self.current_partition();
+        let partition = partition.filter(|partition| partition.key.matches(key));
+        Ok(partition.map(|partition| partition.uncompressed))
     }
 
-    /// Makes `current` the one that is to be given next.
-    fn pass_given(&mut self) -> Result<()> {
-        if !self.started {
-            self.started = true;
+    /// Makes `current` the entry that the next call returns.
+    fn pass_returned(&mut self) -> Result<()> {
+        if !self.is_started {
+            self.is_started = true;
             self.read_following()?;
             self.shift()?;
         }
-        if self.given {
+        if self.is_returned {
             self.shift()?;
         }
         Ok(())
     }
 
-    /// Makes the entry that the index has been moved to, which is after `current`, the current one.
-    fn go_on_from(&mut self, moved: Result<()>) -> Result<()> {
-        if moved.is_err() {
+    /// Makes the entry that a seek of the index arrived at the current one. It is after `current`.
+    fn continue_after(&mut self, seek: Result<()>) -> Result<()> {
+        if seek.is_err() {
             self.end();
         }
-        moved?;
+        seek?;
         self.read_following()?;
         self.shift()
     }
 
     fn shift(&mut self) -> Result<()> {
-        self.given = false;
+        self.is_returned = false;
         std::mem::swap(&mut self.current, &mut self.following);
         self.read_following()
     }
@@ -240,7 +247,7 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
         checked
     }
 
-    /// The entry after `current` must be, and the last one must lie in the data.
+    /// Checks that `following` is after `current` in key and position, and lies in the data.
     fn check_following(&self) -> Result<()> {
         let Some(position) = self.following.position else {
             return Ok(());
@@ -266,8 +273,8 @@ impl<'a, R: ReadAt> Partitions<'a, R> {
     }
 
     fn end(&mut self) {
-        self.started = true;
-        self.given = false;
+        self.is_started = true;
+        self.is_returned = false;
         self.current.position = None;
         self.following.position = None;
     }

@@ -1,4 +1,4 @@
-//! A table: its files, its partitions, its chunks.
+//! A finished SSTable: its files, its partitions, its chunks.
 
 use std::fs::File;
 use std::io;
@@ -14,35 +14,37 @@ use super::statistics::require_murmur3_partitioner;
 use super::{big, bti};
 use crate::{Error, ReadAt, Result};
 
-/// The files of a table that its index is made of.
+/// The files of an SSTable that its reader needs.
 #[derive(Debug)]
 pub struct Components<R> {
-    /// `Index.db` of a BIG table, `Partitions.db` of a BTI one.
+    /// `Index.db` of a BIG SSTable, `Partitions.db` of a BTI one.
     pub keys: R,
-    /// `Rows.db` of a BTI table.
+    /// `Rows.db` of a BTI SSTable.
     pub rows: Option<R>,
-    /// `CompressionInfo.db`; `None` if the table is not compressed.
+    /// `CompressionInfo.db`. `None` if the SSTable is not compressed.
     pub compression_info: Option<R>,
     /// `Statistics.db`.
     pub statistics: R,
-    /// Length of `Data.db`, which itself is not read, in bytes.
+    /// Length of `Data.db` in bytes. The file itself is not read.
     pub data_length: u64,
 }
 
 impl<R> Components<R> {
-    /// Opens the files of a table by `open`, whose error tells `is_missing` for a file that does not
-    /// exist; `data_length` is asked last.
+    /// Opens the files of an SSTable with `open`.
+    ///
+    /// `is_missing` says whether an error of `open` means that the file does not exist. `data_length`
+    /// is called last.
     ///
     /// # Errors
-    /// Those of `open`; that of a missing file if the table is not finished, or not there.
+    /// Those of `open`. That of a missing file if the SSTable is not finished, or does not exist.
     pub fn open<E>(
         format: Format,
         open: impl Fn(Component) -> std::result::Result<R, E>,
         is_missing: impl Fn(&E) -> bool,
         data_length: impl FnOnce() -> std::result::Result<u64, E>,
     ) -> std::result::Result<Self, E> {
-        // The last one to be written is opened first: if it is there, then so are all others, and
-        // no CompressionInfo.db means that there is no compression.
+        // Cassandra writes Statistics.db last. If it exists, all other files do. A missing
+        // CompressionInfo.db then means that the data is not compressed.
         let statistics = open(Component::Statistics)?;
         let (keys, rows) = match format {
             Format::Big => (open(Component::Index)?, None),
@@ -62,7 +64,7 @@ impl<R> Components<R> {
     }
 }
 
-/// A finished table.
+/// A finished SSTable, open for reading. Threads may share it if its files can be shared.
 #[derive(Debug)]
 pub struct SsTable<R> {
     index: Index<R>,
@@ -82,16 +84,18 @@ enum Index<R> {
 }
 
 impl SsTable<File> {
-    /// Opens the table that the file at `path` is part of, whichever file it is.
+    /// Opens the SSTable that the file at `path` belongs to. Any of its files will do.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the file's name is not one of a known version's table, or the
-    /// partitioner is not Murmur3. If a file cannot be read, or its beginning or its end is
-    /// malformed. That of a table that is still being written is
-    /// [`io::ErrorKind::NotFound`].
+    /// - [`Error::Unsupported`] if the name is not that of a known version, or the partitioner is not
+    ///   Murmur3.
+    /// - [`Error::Io`] if a file cannot be read; [`io::ErrorKind::NotFound`] if the SSTable is still
+    ///   being written.
+    /// - [`Error::Malformed`] if the beginning or the end of a file is damaged.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| Error::Unsupported("no file name in UTF-8".into()))?;
+        let name =
+            name.ok_or_else(|| Error::Unsupported("a file name that is not UTF-8".into()))?;
         let descriptor = Descriptor::parse(name)?;
         let open = |component| File::open(path.with_file_name(descriptor.file_name(component)));
         let data_length = || open(Component::Data)?.metadata().map(|data| data.len());
@@ -102,11 +106,13 @@ impl SsTable<File> {
 }
 
 impl<R: ReadAt> SsTable<R> {
-    /// Makes a table of its files.
+    /// Opens the SSTable that consists of `components`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the partitioner is not Murmur3, or a BTI table's `Rows.db` is not
-    /// given. If a file cannot be read, or its beginning or its end is malformed.
+    /// - [`Error::Unsupported`] if the partitioner is not Murmur3, or `Rows.db` of a BTI SSTable is
+    ///   absent.
+    /// - [`Error::Io`] if a file cannot be read.
+    /// - [`Error::Malformed`] if the beginning or the end of a file is damaged.
     pub fn new(descriptor: &Descriptor, components: Components<R>) -> Result<Self> {
         require_murmur3_partitioner(&components.statistics)?;
         let index = match (descriptor.format(), components.rows) {
@@ -132,15 +138,15 @@ impl<R: ReadAt> SsTable<R> {
     /// The partitions, from the first to the last.
     ///
     /// # Errors
-    /// If the index cannot be read.
+    /// [`Error::Io`] if the index cannot be read.
     pub fn partitions(&self) -> Result<Partitions<'_, R>> {
         self.partitions_from(IndexCursor::default())
     }
 
-    /// The partitions from a place of this very table on.
+    /// The partitions from `cursor` on, a cursor of the same SSTable.
     ///
     /// # Errors
-    /// If the index cannot be read, or is malformed on the way there.
+    /// [`Error::Io`] or [`Error::Malformed`] of the index before `cursor`.
     pub fn partitions_from(&self, cursor: IndexCursor) -> Result<Partitions<'_, R>> {
         let entries = match &self.index {
             Index::Big { index } => Entries::Big(big::Entries::from(index, cursor.0)?),
@@ -164,13 +170,13 @@ impl<R: ReadAt> SsTable<R> {
         self.chunks.cursor()
     }
 
-    /// How the table's chunks are compressed; `None` if they are not.
+    /// How the chunks are compressed. `None` if they are not.
     #[must_use]
     pub fn compression(&self) -> Option<&Compression> {
         self.chunks.compression()
     }
 
-    /// The positions of the uncompressed data, in bytes.
+    /// All positions of the uncompressed data, in bytes.
     #[must_use]
     pub fn uncompressed(&self) -> Range<u64> {
         0..self.chunks.uncompressed_length()

@@ -1,10 +1,16 @@
-//! `Statistics.db`: the partitioner, and nothing else of it.
+//! `Statistics.db`: the name of the partitioner. Nothing else is read.
 //!
-//! Source: `io/sstable/metadata/MetadataSerializer.java` and `ValidationMetadata.java` (Cassandra
-//! 4.1.10, 5.0.9 and 6.0-alpha2): the number of components and a checksum; each one's type and
-//! offset, and a checksum; the components. The one of type 0 begins with the class name of the
-//! partitioner. Every version that this reader knows has the checksums; they are not verified, for
-//! only one name is accepted.
+//! The file holds, in this order:
+//!
+//! - the number of components, and a checksum;
+//! - the type and offset of each component, and a checksum;
+//! - the components. That of type 0 begins with the class name of the partitioner.
+//!
+//! Every version that this reader knows has the checksums. They are not verified: only one name is
+//! accepted, and damage would change it.
+//!
+//! Source: `io/sstable/metadata/MetadataSerializer.java`, `ValidationMetadata.java` (Cassandra
+//! 4.1.10, 5.0.9 and 6.0-alpha2).
 
 use super::forward::ForwardReader;
 use crate::{Error, ReadAt, Result};
@@ -13,7 +19,7 @@ const MURMUR3_PARTITIONER: &[u8] = b"org.apache.cassandra.dht.Murmur3Partitioner
 const VALIDATION: u32 = 0;
 const CHECKSUM_BYTES: u64 = 4;
 
-/// Makes sure that the table's keys are ordered by Murmur3 tokens.
+/// Makes sure that Murmur3 tokens order the SSTable's keys.
 pub(super) fn require_murmur3_partitioner<R: ReadAt>(statistics: &R) -> Result<()> {
     let mut reader = ForwardReader::new(statistics, statistics.size()?, 512);
     let count = reader.length()?;

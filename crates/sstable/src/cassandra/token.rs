@@ -1,5 +1,4 @@
-//! Cassandra's variant of the 128-bit MurmurHash 3, and the token that `Murmur3Partitioner` makes
-//! of it.
+//! Cassandra's variant of the 128-bit MurmurHash 3, and the token of `Murmur3Partitioner`.
 //!
 //! Sources: `utils/MurmurHash.java` (`hash3_x64_128`) and `dht/Murmur3Partitioner.java`, the same
 //! in Cassandra 4.1.10, 5.0.9 and 6.0-alpha2.
@@ -7,8 +6,10 @@
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 
-/// Both halves of the hash of a partition key. It differs from the published MurmurHash 3 in one
-/// place: the bytes of the last, incomplete block are sign-extended.
+/// Both halves of the hash of a partition key.
+///
+/// One difference from the published MurmurHash 3: the bytes of the last, incomplete block are
+/// sign-extended.
 pub(super) fn hash(key: &[u8]) -> [u64; 2] {
     let (mut h1, mut h2) = (0_u64, 0_u64);
     let (blocks, tail) = key.as_chunks::<16>();
@@ -22,7 +23,7 @@ pub(super) fn hash(key: &[u8]) -> [u64; 2] {
         h2 = h2.wrapping_mul(5).wrapping_add(0x3849_5ab5);
     }
     let (first, second) = tail.split_at(tail.len().min(8));
-    // An absent half is 0, which both ways of mixing keep.
+    // An absent half is 0. Both mixing functions map 0 to 0.
     h2 ^= mix_second(sign_extended(second));
     h1 ^= mix_first(sign_extended(first));
 
@@ -37,8 +38,10 @@ pub(super) fn hash(key: &[u8]) -> [u64; 2] {
     [h1, h2]
 }
 
-/// The token of a partition key whose hash is `hash`. The lowest token is kept for "before every
-/// key", which the empty key, that no table contains, also has.
+/// The token of a partition key whose hash is `hash`.
+///
+/// The lowest token means "before every key". Only the empty key has it, and no SSTable contains
+/// that key.
 pub(super) fn token(key: &[u8], hash: [u64; 2]) -> i64 {
     let token = hash[0].cast_signed();
     if key.is_empty() {
@@ -66,7 +69,7 @@ fn finish(mut k: u64) -> u64 {
     k ^ (k >> 33)
 }
 
-/// Little-endian sum of signed bytes: a byte of 0x80 and more flips all bits above its own.
+/// Little-endian combination of signed bytes: a byte of 0x80 or more flips all bits above its own.
 fn sign_extended(bytes: &[u8]) -> u64 {
     bytes.iter().zip(0..).fold(0, |sum, (&byte, index)| {
         sum ^ (i64::from(byte.cast_signed()) << (8 * index)).cast_unsigned()

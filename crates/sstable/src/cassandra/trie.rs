@@ -1,10 +1,12 @@
 //! The nodes of a trie on disk.
 //!
-//! Source: `io/tries/TrieNode.java` and, for what a partition's leaf holds,
-//! `io/sstable/format/bti/PartitionIndex.java` (`PartitionIndexSerializer`, `getIndexPos`) with
-//! `io/util/SizedInts.java` (Cassandra 5.0.9, 6.0-alpha2). A node begins with four bits for its
-//! type and four bits for its payload's (or for the pointer of the two types without payload).
-//! Children are written before their parents and pointed to by their distance.
+//! A node begins with four bits for its type. The next four bits are the type of its payload. In the
+//! two node types without payload they are part of the pointer. Children are written before their
+//! parents. A pointer is the distance back to the child.
+//!
+//! Source (Cassandra 5.0.9, 6.0-alpha2): `io/tries/TrieNode.java`. The contents of a partition's
+//! leaf: `io/sstable/format/bti/PartitionIndex.java` (`PartitionIndexSerializer`, `getIndexPos`)
+//! with `io/util/SizedInts.java`.
 
 use crate::{Error, Result};
 
@@ -16,12 +18,12 @@ enum Shape {
     Single,
     /// The number of children, all their bytes, all their pointers.
     Sparse,
-    /// The first child's byte, the last one's distance from it, a pointer for each byte between
-    /// them, 0 where there is no child.
+    /// The first child's byte, the last child's distance from it, a pointer for each byte between
+    /// them. A pointer of 0 means no child.
     Dense,
 }
 
-/// Shape of each type, and the bits of its pointers. Those of less than a byte are in the header.
+/// Shape of each type, and the bits of its pointers. The header holds pointers below a byte.
 const TYPES: [(Shape, usize); 16] = [
     (Shape::PayloadOnly, 0),
     (Shape::Single, 4),
@@ -41,14 +43,14 @@ const TYPES: [(Shape, usize); 16] = [
     (Shape::Dense, 64),
 ];
 
-/// What a partition's node holds.
+/// The contents of a partition's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Payload {
     pub(super) filter_hash: Option<u8>,
     pub(super) target: Target,
 }
 
-/// Where to go on.
+/// Where a payload points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The partition's position in the uncompressed data.
@@ -57,18 +59,18 @@ pub(super) enum Target {
     Rows(u64),
 }
 
-/// A way down.
+/// A link from a node to a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Child {
-    /// Which of the node's places the child has.
+    /// The child's slot in its node.
     pub(super) slot: usize,
     /// The next byte of the key.
     pub(super) transition: u8,
-    /// Where the child begins, always before its parent.
+    /// Where the child begins in the file. It is always before its parent.
     pub(super) position: u64,
 }
 
-/// A node whose bytes are all there.
+/// A node that lies completely in its bytes.
 pub(super) struct Node<'a> {
     position: u64,
     bytes: &'a [u8],
@@ -79,7 +81,7 @@ pub(super) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// The node at `position`, whose bytes are the first of `bytes`.
+    /// The node at `position` of the file. `bytes` begin with it.
     pub(super) fn parse(position: u64, bytes: &'a [u8]) -> Result<Self> {
         let too_short = Error::Malformed {
             what: "a node crosses the boundary of a page",
@@ -115,14 +117,14 @@ impl<'a> Node<'a> {
         Ok(node)
     }
 
-    /// The first child from a place on.
+    /// The first child in `slot` or behind it.
     pub(super) fn child_from(&self, slot: usize) -> Result<Option<Child>> {
         for slot in slot..self.slots {
             let distance = self.distance(slot);
             if distance == 0 && self.shape == Shape::Dense {
                 continue;
             }
-            // Only ways back are valid, hence no walk can go round in a circle.
+            // A pointer always leads back, hence no walk goes round in a circle.
             let position = self.position.checked_sub(distance);
             let Some(position) = position.filter(|_| distance > 0) else {
                 return Err(self.malformed("a node that is not after its child"));
@@ -151,14 +153,15 @@ impl<'a> Node<'a> {
         self.child_from((0..self.slots).take_while(below).count())
     }
 
-    /// The first child of a node that is no partition, which has one.
+    /// The first child of a node that is no partition. Such a node has at least one.
     pub(super) fn first_child(&self) -> Result<Child> {
         let child = self.child_from(0)?;
         child.ok_or(self.malformed("a node without children that is no partition"))
     }
 
-    /// What the node holds if it stands for a partition. As no key's byte-comparable form is the
-    /// beginning of another's, such a node has no children.
+    /// The node's payload, if the node is a partition.
+    ///
+    /// Such a node has no children: no byte-comparable form is a prefix of another.
     pub(super) fn payload(&self) -> Result<Option<Payload>> {
         let length = self.payload_length();
         if length == 0 {
@@ -191,7 +194,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Bits 0 to 7: bytes of a signed number. 8 to 15: a byte of hash, then 1 to 8 of them.
+    /// The payload's type. 0 to 7: bytes of a signed number. 8 to 15: a byte of hash, then a signed
+    /// number of 1 to 8 bytes.
     fn payload_bits(&self) -> usize {
         let in_use = !(self.shape == Shape::Single && matches!(self.pointer_bits, 4 | 12));
         if in_use {
@@ -211,7 +215,7 @@ impl<'a> Node<'a> {
     fn transition(&self, slot: usize) -> Option<u8> {
         match self.shape {
             Shape::PayloadOnly => None,
-            // After the header, whose pointer of twelve bits goes on in the next byte.
+            // The pointer of twelve bits goes on in the byte behind the header.
             Shape::Single if self.pointer_bits == 12 => Some(self.bytes[2]),
             Shape::Single => Some(self.bytes[1]),
             Shape::Sparse => Some(self.bytes[2 + slot]),
@@ -244,7 +248,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Of at most 8 bytes.
+/// The number in at most 8 bytes.
 fn big_endian(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,24 +1,24 @@
-//! The inside of a block: entries whose keys share prefixes, and restart points.
+//! The contents of a block: entries whose keys share prefixes, and restart points.
 //!
-//! `table/block_builder.cc` of LevelDB, `table/block_based/block_builder.cc`, `block_util.h` and
-//! `data_block_footer.h` of RocksDB.
+//! Source: `table/block_builder.cc` of LevelDB. RocksDB: `block_builder.cc`, `block_util.h` and
+//! `data_block_footer.h` in `table/block_based/`.
 
 use std::ops::Range;
 
 use super::bytes::Bytes;
 use crate::{Error, Result};
 
-/// The lower bits of a block's last number are the number of restart points, the upper ones flags.
+/// A block ends with a number. Its lower bits count the restart points, its upper bits are flags.
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
-/// Keys are evenly spread: a hint for how to search, nothing else changes.
+/// Flag: keys are evenly spread. A hint for searches; the format is the same.
 const UNIFORM_KEYS: u32 = 1 << 29;
 
-/// How a reader learns where the value of an entry ends.
+/// How the end of an entry's value is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueLength {
-    /// Its length stands before the entry.
+    /// The entry begins with the length of its value.
     Stated,
-    /// From the value itself: the delta-encoded values of an index.
+    /// Decoding the value finds its end: the delta-encoded values of an index.
     Implied,
 }
 
@@ -28,15 +28,15 @@ pub(super) struct Block {
     contents: Vec<u8>,
     entries_end: usize,
     restarts: usize,
-    /// Of the stored block in the file, to tell where something is wrong.
+    /// Offset of the stored block in the file, for errors.
     offset: u64,
 }
 
-/// A place between two entries of a block, and the key of the entry before it.
+/// A position between two entries of a block, and the key of the entry before it.
 #[derive(Debug, Default)]
 pub(super) struct Position {
     next: usize,
-    /// The first restart point that is not passed yet.
+    /// The first restart point at or behind the position.
     restart: usize,
     key: Vec<u8>,
 }
@@ -48,6 +48,7 @@ impl Position {
 }
 
 impl Block {
+    /// Checks the number of restart points. `offset` is that of the stored block in the file.
     pub(super) fn parse(contents: Vec<u8>, offset: u64) -> Result<Self> {
         let malformed = |what| Error::Malformed { what, offset };
         let Some(count_at) = contents.len().checked_sub(4) else {
@@ -92,7 +93,7 @@ impl Block {
         }
     }
 
-    /// Before the first entry behind restart point `index`.
+    /// The position before the entry at restart point `index`.
     pub(super) fn at_restart(&self, index: usize) -> Result<Position> {
         let next = self.restart(index).filter(|&next| next < self.entries_end);
         let next = next.ok_or_else(|| self.malformed("a restart point outside its block"))?;
@@ -112,9 +113,10 @@ impl Block {
             .map(|at| at as usize)
     }
 
-    /// Moves `position` behind the next entry, whose key it then has; `None` at the end. `decode` is
-    /// given the value, and whether the key shares bytes with the one before; it must consume the
-    /// whole value. Positions that it gives are those in [`Block::contents`].
+    /// Moves `position` behind the next entry and sets its key. `None` at the end.
+    ///
+    /// `decode` gets the value, and whether the key shares bytes with the key before. It must consume
+    /// the whole value. Its positions are offsets in [`Block::contents`].
     pub(super) fn step<V>(
         &self,
         position: &mut Position,
@@ -124,14 +126,14 @@ impl Block {
         if position.next >= self.entries_end {
             return Ok(None);
         }
-        let restarts = match self.restart(position.restart) {
+        let is_restart = match self.restart(position.restart) {
             Some(at) if at < position.next => {
-                return Err(self.malformed("a restart point inside of an entry"));
+                return Err(self.malformed("a restart point inside an entry"));
             }
             Some(at) => at == position.next,
             None => false,
         };
-        let malformed = || self.malformed("bad entry of a block");
+        let malformed = || self.malformed("an entry of a block that cannot be decoded");
         let mut bytes = Bytes::from(&self.contents[..self.entries_end], position.next);
         let (shared, unshared) = bytes
             .varint32()
@@ -141,7 +143,7 @@ impl Block {
             ValueLength::Stated => Some(bytes.varint32().ok_or_else(malformed)? as usize),
             ValueLength::Implied => None,
         };
-        if shared as usize > position.key.len() || (restarts && shared != 0) {
+        if shared as usize > position.key.len() || (is_restart && shared != 0) {
             return Err(malformed());
         }
         position.key.truncate(shared as usize);
@@ -159,7 +161,7 @@ impl Block {
             return Err(malformed());
         }
         position.next = bytes.position();
-        position.restart += usize::from(restarts);
+        position.restart += usize::from(is_restart);
         Ok(Some(value))
     }
 
@@ -215,7 +217,7 @@ mod tests {
         );
         assert!(
             keys(block(&entries, &[0, 9], 0)).is_err(),
-            "a restart inside of an entry"
+            "a restart inside an entry"
         );
         assert!(
             keys(block(&entries, &[0, 6], 0)).is_err(),

@@ -1,4 +1,4 @@
-//! Moving through the data blocks of a table by its index alone.
+//! Walks the data blocks of an SSTable by its index alone.
 
 use std::ops::Bound;
 
@@ -6,46 +6,50 @@ use super::index::{IndexBlockCursor, IndexValue, Separator};
 use super::sstable::SsTable;
 use crate::Result;
 
-/// Where a data block lies, and which user keys it may have.
+/// Where a data block lies, and which user keys it may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataBlock<'b> {
     /// Bytes from the beginning of the file.
     pub offset: u64,
-    /// Bytes, with the 5 of compression type and checksum behind the block. Blocks never overlap,
-    /// but there may be padding between them.
+    /// Bytes, including the trailer of 5 bytes: compression type and checksum. Blocks never overlap.
+    /// There may be padding between them.
     pub length: u64,
-    /// Every user key of the block lies within this bound. It is the separator of the block before,
-    /// excluded; *included*, if this block may begin with older versions of the very user key with
-    /// which the block before ended; and [`Bound::Unbounded`] for the first block of the table.
+    /// Every user key of the block lies within this lower bound.
+    ///
+    /// - [`Bound::Excluded`]: the separator of the block before.
+    /// - [`Bound::Included`]: the same, but this block may begin with older versions of that user key.
+    /// - [`Bound::Unbounded`]: the first block of the SSTable.
     pub lower: Bound<&'b [u8]>,
-    /// Every user key of the block is less than this or equal. It need not be a key of the table.
+    /// Every user key of the block is less than or equal to this. It need not be a key of the
+    /// SSTable.
     pub separator: &'b [u8],
-    /// The first user key of the block itself, if the index has it (`kBinarySearchWithFirstKey`).
+    /// The first user key of the block, if the index has it (`kBinarySearchWithFirstKey`).
     pub first_key: Option<&'b [u8]>,
 }
 
-/// The data blocks of a table, in the order of their keys, which is that of their offsets. Holds one
-/// block of the index in memory: at most 64 MiB, and as much again while it is being decompressed.
+/// The data blocks of an SSTable in the order of their keys. Their offsets have the same order.
 ///
-/// Together the blocks' bounds cover all keys that the table may have: a user key can be in no other
-/// blocks than those whose `lower` and `separator` admit it. Deletions of ranges are not in data
-/// blocks, and not covered.
+/// It holds one block of the index in memory: at most 64 MiB, twice that during decompression.
+///
+/// Together the bounds of the blocks cover all keys that the SSTable may hold. A user key can be only
+/// in blocks whose `lower` and `separator` admit it. Range deletions are not in data blocks, and not
+/// covered.
 pub struct Blocks<'t> {
-    table: &'t SsTable<'t>,
+    sstable: &'t SsTable<'t>,
     /// The partition whose entries are being read, with its number.
     loaded: Option<(usize, IndexBlockCursor)>,
-    /// The partition to be read when there is none, or when it has ended.
+    /// The partition to read when none is loaded, or when the loaded one ends.
     next_partition: usize,
-    /// The last separator before the next entry, as it is stored.
+    /// The separator before the next entry, as it is stored.
     lower: Option<Vec<u8>>,
-    /// Where the block before the next entry ends, in bytes of the file.
+    /// Where the block before the next entry ends, in bytes from the beginning of the file.
     end: u64,
-    /// An entry that was read but not given away yet.
+    /// An entry that was read but not returned yet.
     pending: Option<IndexValue>,
 }
 
 impl SsTable<'_> {
-    /// Its data blocks in the order of their keys, which is that of their offsets.
+    /// The data blocks in the order of their keys. Their offsets have the same order.
     #[must_use]
     pub fn blocks(&self) -> Blocks<'_> {
         Blocks::new(self)
@@ -53,9 +57,9 @@ impl SsTable<'_> {
 }
 
 impl<'t> Blocks<'t> {
-    fn new(table: &'t SsTable<'t>) -> Self {
+    fn new(sstable: &'t SsTable<'t>) -> Self {
         Self {
-            table,
+            sstable,
             loaded: None,
             next_partition: 0,
             lower: None,
@@ -64,10 +68,10 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// The next data block, `None` behind the last one. What it borrows is gone with the next call.
+    /// The next data block. `None` behind the last one. The next call ends its borrow.
     ///
     /// # Errors
-    /// Those of reading the index. Behind an error there is no further block.
+    /// Those of reading the index. After an error there are no more blocks.
     #[expect(
         clippy::should_implement_trait,
         reason = "an Iterator cannot lend its items"
@@ -92,17 +96,17 @@ impl<'t> Blocks<'t> {
         }))
     }
 
-    /// Moves, forward or back, so that [`Self::next`] gives the first block that may have
-    /// `user_key`: the first one whose separator is not less. If that key is there in several
-    /// versions, the blocks behind may have it too; their `lower` tells. Partitions between are not
-    /// read.
+    /// Moves forward or back to the first block that may hold `user_key`.
+    ///
+    /// That is the first one whose separator is not less. If the key has several versions, blocks
+    /// behind it may hold the key too: see their `lower`. Partitions between are not read.
     ///
     /// # Errors
-    /// Those of reading the index. Behind an error there is no further block.
+    /// Those of reading the index. After an error there are no more blocks.
     pub fn seek(&mut self, user_key: &[u8]) -> Result<()> {
-        let table = self.table;
-        let partition = table.partitions.partition_point(|partition| {
-            separator_of(partition.last_key.as_deref(), table)
+        let sstable = self.sstable;
+        let partition = sstable.partitions.partition_point(|partition| {
+            separator_of(partition.last_key.as_deref(), sstable)
                 .is_some_and(|last| last.user_key < user_key)
         });
         self.fuse(|blocks| {
@@ -111,13 +115,13 @@ impl<'t> Blocks<'t> {
         })
     }
 
-    /// To before the first entry of `partition`; to the end if there is no such partition.
+    /// Moves before the first entry of `partition`, or to the end if there is no such partition.
     fn jump(&mut self, partition: usize) -> Result<()> {
         self.pending = None;
         self.end = 0;
         let before = partition
             .checked_sub(1)
-            .and_then(|at| self.table.partitions.get(at));
+            .and_then(|at| self.sstable.partitions.get(at));
         self.lower = before
             .and_then(|before| before.last_key.as_deref())
             .map(<[u8]>::to_vec);
@@ -131,16 +135,16 @@ impl<'t> Blocks<'t> {
     fn load(&mut self, partition: usize) -> Result<()> {
         self.loaded = None;
         self.next_partition = partition;
-        if let Some(found) = self.table.partitions.get(partition) {
-            let block = self.table.storage.read(found.handle)?;
-            self.loaded = Some((partition, IndexBlockCursor::new(block, self.table.index)));
+        if let Some(entry) = self.sstable.partitions.get(partition) {
+            let block = self.sstable.storage.read(entry.handle)?;
+            self.loaded = Some((partition, IndexBlockCursor::new(block, self.sstable.index)));
             self.next_partition = partition + 1;
         }
         Ok(())
     }
 
-    /// From the beginning of a partition to the first entry that is not `before`, which is then
-    /// pending.
+    /// Moves from the beginning of a partition to the first entry that is not `before`. That entry
+    /// becomes pending.
     fn skip(&mut self, before: impl Fn(&Separator<'_>) -> bool) -> Result<()> {
         if let Some((_, cursor)) = &mut self.loaded {
             cursor.skip(&before)?;
@@ -157,11 +161,11 @@ impl<'t> Blocks<'t> {
         Ok(())
     }
 
-    /// The next entry, verified against the one before.
+    /// The next entry, checked against the one before.
     fn step(&mut self) -> Result<Option<IndexValue>> {
         loop {
             let Some((partition, cursor)) = &mut self.loaded else {
-                if self.next_partition >= self.table.partitions.len() {
+                if self.next_partition >= self.sstable.partitions.len() {
                     return Ok(None);
                 }
                 self.load(self.next_partition)?;
@@ -171,45 +175,49 @@ impl<'t> Blocks<'t> {
                 key.clone_into(self.lower.get_or_insert_default());
             }
             if let Some(value) = cursor.step()? {
-                let lower = separator_of(self.lower.as_deref(), self.table);
-                self.end = verified_end(self.table, cursor, &value, lower, self.end)?;
+                let lower = separator_of(self.lower.as_deref(), self.sstable);
+                self.end = verified_end(self.sstable, cursor, &value, lower, self.end)?;
                 return Ok(Some(value));
             }
-            let last_key = self.table.partitions[*partition].last_key.as_deref();
+            let last_key = self.sstable.partitions[*partition].last_key.as_deref();
             if last_key.is_some_and(|last_key| cursor.stored_key() != Some(last_key)) {
-                return Err(cursor.malformed("a partition that ends elsewhere than its top says"));
+                return Err(
+                    cursor.malformed("a partition whose last key differs from the top level's")
+                );
             }
             self.loaded = None;
         }
     }
 
     fn lower_bound(&self) -> Bound<&[u8]> {
-        match separator_of(self.lower.as_deref(), self.table) {
+        match separator_of(self.lower.as_deref(), self.sstable) {
             None => Bound::Unbounded,
             Some(lower) if lower.may_continue() => Bound::Included(lower.user_key),
             Some(lower) => Bound::Excluded(lower.user_key),
         }
     }
 
-    /// Nothing more is given away behind an error.
+    /// Ends the walk if `work` fails.
     fn fuse<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let result = work(self);
         if result.is_err() {
             self.loaded = None;
             self.pending = None;
-            self.next_partition = self.table.partitions.len();
+            self.next_partition = self.sstable.partitions.len();
         }
         result
     }
 }
 
-fn separator_of<'k>(stored_key: Option<&'k [u8]>, table: &SsTable<'_>) -> Option<Separator<'k>> {
-    Separator::decode(stored_key?, table.index.user_keys)
+fn separator_of<'k>(stored_key: Option<&'k [u8]>, sstable: &SsTable<'_>) -> Option<Separator<'k>> {
+    Separator::decode(stored_key?, sstable.index.user_keys)
 }
 
-/// Where the block of `value` ends, in bytes of the file.
+/// Where the block of `value` ends, in bytes from the beginning of the file.
+///
+/// Checks the order of separators, the first key, and that blocks do not overlap.
 fn verified_end(
-    table: &SsTable<'_>,
+    sstable: &SsTable<'_>,
     cursor: &IndexBlockCursor,
     value: &IndexValue,
     lower: Option<Separator<'_>>,
@@ -217,7 +225,7 @@ fn verified_end(
 ) -> Result<u64> {
     let separator = cursor.separator()?;
     if lower.is_some_and(|lower| !lower.may_precede(separator)) {
-        return Err(cursor.malformed("separators in disorder"));
+        return Err(cursor.malformed("separators that are not in order"));
     }
     if let Some(first_key) = value.first_key.clone().map(|range| cursor.slice(range)) {
         let below = lower.is_some_and(|lower| match lower.may_continue() {
@@ -229,7 +237,9 @@ fn verified_end(
         }
     }
     match value.handle.end() {
-        Some(end) if value.handle.offset >= previous_end && end <= table.storage.footer.offset => {
+        Some(end)
+            if value.handle.offset >= previous_end && end <= sstable.storage.footer.offset =>
+        {
             Ok(end)
         }
         _ => Err(cursor.malformed("a data block that overlaps another or the footer")),

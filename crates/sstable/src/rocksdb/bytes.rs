@@ -1,7 +1,8 @@
 //! Fixed-width and variable-length integers (`util/coding.h` of both engines).
 
-/// Reads forward through `all`. Every read gives `None` where the bytes end, or where a number does
-/// not fit its type.
+/// Reads forward through `all`.
+///
+/// Every read returns `None` where the bytes end, or where a number does not fit its type.
 #[derive(Clone, Debug)]
 pub(super) struct Bytes<'b> {
     all: &'b [u8],
@@ -13,7 +14,7 @@ impl<'b> Bytes<'b> {
         Self { all, position: 0 }
     }
 
-    /// From `position` on; empty if that lies behind the end.
+    /// Starts at `position`. Nothing is left to read if that is behind the end.
     pub(super) fn from(all: &'b [u8], position: usize) -> Self {
         Self {
             all,
@@ -21,7 +22,7 @@ impl<'b> Bytes<'b> {
         }
     }
 
-    /// Bytes from the beginning of what this was made of.
+    /// Bytes from the beginning of `all`.
     pub(super) fn position(&self) -> usize {
         self.position
     }
@@ -74,13 +75,13 @@ impl<'b> Bytes<'b> {
         self.varint64()?.try_into().ok()
     }
 
-    /// A signed number whose sign is its lowest bit (`zigzagToI64`).
+    /// A signed number with its sign in the lowest bit (`zigzagToI64`).
     pub(super) fn signed_varint64(&mut self) -> Option<i64> {
         let folded = self.varint64()?;
         Some((folded >> 1) as i64 ^ -((folded & 1) as i64))
     }
 
-    /// A length as varint32, and that many bytes.
+    /// A length as varint32, and the bytes behind it.
     pub(super) fn length_prefixed(&mut self) -> Option<&'b [u8]> {
         let length = self.varint32()?;
         self.take(length as usize)

@@ -5,10 +5,10 @@ use twox_hash::{XxHash3_64, XxHash32, XxHash64};
 
 use crate::{Error, Result};
 
-/// How a table guards its blocks. LevelDB knows CRC-32C only.
+/// The checksum of an SSTable's blocks. LevelDB has only CRC-32C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChecksumType {
-    /// The table was written without checksums: nothing can be verified.
+    /// The SSTable was written without checksums: nothing can be verified.
     None,
     Crc32c,
     XxHash,
@@ -17,7 +17,7 @@ pub(super) enum ChecksumType {
 }
 
 impl ChecksumType {
-    /// By its number in the footer.
+    /// The type that this number in the footer means.
     pub(super) fn from_number(number: u8) -> Result<Self> {
         match number {
             0 => Ok(Self::None),
@@ -29,7 +29,7 @@ impl ChecksumType {
         }
     }
 
-    /// Of `bytes`; 64-bit sums are cut to their lower half.
+    /// The checksum of `bytes`. Of 64-bit sums the format keeps the lower half.
     pub(super) fn compute(self, bytes: &[u8]) -> u32 {
         match self {
             Self::None => 0,
@@ -37,8 +37,8 @@ impl ChecksumType {
             Self::XxHash => XxHash32::oneshot(0, bytes),
             Self::XxHash64 => XxHash64::oneshot(0, bytes) as u32,
             Self::Xxh3 => {
-                // The engine hashes a block before it has appended the compression type, and folds
-                // that last byte in by hand.
+                // The engine hashes a block before it appends the compression type. It then mixes in
+                // that last byte separately.
                 let Some((last, bytes)) = bytes.split_last() else {
                     return 0;
                 };
@@ -48,14 +48,14 @@ impl ChecksumType {
     }
 }
 
-/// A CRC that is stored next to what it guards is rotated and moved, so that a CRC over both is not
-/// degenerate.
+/// Rotates a CRC and adds a constant. A CRC over data and its own plain CRC would be degenerate.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// What `format_version` 6 and later add to the checksum of whatever lies at `offset`, so that an
-/// intact block of another place or file is noticed (`ChecksumModifierForContext`).
+/// The number that `format_version` 6 and later add to a checksum (`ChecksumModifierForContext`).
+///
+/// It depends on the file and the offset. So an intact block of another file or offset is detected.
 pub(super) fn context_modifier(base_context_checksum: u32, offset: u64) -> u32 {
     match base_context_checksum {
         0 => 0,

@@ -1,14 +1,15 @@
-//! What the compression type of a block means, and how its bytes come back.
+//! Decompression of a block by its compression type.
 //!
-//! The same number means different things: LevelDB's 2 is Zstandard, RocksDB's 2 is zlib; and
-//! `format_version` 2 of RocksDB put the decompressed size before the compressed bytes
-//! (`compress_format_version` in `util/compression.h`). Dictionaries are for data blocks only, an
-//! index is never compressed with one (`BlockBasedTableBuilder::WriteBlock`).
+//! - The number of a type depends on the engine: 2 is Zstandard in LevelDB, zlib in RocksDB.
+//! - RocksDB's `format_version` 2 put the decompressed size before the compressed bytes
+//!   (`compress_format_version` in `util/compression.h`).
+//! - Only data blocks are compressed with a dictionary, index blocks never
+//!   (`BlockBasedTableBuilder::WriteBlock`).
 
 use super::bytes::Bytes;
 use crate::decompression::{Failure, bounded, bzip2, deflate, lz4, snappy, zstandard};
 
-/// Whose numbers and framing the compression types of a table are.
+/// The numbering of compression types, and the framing of compressed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CompressionFormat {
     LevelDb,
@@ -16,8 +17,8 @@ pub(super) enum CompressionFormat {
     RocksDbVersion1,
     /// RocksDB since `format_version` 2, without a compression manager or with the built-in one.
     RocksDbVersion2,
-    /// Only uncompressed blocks are known: the others are whatever the compression manager of the
-    /// application makes of them.
+    /// Only uncompressed blocks can be read. The application's own compression manager defines the
+    /// others.
     Uncompressed,
 }
 

@@ -1,8 +1,9 @@
 //! The user keys in a data block.
 //!
-//! `table/block_based/data_block_footer.cc` and `data_block_hash_index.h` of RocksDB: a block may
-//! have a hash index between its restart points and its last number, which then has its highest bit
-//! set: a byte for each bucket, and the number of buckets in two bytes.
+//! A block may have a hash index between its restart points and its last number. The highest bit of
+//! that number is then set. The hash index holds a byte for each bucket, and the number of buckets
+//! in two bytes. Source: `data_block_footer.cc` and `data_block_hash_index.h` in
+//! `table/block_based/` of RocksDB.
 
 use super::block::{Block, Position, ValueLength};
 use super::bytes::Bytes;
@@ -10,19 +11,20 @@ use super::handle::{BlockHandle, TRAILER_BYTES};
 use super::sstable::SsTable;
 use crate::{Error, Result};
 
-/// The block has a hash index.
+/// Flag in a block's last number: the block has a hash index.
 const HASH_INDEX: u32 = 1 << 31;
-/// Sequence number and type, behind every user key.
+/// Bytes of sequence number and type behind every user key.
 const INTERNAL_BYTES: usize = 8;
 
 impl SsTable<'_> {
-    /// Calls `visit` with each user key of the data block at `offset`, of `length` bytes with its
-    /// trailer (as [`DataBlock`](super::DataBlock) tells them), in their order; once with a key that
-    /// is there in several versions. Reads the block.
+    /// Reads a data block, and calls `visit` with each of its user keys in order.
+    ///
+    /// `offset` and `length` are those of a [`DataBlock`](super::DataBlock), in bytes. A key with
+    /// several versions is visited once.
     ///
     /// # Errors
-    /// Those of reading it; [`Error::Unsupported`] for features of a data block that this reader
-    /// does not know: values that are kept apart from their keys, compression by a dictionary.
+    /// Those of reading the block. [`Error::Unsupported`] for values that are stored apart from
+    /// their keys, and for compression with a dictionary.
     pub fn user_keys(&self, offset: u64, length: u64, mut visit: impl FnMut(&[u8])) -> Result<()> {
         let malformed = |what| Error::Malformed { what, offset };
         if self.dictionary {
@@ -55,7 +57,7 @@ impl SsTable<'_> {
     }
 }
 
-/// Takes a hash index out of a block.
+/// Removes the hash index from a block, if it has one.
 fn without_hash_index(mut contents: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
     let Some(packed_at) = contents.len().checked_sub(4) else {
         return Ok(contents);

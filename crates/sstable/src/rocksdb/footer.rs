@@ -1,17 +1,17 @@
-//! The end of a table: which format it is, how blocks are guarded, and where to begin.
+//! The end of an SSTable: its format, its checksum type, and where its first blocks lie.
 //!
-//! LevelDB's footer is `table/format.cc: Footer::DecodeFrom` (doc/table_format.md); RocksDB's is the
-//! function of the same name in its `table/format.cc`, with the layout above `kExtendedMagic`.
+//! Source: `Footer::DecodeFrom` in `table/format.cc` of both engines. LevelDB describes its footer in
+//! `doc/table_format.md`. RocksDB describes the later layout above `kExtendedMagic`.
 
 use super::bytes::Bytes;
 use super::checksum::{ChecksumType, context_modifier};
 use super::handle::BlockHandle;
 use crate::{Error, ReadAt, Result};
 
-/// LevelDB's tables, and RocksDB's of `format_version` 0.
+/// LevelDB's SSTables, and RocksDB's of `format_version` 0.
 const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const BLOCK_BASED_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
-/// RocksDB's other tables, which have no index of blocks.
+/// RocksDB's other SSTable formats. They have no index of blocks.
 const OTHER_MAGICS: [(u64, &str); 3] = [
     (0x8242_2296_63bf_9564, "RocksDB's plain table"),
     (0x4f34_18eb_7a8f_13b8, "RocksDB's plain table"),
@@ -19,25 +19,25 @@ const OTHER_MAGICS: [(u64, &str); 3] = [
 ];
 
 const LATEST_FORMAT_VERSION: u32 = 7;
-/// At the place of the two handles since `format_version` 6; never a valid handle.
+/// Since `format_version` 6 this replaces the two handles. It is never a valid handle.
 const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0, 0x7a, 0];
 
 /// Two handles of two 10-byte varints each, and the magic number.
 const LEGACY_BYTES: usize = 48;
-/// With the checksum type before and the format version behind the handles.
+/// The legacy footer, with the checksum type before and the format version behind the handles.
 const BLOCK_BASED_BYTES: usize = 53;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Footer {
-    /// 0 for LevelDB and whatever else has its magic number.
+    /// 0 for LevelDB, and for RocksDB with LevelDB's magic number.
     pub(super) format_version: u32,
     pub(super) checksum_type: ChecksumType,
     /// Zero before `format_version` 6.
     pub(super) base_context_checksum: u32,
     pub(super) metaindex: BlockHandle,
-    /// `None` since `format_version` 6: the metaindex names it.
+    /// `None` since `format_version` 6: the metaindex then names the index.
     pub(super) index: Option<BlockHandle>,
-    /// Bytes from the beginning of the file; every block ends here or before.
+    /// Where the footer begins, in bytes from the beginning of the file. Every block ends before it.
     pub(super) offset: u64,
 }
 
@@ -48,7 +48,7 @@ impl Footer {
         let (before, legacy) = footer.split_at_mut(BLOCK_BASED_BYTES - LEGACY_BYTES);
         let Some(legacy_offset) = size.checked_sub(LEGACY_BYTES as u64) else {
             return Err(Error::Malformed {
-                what: "the file is too short for a table",
+                what: "the file is too short for an SSTable",
                 offset: 0,
             });
         };
@@ -58,7 +58,7 @@ impl Footer {
             Some(BLOCK_BASED_MAGIC) => {
                 let Some(offset) = size.checked_sub(BLOCK_BASED_BYTES as u64) else {
                     return Err(Error::Malformed {
-                        what: "truncated footer",
+                        what: "the footer is cut off",
                         offset: 0,
                     });
                 };
@@ -69,7 +69,7 @@ impl Footer {
                 match OTHER_MAGICS.iter().find(|other| Some(other.0) == found) {
                     Some((_, name)) => Error::Unsupported((*name).into()),
                     None => Error::Malformed {
-                        what: "no magic number of a table",
+                        what: "no magic number of an SSTable",
                         offset: size - 8,
                     },
                 },
@@ -92,7 +92,7 @@ fn decode_legacy(footer: &[u8], offset: u64) -> Result<Footer> {
 
 fn decode_block_based(footer: &[u8], offset: u64) -> Result<Footer> {
     let truncated = Error::Malformed {
-        what: "truncated footer",
+        what: "the footer is cut off",
         offset,
     };
     let Some(format_version) = Bytes::from(footer, BLOCK_BASED_BYTES - 12).fixed32() else {
@@ -123,7 +123,7 @@ fn decode_handles(bytes: &[u8], offset: u64) -> Result<(BlockHandle, BlockHandle
     BlockHandle::decode(&mut bytes)
         .zip(BlockHandle::decode(&mut bytes))
         .ok_or(Error::Malformed {
-            what: "bad block handle in the footer",
+            what: "a block handle of the footer that cannot be decoded",
             offset,
         })
 }
@@ -147,7 +147,7 @@ fn decode_extended(
         bytes.take(16),
         bytes.fixed64(),
     ) else {
-        return Err(malformed("truncated footer"));
+        return Err(malformed("the footer is cut off"));
     };
     if base_context_checksum == 0 {
         return Err(malformed("no context checksum in the footer"));
@@ -158,10 +158,10 @@ fn decode_extended(
         .compute(&guarded)
         .wrapping_add(context_modifier(base_context_checksum, offset));
     if computed != checksum {
-        return Err(malformed("checksum mismatch of the footer"));
+        return Err(malformed("the checksum of the footer does not match"));
     }
     if future != 0 {
-        return Err(Error::Unsupported("a footer with a future feature".into()));
+        return Err(Error::Unsupported("a later feature of the footer".into()));
     }
     let metaindex = BlockHandle::ending_at(offset, metaindex_size.into())
         .ok_or(malformed("the metaindex does not fit before the footer"))?;
@@ -179,7 +179,7 @@ fn decode_extended(
 mod tests {
     use super::*;
 
-    /// Of a file of `size` bytes that ends with `footer`.
+    /// The footer of a file of `size` bytes that ends with `footer`.
     fn decode(footer: &[u8], size: usize) -> Result<Footer> {
         let mut file = vec![9; size - footer.len()];
         file.extend(footer);
@@ -194,7 +194,7 @@ mod tests {
         footer
     }
 
-    /// At offset 1000, with a metaindex of 20 bytes.
+    /// A footer at offset 1000, with a metaindex of 20 bytes.
     fn extended(checksum_type: u8, future: u64) -> Vec<u8> {
         let mut footer = vec![checksum_type];
         footer.extend(EXTENDED_MAGIC);
@@ -273,7 +273,7 @@ mod tests {
             bad[at] ^= 1;
             assert!(decode(&bad, 1053).is_err(), "byte {at}");
         }
-        assert!(decode(&good, 1054).is_err(), "another place");
+        assert!(decode(&good, 1054).is_err(), "another offset");
     }
 
     #[test]

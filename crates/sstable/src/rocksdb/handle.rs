@@ -1,8 +1,8 @@
-//! Where a block lies (`BlockHandle` in `table/format.h` of both engines).
+//! Offset and size of a block (`BlockHandle` in `table/format.h` of both engines).
 
 use super::bytes::Bytes;
 
-/// Compression type and checksum, behind every block.
+/// Bytes of compression type and checksum behind every block.
 pub(super) const TRAILER_BYTES: u64 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl BlockHandle {
         })
     }
 
-    /// Of a block with its trailer that ends at `end`.
+    /// The handle of a block of `size` bytes whose trailer ends at `end`.
     pub(super) fn ending_at(end: u64, size: u64) -> Option<Self> {
         Some(Self {
             offset: end.checked_sub(TRAILER_BYTES)?.checked_sub(size)?,
@@ -29,7 +29,7 @@ impl BlockHandle {
         })
     }
 
-    /// Of the block directly behind this one, whose size differs by `growth`.
+    /// The handle of the block directly behind this one. Its size differs by `growth`.
     pub(super) fn next(self, growth: i64) -> Option<Self> {
         Some(Self {
             offset: self.end()?,
@@ -37,7 +37,7 @@ impl BlockHandle {
         })
     }
 
-    /// Bytes from the beginning of the file to behind the trailer.
+    /// The end of the trailer, in bytes from the beginning of the file.
     pub(super) fn end(self) -> Option<u64> {
         self.offset
             .checked_add(self.size)?

@@ -1,8 +1,8 @@
-//! Entries of an index block: separators, and the handles of what they separate.
+//! Entries of an index block: separators, and the handles of the blocks that they separate.
 //!
-//! `IndexValue` in RocksDB's `table/format.cc`, `IndexBlockIter` in `table/block_based/block.cc`,
-//! `ShortenedIndexBuilder` in `table/block_based/index_builder.h`; LevelDB's are the special case
-//! without options (`table/table_builder.cc`).
+//! Source: `IndexValue` in RocksDB's `table/format.cc`, `IndexBlockIter` in
+//! `table/block_based/block.cc`, `ShortenedIndexBuilder` in `table/block_based/index_builder.h`.
+//! LevelDB's entries are the special case without options (`table/table_builder.cc`).
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,23 +11,23 @@ use super::block::{Block, Position, ValueLength};
 use super::handle::BlockHandle;
 use crate::{Error, Result};
 
-/// Sequence number and type behind the user key of an internal key, in bytes.
+/// Bytes of sequence number and type behind the user key of an internal key.
 const TRAILER_BYTES: usize = 8;
-/// No key that is stored has it: it marks a separator that was made up between two user keys.
+/// Marks a separator that the engine invented between two user keys. No stored key has this number.
 const MAX_SEQUENCE_NUMBER: u64 = (1 << 56) - 1;
 
-/// How the index blocks of a table are written.
+/// The encoding of an SSTable's index blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IndexFormat {
-    /// Separators are user keys; else internal ones.
+    /// Separators are user keys. Otherwise they are internal keys.
     pub(super) user_keys: bool,
-    /// A handle that follows one whose separator shares bytes is the difference in size only.
+    /// If a separator shares bytes with the one before, its handle is the difference in size only.
     pub(super) delta_encoded: bool,
-    /// The first key of each data block stands behind its handle.
+    /// The first key of each data block follows its handle.
     pub(super) first_keys: bool,
 }
 
-/// A separator, with its ordering: user keys ascend bytewise; versions of the same key, newest first.
+/// A separator. User keys ascend bytewise. Of one key the newest version comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Separator<'k> {
     pub(super) user_key: &'k [u8],
@@ -36,7 +36,7 @@ pub(super) struct Separator<'k> {
 }
 
 impl<'k> Separator<'k> {
-    /// `None` if an internal key is too short for one.
+    /// `None` if `key` is too short for an internal key.
     pub(super) fn decode(key: &'k [u8], user_keys: bool) -> Option<Self> {
         if user_keys {
             return Some(Self {
@@ -67,7 +67,7 @@ impl<'k> Separator<'k> {
     }
 }
 
-/// What an index block says of one block.
+/// The value of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexValue {
     pub(super) handle: BlockHandle,
@@ -94,18 +94,18 @@ impl IndexBlockCursor {
         }
     }
 
-    /// To before the first entry.
+    /// Moves before the first entry.
     pub(super) fn rewind(&mut self) {
         self.position = Position::default();
         self.previous = None;
     }
 
-    /// The key, as it is stored, of the entry that [`Self::step`] gave last.
+    /// The stored key of the entry that [`Self::step`] returned last.
     pub(super) fn stored_key(&self) -> Option<&[u8]> {
         self.previous.map(|_| self.position.key())
     }
 
-    /// A range of an [`IndexValue`] of this block.
+    /// The bytes at the range of an [`IndexValue`] of this block.
     pub(super) fn slice(&self, range: Range<usize>) -> &[u8] {
         &self.block.contents()[range]
     }
@@ -114,7 +114,7 @@ impl IndexBlockCursor {
         self.block.malformed(what)
     }
 
-    /// The separator of the entry that [`Self::step`] gave last.
+    /// The separator of the entry that [`Self::step`] returned last.
     pub(super) fn separator(&self) -> Result<Separator<'_>> {
         Separator::decode(self.position.key(), self.format.user_keys)
             .ok_or_else(|| self.malformed("a separator too short for an internal key"))
@@ -143,7 +143,7 @@ impl IndexBlockCursor {
                 let first_key = if first_keys {
                     let length = bytes.length_prefixed()?.len();
                     let end = bytes.position();
-                    // Always an internal key, whatever the separators are.
+                    // Always an internal key, even if the separators are user keys.
                     Some(end - length..end - length + length.checked_sub(TRAILER_BYTES)?)
                 } else {
                     None
@@ -156,8 +156,8 @@ impl IndexBlockCursor {
         Ok(value)
     }
 
-    /// To the last restart point whose entry is `before` what is sought, or to the first entry.
-    /// `before` must hold for a prefix of all entries.
+    /// Moves to the last restart point whose entry is `before` the target, or to the first entry.
+    /// `before` must be true for a prefix of the entries, and false for all others.
     pub(super) fn skip(&mut self, before: impl Fn(&Separator<'_>) -> bool) -> Result<()> {
         self.rewind();
         let (mut low, mut high) = (0, self.block.restarts());
@@ -217,20 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_continues_behind_a_separator_that_is_made_up() {
-        let made_up = internal("a", MAX_SEQUENCE_NUMBER);
-        assert!(!Separator::decode(&made_up, false).unwrap().may_continue());
+    fn nothing_continues_behind_an_invented_separator() {
+        let invented = internal("a", MAX_SEQUENCE_NUMBER);
+        assert!(!Separator::decode(&invented, false).unwrap().may_continue());
         assert!(
             Separator::decode(&internal("a", 1), false)
                 .unwrap()
                 .may_continue()
         );
         assert!(!Separator::decode(b"a", true).unwrap().may_continue());
-        assert!(!may_precede(&made_up, &internal("a", 1), false));
-        assert_eq!(Separator::decode(&made_up[2..], false), None, "too short");
+        assert!(!may_precede(&invented, &internal("a", 1), false));
+        assert_eq!(Separator::decode(&invented[2..], false), None, "too short");
     }
 
-    /// Two data blocks; the second handle is the difference of sizes, -1, for its separator shares.
+    /// Two data blocks. The second separator shares bytes, so its handle is a size difference: -1.
     #[test]
     fn handles_follow_one_another() {
         let mut contents = vec![0, 2, b'a', b'b', 0, 100, 9];

@@ -1,4 +1,4 @@
-//! Which further blocks a table has, by name (`table/meta_blocks.cc`).
+//! The names and handles of an SSTable's other blocks (`table/meta_blocks.cc`).
 
 use super::block::{Block, Position, ValueLength};
 use super::handle::BlockHandle;
@@ -6,9 +6,9 @@ use crate::Result;
 
 #[derive(Debug, Default)]
 pub(super) struct MetaIndex {
-    /// Only RocksDB writes this block, in every table.
+    /// Only RocksDB writes this block, in every SSTable.
     pub(super) properties: Option<BlockHandle>,
-    /// Since `format_version` 6.
+    /// Named here since `format_version` 6.
     pub(super) index: Option<BlockHandle>,
     /// Data blocks are compressed with a dictionary.
     pub(super) dictionary: bool,
@@ -18,20 +18,20 @@ pub(super) struct MetaIndex {
 
 impl MetaIndex {
     pub(super) fn parse(block: &Block) -> Result<Self> {
-        let mut found = Self::default();
+        let mut metaindex = Self::default();
         let mut position = Position::default();
         while let Some(handle) = block.step(&mut position, ValueLength::Stated, |value, _| {
             BlockHandle::decode(value)
         })? {
             match position.key() {
-                // The second name is that of the first releases.
-                b"rocksdb.properties" | b"rocksdb.stats" => found.properties = Some(handle),
-                b"rocksdb.index" => found.index = Some(handle),
-                b"rocksdb.compression_dict" => found.dictionary = true,
-                key if key.starts_with(b"filter.") => found.filter = true,
+                // The first releases used the second name.
+                b"rocksdb.properties" | b"rocksdb.stats" => metaindex.properties = Some(handle),
+                b"rocksdb.index" => metaindex.index = Some(handle),
+                b"rocksdb.compression_dict" => metaindex.dictionary = true,
+                key if key.starts_with(b"filter.") => metaindex.filter = true,
                 _ => {}
             }
         }
-        Ok(found)
+        Ok(metaindex)
     }
 }

@@ -1,29 +1,48 @@
-//! RocksDB's block-based table and LevelDB's table.
+//! RocksDB's block-based SSTables and LevelDB's SSTables.
 //!
-//! [`SsTable::open`] reads a table from its end to the top of its index; [`SsTable::blocks`] then gives
-//! each data block's place in the file and the user keys that it may have, reading one block of the
-//! index at a time; [`SsTable::user_keys`] reads a data block for its keys. Every block's checksum is verified, unless the table was
-//! written without.
+//! - [`SsTable::open`] reads footer, metaindex, properties, and the top level of a partitioned index.
+//! - [`SsTable::blocks`] walks the index. It returns the offset of each data block and the user keys
+//!   that it may hold. It reads one block of the index at a time.
+//! - [`SsTable::user_keys`] reads a data block and returns its keys.
 //!
-//! What is read:
+//! The reader verifies the checksum of every block. SSTables written without checksums are the
+//! exception.
 //!
-//! - LevelDB's tables as its databases write them. They do not name their comparator: it is taken to
-//!   be LevelDB's own, bytewise one. Nor do they tell whether their keys end with a sequence number:
-//!   tables that were written by `TableBuilder` alone, with other keys, cannot be told apart.
-//! - RocksDB's with `format_version` 0 to 7; all four index types, index keys with and without
-//!   sequence numbers, delta-encoded handles; all checksum types; index blocks that are compressed by
-//!   Snappy, zlib, bzip2, LZ4 or Zstandard; tables that were taken in from outside.
+//! # Supported
 //!
-//! What is declined with [`Error::Unsupported`](crate::Error::Unsupported): a later `format_version`
-//! or a footer's future feature; plain and cuckoo tables; a comparator other than
-//! `leveldb.BytewiseComparator`, and with it user-defined timestamps; RocksDB's tables without
-//! properties; index types, checksum types and block features that this reader does not know;
-//! compression by XPRESS or by a compression manager of the application's own; and a single block of
-//! an index, or the top level of a partitioned one, of more than 64 MiB.
+//! LevelDB's SSTables, as its databases write them. Two facts are not in the file:
 //!
-//! The format is that of the engines' sources, as each module names them: RocksDB 11.9 (`table/`,
-//! `table/block_based/`, `util/`) and LevelDB 1.23 (`table/`, `doc/table_format.md`). RocksDB's
-//! `format_version` 0 and 1, which 11.0 gave up, are those of RocksDB 7.8.
+//! - The comparator is not named. The reader assumes LevelDB's own, which is bytewise.
+//! - Whether keys end with a sequence number is not stored. The reader assumes it. SSTables that
+//!   `TableBuilder` alone wrote, with other keys, look the same.
+//!
+//! RocksDB's SSTables with:
+//!
+//! - `format_version` 0 to 7;
+//! - all four index types, index keys with and without sequence numbers, delta-encoded handles;
+//! - all checksum types;
+//! - index blocks compressed by Snappy, zlib, bzip2, LZ4 or Zstandard;
+//! - a global sequence number: SSTables that were ingested.
+//!
+//! # Declined
+//!
+//! [`Error::Unsupported`](crate::Error::Unsupported) means one of these:
+//!
+//! - a later `format_version`, or a later feature of the footer;
+//! - plain and cuckoo SSTables;
+//! - a comparator other than `leveldb.BytewiseComparator`, hence user-defined timestamps;
+//! - an SSTable of RocksDB without properties;
+//! - unknown index types, checksum types and block features;
+//! - compression by XPRESS or by the application's own compression manager;
+//! - an index block, or the top level of a partitioned index, above 64 MiB.
+//!
+//! # Sources
+//!
+//! Each module names the files of the engines that define its part of the format:
+//!
+//! - RocksDB 11.9: `table/`, `table/block_based/`, `util/`;
+//! - RocksDB 7.8 for `format_version` 0 and 1, which 11.0 dropped;
+//! - LevelDB 1.23: `table/`, `doc/table_format.md`.
 
 mod block;
 mod blocks;

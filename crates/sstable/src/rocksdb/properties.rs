@@ -1,5 +1,7 @@
-//! What a table says about itself (`table/meta_blocks.cc: ParsePropertiesBlock`, names in
-//! `table/table_properties.cc` and `table/block_based/block_based_table_factory.cc`).
+//! The properties block of an SSTable.
+//!
+//! Source: `ParsePropertiesBlock` in `table/meta_blocks.cc`. The names are those of
+//! `table/table_properties.cc` and `table/block_based/block_based_table_factory.cc`.
 
 use super::block::{Block, Position, ValueLength};
 use super::bytes::Bytes;
@@ -7,20 +9,20 @@ use super::handle::BlockHandle;
 use super::storage::{Storage, mismatch};
 use crate::{Error, Result};
 
-/// What a table says about itself. LevelDB's say nothing.
+/// Figures that an SSTable stores about itself. LevelDB's SSTables have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
-    /// Keys, each version and deletion for itself.
+    /// Entries. Each version and each deletion of a key counts.
     pub entries: Option<u64>,
-    /// Data blocks.
+    /// Number of data blocks.
     pub data_blocks: Option<u64>,
-    /// Bytes of all data blocks as they are stored, with their trailers.
+    /// Bytes of all stored data blocks, including their trailers.
     pub data_bytes: Option<u64>,
-    /// Bytes of its filter; 0 without one.
+    /// Bytes of the filter. 0 without a filter, for LevelDB too.
     pub filter_bytes: Option<u64>,
 }
 
-/// The properties that decide how the table is to be read.
+/// The properties that decide how to read the SSTable.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     pub(super) properties: Properties,
@@ -29,7 +31,7 @@ pub(super) struct Schema {
     pub(super) index_type: Option<u32>,
     pub(super) index_key_is_user_key: bool,
     pub(super) index_value_is_delta_encoded: bool,
-    /// The first field names the compression manager since `format_version` 7.
+    /// Since `format_version` 7 its first field names the compression manager.
     pub(super) compression: Vec<u8>,
 }
 
@@ -37,11 +39,11 @@ impl Schema {
     pub(super) fn read(storage: &Storage<'_>, handle: BlockHandle) -> Result<Self> {
         let mut stored = storage.read_stored(handle)?;
         if !storage.is_intact(&stored) {
-            // Taking a table in from outside may have written its sequence number into the finished
-            // table, where the checksum was made over a zero.
-            let written = Block::parse(stored.payload().to_vec(), handle.offset)
+            // Ingestion may write a sequence number into the finished SSTable. The checksum was
+            // computed with zeros in its place.
+            let parsed = Block::parse(stored.payload().to_vec(), handle.offset)
                 .and_then(|block| Self::parse(&block));
-            let Ok((_, Some(at))) = written else {
+            let Ok((_, Some(at))) = parsed else {
                 return Err(mismatch(handle));
             };
             stored.payload_mut()[at..at + 8].fill(0);
@@ -56,7 +58,7 @@ impl Schema {
         Ok(Self::parse(&block)?.0)
     }
 
-    /// And the position of the global sequence number in the block.
+    /// The properties, and the offset of the global sequence number in the block.
     fn parse(block: &Block) -> Result<(Self, Option<usize>)> {
         let mut schema = Self::default();
         let mut global_sequence_number_at = None;
@@ -68,7 +70,7 @@ impl Schema {
         })? {
             let at = value.start;
             let value = &block.contents()[value];
-            let malformed = || block.malformed("bad value of a property");
+            let malformed = || block.malformed("a property whose value cannot be decoded");
             let number = || {
                 let mut value = Bytes::new(value);
                 value

@@ -1,5 +1,7 @@
-//! Opening a table: from the footer to the top of its index (`BlockBasedTable::Open` in
-//! `table/block_based/block_based_table_reader.cc`, `Table::Open` in LevelDB's `table/table.cc`).
+//! Opens an SSTable: from the footer to the top level of its index.
+//!
+//! Source: `BlockBasedTable::Open` in `table/block_based/block_based_table_reader.cc` of RocksDB,
+//! `Table::Open` in `table/table.cc` of LevelDB.
 
 use super::block::Block;
 use super::compression::CompressionFormat;
@@ -17,25 +19,27 @@ const COMPARATOR: &[u8] = b"leveldb.BytewiseComparator";
 /// RocksDB's own compression manager, as `format_version` 7 names it.
 const BUILT_IN_COMPRESSION: &[u8] = b"BuiltinV2";
 
-/// Whose table it is.
+/// The format of an SSTable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// LevelDB's.
     LevelDb,
-    /// RocksDB's block-based table.
+    /// RocksDB's block-based one.
     RocksDb {
         /// `BlockBasedTableOptions::format_version`.
         format_version: u32,
     },
 }
 
-/// An open table: what is known of it, and the top level of its index.
+/// An SSTable that is open for reading, and the top level of its index.
+///
+/// It borrows its file. A reader for another thread is opened anew.
 pub struct SsTable<'a> {
     pub(super) storage: Storage<'a>,
     pub(super) index: IndexFormat,
-    /// In the order of their keys. An index that is not partitioned is a single one.
+    /// In the order of their keys. An index without partitions counts as one partition.
     pub(super) partitions: Vec<Partition>,
-    /// Data blocks are compressed with a dictionary, which this reader does not read.
+    /// Data blocks are compressed with a dictionary. This reader cannot read them.
     pub(super) dictionary: bool,
     format: Format,
     properties: Properties,
@@ -44,17 +48,29 @@ pub struct SsTable<'a> {
 /// One block of the lower level of an index.
 pub(super) struct Partition {
     pub(super) handle: BlockHandle,
-    /// Its last separator, as it is stored; `None` if the index is not partitioned.
+    /// Its last separator, as it is stored. `None` if the index is not partitioned.
     pub(super) last_key: Option<Box<[u8]>>,
 }
 
+impl Partition {
+    /// The only partition of an index that is not partitioned.
+    fn whole(index: BlockHandle) -> Self {
+        Self {
+            handle: index,
+            last_key: None,
+        }
+    }
+}
+
 impl<'a> SsTable<'a> {
-    /// Reads footer, metaindex and properties, and the top level of a partitioned index; these stay
-    /// in memory, at most 64 MiB.
+    /// Reads footer, metaindex, properties, and the top level of a partitioned index.
+    ///
+    /// They stay in memory, at most 64 MiB.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for what the [module](super) says is declined, [`Error::Malformed`]
-    /// for what is no table or a damaged one, [`Error::Io`] if reading fails.
+    /// - [`Error::Unsupported`] for the features that the [module](super) declines.
+    /// - [`Error::Malformed`] if the file is damaged or no SSTable.
+    /// - [`Error::Io`] if reading fails.
     pub fn open(source: &'a dyn ReadAt) -> Result<Self> {
         let footer = Footer::read(source)?;
         let version = footer.format_version;
@@ -77,27 +93,10 @@ impl<'a> SsTable<'a> {
         let Some(properties) = metaindex.properties else {
             if version > 0 {
                 return Err(Error::Unsupported(
-                    "a table of RocksDB without properties".into(),
+                    "an SSTable of RocksDB without properties".into(),
                 ));
             }
-            return Ok(Self {
-                storage,
-                index: IndexFormat {
-                    user_keys: false,
-                    delta_encoded: false,
-                    first_keys: false,
-                },
-                partitions: vec![Partition {
-                    handle: index,
-                    last_key: None,
-                }],
-                dictionary: metaindex.dictionary,
-                format: Format::LevelDb,
-                properties: Properties {
-                    filter_bytes: (!metaindex.filter).then_some(0),
-                    ..Properties::default()
-                },
-            });
+            return Ok(Self::of_leveldb(storage, index, &metaindex));
         };
         let schema = Schema::read(&storage, properties)?;
         if schema.comparator.as_deref() != Some(COMPARATOR) {
@@ -105,32 +104,10 @@ impl<'a> SsTable<'a> {
             return Err(Error::Unsupported(format!("comparator {name}")));
         }
         storage.compression = compression_format(version, &schema.compression);
-        let missing = Error::Malformed {
-            what: "no index type",
-            offset: properties.offset,
-        };
-        let (partitioned, first_keys) = match schema.index_type {
-            // Older than the property.
-            None if version < 2 => (false, false),
-            None => return Err(missing),
-            // A hash index is a binary search index with something beside it.
-            Some(0 | 1) => (false, false),
-            Some(2) => (true, false),
-            Some(3) => (false, true),
-            Some(other) => return Err(Error::Unsupported(format!("index type {other}"))),
-        };
-        let format = IndexFormat {
-            user_keys: schema.index_key_is_user_key,
-            delta_encoded: schema.index_value_is_delta_encoded,
-            first_keys,
-        };
-        let partitions = if partitioned {
-            read_partitions(storage.read(index)?, format)?
-        } else {
-            vec![Partition {
-                handle: index,
-                last_key: None,
-            }]
+        let (layout, format) = index_format(&schema, version, properties.offset)?;
+        let partitions = match layout {
+            Layout::Partitioned => read_partitions(storage.read(index)?, format)?,
+            Layout::OneBlock => vec![Partition::whole(index)],
         };
         Ok(Self {
             storage,
@@ -144,20 +121,75 @@ impl<'a> SsTable<'a> {
         })
     }
 
-    /// Whose table it is.
+    /// LevelDB writes no properties: everything about its index is fixed.
+    fn of_leveldb(storage: Storage<'a>, index: BlockHandle, metaindex: &MetaIndex) -> Self {
+        Self {
+            storage,
+            index: IndexFormat {
+                user_keys: false,
+                delta_encoded: false,
+                first_keys: false,
+            },
+            partitions: vec![Partition::whole(index)],
+            dictionary: metaindex.dictionary,
+            format: Format::LevelDb,
+            properties: Properties {
+                filter_bytes: (!metaindex.filter).then_some(0),
+                ..Properties::default()
+            },
+        }
+    }
+
+    /// The format of the SSTable.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// What the table says about itself.
+    /// The figures that the SSTable stores about itself.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.properties
     }
 }
 
-/// What the property `rocksdb.compression` says of the compression types in the blocks.
+/// Whether an index has two levels.
+#[derive(Clone, Copy)]
+enum Layout {
+    OneBlock,
+    Partitioned,
+}
+
+/// The index that the properties at `offset` of the file describe.
+fn index_format(
+    schema: &Schema,
+    format_version: u32,
+    offset: u64,
+) -> Result<(Layout, IndexFormat)> {
+    let (layout, first_keys) = match schema.index_type {
+        // These versions are older than the property.
+        None if format_version < 2 => (Layout::OneBlock, false),
+        None => {
+            return Err(Error::Malformed {
+                what: "no index type",
+                offset,
+            });
+        }
+        // A hash index (1) is a binary search index (0) with an additional block.
+        Some(0 | 1) => (Layout::OneBlock, false),
+        Some(2) => (Layout::Partitioned, false),
+        Some(3) => (Layout::OneBlock, true),
+        Some(other) => return Err(Error::Unsupported(format!("index type {other}"))),
+    };
+    let format = IndexFormat {
+        user_keys: schema.index_key_is_user_key,
+        delta_encoded: schema.index_value_is_delta_encoded,
+        first_keys,
+    };
+    Ok((layout, format))
+}
+
+/// How blocks are compressed. `property` is the value of `rocksdb.compression`.
 fn compression_format(format_version: u32, property: &[u8]) -> CompressionFormat {
     match format_version {
         0 | 1 => CompressionFormat::RocksDbVersion1,
@@ -169,6 +201,7 @@ fn compression_format(format_version: u32, property: &[u8]) -> CompressionFormat
     }
 }
 
+/// The top level of a partitioned index, checked for its order.
 fn read_partitions(top_level: Block, format: IndexFormat) -> Result<Vec<Partition>> {
     let mut partitions: Vec<Partition> = Vec::new();
     let mut bytes = 0;
@@ -180,18 +213,18 @@ fn read_partitions(top_level: Block, format: IndexFormat) -> Result<Vec<Partitio
             last_key: Some(previous),
         }) = partitions.last()
         {
-            let ascend = Separator::decode(previous, format.user_keys)
+            let is_ascending = Separator::decode(previous, format.user_keys)
                 .is_some_and(|previous| previous.may_precede(separator));
-            if !ascend || handle.end().is_none_or(|end| end > value.handle.offset) {
-                return Err(cursor.malformed("partitions of the index in disorder"));
+            if !is_ascending || handle.end().is_none_or(|end| end > value.handle.offset) {
+                return Err(cursor.malformed("partitions of the index that are not in order"));
             }
         }
         let last_key: Box<[u8]> = cursor.stored_key().unwrap_or_default().into();
-        // Shared prefixes may make far more of a block than it holds.
+        // Keys share prefixes in the block. Expanded, they may take far more memory than the block.
         bytes += size_of::<Partition>() + last_key.len();
         if bytes > MAX_BLOCK_BYTES {
             return Err(Error::Unsupported(
-                "a larger top level of an index than 64 MiB".into(),
+                "a top level of an index above 64 MiB".into(),
             ));
         }
         partitions.push(Partition {
@@ -207,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compression_manager_of_ones_own_is_not_known() {
+    fn an_applications_own_compression_manager_is_declined() {
         use CompressionFormat::{RocksDbVersion1, RocksDbVersion2, Uncompressed};
         for (version, property, expected) in [
             (0, &b"Zlib"[..], RocksDbVersion1),

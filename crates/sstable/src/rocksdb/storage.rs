@@ -1,4 +1,4 @@
-//! Blocks as they are stored: bounds, checksum, compression.
+//! Reads stored blocks: checks bounds and checksum, and decompresses.
 
 use super::block::Block;
 use super::bytes::Bytes;
@@ -9,10 +9,10 @@ use super::handle::{BlockHandle, TRAILER_BYTES};
 use crate::decompression::{Failure, MAX_BLOCK_BYTES};
 use crate::{Error, ReadAt, Result};
 
-/// Most that is asked of a [`ReadAt`] at once, in bytes.
+/// Longest read of a [`ReadAt`], in bytes.
 const READ_BYTES: usize = 1 << 20;
 
-/// Reads the blocks of one table.
+/// Reads the blocks of one SSTable.
 #[derive(Clone, Copy)]
 pub(super) struct Storage<'a> {
     pub(super) source: &'a dyn ReadAt,
@@ -20,7 +20,7 @@ pub(super) struct Storage<'a> {
     pub(super) compression: CompressionFormat,
 }
 
-/// The bytes of a block in the file, with its trailer. Nothing is verified yet.
+/// The bytes of a block in the file, including its trailer. Nothing is verified yet.
 pub(super) struct StoredBlock {
     bytes: Vec<u8>,
     handle: BlockHandle,
@@ -32,7 +32,7 @@ impl Storage<'_> {
         Block::parse(self.read_contents(handle)?, handle.offset)
     }
 
-    /// As [`Self::read`], of a block of whatever kind.
+    /// The contents of the block at `handle`, verified and decompressed, but not parsed.
     pub(super) fn read_contents(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         let stored = self.read_stored(handle)?;
         if !self.is_intact(&stored) {
@@ -76,7 +76,7 @@ impl Storage<'_> {
         Ok(StoredBlock { bytes, handle })
     }
 
-    /// Whether the checksum fits. A table without checksums has zeros in their place.
+    /// Whether the checksum matches. An SSTable without checksums stores zeros instead.
     pub(super) fn is_intact(&self, stored: &StoredBlock) -> bool {
         let Footer {
             checksum_type,
@@ -95,7 +95,7 @@ impl StoredBlock {
         self.bytes[self.bytes.len() - TRAILER_BYTES as usize]
     }
 
-    /// Without the trailer.
+    /// The bytes without the trailer.
     pub(super) fn payload(&self) -> &[u8] {
         &self.bytes[..self.bytes.len() - TRAILER_BYTES as usize]
     }
@@ -113,16 +113,13 @@ impl StoredBlock {
 
 pub(super) fn mismatch(handle: BlockHandle) -> Error {
     Error::Malformed {
-        what: "checksum mismatch of a block",
+        what: "the checksum of a block does not match",
         offset: handle.offset,
     }
 }
 
 fn too_large() -> Error {
-    Error::Unsupported(format!(
-        "an index block of more than {} MiB",
-        MAX_BLOCK_BYTES >> 20
-    ))
+    Error::Unsupported(format!("a block above {} MiB", MAX_BLOCK_BYTES >> 20))
 }
 
 #[cfg(test)]
@@ -133,7 +130,7 @@ mod tests {
     use super::super::checksum::ChecksumType;
     use super::*;
 
-    /// A very large file of zeros that remembers what was asked of it.
+    /// A very large file of zeros that records the reads.
     #[derive(Default)]
     struct Endless(RefCell<Vec<(u64, usize)>>);
 
@@ -170,7 +167,7 @@ mod tests {
     #[test]
     fn a_large_block_is_read_in_pieces_from_front_to_back() {
         let source = Endless::default();
-        // Its number of restart points is zero, and so it may have no entries either.
+        // The number of restart points is zero, so entries are not allowed.
         assert!(matches!(
             read(&source, 10, 5 << 19),
             Err(Error::Malformed { offset: 10, .. })
@@ -186,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_is_read_of_a_block_that_cannot_be() {
+    fn a_block_that_cannot_exist_is_not_read() {
         let source = Endless::default();
         for (offset, size) in [(1 << 40, 0), (0, 1 << 40), (u64::MAX, 1), (1, u64::MAX)] {
             assert!(matches!(

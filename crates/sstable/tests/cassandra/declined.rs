@@ -17,7 +17,7 @@ fn partition(partition_key: &[u8], rows: bool) -> Partition {
     }
 }
 
-/// A table of three partitions, the last of which has an index of its rows.
+/// An SSTable of three partitions. The last one has an index of its rows.
 fn small(format: Format) -> Files {
     let keys = [b"one".as_slice(), b"two", b"three"];
     let mut partitions = synthetic::sorted(keys.map(|key| partition(key, false)).to_vec());
@@ -25,7 +25,7 @@ fn small(format: Format) -> Files {
     synthetic::write(format, &partitions, &mut Random::new(1))
 }
 
-/// What a walk over a table that has been changed says.
+/// Walks an SSTable that `change` has damaged. Returns the number of partitions.
 fn changed(format: Format, change: impl FnOnce(&mut Files)) -> Result<usize> {
     let mut files = small(format);
     change(&mut files);
@@ -39,7 +39,7 @@ fn assert_malformed(result: Result<usize>, expected: &str) {
     }
 }
 
-/// Replaces a number of eight bytes, counted from the end of the file in such numbers.
+/// Replaces a number of eight bytes. `from_end` counts such numbers from the end of the file.
 fn set_footer(files: &mut Files, from_end: usize, value: u64) {
     let at = files.keys.len() - 8 * from_end;
     files.keys[at..at + 8].copy_from_slice(&value.to_be_bytes());
@@ -90,7 +90,7 @@ fn a_bti_table_without_rows() {
 #[test]
 fn an_index_that_ends_early_gives_what_is_before() {
     let whole = small(Format::Big);
-    let walked = walk(&whole.open().expect("a table")).expect("whole");
+    let walked = walk(&whole.open().expect("an SSTable")).expect("whole");
     // Each of the first two entries has the lengths, a key and a position of two bytes.
     let second_ends = whole
         .keys
@@ -100,8 +100,8 @@ fn an_index_that_ends_early_gives_what_is_before() {
     for length in second_ends - 5..whole.keys.len() {
         let mut files = whole.clone();
         files.keys.truncate(length);
-        let table = files.open().expect("a table");
-        let mut partitions = table.partitions().expect("an index");
+        let sstable = files.open().expect("an SSTable");
+        let mut partitions = sstable.partitions().expect("an index");
         let first = partitions
             .next_partition()
             .expect("whole")
@@ -202,7 +202,7 @@ fn footers_that_do_not_fit_the_file() {
 fn entries_of_rows_that_belong_to_another_key() {
     assert_malformed(
         changed(Format::Bti, |files| {
-            let rows = files.rows.as_mut().expect("a BTI table");
+            let rows = files.rows.as_mut().expect("a BTI SSTable");
             let at = rows.len() - 14 - 3 - 1;
             rows[at] ^= 1;
         }),
@@ -210,13 +210,13 @@ fn entries_of_rows_that_belong_to_another_key() {
     );
     assert_malformed(
         changed(Format::Bti, |files| {
-            files.rows.as_mut().expect("a BTI table").clear()
+            files.rows.as_mut().expect("a BTI SSTable").clear()
         }),
         "the file ends too early",
     );
 }
 
-/// A BTI table whose trie is `nodes`, the last of which, at `root`, is the root.
+/// A BTI SSTable with the trie `nodes`. Its root is the last node, at `root`.
 fn with_trie(nodes: &[u8], root: usize, count: u64, partition_key: &[u8]) -> Files {
     let mut files = small(Format::Bti);
     files.keys = nodes.to_vec();
@@ -315,7 +315,7 @@ fn a_key_longer_than_any() {
         nodes.extend([0x12, 0x40]);
     }
     let files = with_trie(&nodes, nodes.len() - 2, 1, b"key");
-    let read = files.open().and_then(|table| walk(&table));
+    let read = files.open().and_then(|sstable| walk(&sstable));
     assert_malformed(
         read.map(|read| read.len()),
         "a key is longer than the longest one",
@@ -324,34 +324,34 @@ fn a_key_longer_than_any() {
 
 #[test]
 fn nodes_with_two_parents_do_not_multiply() {
-    // Each node leads to the one before it twice: 2 to the power of 60 ways.
+    // Each node has two pointers to the node before it: 2 to the power of 60 paths.
     let mut nodes = vec![0x00, 0x00, 0x00, 0x00];
     for _ in 0..60 {
         let distance = if nodes.len() == 4 { 4 } else { 6 };
         nodes.extend([0x50, 2, 0x40, 0x41, distance, distance]);
     }
     let files = with_trie(&nodes, nodes.len() - 6, 1, b"key");
-    let read = files.open().and_then(|table| walk(&table));
+    let read = files.open().and_then(|sstable| walk(&sstable));
     let expected = "a node without children that is no partition";
     assert_malformed(read.map(|read| read.len()), expected);
 }
 
 #[test]
 fn looking_for_a_position_ends_among_nodes_with_two_parents() {
-    // On the way to the first key, each node leads to one and the same long way as well. (Bytes
-    // of 0xff cannot be on it, for the other way must come after.)
+    // Each node on the path to the first key also leads to the same long path. No byte of the key
+    // may be 0xff: the pointer to the long path must sort behind it.
     let partition_key = (0..=255).map(|byte| [byte; 600]);
     let way = partition_key.map(|key| (key, Key::from_partition_key(&key).bytes().to_vec()));
     let mut way = way.filter(|(_, bytes)| !bytes.contains(&0xff));
     let (partition_key, way) = way.next().expect("such a key");
-    // The long way, 1000 nodes of 2 bytes to a partition at 1000000.
+    // The long path: 1000 nodes of 2 bytes to a partition at 1000000.
     let mut nodes = vec![0x03];
     nodes.extend(&(!1_000_000_i32).to_be_bytes()[1..]);
     for step in 0..1000 {
         nodes.extend([if step == 0 { 0x14 } else { 0x12 }, 0x40]);
     }
     let long_way = nodes.len() - 2;
-    // Two partitions at 0 and 10, and the way to them.
+    // Two partitions at 0 and 10, and the path to them.
     let leaves = nodes.len();
     nodes.extend([0x01, !0, 0x01, !10]);
     let mut children = [leaves, leaves + 2];
@@ -364,12 +364,12 @@ fn looking_for_a_position_ends_among_nodes_with_two_parents() {
         children = [position, long_way];
     }
     let files = with_trie(&nodes, children[0], 3, &partition_key);
-    let table = files.open().expect("a footer that fits");
-    let mut partitions = table.partitions().expect("an index");
+    let sstable = files.open().expect("a footer that fits");
+    let mut partitions = sstable.partitions().expect("an index");
     let skipped = partitions.skip_to_position(500).map(|()| 0);
     assert_malformed(skipped, "nodes of the trie have more than one parent");
-    // With a budget for the whole walk there would not be one for the whole trie's size.
-    let mut partitions = table.partitions().expect("an index");
+    // A walk has no limit of steps: a limit for a whole walk would have to grow with the trie.
+    let mut partitions = sstable.partitions().expect("an index");
     let first = partitions
         .next_partition()
         .expect("before the damage")
@@ -383,8 +383,11 @@ fn chunks_that_do_not_fit_the_data() {
         let mut files = small(Format::Big);
         synthetic::compress(&mut files, 4096, &mut Random::new(2));
         change(files.compression_info.as_mut().expect("compressed"));
-        let table = files.open()?;
-        table.chunks().file_range(table.uncompressed()).map(|_| 0)
+        let sstable = files.open()?;
+        sstable
+            .chunks()
+            .file_range(sstable.uncompressed())
+            .map(|_| 0)
     };
     compressed(&|_| {}).expect("whole");
     // The header: 2 + 13 for the compressor, 4 + 2 + 19 + 2 + 4 for its option.
@@ -471,21 +474,21 @@ fn tables_in_a_directory() {
             files.compression_info.as_ref().expect("compressed"),
         );
 
-        // Statistics.db is missing as long as the table is being written.
+        // Statistics.db is missing as long as the SSTable is being written.
         let opened = SsTable::open(&path(keys)).map(|_| 0);
         assert!(
             matches!(&opened, Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound)
         );
         write(Component::Statistics, &files.statistics);
         for component in [keys, Component::Data, Component::Statistics] {
-            let table = SsTable::open(&path(component)).expect("a table");
-            assert_eq!(walk(&table).expect("whole").len(), 3);
-            let first_chunk = table.chunks().file_range(0..1).expect("a chunk");
+            let sstable = SsTable::open(&path(component)).expect("an SSTable");
+            assert_eq!(walk(&sstable).expect("whole").len(), 3);
+            let first_chunk = sstable.chunks().file_range(0..1).expect("a chunk");
             assert_eq!(first_chunk, offsets[0]..offsets[1]);
         }
         fs::remove_file(path(Component::CompressionInfo)).expect("remove");
-        let table = SsTable::open(&path(keys)).expect("a table without compression");
-        assert_eq!(table.chunks().file_range(3..4).expect("no chunk"), 3..4);
+        let sstable = SsTable::open(&path(keys)).expect("an SSTable without compression");
+        assert_eq!(sstable.chunks().file_range(3..4).expect("no chunk"), 3..4);
     }
     let opened = SsTable::open(Path::new("/")).map(|_| 0);
     assert!(matches!(opened, Err(Error::Unsupported(_))));

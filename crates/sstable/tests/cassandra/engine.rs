@@ -21,13 +21,14 @@ pub struct Engine {
 pub struct Dumped {
     /// The key's columns as text.
     pub key: Vec<String>,
-    /// Where the tool's reader is in the uncompressed data when it has come to the partition.
+    /// The position of the tool's reader in the uncompressed data after it read the partition's head.
     pub position: u64,
 }
 
 impl Engine {
-    /// Gets a version from the package registry unless it is there; `None`, and why on standard
-    /// error, if it cannot be got or run.
+    /// Fetches a version from the package registry, unless it is here already.
+    ///
+    /// `None` if it cannot be fetched or run. The reason goes to standard error.
     pub fn get(version: &'static str) -> Option<Self> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().expect("no other test panicked here");
@@ -57,7 +58,7 @@ impl Engine {
         })
     }
 
-    /// Runs a class of Cassandra, or a program of these tests, and gives what it prints.
+    /// Runs a class of Cassandra, or a program of these tests. Returns its output.
     pub fn run(
         &self,
         scratch: &Path,
@@ -118,11 +119,11 @@ impl Engine {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// The partitions of the table whose `Data.db` is given, from `sstabledump`.
+    /// The partitions of the SSTable with this `Data.db`, from `sstabledump`.
     pub fn dump(&self, scratch: &Path, format: Format, data: &Path) -> Vec<Dumped> {
         let tool = "org.apache.cassandra.tools.SSTableExport";
         let json = self.run(scratch, format, tool, &[data]);
-        // It is printed one value a line. Neither keys nor values have quotes in these tables.
+        // The tool prints one value a line. Neither keys nor values have quotes in these SSTables.
         let mut dumped = Vec::new();
         let mut lines = json.lines().map(str::trim);
         while let Some(line) = lines.next() {
@@ -153,7 +154,7 @@ fn skipped<T>(why: &str) -> Option<T> {
     None
 }
 
-/// Gets a version and all that it needs.
+/// Fetches a version and its dependencies.
 fn download(version: &str, jars: &Path) -> Result<(), String> {
     let parent = jars.parent().expect("has one");
     fs::create_dir_all(parent).map_err(|error| error.to_string())?;
@@ -188,6 +189,6 @@ fn download(version: &str, jars: &Path) -> Result<(), String> {
             says.lines().next().unwrap_or("")
         ));
     }
-    // All or nothing: a download that was cut short is not taken for a version.
+    // A rename at the end: an interrupted download must not look like a complete one.
     fs::rename(&downloaded, jars).map_err(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
-//! Damaged tables: whatever the files hold, a reader gives partitions that lie in the data one
-//! after another, or an error, and reads an index about once.
+//! Damaged SSTables. A reader must return an error, or partitions that follow each other in the
+//! data. It must read an index about once.
 //!
-//! `COLDSTREAM_LONG=1` makes millions of executions; `COLDSTREAM_SEED=n` repeats a run.
+//! `COLDSTREAM_LONG=1` makes millions of executions. `COLDSTREAM_SEED=n` repeats a run.
 
 use coldstream_sstable::cassandra::{Components, Format, Key, SsTable};
 
@@ -22,14 +22,14 @@ fn damaged_tables_are_read_or_declined() {
     let seed = std::env::var("COLDSTREAM_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     let mut random = Random::new(seed);
     let mut outcomes = Outcomes::default();
-    let mut tables = Vec::new();
+    let mut sstables = Vec::new();
     while outcomes.executions < executions {
-        // Each set of tables is damaged many times before the next one is written.
+        // Each set of SSTables is damaged many times before the next one is written.
         if outcomes.executions.is_multiple_of(2000) {
-            tables = (0..8).map(|_| table(&mut random)).collect();
+            sstables = (0..8).map(|_| sstable(&mut random)).collect();
         }
-        let mut files = tables[random.below(tables.len())].clone();
-        let other = &tables[random.below(tables.len())];
+        let mut files = sstables[random.below(sstables.len())].clone();
+        let other = &sstables[random.below(sstables.len())];
         for _ in 0..=random.below(3) {
             damage(&mut files, other, &mut random);
         }
@@ -44,7 +44,7 @@ fn damaged_tables_are_read_or_declined() {
     assert!(walked < executions * 9 / 10, "most damage is noticed");
 }
 
-fn table(random: &mut Random) -> Files {
+fn sstable(random: &mut Random) -> Files {
     let count = 1 + random.below(60);
     let partitions = (0..count).map(|_| Partition {
         partition_key: (0..1 + random.below(12))
@@ -81,7 +81,7 @@ fn damage(files: &mut Files, other: &Files, random: &mut Random) {
         return;
     };
     let length = bytes.len();
-    // The footer of a BTI index decides on all else.
+    // Damage in the footer of a BTI index affects everything else.
     let near_end = random.below(4) == 0;
     let at = if near_end {
         length - 1 - random.below(length.min(64))
@@ -103,7 +103,7 @@ fn damage(files: &mut Files, other: &Files, random: &mut Random) {
             bytes.splice(at..at, inserted);
         }
         5 => {
-            // Bytes of another place, which have the form that the reader expects.
+            // Bytes from elsewhere in the file have the form that the reader expects.
             let from = random.below(length);
             let copied = (1 + random.below(32)).min(length - from).min(length - at);
             bytes.copy_within(from..from + copied, at);
@@ -132,14 +132,14 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
         statistics: &statistics,
         data_length: files.data_length,
     };
-    let Ok(table) = SsTable::new(&descriptor(files.format), components) else {
+    let Ok(sstable) = SsTable::new(&descriptor(files.format), components) else {
         return;
     };
     outcomes.opened += 1;
-    let end = table.uncompressed().end;
+    let end = sstable.uncompressed().end;
     let size = files.keys.len() as u64;
     let opened = keys.read();
-    let mut partitions = table.partitions().expect("memory has a size");
+    let mut partitions = sstable.partitions().expect("memory has a size");
     let mut before: Option<(Key, u64)> = None;
     let finished = loop {
         match partitions.next_partition() {
@@ -168,7 +168,7 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
         );
     }
 
-    let mut partitions = table.partitions().expect("memory has a size");
+    let mut partitions = sstable.partitions().expect("memory has a size");
     for _ in 0..4 {
         let position = random.below(end as usize + 1) as u64;
         let key: Vec<u8> = (0..random.below(6))
@@ -192,7 +192,7 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
         }
     }
 
-    let mut chunks = table.chunks();
+    let mut chunks = sstable.chunks();
     for _ in 0..4 {
         let start = random.below(end as usize + 1) as u64;
         let range = start..start.saturating_add(1 + random.below(100_000) as u64);

@@ -1,9 +1,9 @@
-//! Enough of LZ4 and CRC-32 to look at the data that an index points to.
+//! A small LZ4 and CRC-32, to check the data that an index points to.
 
-/// A chunk of `Data.db` without compression: its checksum's match is asserted.
+/// Decompresses a chunk of `Data.db`, and asserts that its checksum matches.
 ///
-/// `length` is that of the chunk before compression: a chunk that compression would not make
-/// shorter is stored as it is (`CompressedSequentialWriter.java`, Cassandra 5.0.9).
+/// `length` is that of the chunk before compression. A chunk that compression would not make
+/// shorter is stored uncompressed (`CompressedSequentialWriter.java`, Cassandra 5.0.9).
 pub fn chunk(bytes: &[u8], length: usize) -> Vec<u8> {
     let (chunk, checksum) = bytes.split_at(bytes.len() - 4);
     assert_eq!(crc32(chunk).to_be_bytes(), checksum, "not one whole chunk");

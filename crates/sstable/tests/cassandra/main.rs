@@ -1,9 +1,11 @@
-//! Cassandra's tables: those that the tests write themselves, whatever they contain, and those
-//! that Cassandra wrote, compared with what its own tools say of them.
+//! Tests of the reader for Cassandra's SSTables.
 //!
-//! Of the latter, Cassandra 5.0.9 by default, and the others with `COLDSTREAM_LONG=1`. Maven gets
-//! them, a JDK 17 runs them (that of `JAVA_HOME`, or `java`); where one is missing, these tests
-//! say `skipped` and why.
+//! - The tests write SSTables themselves, with all layouts that the formats allow.
+//! - Cassandra writes others. The reader must agree with Cassandra's own tools.
+//!
+//! Cassandra 5.0.9 runs by default, the other versions with `COLDSTREAM_LONG=1`. Maven fetches them.
+//! A JDK 17 runs them: that of `JAVA_HOME`, or `java`. If one is missing, the tests print `skipped`
+//! and the reason.
 
 mod counted;
 mod declined;

@@ -1,11 +1,15 @@
-//! Keys and file names that are known by heart.
+//! Known keys and file names.
 
 use coldstream_sstable::Error;
 use coldstream_sstable::cassandra::{Component, Descriptor, Format, Key};
 
-/// What Cassandra 5.0.9 makes of keys (`PrintKeys.java`): the key, its byte-comparable form, 8
-/// bits of its hash. Bytes of 0x80 and more in the last, incomplete block of 16, zeroes within
-/// and at the end, and more than one block are what is easily done wrong.
+/// Keys from Cassandra 5.0.9 (`PrintKeys.java`): key, byte-comparable form, 8 bits of its hash.
+///
+/// They cover the parts that are easy to get wrong:
+///
+/// - bytes of 0x80 and more in the last, incomplete block of 16;
+/// - zeroes within the key and at its end;
+/// - more than one block.
 const KEYS: [(&str, &str, u8); 9] = [
     ("00", "40c610abe56eff5cb54000fe38", 0x83),
     ("80", "4036aa75aff6f3b43440800038", 0xc5),
@@ -76,7 +80,7 @@ fn files_of_known_versions_have_names() {
             (Component::Statistics, "Statistics.db"),
         ] {
             let name = format!("{version}-{id}-{format_name}-{component_name}");
-            let descriptor = Descriptor::parse(&name).expect("a table's");
+            let descriptor = Descriptor::parse(&name).expect("an SSTable's");
             assert_eq!(descriptor.format(), format);
             assert_eq!((descriptor.version(), descriptor.id()), (version, id));
             assert_eq!(descriptor.file_name(component), name);
@@ -99,7 +103,7 @@ fn other_names_are_not_supported() {
         "nb-1-bti-Data.db",
         "da-1-big-Data.db",
         "nb-1-huge-Data.db",
-        // Versions of Cassandra 3, of one to come, and the one that never was.
+        // A version of Cassandra 3, a future one, and one that never existed.
         "mc-1-big-Data.db",
         "qa-1-big-Data.db",
         "nc-1-big-Data.db",

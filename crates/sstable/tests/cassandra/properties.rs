@@ -1,4 +1,4 @@
-//! Tables of any keys in any layout.
+//! SSTables of any keys in any layout.
 
 use coldstream_sstable::cassandra::{Format, Key};
 use proptest::collection::{btree_set, vec};
@@ -6,14 +6,14 @@ use proptest::prelude::*;
 
 use super::synthetic::{self, Choices, Files, Partition, Random, walk};
 
-/// Keys of a few bytes that are often zero, so that some are the beginning of others.
+/// Keys of a few bytes that are often zero. So some keys are prefixes of others.
 fn partition_key() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![Just(0), Just(0xff), 0_u8..4, any::<u8>()];
     let long = (any::<u8>(), 20_usize..3000).prop_map(|(byte, length)| vec![byte; length]);
     prop_oneof![19 => vec(byte, 1..20), 1 => long]
 }
 
-/// Most tables are small, but positions take up to eight bytes.
+/// Most SSTables are small, but positions take up to eight bytes.
 fn length() -> impl Strategy<Value = u64> {
     prop_oneof![9 => 1_u64..100_000, 1 => 1_u64 << 30..1 << 54]
 }
@@ -43,17 +43,17 @@ fn skipping_that_was_ended_goes_on_the_next_time() {
         rows: false,
     });
     let partitions = synthetic::sorted(partitions.collect());
-    for (files, ended) in both(&partitions, 1).iter().zip([4, 0]) {
-        let table = files.open().unwrap();
-        let walked = walk(&table).unwrap();
+    for (files, stops) in both(&partitions, 1).iter().zip([4, 0]) {
+        let sstable = files.open().unwrap();
+        let walked = walk(&sstable).unwrap();
         let last = &walked.last().unwrap().0;
-        let mut cursor = table.partitions().unwrap();
+        let mut cursor = sstable.partitions().unwrap();
         let mut times = 0;
         while !cursor.skip_to_key_within(last, &|| true).unwrap() {
             times += 1;
         }
-        assert_eq!(times, ended, "{:?}", files.format);
-        let found = cursor.next_partition().unwrap().expect("in the table");
+        assert_eq!(times, stops, "{:?}", files.format);
+        let found = cursor.next_partition().unwrap().expect("in the SSTable");
         assert!(found.key.matches(last));
     }
 }
@@ -90,9 +90,9 @@ proptest! {
         shares in btree_set(0_u64..1000, 1..20),
     ) {
         for files in both(&partitions, seed) {
-            let table = files.open().unwrap();
-            let walked = walk(&table).unwrap();
-            let mut cursor = table.partitions().unwrap();
+            let sstable = files.open().unwrap();
+            let walked = walk(&sstable).unwrap();
+            let mut cursor = sstable.partitions().unwrap();
             let mut next = 0;
             let some = shares.iter().map(|share| &walked[*share as usize * walked.len() / 1000].1);
             let positions = some.flat_map(|range| [range.start, range.end - 1]);
@@ -120,12 +120,12 @@ proptest! {
         stride in 1_usize..50,
         complete in any::<bool>(),
     ) {
-        let tables = both(&partitions, seed);
-        for (sought_in, keys_of) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let keys = walk(&tables[keys_of].open().unwrap()).unwrap();
-            let table = tables[sought_in].open().unwrap();
-            let walked = walk(&table).unwrap();
-            let mut cursor = table.partitions().unwrap();
+        let sstables = both(&partitions, seed);
+        for (searched, keys_of) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let keys = walk(&sstables[keys_of].open().unwrap()).unwrap();
+            let sstable = sstables[searched].open().unwrap();
+            let walked = walk(&sstable).unwrap();
+            let mut cursor = sstable.partitions().unwrap();
             for index in (0..partitions.len()).step_by(stride) {
                 let key = if complete {
                     Key::from_partition_key(&partitions[index].partition_key)
@@ -133,7 +133,7 @@ proptest! {
                     keys[index].0.clone()
                 };
                 cursor.skip_to_key(&key).unwrap();
-                let found = cursor.next_partition().unwrap().expect("in the table");
+                let found = cursor.next_partition().unwrap().expect("in the SSTable");
                 prop_assert!(found.key.matches(&key));
                 prop_assert_eq!(&found.uncompressed, &walked[index].1);
             }
@@ -150,10 +150,10 @@ proptest! {
         let input = synthetic::write(Format::Bti, &input, &mut Random::new(seed));
         let keys = walk(&input.open().unwrap()).unwrap();
         for output in both(&partitions, seed) {
-            let table = output.open().unwrap();
-            let walked = walk(&table).unwrap();
+            let sstable = output.open().unwrap();
+            let walked = walk(&sstable).unwrap();
             for ((key, _), (_, range)) in keys.iter().zip(walked.iter().step_by(share)) {
-                let mut cursor = table.partitions().unwrap();
+                let mut cursor = sstable.partitions().unwrap();
                 cursor.skip_to_key(key).unwrap();
                 let mut found = false;
                 while let Some(partition) = cursor.next_partition().unwrap()
@@ -175,13 +175,13 @@ proptest! {
         prop_assume!(partitions.iter().all(|partition| partition.partition_key != other));
         let key = Key::from_partition_key(&other);
         for files in both(&partitions, seed) {
-            let table = files.open().unwrap();
-            let walked = walk(&table).unwrap();
-            let mut cursor = table.partitions().unwrap();
+            let sstable = files.open().unwrap();
+            let walked = walk(&sstable).unwrap();
+            let mut cursor = sstable.partitions().unwrap();
             cursor.skip_to_key(&key).unwrap();
             let found = cursor.next_partition().unwrap();
             let found = found.map(|found| (found.key.clone(), found.uncompressed));
-            // The first that is not before it, which may be it as far as a prefix tells.
+            // The first partition that is not before the key. Its prefix may match the key.
             let first = walked.iter().find(|(other, _)| other.compare(&key).is_ge());
             prop_assert_eq!(found.as_ref(), first);
             if let Some((found, _)) = found {
@@ -211,13 +211,13 @@ proptest! {
             info.extend((dictionary as u32).to_be_bytes());
             info.extend(vec![7; dictionary + 4]);
         }
-        let table = files.open().unwrap();
-        prop_assert_eq!(table.uncompressed(), 0..length);
-        let mut chunks = table.chunks();
+        let sstable = files.open().unwrap();
+        prop_assert_eq!(sstable.uncompressed(), 0..length);
+        let mut chunks = sstable.chunks();
         for _ in 0..10 {
             let mut cut = || {
                 let cut = random.below(length as usize + 100) as u64;
-                // Every other one is where a chunk ends.
+                // Every other one lies at the end of a chunk.
                 cut - random.below(2) as u64 * (cut % chunk_length)
             };
             let (one, another) = (cut(), cut());

@@ -1,4 +1,4 @@
-//! Tables that Cassandra wrote.
+//! SSTables that Cassandra wrote.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::synthetic::walk;
 use super::{long, lz4};
 use coldstream_testkit::skip;
 
-/// Names of the tables that `WriteTables.java` writes, and the number of their partitions.
+/// Names of the CQL tables that `WriteTables.java` writes, and the number of their partitions.
 const TABLES: [(&str, usize); 5] = [
     ("small", 20_000),
     ("wide", 300),
@@ -67,8 +67,8 @@ fn tables_of_cassandra_6_0() {
     }
 }
 
-/// An index of many times what a reader holds of it is read once from the first partition to the
-/// last, and a small part of it where others are passed over.
+/// An index that is far larger than a reader's memory is read once by a walk of all partitions. If
+/// the walk passes over partitions of a BTI index, it reads only a small part.
 #[test]
 fn large_tables_are_read_once() {
     if !long() {
@@ -85,10 +85,10 @@ fn large_tables_are_read_once() {
         engine.run(scratch.path(), format, "WriteTables.java", &arguments);
         let data = data_file(&directory.join("large"));
         let name = data.file_name().and_then(|name| name.to_str());
-        let descriptor = Descriptor::parse(name.expect("a name")).expect("a table's");
+        let descriptor = Descriptor::parse(name.expect("a name")).expect("an SSTable's");
         let read = |component| {
             let path = data.with_file_name(descriptor.file_name(component));
-            fs::read(path).expect("a file of the table")
+            fs::read(path).expect("a file of the SSTable")
         };
         let (keys, rows) = match format {
             Format::Big => (read(Component::Index), None),
@@ -105,23 +105,23 @@ fn large_tables_are_read_once() {
             statistics: &Counted::new(&statistics),
             data_length: fs::metadata(&data).expect("the data").len(),
         };
-        let table = SsTable::new(&descriptor, components).expect("a table");
+        let sstable = SsTable::new(&descriptor, components).expect("an SSTable");
         let before = keys.read();
-        let walked = walk(&table).expect("a whole index");
+        let walked = walk(&sstable).expect("a whole index");
         let read_once = keys.read() - before;
         let size = keys.size().expect("memory has a size");
         assert!(
             size > 3 << 20 && read_once <= size,
             "{read_once} of {size} bytes"
         );
-        // One after another, so that only those in question are read.
-        let mut partitions = table.partitions().expect("an index");
+        // These partitions lie close together: only their part of the index is read.
+        let mut partitions = sstable.partitions().expect("an index");
         for (key, range) in walked.iter().skip(walked.len() / 2).step_by(100).take(100) {
             partitions.skip_to_key(key).expect("an index");
             let found = partitions
                 .next_partition()
                 .expect("an index")
-                .expect("in the table");
+                .expect("in the SSTable");
             assert_eq!((found.key, &found.uncompressed), (key, range));
         }
         let read_partly = keys.read() - before - read_once;
@@ -129,7 +129,7 @@ fn large_tables_are_read_once() {
             format == Format::Big || read_partly < size / 10,
             "{read_partly}"
         );
-        let mut chunks = table.chunks();
+        let mut chunks = sstable.chunks();
         let before = compression_info.read();
         for (_, range) in &walked {
             chunks.file_range(range.clone()).expect("a chunk");
@@ -145,8 +145,8 @@ fn large_tables_are_read_once() {
     }
 }
 
-/// Every partition of every table, compared with `sstabledump` and with the data itself, and the
-/// partitions of each format looked for in the other.
+/// Compares every partition of every SSTable with `sstabledump` and with the data itself. Looks up
+/// the keys of each format in the other.
 fn compare_tables(version: &'static str, formats: &[Format]) {
     let Some(engine) = Engine::get(version) else {
         return;
@@ -171,13 +171,13 @@ fn compare_tables(version: &'static str, formats: &[Format]) {
     }
 }
 
-/// Gives the keys as the index tells them.
+/// Returns the keys of the index.
 fn compare_with_dump(version: &str, name: &str, data: &Path, dumped: &[Dumped]) -> Vec<Key> {
-    let table = SsTable::open(data).expect("a table");
-    let walked = walk(&table).expect("a whole index");
+    let sstable = SsTable::open(data).expect("an SSTable");
+    let walked = walk(&sstable).expect("a whole index");
     assert_eq!(walked.len(), dumped.len(), "{}", data.display());
-    let (chunks, uncompressed) = chunks_and_data(&table, data);
-    let mut looked_up = table.chunks();
+    let (chunks, uncompressed) = chunks_and_data(&sstable, data);
+    let mut looked_up = sstable.chunks();
     let mut complete = 0;
     let mut end = 0;
     for ((key, range), dumped) in walked.iter().zip(dumped) {
@@ -198,7 +198,7 @@ fn compare_with_dump(version: &str, name: &str, data: &Path, dumped: &[Dumped]) 
             // The tool has read the static row as well.
             assert!(range.contains(&dumped.position));
         } else {
-            // The tool has read the key and that nothing is deleted.
+            // The tool has read the key, and a byte that says that nothing is deleted.
             assert_eq!(
                 dumped.position,
                 range.start + 2 + partition_key.len() as u64 + 1
@@ -230,7 +230,7 @@ fn compare_with_dump(version: &str, name: &str, data: &Path, dumped: &[Dumped]) 
         walked.len(),
         chunks.len(),
     );
-    skip_to_positions(&table, &walked);
+    skip_to_positions(&sstable, &walked);
     walked.into_iter().map(|(key, _)| key).collect()
 }
 
@@ -240,26 +240,26 @@ struct Chunk {
     file: Range<u64>,
 }
 
-/// The chunks, none if the table is not compressed, and the data without compression.
-fn chunks_and_data(table: &SsTable<fs::File>, data: &Path) -> (Vec<Chunk>, Vec<u8>) {
+/// The chunks and the uncompressed data. An SSTable without compression has no chunks.
+fn chunks_and_data(sstable: &SsTable<fs::File>, data: &Path) -> (Vec<Chunk>, Vec<u8>) {
     let file = fs::read(data).expect("the data");
-    let mut lookup = table.chunks();
+    let mut lookup = sstable.chunks();
     let compressed = data
         .to_str()
         .is_some_and(|path| Path::new(&path.replace("-Data.db", "-CompressionInfo.db")).exists());
     if !compressed {
         return (Vec::new(), file);
     }
-    let chunk_length = table.compression().expect("compressed").chunk_length();
+    let chunk_length = sstable.compression().expect("compressed").chunk_length();
     let mut chunks = Vec::new();
     let mut uncompressed = Vec::new();
     let mut file_end = 0;
-    while (uncompressed.len() as u64) < table.uncompressed().end {
+    while (uncompressed.len() as u64) < sstable.uncompressed().end {
         let at = uncompressed.len() as u64;
         let file_range = lookup.file_range(at..at + 1).expect("a chunk");
         assert_eq!(file_range.start, file_end, "chunks follow each other");
         file_end = file_range.end;
-        let range = at..(at + chunk_length).min(table.uncompressed().end);
+        let range = at..(at + chunk_length).min(sstable.uncompressed().end);
         let bytes = &file[file_range.start as usize..file_range.end as usize];
         uncompressed.extend(lz4::chunk(bytes, (range.end - range.start) as usize));
         chunks.push(Chunk {
@@ -271,39 +271,39 @@ fn chunks_and_data(table: &SsTable<fs::File>, data: &Path) -> (Vec<Chunk>, Vec<u
     (chunks, uncompressed)
 }
 
-fn skip_to_positions(table: &SsTable<fs::File>, walked: &[(Key, Range<u64>)]) {
-    let mut cursor = table.partitions().expect("an index");
+fn skip_to_positions(sstable: &SsTable<fs::File>, walked: &[(Key, Range<u64>)]) {
+    let mut cursor = sstable.partitions().expect("an index");
     for (key, range) in walked.iter().step_by(17) {
         let middle = range.start + (range.end - range.start) / 2;
         cursor.skip_to_position(middle).expect("an index");
         let found = cursor
             .next_partition()
             .expect("an index")
-            .expect("in the table");
+            .expect("in the SSTable");
         assert_eq!((found.key, &found.uncompressed), (key, range));
     }
 }
 
-/// All keys are those of a table's partitions, in their order.
+/// `keys` must be those of the SSTable's partitions, in their order.
 fn look_for(keys: &[Key], data: &Path) {
-    let table = SsTable::open(data).expect("a table");
-    let walked = walk(&table).expect("a whole index");
+    let sstable = SsTable::open(data).expect("an SSTable");
+    let walked = walk(&sstable).expect("a whole index");
     assert_eq!(keys.len(), walked.len());
-    let mut cursor = table.partitions().expect("an index");
-    for (sought, (key, range)) in keys.iter().zip(&walked) {
-        assert!(sought.matches(key));
-        cursor.skip_to_key(sought).expect("an index");
+    let mut cursor = sstable.partitions().expect("an index");
+    for (target, (key, range)) in keys.iter().zip(&walked) {
+        assert!(target.matches(key));
+        cursor.skip_to_key(target).expect("an index");
         let found = cursor
             .next_partition()
             .expect("an index")
-            .expect("in the table");
+            .expect("in the SSTable");
         assert_eq!((found.key, &found.uncompressed), (key, range));
     }
 }
 
-/// A partition key as tables store it.
-fn stored_key(table: &str, columns: &[String]) -> Vec<u8> {
-    match (table, columns) {
+/// A partition key of a CQL table, as SSTables store it.
+fn stored_key(cql_table: &str, columns: &[String]) -> Vec<u8> {
+    match (cql_table, columns) {
         ("small", [text]) => text.as_bytes().to_vec(),
         ("wide" | "widenone", [number]) => {
             let number: i64 = number.parse().expect("a number");
@@ -320,7 +320,7 @@ fn stored_key(table: &str, columns: &[String]) -> Vec<u8> {
             }
             key
         }
-        _ => panic!("{table} has other columns than {columns:?}"),
+        _ => panic!("{cql_table} has other columns than {columns:?}"),
     }
 }
 
@@ -328,7 +328,7 @@ fn data_file(directory: &Path) -> PathBuf {
     let entries = fs::read_dir(directory).expect("a directory");
     let mut files = entries.map(|entry| entry.expect("an entry").path());
     let data = files.find(|path| path.to_str().is_some_and(|path| path.ends_with("-Data.db")));
-    data.expect("a table")
+    data.expect("an SSTable")
 }
 
 fn unhex(text: &str) -> Vec<u8> {

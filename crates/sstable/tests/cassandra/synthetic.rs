@@ -1,5 +1,5 @@
-//! Tables that the tests write themselves: any keys, any layout that the formats allow, which
-//! Cassandra's own writer would not all choose.
+//! Writes SSTables with any keys, in any layout that the formats allow. Cassandra's own writer
+//! chooses only some of these layouts.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ pub trait Choices {
     fn below(&mut self, limit: usize) -> usize;
 }
 
-/// A small generator (xorshift64*): the tests' choices must be the same on every machine.
+/// A small random generator (xorshift64*). The choices must be the same on every machine.
 pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        // It must not be zero, and neighbours must not be alike.
+        // The state must not be zero, and neighbouring seeds must differ in many bits.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 }
@@ -34,7 +34,7 @@ impl Choices for Random {
     }
 }
 
-/// The files of a table.
+/// The files of an SSTable.
 #[derive(Clone, Debug)]
 pub struct Files {
     pub format: Format,
@@ -79,7 +79,7 @@ pub struct Partition {
     pub rows: bool,
 }
 
-/// Sorts partitions as a table does.
+/// Sorts partitions as an SSTable does.
 pub fn sorted(mut partitions: Vec<Partition>) -> Vec<Partition> {
     let form = |partition: &Partition| {
         let key = Key::from_partition_key(&partition.partition_key);
@@ -90,7 +90,7 @@ pub fn sorted(mut partitions: Vec<Partition>) -> Vec<Partition> {
     partitions
 }
 
-/// Writes a table without compression.
+/// Writes an SSTable without compression.
 pub fn write(format: Format, partitions: &[Partition], choices: &mut impl Choices) -> Files {
     let (keys, rows) = match format {
         Format::Big => (big_index(partitions, choices), None),
@@ -109,7 +109,7 @@ pub fn write(format: Format, partitions: &[Partition], choices: &mut impl Choice
     }
 }
 
-/// Compresses a table: chunks of `chunk_length` bytes take a random length each.
+/// Compresses an SSTable in chunks of `chunk_length` bytes. Each gets a random compressed length.
 pub fn compress(files: &mut Files, chunk_length: u32, choices: &mut impl Choices) -> Vec<u64> {
     let uncompressed = files.data_length;
     let count = uncompressed.div_ceil(chunk_length.into()) as u32;
@@ -134,7 +134,7 @@ pub fn compress(files: &mut Files, chunk_length: u32, choices: &mut impl Choices
 
 pub fn statistics(partitioner: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // Two components, the checksum of that, their types and offsets, the checksum of these.
+    // The number of components (two), a checksum, their types and offsets, a checksum.
     for word in [2_u32, 0, 0, 28, 3, 1000, 0] {
         bytes.extend(word.to_be_bytes());
     }
@@ -203,7 +203,7 @@ fn bti_index(partitions: &[Partition], choices: &mut impl Choices) -> (Vec<u8>, 
     let mut position = 0;
     for (index, partition) in partitions.iter().enumerate() {
         let target = if partition.rows {
-            // What is before an entry is the rows' own index.
+            // Before its entry lies the index of the rows.
             rows.extend(std::iter::repeat_n(0xbb, choices.below(2000)));
             let entry = rows.len();
             with_length(&mut rows, &partition.partition_key);
@@ -233,7 +233,7 @@ fn bti_index(partitions: &[Partition], choices: &mut impl Choices) -> (Vec<u8>, 
     (bytes, rows)
 }
 
-/// Writes a node after its children, and gives its position.
+/// Writes a node after its children. Returns its position.
 fn write_node(node: &Node, into: &mut Vec<u8>, choices: &mut impl Choices) -> usize {
     let mut children = Vec::new();
     for (&byte, child) in &node.children {
@@ -339,9 +339,9 @@ fn pointers(distances: &[u64], bits: u32) -> Vec<u8> {
     bytes
 }
 
-/// What a walk over the whole of a table gives.
-pub fn walk<R: ReadAt>(table: &SsTable<R>) -> Result<Vec<(Key, std::ops::Range<u64>)>> {
-    let mut partitions = table.partitions()?;
+/// All partitions of an SSTable.
+pub fn walk<R: ReadAt>(sstable: &SsTable<R>) -> Result<Vec<(Key, std::ops::Range<u64>)>> {
+    let mut partitions = sstable.partitions()?;
     let mut walked = Vec::new();
     while let Some(partition) = partitions.next_partition()? {
         walked.push((partition.key.clone(), partition.uncompressed));

@@ -1,4 +1,4 @@
-//! Whether the reader says of a table what the engine says of it.
+//! Checks that the reader agrees with the engine about an SSTable.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,9 +9,9 @@ use coldstream_sstable::{Error, ReadAt};
 
 use crate::data_block;
 use crate::dump::{self, Dump};
-use crate::engines::EngineTable;
+use crate::engines::EngineSsTable;
 
-/// A file that remembers which bytes were asked for.
+/// A file that records its reads.
 pub struct Watched<'b> {
     bytes: &'b [u8],
     reads: RefCell<Vec<(u64, usize)>>,
@@ -29,7 +29,7 @@ impl<'b> Watched<'b> {
         self.reads.borrow().iter().map(|read| read.1).sum()
     }
 
-    /// What was read, in bytes of the file.
+    /// The ranges of the file that were read, in bytes.
     pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let reads = self.reads.borrow().clone();
         reads
@@ -61,7 +61,7 @@ impl ReadAt for Watched<'_> {
     }
 }
 
-/// A [`DataBlock`] that is kept.
+/// An owned [`DataBlock`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
     pub offset: u64,
@@ -96,8 +96,8 @@ pub fn kept(blocks: &mut Blocks<'_>) -> coldstream_sstable::Result<Option<Kept>>
     Ok(blocks.next()?.map(Kept::of))
 }
 
-pub fn all(table: &SsTable<'_>) -> coldstream_sstable::Result<Vec<Kept>> {
-    let mut blocks = table.blocks();
+pub fn all(sstable: &SsTable<'_>) -> coldstream_sstable::Result<Vec<Kept>> {
+    let mut blocks = sstable.blocks();
     let mut all = Vec::new();
     while let Some(block) = kept(&mut blocks)? {
         all.push(block);
@@ -108,20 +108,20 @@ pub fn all(table: &SsTable<'_>) -> coldstream_sstable::Result<Vec<Kept>> {
 /// Figures for the report of a test.
 #[derive(Debug, Default)]
 pub struct Checked {
-    pub tables: usize,
+    pub sstables: usize,
     pub blocks: usize,
     /// Entries whose block is known from the engine's dump or from the block itself.
     pub keys: usize,
     /// Keys that the reader itself found in data blocks.
     pub read_keys: usize,
     pub seeks: usize,
-    /// Blocks that really begin with the user key with which the block before ended.
+    /// Blocks that begin with the last user key of the block before.
     pub continued: usize,
 }
 
 impl Checked {
     pub fn add(&mut self, other: &Self) {
-        self.tables += other.tables;
+        self.sstables += other.sstables;
         self.blocks += other.blocks;
         self.keys += other.keys;
         self.read_keys += other.read_keys;
@@ -130,14 +130,14 @@ impl Checked {
     }
 }
 
-pub fn check(engine: &EngineTable) -> Checked {
+pub fn check(engine: &EngineSsTable) -> Checked {
     let name = &engine.name;
     let source = Watched::new(&engine.bytes);
-    let table = SsTable::open(&source).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let blocks = all(&table).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let sstable = SsTable::open(&source).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let blocks = all(&sstable).unwrap_or_else(|error| panic!("{name}: {error}"));
     source.assert_read_once_in_small_pieces();
 
-    let properties = table.properties();
+    let properties = sstable.properties();
     if let Some(count) = properties.data_blocks {
         assert_eq!(blocks.len() as u64, count, "{name}");
     }
@@ -148,13 +148,13 @@ pub fn check(engine: &EngineTable) -> Checked {
         assert_eq!(properties.data_bytes, Some(dump.data_bytes), "{name}");
     }
     let keys = check_keys(engine, &blocks, dump.as_ref());
-    let read_keys = check_data_blocks(engine, &table, &blocks, &keys);
-    let seeks = check_seeks(name, &table, &blocks, &keys);
+    let read_keys = check_data_blocks(engine, &sstable, &blocks, &keys);
+    let seeks = check_seeks(name, &sstable, &blocks, &keys);
     let ends = keys
         .windows(2)
         .filter(|pair| pair[0].last() == pair[1].first());
     Checked {
-        tables: 1,
+        sstables: 1,
         blocks: blocks.len(),
         keys: keys.iter().map(Vec::len).sum(),
         read_keys,
@@ -163,8 +163,8 @@ pub fn check(engine: &EngineTable) -> Checked {
     }
 }
 
-/// The keys of each block, where they are to be had.
-fn check_keys(engine: &EngineTable, blocks: &[Kept], dump: Option<&Dump>) -> Vec<Vec<Vec<u8>>> {
+/// The keys of each block, if they can be read.
+fn check_keys(engine: &EngineSsTable, blocks: &[Kept], dump: Option<&Dump>) -> Vec<Vec<Vec<u8>>> {
     let name = &engine.name;
     let keys: Option<Vec<Vec<Vec<u8>>>> = match dump {
         Some(dump) => {
@@ -207,7 +207,7 @@ fn check_keys(engine: &EngineTable, blocks: &[Kept], dump: Option<&Dump>) -> Vec
                 found.dedup();
                 assert!(found == *expected, "{name}: other keys than the engine's");
             }
-            // Compressed data blocks: at least no key is out of reach.
+            // Compressed data blocks: at least, some block must admit each key.
             None => {
                 for key in expected {
                     assert!(
@@ -223,8 +223,8 @@ fn check_keys(engine: &EngineTable, blocks: &[Kept], dump: Option<&Dump>) -> Vec
 
 /// The reader finds in data blocks the keys that are there. Returns how many.
 fn check_data_blocks(
-    engine: &EngineTable,
-    table: &SsTable<'_>,
+    engine: &EngineSsTable,
+    sstable: &SsTable<'_>,
     blocks: &[Kept],
     keys: &[Vec<Vec<u8>>],
 ) -> usize {
@@ -232,7 +232,7 @@ fn check_data_blocks(
     let mut all: Vec<Vec<u8>> = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
         let mut found = Vec::new();
-        match table.user_keys(block.offset, block.length, |key| found.push(key.to_vec())) {
+        match sstable.user_keys(block.offset, block.length, |key| found.push(key.to_vec())) {
             Ok(()) => {}
             Err(Error::Unsupported(_)) => return 0,
             Err(error) => panic!("{name}: {error}"),
@@ -252,8 +252,8 @@ fn check_data_blocks(
     count
 }
 
-/// Seeks give what reading from the beginning gives.
-fn check_seeks(name: &str, table: &SsTable<'_>, blocks: &[Kept], keys: &[Vec<Vec<u8>>]) -> usize {
+/// A seek must return the same blocks as a walk from the beginning.
+fn check_seeks(name: &str, sstable: &SsTable<'_>, blocks: &[Kept], keys: &[Vec<Vec<u8>>]) -> usize {
     let mut targets = vec![Vec::new(), vec![0], vec![0xff; 64]];
     for key in keys
         .iter()
@@ -265,9 +265,9 @@ fn check_seeks(name: &str, table: &SsTable<'_>, blocks: &[Kept], keys: &[Vec<Vec
         targets.push([&key[..], &[0]].concat());
         targets.push(key[..key.len().saturating_sub(1)].to_vec());
     }
-    // There and back: an even stride would only ever go forward.
+    // In random order: in sorted order seeks would only go forward.
     shuffle(&mut targets);
-    let mut cursor = table.blocks();
+    let mut cursor = sstable.blocks();
     for target in &targets {
         cursor
             .seek(target)

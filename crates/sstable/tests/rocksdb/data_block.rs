@@ -1,9 +1,8 @@
-//! The user keys in an uncompressed data block: a reading of the format that shares nothing with the
-//! reader under test.
+//! Reads the user keys of an uncompressed data block. It shares no code with the reader under test.
 
 pub const TRAILER_BYTES: usize = 5;
 
-/// `stored` is the block with its trailer; `None` if it is compressed.
+/// The user keys of `stored`, a block with its trailer. `None` if it is compressed.
 pub fn user_keys(stored: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (block, trailer) = stored.split_at(stored.len() - TRAILER_BYTES);
     if trailer[0] != 0 {

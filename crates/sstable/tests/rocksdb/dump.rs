@@ -1,4 +1,4 @@
-//! What `sst_dump --command=raw` prints of a table.
+//! Parses the output of `sst_dump --command=raw`.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ enum Section {
     Data,
 }
 
-/// Keys are printed as user keys, in hexadecimal, before ": " and a value or an encoded handle.
+/// Keys are user keys in hexadecimal. Behind ": " comes a value or an encoded handle.
 pub fn parse(dump: &[u8]) -> Dump {
     let mut section = Section::Head;
     let mut index = Vec::new();

@@ -1,4 +1,4 @@
-//! Tables written by the engines themselves.
+//! SSTables written by the engines themselves.
 
 use std::fs;
 use std::io::Write;
@@ -8,17 +8,17 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-/// RocksDB's Java API, the one packaging of current releases that needs no build.
+/// RocksDB's Java API: the only package of current releases that needs no build.
 const JAVA_ARTIFACT: &str = "org.rocksdb:rocksdbjni:11.8.1";
 
 /// Why a test could not run here.
 pub type Skipped = String;
 
-/// A table, and what the engine says is in it.
-pub struct EngineTable {
+/// An SSTable, and its contents according to the engine.
+pub struct EngineSsTable {
     pub name: String,
     pub bytes: Vec<u8>,
-    /// What `sst_dump --command=raw` printed.
+    /// The output of `sst_dump --command=raw`.
     pub dump: Option<Vec<u8>>,
     /// All user keys in order, each once.
     pub keys: Option<Vec<Vec<u8>>>,
@@ -55,12 +55,12 @@ pub fn keys_of(lines: &str) -> Vec<Vec<u8>> {
     lines.lines().map(unhex).collect()
 }
 
-/// Of `db_bench` with `options`, without anybody's word on it.
-pub fn db_bench(options: &[&str]) -> Result<EngineTable, Skipped> {
+/// An SSTable of `db_bench` with `options`, without a dump.
+pub fn db_bench(options: &[&str]) -> Result<EngineSsTable, Skipped> {
     let directory = TempDir::new().unwrap();
-    let table = write_with_db_bench(&directory, options)?;
-    let bytes = fs::read(table).unwrap();
-    Ok(EngineTable {
+    let sstable = write_with_db_bench(&directory, options)?;
+    let bytes = fs::read(sstable).unwrap();
+    Ok(EngineSsTable {
         name: options.join(" "),
         bytes,
         dump: None,
@@ -68,18 +68,18 @@ pub fn db_bench(options: &[&str]) -> Result<EngineTable, Skipped> {
     })
 }
 
-/// Of `db_bench` with `options`, and `sst_dump`'s word on it.
-pub fn dumped_db_bench(options: &[&str]) -> Result<EngineTable, Skipped> {
+/// An SSTable of `db_bench` with `options`, with the dump of `sst_dump`.
+pub fn dumped_db_bench(options: &[&str]) -> Result<EngineSsTable, Skipped> {
     let directory = TempDir::new().unwrap();
-    let table = write_with_db_bench(&directory, options)?;
+    let sstable = write_with_db_bench(&directory, options)?;
     run(Command::new("sst_dump")
         .arg("--command=raw")
-        .arg(format!("--file={}", table.display())))?;
-    let bytes = fs::read(table).unwrap();
+        .arg(format!("--file={}", sstable.display())))?;
+    let bytes = fs::read(sstable).unwrap();
     let dump = files_with("txt", directory.path())
         .first()
         .map(|dump| fs::read(dump).unwrap());
-    Ok(EngineTable {
+    Ok(EngineSsTable {
         name: options.join(" "),
         bytes,
         dump,
@@ -92,12 +92,15 @@ fn write_with_db_bench(directory: &TempDir, options: &[&str]) -> Result<PathBuf,
         .arg("--benchmarks=fillrandom,compact")
         .arg(format!("--db={}", directory.path().display()))
         .args(options))?;
-    Ok(files_with("sst", directory.path()).pop().expect("a table"))
+    Ok(files_with("sst", directory.path())
+        .pop()
+        .expect("an SSTable"))
 }
 
-/// A table that was written outside of a database whose keys it overlaps, and taken in with a
-/// sequence number that was written into it afterwards.
-pub fn ingested() -> Result<EngineTable, Skipped> {
+/// An SSTable that was written outside a database and then ingested.
+///
+/// Its keys overlap those of the database. So ingestion wrote a sequence number into the file.
+pub fn ingested() -> Result<EngineSsTable, Skipped> {
     let directory = TempDir::new().unwrap();
     let database = format!("--db={}", directory.path().join("db").display());
     let outside = directory.path().join("outside");
@@ -138,11 +141,11 @@ pub fn ingested() -> Result<EngineTable, Skipped> {
         .iter()
         .map(|path| fs::read(path).unwrap())
         .find(|bytes| bytes.len() == before.len() && *bytes != before)
-        .expect("a table with a sequence number written into it");
+        .expect("an SSTable with a sequence number written into it");
     let keys = (0..2000)
         .map(|at| format!("key{at:06}").into_bytes())
         .collect();
-    Ok(EngineTable {
+    Ok(EngineSsTable {
         name: "ingested".into(),
         bytes,
         dump: None,
@@ -150,8 +153,8 @@ pub fn ingested() -> Result<EngineTable, Skipped> {
     })
 }
 
-/// The tables of `specifications` (`helpers/Tables.java`), by a current release of RocksDB.
-pub fn java(specifications: &[String]) -> Result<Vec<EngineTable>, Skipped> {
+/// SSTables of `specifications` (`helpers/Tables.java`), written by a current release of RocksDB.
+pub fn java(specifications: &[String]) -> Result<Vec<EngineSsTable>, Skipped> {
     let jar = java_archive()?;
     let directory = TempDir::new().unwrap();
     let helper = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rocksdb/helpers/Tables.java");
@@ -179,7 +182,7 @@ pub fn java(specifications: &[String]) -> Result<Vec<EngineTable>, Skipped> {
     let read = |specification: &String| {
         let name = specification.split(' ').next().unwrap();
         let keys = fs::read_to_string(directory.path().join(format!("{name}.keys"))).unwrap();
-        EngineTable {
+        EngineSsTable {
             name: specification.clone(),
             bytes: fs::read(directory.path().join(format!("{name}.sst"))).unwrap(),
             dump: None,
@@ -189,13 +192,13 @@ pub fn java(specifications: &[String]) -> Result<Vec<EngineTable>, Skipped> {
     Ok(specifications.iter().map(read).collect())
 }
 
-/// Tests run beside each other: one of them fetches.
+/// Tests run in parallel: only one of them fetches.
 fn java_archive() -> Result<PathBuf, Skipped> {
     static ARCHIVE: OnceLock<Result<PathBuf, Skipped>> = OnceLock::new();
     ARCHIVE.get_or_init(fetch_java_archive).clone()
 }
 
-/// Maven keeps what it has fetched once; this copies it into a place of our own.
+/// Copies the archive from Maven's cache, which fetches it once, into a directory of the tests.
 fn fetch_java_archive() -> Result<PathBuf, Skipped> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rocksdb-java");
     if let [archive] = files_with_or_none("jar", &directory).as_slice() {
@@ -222,8 +225,10 @@ fn files_with_or_none(extension: &str, directory: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// A table by LevelDB (`helpers/leveldb.c`): compression, block size, filter bits, keys, versions.
-pub fn leveldb(arguments: [u32; 5]) -> Result<EngineTable, Skipped> {
+/// An SSTable of LevelDB (`helpers/leveldb.c`).
+///
+/// The arguments: compression, block size, filter bits, keys, versions.
+pub fn leveldb(arguments: [u32; 5]) -> Result<EngineSsTable, Skipped> {
     let directory = TempDir::new().unwrap();
     let helper = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rocksdb/helpers/leveldb.c");
     let program = directory.path().join("leveldb");
@@ -241,11 +246,11 @@ pub fn leveldb(arguments: [u32; 5]) -> Result<EngineTable, Skipped> {
     let output = run(Command::new(program)
         .arg(&database)
         .args(arguments.map(|argument| argument.to_string())))?;
-    let tables = files_with("ldb", &database);
-    assert_eq!(tables.len(), 1, "{tables:?}");
-    Ok(EngineTable {
+    let sstables = files_with("ldb", &database);
+    assert_eq!(sstables.len(), 1, "{sstables:?}");
+    Ok(EngineSsTable {
         name: format!("leveldb {arguments:?}"),
-        bytes: fs::read(&tables[0]).unwrap(),
+        bytes: fs::read(&sstables[0]).unwrap(),
         dump: None,
         keys: Some(keys_of(&String::from_utf8(output.stdout).unwrap())),
     })

@@ -1,8 +1,8 @@
-//! Damaged tables: every one must give an error or a well-formed answer, and none a panic.
+//! Damaged SSTables. Each must give an error or a well-formed answer, never a panic.
 //!
-//! Bytes of real tables are changed, cut and moved about. Mostly in a block that the reader reads, and
-//! mostly with the checksum made right again: what lies behind checksums is reached no other way.
-//! `COLDSTREAM_LONG=1` makes two million of them instead of some thousands.
+//! The tests change, cut and move bytes of real SSTables. Most damage is in a block that the reader
+//! reads. Most damaged blocks get a new checksum: otherwise the code behind the checksum is never
+//! reached. `COLDSTREAM_LONG=1` makes two million of them instead of 20,000.
 
 use std::fs;
 use std::ops::{Bound, Range};
@@ -13,18 +13,19 @@ use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, Result};
 
 use crate::check::{Watched, all, kept};
-use crate::engines::{self, EngineTable, Skipped};
+use crate::engines::{self, EngineSsTable, Skipped};
 use crate::random::Random;
 use coldstream_testkit::skip;
 
 const TRAILER_BYTES: usize = 5;
 const FOOTER_BYTES: usize = 53;
 
-/// Blocks of which the keys are read, of one table.
+/// Data blocks of one SSTable whose keys are read.
 const DATA_BLOCKS_MAX: usize = 4;
 
-/// A real table, and the blocks of it that are read for its index, with their trailers, and of its
-/// data blocks the first few.
+/// A real SSTable: its bytes, the blocks that are read for its index, and its first data blocks.
+///
+/// Blocks include their trailers.
 struct Seed {
     bytes: Vec<u8>,
     blocks: Vec<Range<usize>>,
@@ -34,27 +35,27 @@ struct Seed {
 }
 
 impl Seed {
-    fn new(table: EngineTable) -> Self {
-        let source = Watched::new(&table.bytes);
+    fn new(sstable: EngineSsTable) -> Self {
+        let source = Watched::new(&sstable.bytes);
         let data_blocks = all(&SsTable::open(&source).unwrap())
             .unwrap()
             .iter()
             .take(DATA_BLOCKS_MAX)
             .map(|block| block.offset as usize..(block.offset + block.length) as usize)
             .collect();
-        let footer = table.bytes.len() - FOOTER_BYTES;
-        // The footer itself is read too, in parts; LevelDB's is 5 bytes shorter.
+        let footer = sstable.bytes.len() - FOOTER_BYTES;
+        // The reads of the footer are left out. LevelDB's footer is 5 bytes shorter.
         let block =
             |read: &Range<usize>| read.len() > TRAILER_BYTES && read.end <= footer + TRAILER_BYTES;
         let blocks = source.ranges().filter(block).collect();
-        let fixed32 = |at: usize| u32::from_le_bytes(table.bytes[at..at + 4].try_into().unwrap());
-        let block_based = table
+        let fixed32 = |at: usize| u32::from_le_bytes(sstable.bytes[at..at + 4].try_into().unwrap());
+        let block_based = sstable
             .bytes
             .ends_with(&[0xf7, 0xcf, 0xf4, 0x85, 0xb7, 0x41, 0xe2, 0x88]);
         let extended = block_based && fixed32(footer + 41) >= 6;
         let base_context_checksum = if extended { fixed32(footer + 9) } else { 0 };
         Self {
-            bytes: table.bytes,
+            bytes: sstable.bytes,
             blocks,
             data_blocks,
             base_context_checksum,
@@ -88,7 +89,7 @@ impl Seed {
                 };
                 for _ in 0..=random.below(2) {
                     let block = blocks[random.below(blocks.len())].clone();
-                    // The compression type is part of what is guarded.
+                    // The checksum covers the compression type too.
                     change(&mut bytes[block.start..block.end - 4], random);
                     self.repair_block(&mut bytes, block);
                 }
@@ -125,14 +126,14 @@ fn change(bytes: &mut [u8], random: &mut Random) {
         match random.below(6) {
             0 => bytes[at] ^= 1 << random.below(8),
             1 => bytes[at] = random.next() as u8,
-            // Values at which lengths and varints go over.
+            // Boundary values of lengths and varints.
             2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xfe, 0xff][random.below(6)],
             3 => bytes[at..at + length].fill([0, 0xff, 0x80][random.below(3)]),
             4 => {
                 let from = random.below(bytes.len() - length + 1);
                 bytes.copy_within(from..from + length, at);
             }
-            // As if a byte had been left out.
+            // As if a byte were missing.
             _ => bytes.copy_within(at + 1.., at),
         }
     }
@@ -194,9 +195,9 @@ fn seeds() -> std::result::Result<Vec<Seed>, Skipped> {
             "--key_size=64",
         ],
     ];
-    let mut tables = Vec::new();
+    let mut sstables = Vec::new();
     for options in bench {
-        tables.push(engines::db_bench(&[&small[..], options].concat())?);
+        sstables.push(engines::db_bench(&[&small[..], options].concat())?);
     }
     let options = "checksum=kCRC32c keys=600 versions=10 index_restart_interval=3";
     let specifications = [
@@ -206,27 +207,27 @@ fn seeds() -> std::result::Result<Vec<Seed>, Skipped> {
         ),
     ];
     match engines::java(&specifications) {
-        Ok(java) => tables.extend(java),
+        Ok(java) => sstables.extend(java),
         Err(why) => skip(why),
     }
     match engines::leveldb([1, 256, 10, 600, 10]) {
-        Ok(table) => tables.push(table),
+        Ok(sstable) => sstables.push(sstable),
         Err(why) => skip(why),
     }
-    Ok(tables.into_iter().map(Seed::new).collect())
+    Ok(sstables.into_iter().map(Seed::new).collect())
 }
 
-/// What could be read.
+/// The outcome of reading a damaged SSTable.
 struct Exercised {
-    /// Data blocks of which the keys could be read, and of which they could not.
+    /// Data blocks whose keys could be read, and those whose keys could not.
     with_keys: u64,
     without_keys: u64,
 }
 
-/// Reads all that there is.
+/// Reads the whole index, seeks, and reads the keys of some data blocks.
 fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
-    let table = SsTable::open(&bytes)?;
-    let blocks = all(&table);
+    let sstable = SsTable::open(&bytes)?;
+    let blocks = all(&sstable);
     if let Ok(blocks) = &blocks {
         let mut end = 0;
         for block in blocks {
@@ -239,8 +240,8 @@ fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
             assert!(lower <= &block.separator);
         }
     }
-    // Errors must not be in the way of what comes behind, nor wrong answers come of it.
-    let mut cursor = table.blocks();
+    // After an error a seek must still work, and must not return a wrong block.
+    let mut cursor = sstable.blocks();
     for _ in 0..4 {
         let key: Vec<u8> = (0..random.below(20)).map(|_| random.next() as u8).collect();
         if cursor.seek(&key).is_ok()
@@ -252,7 +253,7 @@ fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
     let (mut with_keys, mut without_keys) = (0, 0);
     for block in blocks?.iter().take(DATA_BLOCKS_MAX) {
         let mut bytes_of_keys = 0;
-        match table.user_keys(block.offset, block.length, |key| bytes_of_keys += key.len()) {
+        match sstable.user_keys(block.offset, block.length, |key| bytes_of_keys += key.len()) {
             Ok(()) => with_keys += 1,
             Err(_) => without_keys += 1,
         }
@@ -287,7 +288,8 @@ fn damaged_tables() {
             Ok(Err(Error::Unsupported(_))) => unsupported += 1,
             Ok(Err(Error::Malformed { .. })) => malformed += 1,
             failure => {
-                // No two runs have the same tables: the engines write times and identities.
+                // Kept for a later look. The engines write times and identities, so another run
+                // has other SSTables.
                 let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.sst");
                 fs::write(&path, &mutant).unwrap();
                 panic!(
@@ -307,7 +309,7 @@ fn damaged_tables() {
     assert!(read > executions / 20 && malformed > executions / 20 && unsupported > 0);
 }
 
-/// Wherever it lies in what is read, but for the padding of older footers.
+/// A flipped bit in any block of the index is an error.
 #[test]
 fn a_flipped_bit_in_a_block_is_noticed() {
     let seeds = match seeds() {
@@ -321,7 +323,8 @@ fn a_flipped_bit_in_a_block_is_noticed() {
             for _ in 0..20 {
                 let mut bytes = seed.bytes.clone();
                 bytes[block.start + random.below(block.len())] ^= 1 << random.below(8);
-                let result = SsTable::open(&&bytes[..]).and_then(|table| all(&table).map(|_| ()));
+                let result =
+                    SsTable::open(&&bytes[..]).and_then(|sstable| all(&sstable).map(|_| ()));
                 assert!(matches!(result, Err(Error::Malformed { .. })), "{result:?}");
                 flipped += 1;
             }

@@ -1,7 +1,10 @@
-//! The index reader against tables that the engines wrote, and their own word on them.
+//! Tests of the reader for SSTables of RocksDB and LevelDB. The reader must agree with the engines.
 //!
-//! RocksDB 7.8 (`db_bench`, `ldb`, `sst_dump`; `format_version` 0 to 5), a current RocksDB by its Java
-//! API (2 to 7), and LevelDB. What is not installed is skipped, and said so.
+//! - RocksDB 7.8 (`db_bench`, `ldb`, `sst_dump`): `format_version` 0 to 5.
+//! - A current RocksDB, by its Java API: `format_version` 2 to 7.
+//! - LevelDB.
+//!
+//! Tests of an engine that is not installed print that they are skipped.
 
 mod check;
 mod data_block;
@@ -16,9 +19,9 @@ use check::{Checked, Watched, all, check, kept};
 use coldstream_sstable::Error;
 use coldstream_sstable::rocksdb::{Format, SsTable};
 use coldstream_testkit::skip;
-use engines::{EngineTable, Skipped};
+use engines::{EngineSsTable, Skipped};
 
-/// Keys that share prefixes, some 100 data blocks, and an index of several partitions if any.
+/// Keys that share prefixes, about 100 data blocks. A partitioned index gets several partitions.
 const SMALL: [&str; 5] = [
     "--num=3000",
     "--value_size=40",
@@ -27,14 +30,14 @@ const SMALL: [&str; 5] = [
     "--seed=1",
 ];
 
-fn bench_table(options: &[&str]) -> Result<EngineTable, Skipped> {
+fn bench_sstable(options: &[&str]) -> Result<EngineSsTable, Skipped> {
     engines::dumped_db_bench(&[&SMALL[..], options].concat())
 }
 
-fn check_all(tables: impl IntoIterator<Item = EngineTable>) -> Checked {
+fn check_all(sstables: impl IntoIterator<Item = EngineSsTable>) -> Checked {
     let mut sum = Checked::default();
-    for table in tables {
-        sum.add(&check(&table));
+    for sstable in sstables {
+        sum.add(&check(&sstable));
     }
     println!("{sum:?}");
     sum
@@ -50,29 +53,29 @@ fn every_version_and_index_type_of_rocksdb_7() -> Result<(), Error> {
         &["--partition_index_and_filters=true", "--bloom_bits=10"],
     ];
     let compressions = ["none", "snappy", "zlib", "bzip2", "lz4", "lz4hc", "zstd"];
-    let mut tables = Vec::new();
+    let mut sstables = Vec::new();
     for version in 0..=5 {
         for (kind, index_type) in index_types.iter().enumerate() {
             let version = format!("--format_version={version}");
             let compression = format!(
                 "--compression_type={}",
-                compressions[tables.len() % compressions.len()]
+                compressions[sstables.len() % compressions.len()]
             );
-            // Versions 0 and 1 know CRC-32C only, and RocksDB 7 hashes with XXH3 unless told.
-            let checksum = match tables.len() / index_types.len() {
+            // Versions 0 and 1 allow only CRC-32C. The default of RocksDB 7 is XXH3.
+            let checksum = match sstables.len() / index_types.len() {
                 0 => "--checksum_type=1".to_string(),
-                _ => format!("--checksum_type={}", tables.len() % 5),
+                _ => format!("--checksum_type={}", sstables.len() % 5),
             };
             // A hash index must have a restart point at every entry.
             let restarts = [
                 "--index_block_restart_interval=1",
                 "--index_block_restart_interval=5",
-            ][usize::from(kind != 1) * (tables.len() % 2)];
-            let shortening = format!("--index_shortening_mode={}", tables.len() % 3);
+            ][usize::from(kind != 1) * (sstables.len() % 2)];
+            let shortening = format!("--index_shortening_mode={}", sstables.len() % 3);
             let mut options = vec![&version[..], &compression, &checksum, restarts, &shortening];
             options.extend(*index_type);
-            match bench_table(&options) {
-                Ok(table) => tables.push(table),
+            match bench_sstable(&options) {
+                Ok(sstable) => sstables.push(sstable),
                 Err(why) => {
                     skip(&why);
                     return Ok(());
@@ -80,16 +83,18 @@ fn every_version_and_index_type_of_rocksdb_7() -> Result<(), Error> {
             }
         }
     }
-    let versions: BTreeSet<_> = tables
+    let versions: BTreeSet<_> = sstables
         .iter()
-        .map(|table| match SsTable::open(&&table.bytes[..])?.format() {
-            Format::RocksDb { format_version } => Ok(format_version),
-            Format::LevelDb => panic!("{} taken for LevelDB's", table.name),
-        })
+        .map(
+            |sstable| match SsTable::open(&&sstable.bytes[..])?.format() {
+                Format::RocksDb { format_version } => Ok(format_version),
+                Format::LevelDb => panic!("{} taken for LevelDB's", sstable.name),
+            },
+        )
         .collect::<Result<_, Error>>()?;
     assert_eq!(versions, (0..=5).collect());
-    let checked = check_all(tables);
-    assert_eq!(checked.tables, 30);
+    let checked = check_all(sstables);
+    assert_eq!(checked.sstables, 30);
     assert!(checked.read_keys >= checked.keys, "{checked:?}");
     assert!(
         checked.blocks > 30 * 80 && checked.keys > 30 * 1800,
@@ -100,8 +105,8 @@ fn every_version_and_index_type_of_rocksdb_7() -> Result<(), Error> {
 
 #[test]
 fn every_compression_and_checksum_of_rocksdb_7() {
-    let mut tables = Vec::new();
-    // By number: "lz4hc" and the unfinished Zstandard share those of others.
+    let mut sstables = Vec::new();
+    // With the number of each type: the reader treats "lz4hc" as LZ4, Zstandard's old number as 7.
     let compressions = [
         ("none", 0),
         ("snappy", 1),
@@ -120,7 +125,7 @@ fn every_compression_and_checksum_of_rocksdb_7() {
             let compression = format!("--compression_type={compression}");
             let checksum = format!("--checksum_type={}", number % 5);
             let dictionary = "--compression_max_dict_bytes=4096";
-            // A separator for each block of one key: long enough an index to be worth compressing.
+            // Long keys make an index that is worth compressing.
             let options = [
                 version,
                 &compression,
@@ -128,29 +133,29 @@ fn every_compression_and_checksum_of_rocksdb_7() {
                 dictionary,
                 "--key_size=64",
             ];
-            match bench_table(&options) {
-                Ok(table) => {
-                    let (offset, size) = dump::index_handle(table.dump.as_deref().unwrap());
-                    let found = table.bytes[(offset + size) as usize];
-                    assert_eq!(found, number, "{}", table.name);
-                    tables.push(table);
+            match bench_sstable(&options) {
+                Ok(sstable) => {
+                    let (offset, size) = dump::index_handle(sstable.dump.as_deref().unwrap());
+                    let found = sstable.bytes[(offset + size) as usize];
+                    assert_eq!(found, number, "{}", sstable.name);
+                    sstables.push(sstable);
                 }
                 Err(why) => return skip(&why),
             }
         }
     }
-    assert_eq!(check_all(tables).tables, 21);
+    assert_eq!(check_all(sstables).sstables, 21);
 }
 
 #[test]
 fn aligned_blocks_of_rocksdb_7() {
-    match bench_table(&[
+    match bench_sstable(&[
         "--block_align=true",
         "--block_size=4096",
         "--compression_type=none",
     ]) {
-        Ok(table) => {
-            let checked = check(&table);
+        Ok(sstable) => {
+            let checked = check(&sstable);
             assert!(checked.blocks > 20, "{checked:?}");
         }
         Err(why) => skip(&why),
@@ -160,8 +165,8 @@ fn aligned_blocks_of_rocksdb_7() {
 #[test]
 fn a_sequence_number_written_into_a_finished_table() {
     match engines::ingested() {
-        Ok(table) => {
-            let checked = check(&table);
+        Ok(sstable) => {
+            let checked = check(&sstable);
             assert!(checked.blocks > 1, "{checked:?}");
         }
         Err(why) => skip(&why),
@@ -181,12 +186,12 @@ fn what_is_not_known_is_declined() {
     ];
     for options in options {
         match engines::db_bench(&[&SMALL[..], options].concat()) {
-            Ok(table) => {
-                let error = SsTable::open(&&table.bytes[..]).err();
+            Ok(sstable) => {
+                let error = SsTable::open(&&sstable.bytes[..]).err();
                 assert!(
                     matches!(error, Some(Error::Unsupported(_))),
                     "{}: {error:?}",
-                    table.name
+                    sstable.name
                 );
             }
             Err(why) => return skip(&why),
@@ -194,7 +199,7 @@ fn what_is_not_known_is_declined() {
     }
 }
 
-/// All versions and index types that a current RocksDB writes, with several versions of some keys.
+/// All versions and index types that a current RocksDB writes. Some keys have several versions.
 fn java_specifications() -> Vec<String> {
     let index_types = [
         "kBinarySearch",
@@ -249,7 +254,7 @@ fn java_specifications() -> Vec<String> {
                 "separate_key_value=1 versions=20",
                 "uniform=100 keys=5000",
                 "keys=1",
-                // A tombstone of a range only: no data block at all.
+                // Only a range deletion: no data block at all.
                 "keys=0",
             ] {
                 let at = specifications.len();
@@ -265,16 +270,16 @@ fn java_specifications() -> Vec<String> {
 #[test]
 fn every_version_and_index_type_of_rocksdb_11() {
     match engines::java(&java_specifications()) {
-        Ok(tables) => {
-            let count = tables.len();
-            let empty = tables.iter().filter(|table| {
-                all(&SsTable::open(&&table.bytes[..]).unwrap())
+        Ok(sstables) => {
+            let count = sstables.len();
+            let empty = sstables.iter().filter(|sstable| {
+                all(&SsTable::open(&&sstable.bytes[..]).unwrap())
                     .unwrap()
                     .is_empty()
             });
-            assert_eq!(empty.count(), 4, "tables without a data block");
-            let checked = check_all(tables);
-            assert_eq!(checked.tables, count);
+            assert_eq!(empty.count(), 4, "SSTables without a data block");
+            let checked = check_all(sstables);
+            assert_eq!(checked.sstables, count);
             assert!(checked.continued > 500, "{checked:?}");
         }
         Err(why) => skip(&why),
@@ -284,8 +289,8 @@ fn every_version_and_index_type_of_rocksdb_11() {
 #[test]
 fn another_order_of_keys_is_declined() {
     match engines::java(&["reverse reverse=1".to_string()]) {
-        Ok(tables) => {
-            let error = SsTable::open(&&tables[0].bytes[..]).err();
+        Ok(sstables) => {
+            let error = SsTable::open(&&sstables[0].bytes[..]).err();
             assert!(
                 matches!(&error, Some(Error::Unsupported(what)) if what.contains("Reverse")),
                 "{error:?}"
@@ -297,34 +302,34 @@ fn another_order_of_keys_is_declined() {
 
 #[test]
 fn tables_of_leveldb() {
-    let mut tables = Vec::new();
+    let mut sstables = Vec::new();
     for compression in [0, 1] {
         for [block_size, filter_bits] in [[256, 0], [1024, 10], [4096, 10]] {
             for versions in [1, 40] {
                 match engines::leveldb([compression, block_size, filter_bits, 4000, versions]) {
-                    Ok(table) => tables.push(table),
+                    Ok(sstable) => sstables.push(sstable),
                     Err(why) => return skip(&why),
                 }
             }
         }
     }
-    for table in &tables {
+    for sstable in &sstables {
         assert_eq!(
-            SsTable::open(&&table.bytes[..]).unwrap().format(),
+            SsTable::open(&&sstable.bytes[..]).unwrap().format(),
             Format::LevelDb
         );
     }
-    let checked = check_all(tables);
+    let checked = check_all(sstables);
     assert!(checked.continued > 100, "{checked:?}");
 }
 
 #[test]
 fn partitions_of_no_interest_are_not_read() {
-    let table = match bench_table(&["--partition_index=true", "--num=100000"]) {
-        Ok(table) => table,
+    let sstable = match bench_sstable(&["--partition_index=true", "--num=100000"]) {
+        Ok(sstable) => sstable,
         Err(why) => return skip(&why),
     };
-    let source = Watched::new(&table.bytes);
+    let source = Watched::new(&sstable.bytes);
     let opened = SsTable::open(&source).unwrap();
     let after_open = source.bytes_read();
     let blocks = all(&opened).unwrap();
