@@ -1,42 +1,45 @@
-//! Where the chunks of a compressed `Data.db` begin, while it is being written: Cassandra keeps them
-//! in its own memory until the table is finished, but each is a `write` of its own
-//! (`io/compress/CompressedSequentialWriter.java`, `flushData`: the compressed bytes, then four of
-//! checksum).
+//! Records where the chunks of a compressed `Data.db` begin while it is being written.
+//!
+//! Cassandra keeps these offsets in its memory until the SSTable is finished. But each chunk is a
+//! `write` of its own, and its checksum of four bytes is another one. Source: `flushData` in
+//! `io/compress/CompressedSequentialWriter.java`.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Bytes of the checksum behind each chunk.
 pub(super) const CHECKSUM_BYTES: u64 = 4;
-/// Chunks that are remembered, the last ones; a table that is opened early is rid of them every 50 MiB
-/// if anything of it is hot.
+/// Most chunks in a log: the last ones. An SSTable that Cassandra opens early and that has hot
+/// partitions is handed over every 50 MiB. The log is cleared then.
 const CHUNKS_MAX: usize = 1 << 20;
 
-/// The log of the chunks that were written since the last that were forgotten.
+/// A log of the chunks that have been written and not forgotten.
+///
+/// The log takes 8 bytes a chunk, 8 MiB at most. One thread at a time may use it.
 #[derive(Debug, Default)]
 pub struct ChunkLog {
-    /// Number of the first one that is known.
+    /// Number of the first chunk in the log.
     first: u64,
-    /// Where each one that is known begins.
+    /// Where each chunk in the log begins.
     starts: VecDeque<u64>,
     /// Where the next write must begin.
     end: u64,
-    /// The bytes of a chunk have been written, not its checksum.
-    within: bool,
-    /// What was written is not chunks, or not one behind the other.
-    is_useless: bool,
+    /// The bytes of a chunk have been written, but not its checksum.
+    awaits_checksum: bool,
+    /// The writes are not chunks, or not contiguous. The log stays empty.
+    is_invalid: bool,
 }
 
 impl ChunkLog {
-    /// So many bytes were written at `offset` of the file.
+    /// Records a write of `length_bytes` at `offset` of the file.
     #[inline]
-    pub fn note_write(&mut self, offset: u64, length_bytes: u64) {
-        if self.is_useless {
+    pub fn record_write(&mut self, offset: u64, length_bytes: u64) {
+        if self.is_invalid {
             return;
         }
         let is_checksum = length_bytes == CHECKSUM_BYTES;
-        if offset != self.end || self.within != is_checksum {
-            self.is_useless = true;
+        if offset != self.end || self.awaits_checksum != is_checksum {
+            self.is_invalid = true;
             self.starts = VecDeque::new();
             return;
         }
@@ -46,36 +49,38 @@ impl ChunkLog {
             }
             self.starts.push_back(offset);
         }
-        self.within = !is_checksum;
+        self.awaits_checksum = !is_checksum;
         self.end = offset + length_bytes;
     }
 
-    /// Number of complete chunks since the beginning of the file; `None` if the file is not written
+    /// Number of complete chunks since the beginning of the file. `None` if the file is not written
     /// in chunks.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
-        // A log that is of no use has no starts, and may be within a chunk all the same.
-        let known = (self.starts.len() as u64).checked_sub(u64::from(self.within))?;
-        (!self.is_useless).then_some(self.first + known)
+        // An invalid log has no starts, but may still await a checksum.
+        let complete = (self.starts.len() as u64).checked_sub(u64::from(self.awaits_checksum))?;
+        (!self.is_invalid).then_some(self.first + complete)
     }
 
-    /// The bytes of the file for a range of the uncompressed data, if all of its chunks, of so many
-    /// bytes before compression, are known and complete.
+    /// The bytes of the file that hold a range of the uncompressed data.
+    ///
+    /// `chunk_length` is in bytes before compression. `None` if not all chunks of the range are in
+    /// the log and complete.
     #[must_use]
     pub fn file_range(&self, uncompressed: &Range<u64>, chunk_length: u64) -> Option<Range<u64>> {
         let first = uncompressed.start / chunk_length;
-        let behind = uncompressed.end.div_ceil(chunk_length);
-        if behind > self.count()? || behind <= first {
+        let end = uncompressed.end.div_ceil(chunk_length);
+        if end > self.count()? || end <= first {
             return None;
         }
         let start = |number: u64| {
-            let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-            self.starts.get(place).copied()
+            let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+            self.starts.get(index).copied()
         };
-        Some(start(first)?..start(behind).unwrap_or(self.end))
+        Some(start(first)?..start(end).unwrap_or(self.end))
     }
 
-    /// Forgets the chunks before the one with this position of the uncompressed data.
+    /// Forgets the chunks before the one that holds `position` of the uncompressed data.
     pub fn forget_before(&mut self, position: u64, chunk_length: u64) {
         let keep = position / chunk_length;
         while self.first < keep && self.starts.pop_front().is_some() {
@@ -92,14 +97,14 @@ mod tests {
     fn chunks_are_found_until_they_are_forgotten() {
         let mut log = ChunkLog::default();
         for (offset, length) in [(0, 50), (50, 4), (54, 70), (124, 4), (128, 60)] {
-            log.note_write(offset, length);
+            log.record_write(offset, length);
         }
         assert_eq!(log.count(), Some(2));
         assert_eq!(log.file_range(&(0..100), 100), Some(0..54));
         assert_eq!(log.file_range(&(99..101), 100), Some(0..128));
         assert_eq!(log.file_range(&(199..201), 100), None, "not complete");
         assert_eq!(log.file_range(&(10..10), 100), Some(0..54));
-        log.note_write(188, 4);
+        log.record_write(188, 4);
         log.forget_before(150, 100);
         assert_eq!(log.count(), Some(3));
         assert_eq!(log.file_range(&(0..100), 100), None);
@@ -115,7 +120,7 @@ mod tests {
         ] {
             let mut log = ChunkLog::default();
             for (offset, length) in writes {
-                log.note_write(*offset, *length);
+                log.record_write(*offset, *length);
             }
             assert_eq!(log.count(), None, "{writes:?}");
             assert_eq!(log.file_range(&(0..1), 100), None);

@@ -1,4 +1,4 @@
-//! A table that is still being written: what of its data is there.
+//! Reads the data of an SSTable that is still being written.
 
 use super::PAGE_BYTES;
 use super::chunk_log::{CHECKSUM_BYTES, ChunkLog};
@@ -6,17 +6,18 @@ use coldstream_sstable::cassandra::Compression;
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
-/// What is known of the data of a table that is still being written.
+/// The data of an SSTable that is still being written.
 #[derive(Clone, Copy, Debug)]
 pub enum Growing<'a> {
-    /// Compressed, in these chunks.
+    /// Compressed data: its chunks, and their compression.
     Chunks(&'a ChunkLog, &'a Compression),
-    /// Not compressed; so many bytes have been written.
+    /// Data that is not compressed: the bytes written so far.
     Plain(u64),
 }
 
 impl Growing<'_> {
-    /// The bytes of the file for a range of the uncompressed data, if all of it has been written.
+    /// The bytes of the file that hold a range of the uncompressed data. `None` if not all of it has
+    /// been written.
     pub(super) fn file_range(&self, range: &Range<u64>) -> Option<Range<u64>> {
         match self {
             Self::Chunks(log, compression) => log.file_range(range, compression.chunk_length()),
@@ -32,7 +33,7 @@ impl Growing<'_> {
         }
     }
 
-    /// Bytes of the uncompressed data that are read at once.
+    /// Bytes of the uncompressed data that are read together.
     pub(super) fn chunk_length(&self) -> u64 {
         match self {
             Self::Chunks(_, compression) => compression.chunk_length(),
@@ -40,11 +41,11 @@ impl Growing<'_> {
         }
     }
 
-    /// Chunk number `number` of `data`, before compression; `None` if it is not there, or is not what
-    /// it should be.
+    /// Chunk `number` of `data`, decompressed. `None` if it has not been written, does not
+    /// decompress, or has the wrong length.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If `data` cannot be read.
     pub(super) fn chunk<R: ReadAt>(&self, data: &R, number: u64) -> Result<Option<Vec<u8>>> {
         let is_last = match self {
             Self::Chunks(log, _) => log.count() == Some(number + 1),
@@ -54,12 +55,14 @@ impl Growing<'_> {
         Ok(self.decompressed(data, number)?.filter(is_whole))
     }
 
-    /// Whether chunk number `number` of `data`, which is not the last one, may be what it should be: it
-    /// is, or nobody can tell.
+    /// Whether chunk `number` of `data` does not contradict the compression. The last chunk must not
+    /// be asked for: it may be shorter.
+    ///
+    /// True if the chunk has the right length, and also if it cannot be decompressed.
     ///
     /// # Errors
-    /// If it cannot be read.
-    pub(super) fn may_be_chunk<R: ReadAt>(&self, data: &R, number: u64) -> Result<bool> {
+    /// If `data` cannot be read.
+    pub(super) fn is_chunk_plausible<R: ReadAt>(&self, data: &R, number: u64) -> Result<bool> {
         let chunk = self.decompressed(data, number)?;
         Ok(chunk.is_none_or(|chunk| chunk.len() as u64 == self.chunk_length()))
     }
@@ -67,7 +70,7 @@ impl Growing<'_> {
     fn decompressed<R: ReadAt>(&self, data: &R, number: u64) -> Result<Option<Vec<u8>>> {
         let start = number * self.chunk_length();
         let end = match self {
-            // The last one may be shorter.
+            // The last chunk may be shorter, so only its first byte must exist.
             Self::Chunks(..) => start + 1,
             Self::Plain(written) => (start + PAGE_BYTES).min(*written),
         };

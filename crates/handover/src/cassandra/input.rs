@@ -1,4 +1,4 @@
-//! A table that was compacted: what its partitions' heat is.
+//! An input of a compaction: the heat of its partitions.
 
 use super::{PAGE_BYTES, WHOLE_CHUNKS_MAX};
 use crate::HeatAt;
@@ -8,70 +8,72 @@ use coldstream_sstable::cassandra::{
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
-/// An input, from a place of its index on. It is asked for partitions in their order.
+/// An input, and its heat. Partitions are looked up in their order only.
 pub struct Input<'a, R> {
     partitions: Partitions<'a, R>,
     chunks: ChunkCursor<'a, R>,
     chunk_length: u64,
     heat: HeatAt<'a>,
-    /// Its index turned out to be unreadable: it gives no heat any more.
-    failed: bool,
-    /// The time was over before a partition was found: the next part goes on from there.
-    gave_up: bool,
+    /// The index could not be read. The input gives no more heat.
+    has_failed: bool,
+    /// The time was over during a lookup. The next part goes on from there.
+    is_out_of_time: bool,
 }
 
 impl<'a, R: ReadAt> Input<'a, R> {
-    /// The input from `cursor` on, which was told by [`Self::cursor`] of the same table.
+    /// The input from `cursor` on. `cursor` is the default, or from [`Self::cursor`] of the same
+    /// SSTable.
     ///
     /// # Errors
     /// If the index cannot be read.
-    pub fn new(table: &'a SsTable<R>, cursor: IndexCursor, heat: HeatAt<'a>) -> Result<Self> {
+    pub fn new(sstable: &'a SsTable<R>, cursor: IndexCursor, heat: HeatAt<'a>) -> Result<Self> {
         Ok(Self {
-            partitions: table.partitions_from(cursor)?,
-            chunks: table.chunks(),
-            chunk_length: (table.compression()).map_or(PAGE_BYTES, Compression::chunk_length),
+            partitions: sstable.partitions_from(cursor)?,
+            chunks: sstable.chunks(),
+            chunk_length: (sstable.compression()).map_or(PAGE_BYTES, Compression::chunk_length),
             heat,
-            failed: false,
-            gave_up: false,
+            has_failed: false,
+            is_out_of_time: false,
         })
     }
 
-    /// Where a later part of the same output, or a later output, goes on; `None` if the input has
-    /// failed.
+    /// Where a later part of the same output, or a later output, goes on. `None` if the index could
+    /// not be read.
     pub fn cursor(&mut self) -> Option<IndexCursor> {
         let cursor = self.partitions.cursor().ok();
-        cursor.filter(|_| !self.failed)
+        cursor.filter(|_| !self.has_failed)
     }
 
-    /// Calls `give` with the heat of the partition of `key`, if it is here and has any, and with the
-    /// part of `output`, where the partition lies there, that the heat belongs to. Gives up for good
-    /// when it `is_over`.
-    pub(super) fn give(
+    /// Calls `add` with the heat of the partition of `key`, if the input has any.
+    ///
+    /// `output` is where the partition lies in the output. `add` gets parts of it, each with its
+    /// heat. Once `is_over` returns true, the input gives no more heat.
+    pub(super) fn transfer(
         &mut self,
         key: &Key,
         output: &Range<u64>,
         is_over: &dyn Fn() -> bool,
-        give: &mut impl FnMut(Range<u64>, f32),
+        add: &mut impl FnMut(Range<u64>, f32),
     ) {
-        let is_ended = self.failed || self.gave_up;
-        if !is_ended && self.try_give(key, output, is_over, give).is_err() {
-            self.failed = true;
+        let is_ended = self.has_failed || self.is_out_of_time;
+        if !is_ended && self.try_transfer(key, output, is_over, add).is_err() {
+            self.has_failed = true;
         }
     }
 
-    fn try_give(
+    fn try_transfer(
         &mut self,
         key: &Key,
         output: &Range<u64>,
         is_over: &dyn Fn() -> bool,
-        give: &mut impl FnMut(Range<u64>, f32),
+        add: &mut impl FnMut(Range<u64>, f32),
     ) -> Result<()> {
         if !self.partitions.skip_to_key_within(key, is_over)? {
-            self.gave_up = true;
+            self.is_out_of_time = true;
             return Ok(());
         }
         match self.partitions.find(key)? {
-            Some(own) => self.give_own(&own, output, give),
+            Some(own) => self.transfer_range(&own, output, add),
             None => Ok(()),
         }
     }
@@ -91,19 +93,19 @@ impl<'a, R: ReadAt> Input<'a, R> {
         self.partitions.next_partition().map(|_| ())
     }
 
-    /// As [`Self::give`], of the partition that lies at `own` of the uncompressed data.
-    pub(super) fn give_own(
+    /// As [`Self::transfer`], for the partition at `own` of the uncompressed data.
+    pub(super) fn transfer_range(
         &mut self,
         own: &Range<u64>,
         output: &Range<u64>,
-        give: &mut impl FnMut(Range<u64>, f32),
+        add: &mut impl FnMut(Range<u64>, f32),
     ) -> Result<()> {
         let length = (own.end - own.start).max(1);
         let output_length = (output.end - output.start).max(1);
         let chunks = own.start / self.chunk_length..own.end.div_ceil(self.chunk_length);
         if chunks.end - chunks.start <= WHOLE_CHUNKS_MAX {
-            // It is read as a whole: where one of its chunks is cold, the others were read for the
-            // sake of its neighbours.
+            // The foreground reads it as a whole. If one of its chunks is cold, then the others were
+            // read because of neighbouring partitions.
             let mut heat = u8::MAX;
             for chunk in chunks {
                 heat = heat.min(self.heat_of(chunk)?);
@@ -112,7 +114,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
                 }
             }
             let share = share_of_whole(length, output_length, self.chunk_length);
-            give(output.clone(), f32::from(heat) * share);
+            add(output.clone(), f32::from(heat) * share);
             return Ok(());
         }
         let scale = output_length as f64 / length as f64;
@@ -123,10 +125,10 @@ impl<'a, R: ReadAt> Input<'a, R> {
             }
             let start = (chunk * self.chunk_length).max(own.start);
             let end = ((chunk + 1) * self.chunk_length).min(own.end);
-            let there = |at: u64| output.start + ((at - own.start) as f64 * scale) as u64;
+            let in_output = |at: u64| output.start + ((at - own.start) as f64 * scale) as u64;
             let share = (end - start) as f32 / self.chunk_length as f32;
-            give(
-                there(start)..there(end).min(output.end),
+            add(
+                in_output(start)..in_output(end).min(output.end),
                 f32::from(heat) * share * spread(length, output_length),
             );
         }
@@ -140,13 +142,15 @@ impl<'a, R: ReadAt> Input<'a, R> {
     }
 }
 
-/// What each byte of a partition keeps of heat, whose bytes in one input become these of the output: what
-/// an input has of a large partition is a part of it there, and nobody knows which.
+/// The share of its heat that a byte of a large partition keeps.
+///
+/// An input's bytes are only a part of the partition in the output, and it is not known which part.
+/// So their heat is spread over all of its bytes.
 fn spread(length: u64, output_length: u64) -> f32 {
     (length as f32 / output_length as f32).min(1.0)
 }
 
-/// The part of its chunks' heat that a partition gets which was read as a whole.
+/// The share of its chunks' heat that a partition gets if it is read as a whole.
 fn share_of_whole(length: u64, output_length: u64, chunk_length: u64) -> f32 {
     let of_chunk = (length as f32 / chunk_length as f32).min(1.0);
     if output_length.div_ceil(chunk_length) <= WHOLE_CHUNKS_MAX {

@@ -1,22 +1,22 @@
-//! What a compaction makes of its inputs: their partitions, each once, in their order.
+//! Merges the partitions of all inputs, as a compaction does: each once, in order.
 
 use super::Input;
 use coldstream_sstable::cassandra::Key;
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
-/// Partitions that are looked at for one part of an output: with short keys they take some 15 MB.
-/// Parts of 50 MiB have as many if these have 400 bytes each; of smaller ones the most are handed over
-/// when the table is finished.
+/// Most partitions that are merged for one part of an output. With short keys they take about 15 MB.
+///
+/// A part of 50 MiB has this number of partitions of 400 bytes each. If they are smaller, most are
+/// handed over when the SSTable is finished.
 const PARTITIONS_MAX: usize = 1 << 17;
-/// Bytes of keys at most.
+/// Most bytes of keys.
 const KEY_BYTES_MAX: usize = 32 << 20;
-/// Hot parts of one partition at most.
+/// Most hot parts of one partition.
 const PARTS_MAX: usize = 1 << 16;
-/// Who takes partitions looks at the clock after so many.
-const PARTITIONS_A_LOOK: usize = 1024;
-/// How far from their place keys may be that are the beginnings of others, which leaves their order
-/// open.
+/// Partitions between two checks of the deadline.
+const PARTITIONS_A_CHECK: usize = 1024;
+/// How far a key may be from its sorted position. The order of a key and its prefix is not known.
 const DISORDER: usize = 8;
 
 /// The partitions of all inputs from a key on.
@@ -24,9 +24,9 @@ const DISORDER: usize = 8;
 pub(super) struct Merged {
     keys: Vec<Key>,
     key_bytes: usize,
-    /// Bytes that the inputs have of the partitions before each one, and of all.
+    /// Bytes in all inputs before each partition. The last element is the total.
     before: Vec<u64>,
-    /// The hot ones.
+    /// The partitions with heat.
     pub(super) hot: Vec<Hot>,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct Merged {
 pub(super) struct Hot {
     /// Its number.
     pub(super) number: usize,
-    /// The heat of its parts, in bytes from its beginning, if the output has as many as all inputs
-    /// together.
+    /// Parts of the partition, and their heat. Offsets count from the partition's beginning, as if
+    /// the output had all bytes of all inputs.
     pub(super) parts: Vec<(Range<u64>, f32)>,
 }
 
 impl Merged {
-    /// Takes further partitions until the inputs have `goal` bytes of them, or it `is_over`; whether
-    /// there may be more.
+    /// Merges further partitions until they have `goal` bytes in the inputs, or `is_over` returns
+    /// true. Returns whether there may be more.
     pub(super) fn extend<R: ReadAt>(
         &mut self,
         inputs: &mut [Input<'_, R>],
@@ -51,55 +51,57 @@ impl Merged {
     ) -> Result<bool> {
         while self.bytes() < goal {
             let is_full = self.keys.len() >= PARTITIONS_MAX || self.key_bytes >= KEY_BYTES_MAX;
-            let is_to_look = self.keys.len() % PARTITIONS_A_LOOK == PARTITIONS_A_LOOK - 1;
-            if is_full || (is_to_look && is_over()) || !self.take_next(inputs)? {
+            let must_check = self.keys.len() % PARTITIONS_A_CHECK == PARTITIONS_A_CHECK - 1;
+            if is_full || (must_check && is_over()) || !self.take_next(inputs)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// The keys in their order: each is the beginning of the partition's at least.
+    /// The keys in order. Each is complete, or a prefix of the partition's key.
     pub(super) fn keys(&self) -> &[Key] {
         &self.keys
     }
 
-    /// Bytes that the inputs have of what lies between two of the partitions, the first included.
+    /// Bytes in all inputs from the beginning of partition `from` to that of partition `to`.
     pub(super) fn bytes_between(&self, from: usize, to: usize) -> u64 {
         let before = |number: usize| self.before.get(number).copied().unwrap_or(0);
         before(to).saturating_sub(before(from))
     }
 
-    /// The number of the partition that has this key.
+    /// The number of the partition with this key.
     pub(super) fn number_of(&self, key: &Key) -> Option<usize> {
         let near = self.keys.partition_point(|own| own.compare(key).is_lt());
         let first = near.saturating_sub(DISORDER);
         let mut near = self.keys.get(first..)?.iter().take(3 * DISORDER);
         near.position(|own| own.matches(key))
-            .map(|further| first + further)
+            .map(|offset| first + offset)
     }
 
-    /// Whether it is certain which of two partitions is before the other.
-    pub(super) fn is_certain(&self, one: usize, other: usize) -> bool {
+    /// Whether the order of two partitions is known.
+    pub(super) fn is_order_certain(&self, one: usize, other: usize) -> bool {
         match (self.keys.get(one), self.keys.get(other)) {
             (Some(one), Some(other)) => one.compare(other).is_ne(),
             _ => true,
         }
     }
 
-    /// The last partition that begins at least so many bytes before another one; the first if none
-    /// does.
+    /// The last partition that begins at least `bytes` before partition `number`. The first one if
+    /// none does.
     pub(super) fn number_before(&self, number: usize, bytes: u64) -> usize {
         let end = self.before.get(number).copied().unwrap_or(0);
-        let most = end.saturating_sub(bytes);
-        let behind = self.before.partition_point(|before| *before <= most);
-        behind.saturating_sub(1)
+        let limit = end.saturating_sub(bytes);
+        let after = self.before.partition_point(|before| *before <= limit);
+        after.saturating_sub(1)
     }
 
+    /// Bytes of all merged partitions in all inputs.
     fn bytes(&self) -> u64 {
         self.before.last().copied().unwrap_or(0)
     }
 
+    /// Merges the next partition. Returns false if the inputs have none.
     fn take_next<R: ReadAt>(&mut self, inputs: &mut [Input<'_, R>]) -> Result<bool> {
         let mut next: Option<Key> = None;
         for input in &mut *inputs {
@@ -127,7 +129,7 @@ impl Merged {
         let mut parts = Vec::new();
         for (number, own) in holders {
             if let Some(input) = inputs.get_mut(number) {
-                input.give_own(&own, &(0..length), &mut |part, heat| {
+                input.transfer_range(&own, &(0..length), &mut |part, heat| {
                     if parts.len() < PARTS_MAX {
                         parts.push((part, heat));
                     }

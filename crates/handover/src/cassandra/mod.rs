@@ -1,8 +1,13 @@
-//! Tables of Cassandra: from partitions to partitions, of an output that may still be growing.
+//! The handover between SSTables of Cassandra, partition by partition.
+//!
+//! - [`transfer_to_finished`]: to a finished output.
+//! - [`Growing::transfer_by_index`]: to a BIG output that is still being written.
+//! - [`transfer_by_search`]: to a BTI output that is still being written. It has no index yet.
 
 mod chunk_log;
 mod growing;
 mod input;
+mod locator;
 mod merged;
 mod output;
 mod search;
@@ -10,10 +15,10 @@ mod search;
 pub use chunk_log::ChunkLog;
 pub use growing::Growing;
 pub use input::Input;
-pub use output::{Carried, carry_finished};
-pub use search::carry_found;
+pub use output::{PartHeat, transfer_to_finished};
+pub use search::transfer_by_search;
 
-/// A partition of more chunks than this is read in parts.
+/// Most chunks of a partition that the foreground reads as a whole. Larger ones it reads in parts.
 const WHOLE_CHUNKS_MAX: u64 = 3;
-/// Stands in for a chunk where the data is not compressed.
+/// The chunk length of data that is not compressed.
 const PAGE_BYTES: u64 = 4096;

@@ -1,379 +1,214 @@
-//! Where partitions of a BTI table lie while it is being written.
+//! Transfers heat to a BTI SSTable that is still being written.
 //!
-//! The upper nodes of its index are in Cassandra's memory until the end, but its data is there. It
-//! holds its inputs' partitions in their order, and about as many bytes of each as they have
-//! together; so it is known where about a partition must be, and what is found there tells how far
-//! it is off: a partition's data begins with its key.
-//!
-//! Other bytes may look like a key, and of most keys the inputs' indexes tell a beginning and eight
-//! bits of a hash only. So what is found must be in the order of all else that was found, and not far
-//! from where it is expected.
+//! Cassandra keeps the upper nodes of its index in memory until the end. So a [`Locator`] searches
+//! the data for the hot partitions.
 
 use super::growing::Growing;
+use super::locator::{Locator, RATIO_MAX, READ_AHEAD};
 use super::merged::Merged;
-use super::output::Carried;
+use super::output::PartHeat;
 use super::{Input, WHOLE_CHUNKS_MAX};
-use coldstream_sstable::cassandra::{IndexCursor, each_possible_partition, partition_key_at};
+use coldstream_sstable::cassandra::{IndexCursor, Key, partition_key_at};
 use coldstream_sstable::{ReadAt, Result};
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Chunks that are looked at for one partition.
-const LOOKS_MAX: usize = 24;
-/// How far from the expected chunk they may be, in chunks: in a large partition nothing tells what
-/// lies beside it.
-const DISTANCES: [u64; 15] = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
-/// Chunks at the beginning that are looked at in any case: they tell the ratio. More of them if they
-/// are all one partition's.
-const FIRST_CHUNKS: u64 = 4;
-const FIRST_CHUNKS_MAX: u64 = 64;
-/// Chunks before a place from which the ratio of the output's bytes to the inputs' is told.
-const RATIO_CHUNKS: u64 = 64;
-/// How far off a partition may be, in chunks, beside what the ratio makes of the distance.
-const SLACK_CHUNKS: u64 = 16;
-/// An output's partition has no more bytes than the inputs have of it, but for some that numbers take.
-const RATIO_MAX: f64 = 1.25;
-/// The least that it may have until its ratio to the inputs is known: so much is overwritten.
-const RATIO_MIN: f64 = 1.0 / 16.0;
-/// Partitions behind one that are looked for to know where it ends: some may be gone.
+/// Partitions behind a large one that are searched for, to find its end. Some may be gone.
 const NEXT_MAX: usize = 3;
-/// Hot partitions whose expected chunks are read at once.
-const READ_AHEAD: usize = 16;
-/// After so many partitions in a row that were not found, something is wrong, or no more are there.
+/// Hot partitions in a row that may be missing. Then the search ends: the data is not what the inputs
+/// suggest, or no more partitions have been written.
 const MISSES_MAX: usize = 32;
 
-/// A partition's number, and where it begins in the uncompressed data.
-type Found = (usize, u64);
-
-/// Hands the inputs' heat over to the part of a BTI table that has been written since `from`, as far
-/// as it is found in `data` before it `is_over`. `read_ahead` is told the bytes of the file that
-/// will be read next, most probably. `None` if it does not begin with a partition of the
-/// inputs: then it is not made of these, or is compressed in another way.
+/// Transfers the inputs' heat to the part of a BTI SSTable that has been written since `from`.
+///
+/// It searches `data` for the hot partitions until `is_over` returns true. `read_ahead` gets the
+/// ranges of the file that it will probably read next, in bytes. Threads may run it for different
+/// outputs at the same time.
+///
+/// `None` if the part does not begin with a partition of the inputs. Then the output has other
+/// inputs, or its compression differs.
 ///
 /// # Errors
 /// Those of the inputs' indexes and of `data`.
-pub fn carry_found<R: ReadAt>(
+pub fn transfer_by_search<R: ReadAt>(
     growing: &Growing<'_>,
     data: &R,
     from: IndexCursor,
     inputs: &mut [Input<'_, R>],
     is_over: &dyn Fn() -> bool,
     read_ahead: &dyn Fn(&[Range<u64>]),
-) -> Result<Option<Carried>> {
+) -> Result<Option<PartHeat>> {
     let start = from.position_in_data();
-    let chunk_length = growing.chunk_length();
-    let written = growing.written();
-    let mut carried = Carried {
+    let part = PartHeat {
         cursor: from,
         position: start,
-        ..Carried::default()
+        ..PartHeat::default()
     };
-    if written < start + chunk_length {
-        return Ok(Some(carried));
+    let written = growing.written();
+    if written < start + growing.chunk_length() {
+        return Ok(Some(part));
     }
-    let Some(chunk) = growing.chunk(data, start / chunk_length)? else {
-        return Ok(None);
-    };
-    let Some(first) = partition_key_at(&chunk, (start % chunk_length) as usize) else {
+    let Some(first) = key_at(growing, data, start)? else {
         return Ok(None);
     };
     for input in &mut *inputs {
         input.skip_to(&first)?;
     }
-    let mut search = Search {
-        data,
-        growing,
-        merged: Merged::default(),
-        places: BTreeMap::new(),
-        scanned: BTreeSet::new(),
-        is_over,
-    };
-    let mut has_more = (search.merged).extend(inputs, written - start, is_over)?;
-    let Some(number) = search.merged.number_of(&first) else {
+    let mut merged = Merged::default();
+    let has_more = merged.extend(inputs, written - start, is_over)?;
+    let Some(number) = merged.number_of(&first) else {
         return Ok(None);
     };
-    search.places.insert(number, start);
-    for chunk in 0..FIRST_CHUNKS_MAX {
-        if chunk >= FIRST_CHUNKS && (search.places.len() > 1 || is_over()) {
-            break;
-        }
-        search.scan(start / chunk_length + chunk)?;
-    }
-    // The first hot partition that is not behind the search.
-    let mut resume = 0;
-    let mut next_hot = 0;
-    loop {
-        let (reached, _) = search.last_place();
-        while next_hot < search.merged.hot.len() && next_hot - resume < MISSES_MAX && !is_over() {
-            if next_hot.is_multiple_of(READ_AHEAD) {
-                read_ahead(&search.expected_ranges(next_hot));
-            }
-            let was_found = search.give(next_hot, &mut carried)?;
-            next_hot += 1;
-            if was_found {
-                resume = next_hot;
-            }
-        }
-        if next_hot == search.merged.hot.len() {
-            search.find_last()?;
-        }
-        let (number, position) = search.last_place();
-        let left = written.saturating_sub(position);
-        let is_done = left <= 2 * chunk_length || number == reached;
-        if is_done || !has_more || next_hot < search.merged.hot.len() {
-            break;
-        }
-        let ahead = search.merged.bytes_between(0, number) as f64;
-        let goal = (ahead + left as f64 / search.ratio()) as u64;
-        has_more = search.merged.extend(inputs, goal, is_over)?;
-        // What was looked at may hold partitions that are known only now.
-        search.scanned.clear();
-    }
-    let hot = &search.merged.hot;
-    let gave_up = next_hot - resume >= MISSES_MAX;
-    let is_behind = next_hot == hot.len() && !gave_up && !is_over();
-    let goes_on_at = hot.get(resume).filter(|_| !is_behind);
-    let end = goes_on_at.map_or(usize::MAX, |hot| hot.number);
-    let found = |end| search.places.range(..=end).next_back().map(|(_, at)| *at);
-    let mut position = found(end);
-    if gave_up && position.is_none_or(|position| position <= start) {
-        // They would be missed once more.
-        position = found(usize::MAX);
-    }
-    if let Some(position) = position {
-        carried.cursor = IndexCursor::in_data(position);
-        carried.position = position;
-    }
-    Ok(Some(carried))
+    let mut locator = Locator::new(data, growing, merged, is_over);
+    locator.begin(number, start)?;
+    let mut search = Search {
+        locator,
+        is_over,
+        has_more,
+        next_hot: 0,
+        resume: 0,
+        part,
+    };
+    search.run(inputs, read_ahead)?;
+    search.set_cursor(start);
+    Ok(Some(search.part))
+}
+
+/// The key of the partition that begins at `position` of the uncompressed data.
+fn key_at<R: ReadAt>(growing: &Growing<'_>, data: &R, position: u64) -> Result<Option<Key>> {
+    let chunk_length = growing.chunk_length();
+    let chunk = growing.chunk(data, position / chunk_length)?;
+    Ok(chunk.and_then(|chunk| partition_key_at(&chunk, (position % chunk_length) as usize)))
 }
 
 struct Search<'a, R> {
-    data: &'a R,
-    growing: &'a Growing<'a>,
-    merged: Merged,
-    /// Where partitions lie that were found, by their numbers.
-    places: BTreeMap<usize, u64>,
-    /// Chunks in which all partitions were looked for.
-    scanned: BTreeSet<u64>,
+    locator: Locator<'a, R>,
     is_over: &'a dyn Fn() -> bool,
+    /// Whether the inputs have partitions behind those of the locator.
+    has_more: bool,
+    /// The hot partition to search for next.
+    next_hot: usize,
+    /// The hot partition behind the last one that was located.
+    resume: usize,
+    part: PartHeat,
 }
 
 impl<R: ReadAt> Search<'_, R> {
-    /// Looks for a hot partition and gives it its heat; whether it was found.
-    fn give(&mut self, hot: usize, carried: &mut Carried) -> Result<bool> {
-        let Some(number) = self.merged.hot.get(hot).map(|hot| hot.number) else {
+    /// Locates hot partitions until the end of the written data, the deadline, or too many misses.
+    fn run(
+        &mut self,
+        inputs: &mut [Input<'_, R>],
+        read_ahead: &dyn Fn(&[Range<u64>]),
+    ) -> Result<()> {
+        let written = self.locator.growing.written();
+        let chunk_length = self.locator.growing.chunk_length();
+        loop {
+            let (reached, _) = self.locator.last_located();
+            while self.next_hot < self.locator.merged.hot.len()
+                && self.next_hot - self.resume < MISSES_MAX
+                && !(self.is_over)()
+            {
+                if self.next_hot.is_multiple_of(READ_AHEAD) {
+                    read_ahead(&self.locator.expected_ranges(self.next_hot));
+                }
+                let is_located = self.transfer_to(self.next_hot)?;
+                self.next_hot += 1;
+                if is_located {
+                    self.resume = self.next_hot;
+                }
+            }
+            let has_hot = self.next_hot < self.locator.merged.hot.len();
+            if !has_hot {
+                self.locator.locate_last()?;
+            }
+            let (number, position) = self.locator.last_located();
+            let left = written.saturating_sub(position);
+            let is_done = left <= 2 * chunk_length || number == reached;
+            if is_done || !self.has_more || has_hot {
+                return Ok(());
+            }
+            let ahead = self.locator.merged.bytes_between(0, number) as f64;
+            let goal = (ahead + left as f64 / self.locator.ratio()) as u64;
+            self.has_more = (self.locator.merged).extend(inputs, goal, self.is_over)?;
+            self.locator.allow_rescans();
+        }
+    }
+
+    /// Sets where the next part begins: before the first hot partition that was not reached.
+    fn set_cursor(&mut self, start: u64) {
+        let hot = &self.locator.merged.hot;
+        let has_given_up = self.next_hot - self.resume >= MISSES_MAX;
+        let is_complete = self.next_hot == hot.len() && !has_given_up && !(self.is_over)();
+        let next = hot.get(self.resume).filter(|_| !is_complete);
+        let end = next.map_or(usize::MAX, |hot| hot.number);
+        let mut position = self.locator.position_up_to(end);
+        if has_given_up && position.is_none_or(|position| position <= start) {
+            // The next part would miss the same partitions again.
+            position = self.locator.position_up_to(usize::MAX);
+        }
+        if let Some(position) = position {
+            self.part.cursor = IndexCursor::in_data(position);
+            self.part.position = position;
+        }
+    }
+
+    /// Locates a hot partition and gives it its heat. Returns whether it was located.
+    fn transfer_to(&mut self, hot: usize) -> Result<bool> {
+        let Some(number) = self.locator.merged.hot.get(hot).map(|hot| hot.number) else {
             return Ok(false);
         };
-        let Some(position) = self.find(number)? else {
+        let Some(position) = self.locator.locate(number)? else {
             return Ok(false);
         };
-        let length = self.merged.bytes_between(number, number + 1).max(1);
-        if length > self.growing.chunk_length() {
-            // Where a large one ends is worth knowing.
-            let known = self.merged.keys().len();
+        let growing = self.locator.growing;
+        let length = (self.locator.merged.bytes_between(number, number + 1)).max(1);
+        if length > growing.chunk_length() {
+            // The end of a large partition is worth a search.
+            let known = self.locator.merged.keys().len();
             for next in (number + 1..known).take(NEXT_MAX) {
-                if self.find(next)?.is_some() {
+                if self.locator.locate(next)?.is_some() {
                     break;
                 }
             }
         }
-        let (_, next) = neighbours(&self.merged, &self.places, number);
-        let end = next.map_or(self.growing.written(), |(_, position)| position);
+        let (_, next) = self.locator.neighbours(number);
+        let end = next.map_or(growing.written(), |(_, position)| position);
         let ratio = match next {
             Some((next, end)) if next <= number + NEXT_MAX => {
                 (end.saturating_sub(position) as f64 / length as f64).min(RATIO_MAX)
             }
-            _ => self.ratio().max(1.0),
+            _ => self.locator.ratio().max(1.0),
         };
-        // The less is left of what the inputs had, the more of it is what was read.
-        let is_read_in_parts = length.div_ceil(self.growing.chunk_length()) > WHOLE_CHUNKS_MAX;
-        let left = if is_read_in_parts {
+        // Overwritten bytes are gone. What is left of the partition gets the whole heat.
+        let is_read_in_parts = length.div_ceil(growing.chunk_length()) > WHOLE_CHUNKS_MAX;
+        let share_left = if is_read_in_parts {
             ratio.clamp(0.05, 1.0) as f32
         } else {
             1.0
         };
-        let there = |bytes: u64| (position + (bytes as f64 * ratio).ceil() as u64).min(end);
-        let parts = self.merged.hot.get(hot).map_or(&[][..], |hot| &hot.parts);
+        let in_output = |bytes: u64| (position + (bytes as f64 * ratio).ceil() as u64).min(end);
+        let parts = (self.locator.merged.hot.get(hot)).map_or(&[][..], |hot| &hot.parts);
         for (part, heat) in parts {
-            let range = there(part.start)..there(part.end);
-            if let Some(stored) = self.growing.file_range(&range) {
-                carried.add(&stored, (*heat / left).min(f32::from(u8::MAX)));
+            let range = in_output(part.start)..in_output(part.end);
+            if let Some(stored) = growing.file_range(&range) {
+                let heat = (*heat / share_left).min(f32::from(u8::MAX));
+                self.part.add(&stored, heat);
             }
         }
         Ok(true)
     }
-
-    /// The bytes of the file in which the next hot partitions are expected.
-    fn expected_ranges(&self, hot: usize) -> Vec<Range<u64>> {
-        let next = self.merged.hot.iter().skip(hot).take(READ_AHEAD);
-        let ranges = next.filter_map(|hot| {
-            let (before, after) = neighbours(&self.merged, &self.places, hot.number);
-            let expected = self.expected(hot.number, before?, after);
-            let length = self.merged.bytes_between(hot.number, hot.number + 1);
-            // Of a large one no more than its key is looked for.
-            let length = length.min(self.growing.chunk_length());
-            self.growing.file_range(&(expected..expected + length))
-        });
-        ranges.collect()
-    }
-
-    /// Where a partition is expected, between two that were found.
-    fn expected(&self, number: usize, before: Found, after: Option<Found>) -> u64 {
-        let (before, low) = before;
-        let bytes = self.merged.bytes_between(before, number) as f64;
-        let ratio = match after {
-            Some((after, high)) => {
-                let all = self.merged.bytes_between(before, after).max(1);
-                high.saturating_sub(low) as f64 / all as f64
-            }
-            None => self.ratio(),
-        };
-        low + (bytes * ratio) as u64
-    }
-
-    /// Where a partition begins in the uncompressed data; `None` if it is not found.
-    fn find(&mut self, number: usize) -> Result<Option<u64>> {
-        for _ in 0..LOOKS_MAX {
-            if let Some(position) = self.places.get(&number) {
-                return Ok(Some(*position));
-            }
-            let (before, after) = neighbours(&self.merged, &self.places, number);
-            let Some(before) = before else {
-                return Ok(None);
-            };
-            let expected = self.expected(number, before, after);
-            let high = after.map_or(self.growing.written(), |(_, high)| high + 1);
-            if (self.is_over)() {
-                return Ok(None);
-            }
-            if let Some(chunk) = self.chunk_to_look_at(expected, before.1, high) {
-                self.scan(chunk)?;
-                continue;
-            }
-            // Both of its neighbours were found: its key lies where one chunk ends and the next
-            // begins, or it is gone, and there is no room for it.
-            let is_between =
-                before.0 + 1 == number && after.is_some_and(|(after, _)| after == number + 1);
-            let by_ratio = self.expected(number, before, None);
-            return Ok((is_between && by_ratio + 3 < high).then_some(by_ratio));
-        }
-        Ok(self.places.get(&number).copied())
-    }
-
-    /// Looks for the last partition that has been written, of those that are known.
-    fn find_last(&mut self) -> Result<()> {
-        let last = self.merged.keys().len().saturating_sub(1);
-        let (mut sought, reached) = (last, self.last_place().0);
-        // Beyond what is known nothing is recognised.
-        while self.find(sought)?.is_none() && self.last_place().0 == reached && sought > reached + 1
-        {
-            sought = reached + (sought - reached) / 2;
-        }
-        if sought < last {
-            self.find(last)?;
-        }
-        Ok(())
-    }
-
-    /// The nearest chunk to the one with the byte `expected`, among those with bytes of `low..high`,
-    /// that has not been looked at.
-    fn chunk_to_look_at(&self, expected: u64, low: u64, high: u64) -> Option<u64> {
-        let length = self.growing.chunk_length();
-        let (first, last) = (low / length, high.checked_sub(1)? / length);
-        let middle = (expected / length).clamp(first, last.max(first));
-        DISTANCES
-            .into_iter()
-            .flat_map(|distance| [middle.checked_add(distance), middle.checked_sub(distance)])
-            .flatten()
-            .find(|chunk| (first..=last).contains(chunk) && !self.scanned.contains(chunk))
-    }
-
-    /// Notes the places of all partitions that begin in a chunk.
-    fn scan(&mut self, number: u64) -> Result<()> {
-        self.scanned.insert(number);
-        let chunk_length = self.growing.chunk_length();
-        // Of one place no ratio can be told.
-        let ratio = if self.places.len() > 1 {
-            self.ratio().min(1.0)
-        } else {
-            RATIO_MIN
-        };
-        let slack = (SLACK_CHUNKS * chunk_length) as f64;
-        let Self { merged, places, .. } = self;
-        let (Some(first), Some(last)) = (merged.keys().first(), merged.keys().last()) else {
-            return Ok(());
-        };
-        let Some(chunk) = self.growing.chunk(self.data, number)? else {
-            return Ok(());
-        };
-        let start = number * chunk_length;
-        let fits = |one: Found, other: Found| {
-            let bytes = merged.bytes_between(one.0, other.0) as f64;
-            let there = other.1.saturating_sub(one.1) as f64;
-            there > 0.0
-                && there <= RATIO_MAX * bytes + slack
-                && bytes * ratio <= 4.0 * there + slack
-        };
-        each_possible_partition(&chunk, &(first..=last), |at, key| {
-            let Some(number) = merged.number_of(key).filter(|it| !places.contains_key(it)) else {
-                return;
-            };
-            let own = (number, start + at as u64);
-            let (before, after) = neighbours(merged, places, number);
-            let is_there = before.is_none_or(|before| fits(before, own))
-                && after.is_none_or(|after| fits(own, after));
-            if is_there {
-                places.insert(own.0, own.1);
-            }
-        });
-        Ok(())
-    }
-
-    /// The last partition that was found, and where it is.
-    fn last_place(&self) -> Found {
-        let last = self.places.last_key_value();
-        last.map_or((0, 0), |(number, position)| (*number, *position))
-    }
-
-    /// Bytes of the output for one of the inputs, as it was last.
-    fn ratio(&self) -> f64 {
-        let (last, end) = self.last_place();
-        let chunk_length = self.growing.chunk_length();
-        let from = self.merged.number_before(last, RATIO_CHUNKS * chunk_length);
-        let lately = self.places.range(..=from).next_back();
-        let lately = lately.or_else(|| self.places.first_key_value());
-        let (first, start) = lately.map_or((last, end), |(number, place)| (*number, *place));
-        let bytes = self.merged.bytes_between(first, last);
-        if bytes < chunk_length {
-            return 1.0;
-        }
-        (end.saturating_sub(start) as f64 / bytes as f64).max(0.01)
-    }
-}
-
-/// The nearest ones that were found and are before and behind a partition for certain.
-fn neighbours(
-    merged: &Merged,
-    places: &BTreeMap<usize, u64>,
-    number: usize,
-) -> (Option<Found>, Option<Found>) {
-    let found = |(number, position): (&usize, &u64)| (*number, *position);
-    let is_certain = |other: &Found| merged.is_certain(other.0, number);
-    let before = places.range(..number).rev().map(found).find(is_certain);
-    let after = places.range(number + 1..).map(found).find(is_certain);
-    (before, after)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldstream_sstable::cassandra::{Components, Descriptor, Key, SsTable};
+    use coldstream_sstable::cassandra::{Components, Descriptor, SsTable};
     use proptest::prelude::*;
     use proptest::sample::Index;
+    use std::collections::BTreeSet;
 
     const PAGE: u64 = 4096;
 
-    /// A partition: its key, and what each of the inputs and the output have of it.
+    /// A partition: its key, and its bytes in each of the inputs and in the output.
     #[derive(Clone, Debug)]
     struct Partition {
         key: Vec<u8>,
@@ -395,7 +230,7 @@ mod tests {
                     _ => [None, Some(bytes)],
                 };
                 let all = inputs.iter().flatten().sum::<usize>() as f64;
-                // Overwritten rows go, and time stamps take other bytes.
+                // Overwritten rows are gone, and time stamps take other numbers of bytes.
                 let kept = (all * share) as usize + bytes % 3;
                 Partition {
                     output: (gone > 0).then_some(kept.max(key.len() + 2)),
@@ -418,7 +253,7 @@ mod tests {
         })
     }
 
-    /// The files of a BIG table without compression, and its hot pages.
+    /// The files of a BIG SSTable without compression, and its hot pages.
     #[derive(Default)]
     struct Files {
         index: Vec<u8>,
@@ -457,7 +292,7 @@ mod tests {
             files
         }
 
-        fn table(&self) -> SsTable<&[u8]> {
+        fn sstable(&self) -> SsTable<&[u8]> {
             let components = Components {
                 keys: &self.index[..],
                 rows: None,
@@ -469,7 +304,7 @@ mod tests {
         }
     }
 
-    /// The output's data, and where its hot partitions lie.
+    /// The output's data, and the ranges of its hot partitions.
     fn output(partitions: &[Partition]) -> (Vec<u8>, Vec<std::ops::Range<u64>>) {
         let (mut data, mut hot) = (Vec::new(), Vec::new());
         for partition in partitions {
@@ -498,7 +333,7 @@ mod tests {
             parts in prop::collection::vec(any::<Index>(), 0..4),
         ) {
             let files = [0, 1].map(|input| Files::of(&partitions, input));
-            let tables = [files[0].table(), files[1].table()];
+            let sstables = [files[0].sstable(), files[1].sstable()];
             let (data, hot) = output(&partitions);
             let mut ends: Vec<u64> = parts.iter().map(|it| it.index(data.len()) as u64).collect();
             ends.push(data.len() as u64);
@@ -511,20 +346,20 @@ mod tests {
                     move |offset: u64| u8::from(pages.contains(&(offset / PAGE))) * 200
                 });
                 let mut inputs = Vec::new();
-                for (table, heat) in tables.iter().zip(&heats) {
-                    inputs.push(Input::new(table, IndexCursor::default(), heat).unwrap());
+                for (sstable, heat) in sstables.iter().zip(&heats) {
+                    inputs.push(Input::new(sstable, IndexCursor::default(), heat).unwrap());
                 }
                 let growing = Growing::Plain(end);
-                let found = carry_found(&growing, &&data[..], cursor, &mut inputs, &|| false, &|_| {});
-                let Some(carried) = found.unwrap() else {
+                let result = transfer_by_search(&growing, &&data[..], cursor, &mut inputs, &|| false, &|_| {});
+                let Some(part) = result.unwrap() else {
                     prop_assert!(end < cursor.position_in_data() + 600, "nothing was found");
                     continue;
                 };
-                for piece in carried.pieces {
+                for piece in part.pieces {
                     prop_assert!(piece.offset + piece.length <= end);
                     warm.extend(piece.offset / PAGE..(piece.offset + piece.length).div_ceil(PAGE));
                 }
-                cursor = carried.cursor;
+                cursor = part.cursor;
             }
             let behind = cursor.position_in_data();
             let passed: Vec<_> = hot.iter().filter(|range| range.end <= behind).collect();

@@ -3,7 +3,7 @@
 use super::lineage::{self, Input, Output, Work};
 use super::sstable_file::SsTableFile;
 use super::transfer::{Refused, SHARE_MIN, Transfer};
-use coldstream_handover::cassandra::{self, Carried, Growing};
+use coldstream_handover::cassandra::{self, Growing, PartHeat};
 use coldstream_handover::{Limits, Piece, Plan};
 use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{
@@ -123,11 +123,11 @@ impl<'b> Transfer<'b> {
         if part.is_searched() && !self.may_be_searched(work, part.files) {
             return Ok(());
         }
-        let Some((carried, cursors)) = self.carry(work, part)? else {
+        let Some((part_heat, cursors)) = self.carry(work, part)? else {
             return Ok(());
         };
         let output = work.outputs.get_mut(part.output_number);
-        let Some(carried) = carried else {
+        let Some(part_heat) = part_heat else {
             // Data that is compressed in another way, or without a recognisable partition, is not damaged. The
             // former is not looked at again before the SSTable is finished.
             if let Some(output) = output {
@@ -136,12 +136,12 @@ impl<'b> Transfer<'b> {
             return Err(Refused::Declined);
         };
         if let Some(output) = output {
-            output.cursor = carried.cursor;
+            output.cursor = part_heat.cursor;
         }
-        if carried.last.is_some() {
-            work.passed = carried.last;
+        if part_heat.last_key.is_some() {
+            work.passed = part_heat.last_key;
         }
-        self.finish(&self.output()?, &carried.pieces, self.stamp.size_bytes);
+        self.finish(&self.output()?, &part_heat.pieces, self.stamp.size_bytes);
         for (number, cursor) in cursors {
             if let (Some(input), Some(cursor)) = (work.inputs.get_mut(number), cursor) {
                 input.cursor = cursor;
@@ -156,7 +156,7 @@ impl<'b> Transfer<'b> {
         &self,
         work: &mut Work,
         part: &Part<'_, 'b>,
-    ) -> Result<Option<(Option<Carried>, Cursors)>, Refused> {
+    ) -> Result<Option<(Option<PartHeat>, Cursors)>, Refused> {
         let is_searched = part.is_searched();
         let sstables = self.open_inputs(work, part.files, is_searched);
         if sstables.is_empty() {
@@ -180,11 +180,12 @@ impl<'b> Transfer<'b> {
                 inputs.push(cassandra::Input::new(sstable, cursor, heat)?);
             }
         }
-        let carried = match part.finished {
+        let part_heat = match part.finished {
             Some(sstable) => {
                 let is_over = || self.is_search_over();
-                let carried = cassandra::carry_finished(sstable, from, &mut inputs, &is_over)?;
-                Some(carried)
+                let part_heat =
+                    cassandra::transfer_to_finished(sstable, from, &mut inputs, &is_over)?;
+                Some(part_heat)
             }
             None => {
                 let compression = sstables
@@ -200,7 +201,7 @@ impl<'b> Transfer<'b> {
                 cursors.push((*number, input.cursor()));
             }
         }
-        Ok(Some((carried, cursors)))
+        Ok(Some((part_heat, cursors)))
     }
 
     /// Whether to search for hot partitions in the data of an unfinished part. It takes a hot input, and BTI only:
@@ -274,7 +275,7 @@ impl<'b> Transfer<'b> {
         before: &Output,
         compression: Option<&Compression>,
         inputs: &mut [cassandra::Input<'_, SsTableFile<'b>>],
-    ) -> Result<Option<Carried>, Refused> {
+    ) -> Result<Option<PartHeat>, Refused> {
         let index = match files.descriptor.format() {
             Format::Big => Some(SsTableFile::open(
                 self.core,
@@ -294,22 +295,24 @@ impl<'b> Transfer<'b> {
             None => Growing::Plain(written),
         };
         let from = before.cursor;
-        let carried = match &index {
+        let part_heat = match &index {
             // It is compressed, and the inputs are not.
             _ if compression.is_none() && chunks.count().is_some_and(|count| count > 0) => Ok(None),
-            Some(index) => growing.carry(index, &data, from, inputs, &|| self.is_search_over()),
+            Some(index) => {
+                growing.transfer_by_index(index, &data, from, inputs, &|| self.is_search_over())
+            }
             None => {
                 let is_over = || self.pages_left() == 0 || self.is_search_over();
                 let read_ahead = |ranges: &[Range<u64>]| self.read_ahead(&data, ranges);
-                cassandra::carry_found(&growing, &data, from, inputs, &is_over, &read_ahead)
+                cassandra::transfer_by_search(&growing, &data, from, inputs, &is_over, &read_ahead)
             }
         };
-        if let (Ok(Some(carried)), Some(compression)) = (&carried, compression) {
-            chunks.forget_before(carried.position, compression.chunk_length());
+        if let (Ok(Some(part_heat)), Some(compression)) = (&part_heat, compression) {
+            chunks.forget_before(part_heat.position, compression.chunk_length());
         }
         self.writes
             .give_chunk_log_back(self.core, self.slot, chunks);
-        Ok(carried?)
+        Ok(part_heat?)
     }
 
     /// Reads ahead what will be searched next in an SSTable that is being written.

@@ -133,7 +133,7 @@ impl StagedFiles {
         if let Ok(written) = result {
             core.count(Counter::WriteBytes, written as u64);
             if let Some(chunks) = &mut staged.chunks {
-                chunks.note_write(offset, written as u64);
+                chunks.record_write(offset, written as u64);
             }
         }
         Written::Done(result)
