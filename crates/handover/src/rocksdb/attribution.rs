@@ -1,27 +1,29 @@
-//! Which blocks of an output the reads of its inputs' hot blocks will go to.
+//! Distributes the heat of the inputs' hot blocks among the blocks of the output.
 //!
-//! With a filter a table's block is read for a key that lies in it, as a rule: the heat goes where
-//! its keys are now. Without one, a read of a key passes through every table that might have it,
-//! from the newest down to the one that does, and reads a block of each: the block whose range has
-//! the key, and which holds some key beside it. All these blocks are hot for the sake of one place
-//! of the output, the one that all their ranges have in common. Were each followed by its own keys,
-//! as many places would be warmed as there are inputs, one of them rightly.
+//! **Inputs with a filter.** Usually a block is read for a key that it holds. So its heat goes to the
+//! blocks that hold its keys in the output.
+//!
+//! **Inputs without a filter.** A read of a key visits every SSTable that may hold it, from the
+//! newest down to the one that does. In each it reads the block whose range has the key. Most of
+//! these blocks do not hold the key. They are all hot because of one block of the output: the one
+//! that all their ranges have in common. If the heat followed the keys, one block would be warmed
+//! for each input, and only one of them would be right.
 
 use std::ops::Range;
 
-/// Heat of a block is accounted for if what its range has been given already is so large a part
-/// of it.
+/// A hot block is explained if its range already has this share of its heat, from narrower blocks.
 const EXPLAINED_SHARE: f32 = 0.75;
 
 /// A hot block of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct HotBlock {
-    /// The output's blocks that its range overlaps, by their numbers.
-    pub(super) places: Range<usize>,
-    /// Where each of its keys is now; nothing if there is only one place, or nobody knows.
-    pub(super) keys: Vec<usize>,
+    /// Numbers of the output's blocks that its range overlaps.
+    pub(super) candidates: Range<usize>,
+    /// Number of the output's block for each of its keys. Empty if there is only one candidate, or
+    /// the keys are not known.
+    pub(super) key_blocks: Vec<usize>,
     pub(super) heat: f32,
-    /// Reads of keys that its table does not have reach it too.
+    /// Its SSTable has no filter: reads of keys that it does not hold reach the block too.
     pub(super) has_no_filter: bool,
 }
 
@@ -32,39 +34,40 @@ pub(super) struct Attribution {
 }
 
 impl Attribution {
-    pub(super) fn note(&mut self, block: HotBlock) {
-        if !block.places.is_empty() {
+    /// Records a hot block. One that overlaps no block of the output is left out.
+    pub(super) fn record(&mut self, block: HotBlock) {
+        if !block.candidates.is_empty() {
             self.hot.push(block);
         }
     }
 
-    /// The heat that is to be expected of each of so many blocks of the output.
+    /// The expected heat of each block of the output. `blocks` is their number.
     pub(super) fn heats(mut self, blocks: usize) -> Vec<f32> {
-        let witnesses = self.witnesses(blocks);
+        let overlaps = self.overlaps(blocks);
         let mut heats = vec![0.0; blocks];
-        // The narrowest know best.
+        // Narrow blocks first: they are the most precise.
         self.hot.sort_by(|one, other| {
-            let width = one.places.len().cmp(&other.places.len());
+            let width = one.candidates.len().cmp(&other.candidates.len());
             width.then(other.heat.total_cmp(&one.heat))
         });
         for hot in &self.hot {
             if hot.has_no_filter {
-                give_to_common_place(&mut heats, &witnesses, hot);
+                add_to_common_blocks(&mut heats, &overlaps, hot);
             } else {
-                give_to_keys(&mut heats, hot);
+                add_to_key_blocks(&mut heats, hot);
             }
         }
         heats
     }
 
-    /// How many hot blocks of tables without a filter have each block of the output in their range.
-    fn witnesses(&self, blocks: usize) -> Vec<u32> {
+    /// For each block of the output, the number of hot blocks without a filter that overlap it.
+    fn overlaps(&self, blocks: usize) -> Vec<u32> {
         let mut changes = vec![0_i32; blocks + 1];
         for hot in self.hot.iter().filter(|hot| hot.has_no_filter) {
-            if let Some(change) = changes.get_mut(hot.places.start) {
+            if let Some(change) = changes.get_mut(hot.candidates.start) {
                 *change += 1;
             }
-            if let Some(change) = changes.get_mut(hot.places.end) {
+            if let Some(change) = changes.get_mut(hot.candidates.end) {
                 *change -= 1;
             }
         }
@@ -79,43 +82,44 @@ impl Attribution {
     }
 }
 
-/// Each key has its share, and without keys each place.
-fn give_to_keys(heats: &mut [f32], hot: &HotBlock) {
-    if hot.keys.is_empty() {
-        give(heats, hot.places.clone(), hot.heat);
+/// Divides the heat among the keys. Without keys, among all candidates.
+fn add_to_key_blocks(heats: &mut [f32], hot: &HotBlock) {
+    if hot.key_blocks.is_empty() {
+        add(heats, hot.candidates.clone(), hot.heat);
     } else {
-        give(heats, hot.keys.iter().copied(), hot.heat);
+        add(heats, hot.key_blocks.iter().copied(), hot.heat);
     }
 }
 
-/// What no narrower block accounts for goes where most hot blocks overlap.
-fn give_to_common_place(heats: &mut [f32], witnesses: &[u32], hot: &HotBlock) {
+/// Divides the heat among the candidates that most hot blocks overlap. Heat that narrower blocks
+/// explain is dropped.
+fn add_to_common_blocks(heats: &mut [f32], overlaps: &[u32], hot: &HotBlock) {
     let explained: f32 = heats
-        .get(hot.places.clone())
+        .get(hot.candidates.clone())
         .unwrap_or_default()
         .iter()
         .sum();
     if explained >= hot.heat * EXPLAINED_SHARE {
         return;
     }
-    let witnesses_of = |place: usize| witnesses.get(place).copied().unwrap_or(0);
-    let most = hot.places.clone().map(witnesses_of).max().unwrap_or(0);
+    let overlaps_of = |block: usize| overlaps.get(block).copied().unwrap_or(0);
+    let most = hot.candidates.clone().map(overlaps_of).max().unwrap_or(0);
     if most <= 1 {
-        // No other table was asked: it was found here.
-        give_to_keys(heats, hot);
+        // Reads visited no other SSTable: they found their keys in this block.
+        add_to_key_blocks(heats, hot);
         return;
     }
-    let common: Vec<usize> = (hot.places.clone())
-        .filter(|place| witnesses_of(*place) == most)
+    let common: Vec<usize> = (hot.candidates.clone())
+        .filter(|block| overlaps_of(*block) == most)
         .collect();
-    give(heats, common.iter().copied(), hot.heat);
+    add(heats, common.iter().copied(), hot.heat);
 }
 
-/// Divides heat among places; one that is named twice has two shares.
-fn give(heats: &mut [f32], places: impl ExactSizeIterator<Item = usize>, heat: f32) {
-    let share = heat / places.len().max(1) as f32;
-    for place in places {
-        if let Some(heat) = heats.get_mut(place) {
+/// Divides heat among blocks. A block that occurs twice gets two shares.
+fn add(heats: &mut [f32], blocks: impl ExactSizeIterator<Item = usize>, heat: f32) {
+    let share = heat / blocks.len().max(1) as f32;
+    for block in blocks {
+        if let Some(heat) = heats.get_mut(block) {
             *heat += share;
         }
     }
@@ -126,19 +130,19 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn with_filter(places: Range<usize>, keys: &[usize], heat: f32) -> HotBlock {
+    fn with_filter(candidates: Range<usize>, key_blocks: &[usize], heat: f32) -> HotBlock {
         HotBlock {
-            places,
-            keys: keys.to_vec(),
+            candidates,
+            key_blocks: key_blocks.to_vec(),
             heat,
             has_no_filter: false,
         }
     }
 
-    fn without_filter(places: Range<usize>, keys: &[usize], heat: f32) -> HotBlock {
+    fn without_filter(candidates: Range<usize>, key_blocks: &[usize], heat: f32) -> HotBlock {
         HotBlock {
             has_no_filter: true,
-            ..with_filter(places, keys, heat)
+            ..with_filter(candidates, key_blocks, heat)
         }
     }
 
@@ -146,12 +150,12 @@ mod tests {
         let mut attribution = Attribution::default();
         blocks
             .iter()
-            .for_each(|block| attribution.note(block.clone()));
+            .for_each(|block| attribution.record(block.clone()));
         attribution.heats(count)
     }
 
     #[test]
-    fn with_filters_keys_tell() {
+    fn with_filters_heat_follows_the_keys() {
         let blocks = [
             with_filter(0..4, &[0, 3], 32.0),
             with_filter(2..4, &[], 8.0),
@@ -162,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn without_filters_the_common_place_of_all_ranges() {
-        // A read of a key that lies in place 5, and in no input's block alone.
+    fn without_filters_the_common_block_of_all_ranges() {
+        // A read of a key that lies in block 5. Every hot block overlaps several blocks.
         let blocks = [
             without_filter(0..8, &[7], 32.0),
             without_filter(4..12, &[11], 32.0),
@@ -171,13 +175,13 @@ mod tests {
             without_filter(2..6, &[5], 32.0),
         ];
         let heats = heats(&blocks, 12);
-        let hot: Vec<usize> = (0..12).filter(|place| heats[*place] > 0.0).collect();
+        let hot: Vec<usize> = (0..12).filter(|block| heats[*block] > 0.0).collect();
         assert_eq!(hot, [5]);
         assert_eq!(heats[5], 32.0);
     }
 
     #[test]
-    fn found_in_the_only_table_that_was_asked() {
+    fn found_in_the_only_sstable_that_was_read() {
         let blocks = [without_filter(0..8, &[7], 32.0)];
         assert_eq!(heats(&blocks, 8)[7], 32.0);
     }
@@ -194,8 +198,8 @@ mod tests {
         assert_eq!(heats[7], 0.0);
     }
 
-    /// Sorted runs of single-key blocks, as an engine merges them; each hot key's read goes through
-    /// every run down to the one that has it.
+    /// Merges sorted runs of single-key blocks, as an engine does. A read of a hot key visits every
+    /// run down to the one that holds it.
     fn probes(runs: &[BTreeSet<u32>], hot: &[u32]) -> (Vec<u32>, Vec<HotBlock>) {
         let merged: Vec<u32> = runs
             .iter()
@@ -204,7 +208,7 @@ mod tests {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
-        let place = |key: u32| merged.partition_point(|at| *at < key);
+        let block_of = |key: u32| merged.partition_point(|at| *at < key);
         let mut blocks = std::collections::BTreeMap::new();
         for key in hot {
             for (number, run) in runs.iter().enumerate() {
@@ -212,8 +216,9 @@ mod tests {
                 let Some(at) = run.range(key..).next().copied() else {
                     continue;
                 };
-                let first = before.map_or(0, |before| place(before) + 1);
-                *blocks.entry((number, first, place(at))).or_insert(0.0_f32) += 32.0;
+                let first = before.map_or(0, |before| block_of(before) + 1);
+                let range = (number, first, block_of(at));
+                *blocks.entry(range).or_insert(0.0_f32) += 32.0;
                 if at == *key {
                     break;
                 }
@@ -226,7 +231,7 @@ mod tests {
         (merged, blocks)
     }
 
-    /// A share of the keys below `end`, the same for a seed.
+    /// Every `one_in`th key below `end`, on average. The same for the same seed.
     fn keys(end: u32, one_in: u64, seed: u64) -> BTreeSet<u32> {
         let mut state = seed;
         (0..end)
@@ -240,9 +245,9 @@ mod tests {
     }
 
     #[test]
-    fn reads_without_filters_find_their_places_warm_and_few_others_are() {
+    fn reads_without_filters_find_their_blocks_warm_and_few_others_are() {
         const KEYS: u32 = 40_000;
-        // Levels as RocksDB has them, runs of the same size, few inputs, many hot keys.
+        // Levels like RocksDB's, runs of the same size, few inputs, many hot keys.
         for (runs, hot_one_in) in [
             (vec![60, 60, 60, 60, 15], 160),
             (vec![60, 15], 160),
@@ -256,13 +261,13 @@ mod tests {
                 .map(|(one_in, seed)| keys(KEYS, one_in, seed))
                 .collect();
             let (merged, blocks) = probes(&runs, &hot);
-            let places: BTreeSet<usize> = hot
+            let expected: BTreeSet<usize> = hot
                 .iter()
                 .map(|key| merged.partition_point(|at| at < key))
                 .collect();
             let warmed = |heats: &[f32]| -> BTreeSet<usize> {
                 (0..heats.len())
-                    .filter(|place| heats[*place] >= 4.0)
+                    .filter(|block| heats[*block] >= 4.0)
                     .collect()
             };
             let by_keys: Vec<HotBlock> = (blocks.iter().cloned())
@@ -275,17 +280,17 @@ mod tests {
                 warmed(&heats(&blocks, merged.len())),
                 warmed(&heats(&by_keys, merged.len())),
             );
-            let found = exact.intersection(&places).count();
+            let found = exact.intersection(&expected).count();
             println!(
-                "{} inputs, {} places read: {found} of them warm, {} others; by keys alone {} and {}",
+                "{} inputs, {} blocks read: {found} of them warm, {} others; by keys alone {} and {}",
                 runs.len(),
-                places.len(),
+                expected.len(),
                 exact.len() - found,
-                naive.intersection(&places).count(),
-                naive.difference(&places).count(),
+                naive.intersection(&expected).count(),
+                naive.difference(&expected).count(),
             );
-            assert!(found * 100 >= places.len() * 93);
-            assert!(exact.len() - found <= places.len() / 2);
+            assert!(found * 100 >= expected.len() * 93);
+            assert!(exact.len() - found <= expected.len() / 2);
         }
     }
 }

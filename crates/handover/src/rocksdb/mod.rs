@@ -1,4 +1,4 @@
-//! Tables of RocksDB and LevelDB: from blocks to blocks.
+//! The handover between SSTables of RocksDB or LevelDB, block by block.
 
 mod attribution;
 
@@ -8,25 +8,28 @@ use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, Result};
 use std::ops::{Bound, Range};
 
-/// The most memory that an output's index may take here, in bytes: enough for some gigabytes of
-/// table in blocks of 4 KiB, ten times as much in large ones.
+/// Most memory for an output's index, in bytes. It is enough for some GiB of SSTable in blocks of
+/// 4 KiB, and for ten times more in large blocks.
 const INDEX_BYTES_MAX: usize = 64 << 20;
 
-/// Keys of hot blocks whose places are remembered, in 32 MiB; the heat of further blocks is shared by all
-/// blocks that they overlap.
+/// Most keys of hot blocks that are looked up in the output. They take 32 MiB. Further hot blocks
+/// share their heat among all blocks that they overlap.
 const KEYS_MAX: usize = 4 << 20;
 
-/// A finished output: its blocks, and the heat that they have been given.
+/// Blocks between two checks of the deadline.
+const BLOCKS_A_CHECK: usize = 1024;
+
+/// A finished output: its blocks, and their expected heat.
 ///
-/// Holds the separators of its index: about a hundredth of the table, and 64 MiB at most.
+/// It holds the separators of the index. They take about a hundredth of the SSTable, at most 64 MiB.
 pub struct Output {
-    /// Its least user key; empty if that could not be read.
+    /// The least user key. Empty if it could not be read.
     first_key: Vec<u8>,
-    /// The separators one behind the other.
+    /// All separators, concatenated.
     separators: Vec<u8>,
     blocks: Vec<Block>,
     attribution: Attribution,
-    /// Keys whose places are remembered.
+    /// Number of keys that were looked up.
     keys: usize,
 }
 
@@ -37,16 +40,14 @@ struct Block {
     length: u64,
 }
 
-/// Blocks between two looks at the time.
-const BLOCKS_A_LOOK: usize = 1024;
-
 impl Output {
-    /// Reads the index of a finished table, as far as it gets before it `is_over`: of the keys
-    /// behind that it knows nothing.
+    /// Reads the index of a finished SSTable.
+    ///
+    /// It stops when `is_over` returns true. The keys behind that point get no heat.
     ///
     /// # Errors
-    /// Those of the index; [`Error::Unsupported`] for one that would take too much memory.
-    pub fn read(table: &SsTable<'_>, is_over: &dyn Fn() -> bool) -> Result<Self> {
+    /// Those of the index. [`Error::Unsupported`] if the index takes more than 64 MiB.
+    pub fn read(sstable: &SsTable<'_>, is_over: &dyn Fn() -> bool) -> Result<Self> {
         let mut output = Self {
             first_key: Vec::new(),
             separators: Vec::new(),
@@ -54,7 +55,7 @@ impl Output {
             attribution: Attribution::default(),
             keys: 0,
         };
-        let mut blocks = table.blocks();
+        let mut blocks = sstable.blocks();
         while let Some(block) = blocks.next()? {
             output.separators.extend_from_slice(block.separator);
             output.blocks.push(Block {
@@ -64,16 +65,16 @@ impl Output {
             });
             let bytes = output.separators.len() + output.blocks.len() * size_of::<Block>();
             if bytes > INDEX_BYTES_MAX {
-                return Err(Error::Unsupported("too large an index".into()));
+                return Err(Error::Unsupported("an index above 64 MiB".into()));
             }
-            if output.blocks.len().is_multiple_of(BLOCKS_A_LOOK) && is_over() {
+            if output.blocks.len().is_multiple_of(BLOCKS_A_CHECK) && is_over() {
                 break;
             }
         }
         if let Some(block) = output.blocks.first() {
             let mut first_key = None;
-            // Without it, heat of what lies before the output goes to its first block.
-            let _ = table.user_keys(block.offset, block.length, |key| {
+            // An error is no failure: heat of keys before the output then goes to its first block.
+            let _ = sstable.user_keys(block.offset, block.length, |key| {
                 first_key.get_or_insert_with(|| key.to_vec());
             });
             output.first_key = first_key.unwrap_or_default();
@@ -81,12 +82,13 @@ impl Output {
         Ok(output)
     }
 
-    /// Takes note of the heat of an input's blocks whose keys this output may have, as far as it
-    /// gets before it `is_over`. Whether the input ends within this output: none of its keys is in
-    /// a later one then.
+    /// Adds the heat of an input's blocks whose keys this output may hold.
+    ///
+    /// It stops when `is_over` returns true. Returns whether the input ends within this output. Then
+    /// no later output has keys of it.
     ///
     /// # Errors
-    /// Those of the input's index; heat that has been noted by then stays.
+    /// Those of the input's index. Heat that was added before stays.
     pub fn take_over(
         &mut self,
         input: &SsTable<'_>,
@@ -96,27 +98,28 @@ impl Output {
         let has_no_filter = input.properties().filter_bytes == Some(0);
         let mut blocks = input.blocks();
         blocks.seek(&self.first_key)?;
-        let mut seen = 0_usize;
+        let mut count = 0_usize;
         while let Some(block) = blocks.next()? {
-            seen += 1;
-            if self.is_behind(block.lower) || seen.is_multiple_of(BLOCKS_A_LOOK) && is_over() {
+            count += 1;
+            if self.is_behind(block.lower) || count.is_multiple_of(BLOCKS_A_CHECK) && is_over() {
                 return Ok(false);
             }
             let heat = f32::from(heat(block.offset));
             if heat == 0.0 {
                 continue;
             }
-            let places = self.places(block.lower, block.separator);
-            // Where its keys lie apart, the block itself tells where; it is in the page cache.
-            let keys = match places.len() {
+            let candidates = self.blocks_between(block.lower, block.separator);
+            // With several candidates the block is read for its keys. It is hot, hence in the page
+            // cache.
+            let key_blocks = match candidates.len() {
                 0 | 1 => Vec::new(),
                 _ if self.keys >= KEYS_MAX => Vec::new(),
-                _ => self.places_of_keys(input, block.offset, block.length),
+                _ => self.blocks_of_keys(input, block.offset, block.length),
             };
-            self.keys += keys.len();
-            self.attribution.note(HotBlock {
-                places,
-                keys,
+            self.keys += key_blocks.len();
+            self.attribution.record(HotBlock {
+                candidates,
+                key_blocks,
                 heat,
                 has_no_filter,
             });
@@ -124,7 +127,7 @@ impl Output {
         Ok(true)
     }
 
-    /// The blocks with any heat, in the order of the file.
+    /// The blocks with heat, in the order of the file.
     pub fn pieces(self) -> Vec<Piece> {
         let heats = self.attribution.heats(self.blocks.len());
         let blocks = self.blocks.iter().zip(heats);
@@ -150,7 +153,7 @@ impl Output {
         self.separators.get(start..end).unwrap_or_default()
     }
 
-    /// The number of the first block whose separator is not `before`.
+    /// The number of the first block whose separator is not `before`, by binary search.
     fn first_not(&self, before: impl Fn(&[u8]) -> bool) -> usize {
         let (mut low, mut high) = (0, self.blocks.len());
         while low < high {
@@ -164,7 +167,7 @@ impl Output {
         low
     }
 
-    /// Whether all keys above a bound are behind this output.
+    /// Whether all keys above `lower` are behind this output.
     fn is_behind(&self, lower: Bound<&[u8]>) -> bool {
         let last = self.separator(self.blocks.len().saturating_sub(1));
         match lower {
@@ -174,8 +177,8 @@ impl Output {
         }
     }
 
-    /// The blocks that may have keys between a bound and a separator.
-    fn places(&self, lower: Bound<&[u8]>, separator: &[u8]) -> Range<usize> {
+    /// The numbers of the blocks that may hold keys between `lower` and `separator`.
+    fn blocks_between(&self, lower: Bound<&[u8]>, separator: &[u8]) -> Range<usize> {
         let first = match lower {
             Bound::Unbounded => 0,
             Bound::Included(lower) => self.first_not(|at| at < lower),
@@ -185,14 +188,15 @@ impl Output {
         first..(last + 1).min(self.blocks.len())
     }
 
-    /// The places of the keys of an input's block; none if the block cannot be read.
-    fn places_of_keys(&self, input: &SsTable<'_>, offset: u64, length: u64) -> Vec<usize> {
-        let mut places = Vec::new();
+    /// The number of the output's block for each key of an input's block. Empty if the block cannot
+    /// be read.
+    fn blocks_of_keys(&self, input: &SsTable<'_>, offset: u64, length: u64) -> Vec<usize> {
+        let mut blocks = Vec::new();
         let read = input.user_keys(offset, length, |key| {
             if *key >= *self.first_key {
-                places.push(self.first_not(|at| at < key));
+                blocks.push(self.first_not(|at| at < key));
             }
         });
-        read.map_or(Vec::new(), |_| places)
+        read.map_or(Vec::new(), |()| blocks)
     }
 }
