@@ -1,4 +1,4 @@
-//! Which pages of an output are worth warming.
+//! Chooses the pages of an output that are worth warming.
 
 use crate::Piece;
 use std::ops::Range;
@@ -6,35 +6,36 @@ use std::ops::Range;
 /// Bytes of a page of the page cache.
 const PAGE_BYTES: u64 = 4096;
 
-/// What may be warmed.
+/// Limits of warming.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A page that is expected to be cooler stays cold.
+    /// Pages with less expected heat stay cold.
     pub heat_min: f32,
-    /// No more than so many pages: the hottest ones.
+    /// Most pages of a plan. If more are hot enough, the plan has the hottest ones.
     pub pages_max: usize,
 }
 
-/// A page to be warmed.
+/// A page to warm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Page {
-    /// Number of the page in the file.
+    /// Number of the page in the file, in pages of 4096 bytes.
     pub number: u64,
-    /// The heat that is to be expected of it.
+    /// Its expected heat.
     pub heat: f32,
 }
 
-/// The pages of a part of an output that are to be warmed.
+/// The pages of a part of an output that should be warmed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// In the order of the file, each once.
     pub pages: Vec<Page>,
-    /// Pages that were hot enough, but too many.
+    /// Number of pages that were hot enough, but beyond [`Limits::pages_max`].
     pub left_out: usize,
 }
 
 impl Plan {
-    /// Chooses among the pages of `pieces`, which may come in any order and overlap.
+    /// Chooses among the pages of `pieces`. These may overlap, and come in any order. Of a page in
+    /// several pieces the highest heat counts.
     #[must_use]
     pub fn choose(pieces: impl IntoIterator<Item = Piece>, limits: Limits) -> Self {
         let mut pages: Vec<Page> = Vec::new();
@@ -62,18 +63,19 @@ impl Plan {
         Self { pages, left_out }
     }
 
-    /// The ranges of bytes that the pages make together, in the order of the file; none is longer
-    /// than `length_max`, a multiple of a page.
+    /// The ranges of bytes of the pages, in the order of the file. Neighbouring pages are joined.
+    ///
+    /// A range is aligned to pages of 4096 bytes. None is longer than `length_max` bytes, which is a
+    /// multiple of a page.
     pub fn ranges(&self, length_max: u64) -> impl Iterator<Item = Range<u64>> {
         let mut pages = self.pages.iter().map(|page| page.number).peekable();
         std::iter::from_fn(move || {
             let first = pages.next()?;
-            let mut behind = first + 1;
-            while (behind - first) * PAGE_BYTES < length_max && pages.next_if_eq(&behind).is_some()
-            {
-                behind += 1;
+            let mut end = first + 1;
+            while (end - first) * PAGE_BYTES < length_max && pages.next_if_eq(&end).is_some() {
+                end += 1;
             }
-            Some(first * PAGE_BYTES..behind * PAGE_BYTES)
+            Some(first * PAGE_BYTES..end * PAGE_BYTES)
         })
     }
 }
