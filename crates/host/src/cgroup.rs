@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use coldstream_policy::memory::{Version, parse_limit, path_of_controller};
+use coldstream_policy::memory_limits::{Version, parse_limit, path_of_controller};
 use serde::Serialize;
 
 use crate::kernel_file::{number, text};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use coldstream_policy::memory::Version;
+use coldstream_policy::memory_limits::Version;
 use rustix::io::Errno;
 use thiserror::Error;
 

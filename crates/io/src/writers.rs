@@ -12,7 +12,7 @@
 use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
 use crate::sys::pwrite::pwrite;
 use crate::sys::stat::{FileStamp, is_still};
-use crate::sys::{Descriptor, Errno, priority, process, thread};
+use crate::sys::{Descriptor, Errno, process, thread, thread_priority};
 use std::cell::UnsafeCell;
 
 /// The most writes at once.
@@ -195,8 +195,8 @@ impl Writer {
 /// The main function of a writer thread.
 unsafe extern "C" fn serve(writer: usize) -> ! {
     process::set_thread_name(c"coldstream-io");
-    priority::copy_from_first_thread();
-    let own = priority::io_priority_with_class(priority::io_priority(0).unwrap_or(0));
+    thread_priority::copy_from_first_thread();
+    let own = thread_priority::io_priority_with_class(thread_priority::io_priority(0).unwrap_or(0));
     let mut io_priority = own;
     // SAFETY: the address of a writer that lives as long as the process.
     let writer = unsafe { &*(writer as *const Writer) };
@@ -208,7 +208,7 @@ unsafe extern "C" fn serve(writer: usize) -> ! {
             };
             if wanted != io_priority {
                 io_priority = wanted;
-                let _ = priority::set_io_priority(0, wanted);
+                let _ = thread_priority::set_io_priority(0, wanted);
             }
             perform(request)
         });

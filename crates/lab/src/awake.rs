@@ -6,7 +6,7 @@
 //! states have the same effect on a smaller scale.
 
 use coldstream_host::kernel_setting::KernelSetting;
-use coldstream_io::sys::priority::run_only_when_idle;
+use coldstream_io::sys::thread_priority::run_only_when_idle;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
 use std::io;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use coldstream_host::kernel_setting::KernelSetting;
 use coldstream_host::own_cgroup::MemoryCgroup;
-use coldstream_policy::memory::Version;
+use coldstream_policy::memory_limits::Version;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;

@@ -35,7 +35,7 @@ pub mod heat;
 mod io_mode;
 mod kind;
 mod loader;
-pub mod memory;
+pub mod memory_limits;
 pub mod pacing;
 mod priority;
 mod profile;

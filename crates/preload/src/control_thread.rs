@@ -11,7 +11,7 @@ use crate::core::switches::mechanisms;
 use crate::priority::Threads;
 use crate::{settings, thread};
 use coldstream_control::{Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, Switches};
-use coldstream_io::sys::{priority, process};
+use coldstream_io::sys::{process, thread_priority};
 use coldstream_policy::{Config, Priorities, PriorityMode};
 use std::sync::atomic::Ordering;
 
@@ -44,7 +44,7 @@ pub(crate) fn announce_none(page: &PageView<'_>) {
 /// What the thread runs. Needs no thread-local storage.
 pub(crate) fn run(core: &Core, threads: &Threads, all: &impl ApplySwitches) -> ! {
     process::set_thread_name(c"coldstream-keep");
-    priority::copy_from_first_thread();
+    thread_priority::copy_from_first_thread();
     if let (Some(page), Some(settings)) = (core.page(), settings::get()) {
         let mut control_thread = ControlThread {
             core,

@@ -7,7 +7,7 @@ use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_host::own_cgroup::MemoryCgroup;
 use coldstream_host::process::{descriptors, threads};
 use coldstream_io::sys::file::cache_statistics;
-use coldstream_policy::memory::Version;
+use coldstream_policy::memory_limits::Version;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Running;
 use coldstream_testkit::random::Random;
@@ -562,7 +562,7 @@ fn a_thread_with_nothing_to_do_costs_nothing() {
         let text = fs::read_to_string(path).unwrap();
         text.split(' ').next().unwrap().parse::<u64>().unwrap()
     };
-    use coldstream_io::sys::priority::{io_priority, nice};
+    use coldstream_io::sys::thread_priority::{io_priority, nice};
     assert_eq!((nice(thread), io_priority(thread)), (Ok(19), Ok(3 << 13)));
     assert_eq!(open_tables(process, thread), 0, "none of the process's");
     let started = Instant::now();

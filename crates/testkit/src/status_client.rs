@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use coldstream_control::{Counter, Mechanism, Mechanisms, Outcome, PageView, Snapshot};
 use coldstream_host::process;
 use coldstream_host::status_page::StatusPage;
-use coldstream_io::sys::priority::{io_priority, nice};
+use coldstream_io::sys::thread_priority::{io_priority, nice};
 use coldstream_policy::Priorities;
 
 /// A process that has not answered by then hangs. `off` and `on` take milliseconds, but a slow device may need time

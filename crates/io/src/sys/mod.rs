@@ -28,7 +28,7 @@ pub mod open;
 pub mod path;
 pub mod poll;
 pub mod pread;
-pub mod priority;
+
 pub mod process;
 pub mod pwrite;
 mod raw;
@@ -37,6 +37,7 @@ pub mod statfs;
 pub mod statx;
 pub mod sync_file_range;
 pub mod thread;
+pub mod thread_priority;
 pub mod truncate;
 pub mod user_memory;
 

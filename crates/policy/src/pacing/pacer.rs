@@ -24,6 +24,12 @@ const LEARNING_READS: u32 = 16;
 /// There it rises slowly, since the latency includes some background I/O.
 const RISE_AT_REST_NS: u64 = SECOND_NS;
 const RISE_AT_FLOOR_NS: u64 = 20 * SECOND_NS;
+/// The brake is pulled above this mean latency, in percent of the idle level.
+const BRAKE_PERCENT: u64 = 150;
+/// It is pulled harder above this multiple of that latency.
+const FAR_OFF: u64 = 2;
+/// Up to this mean latency, in percent of the idle level, a decision is calm: background I/O speeds up.
+const CALM_PERCENT: u64 = 125;
 /// Latencies are cut off at this multiple of the idle level.
 const CUT_OFF: u64 = 8;
 /// If background I/O never rests, a probe slows it down to the floor once in this time, to learn the idle
@@ -238,11 +244,12 @@ impl Pacer {
         if self.rate == 0 {
             self.peak = (self.peak - self.peak / 16).max(moved);
         }
-        let target_ns = self.idle_ns.saturating_mul(3) / 2;
+        let percent_of_idle = |percent| self.idle_ns.saturating_mul(percent) / 100;
+        let target_ns = percent_of_idle(BRAKE_PERCENT);
         if mean_ns > target_ns {
-            self.brake(moved, floor, mean_ns >= target_ns.saturating_mul(2));
+            self.brake(moved, floor, mean_ns >= target_ns.saturating_mul(FAR_OFF));
         } else {
-            self.ease(moved, floor, mean_ns <= self.idle_ns.saturating_mul(5) / 4);
+            self.ease(moved, floor, mean_ns <= percent_of_idle(CALM_PERCENT));
         }
     }
 
@@ -271,6 +278,7 @@ impl Pacer {
         .max(1);
     }
 
+    /// Slows background I/O down: to half if the latency is far off, else to three quarters.
     fn brake(&mut self, moved: u64, floor: u64, is_far_off: bool) {
         let from = match self.rate {
             0 => {

@@ -2,7 +2,7 @@
 
 use crate::core::text::Text;
 use coldstream_io::sys::{file, process};
-use coldstream_policy::memory::{
+use coldstream_policy::memory_limits::{
     Version, limit_files, parse_full_pressure, parse_limit, path_of_controller, usage_file,
 };
 use std::ffi::{CStr, CString};

@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::heat::{HeatMap, Present};
 use crate::settings;
 use coldstream_control::{Counter, Mechanism, PageView};
-use coldstream_io::sys::{file, priority, process};
+use coldstream_io::sys::{file, process, thread_priority};
 use coldstream_policy::IoPriority;
 use coldstream_policy::eviction::{Budget, Plan, SLEEP_MILLISECONDS_MAX};
 use dropper::{Dropped, Dropper, processor_ns};
@@ -37,8 +37,8 @@ const UNKNOWN_MILLISECONDS: u32 = 200;
 pub(crate) fn run(core: &Core, heat: &HeatMap, eviction: &Eviction) -> ! {
     // The kernel keeps fifteen bytes.
     process::set_thread_name(c"coldstream-evic");
-    let _ = priority::set_nice(0, NICE);
-    let _ = priority::set_io_priority(0, IoPriority::Idle.kernel_value());
+    let _ = thread_priority::set_nice(0, NICE);
+    let _ = thread_priority::set_io_priority(0, IoPriority::Idle.kernel_value());
     if let (Some(page), Some(settings)) = (core.page(), settings::get())
         && file::take_empty_descriptor_table().is_ok()
     {

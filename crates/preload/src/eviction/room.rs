@@ -5,7 +5,7 @@ use crate::core::host_memory::{each_line, read, read_again};
 use crate::core::text::Text;
 use coldstream_io::sys::{file, memory};
 use coldstream_policy::eviction::{Margin, Nodes, Room, parse_clean_file_bytes, tightest};
-use coldstream_policy::memory::{Version, each_cgroup, parse_limit};
+use coldstream_policy::memory_limits::{Version, each_cgroup, parse_limit};
 use std::io::Write;
 
 /// Cgroups that are looked at: the process's own and those above it.

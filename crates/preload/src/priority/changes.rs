@@ -1,7 +1,7 @@
 //! What Coldstream changed of one thread's priorities, and what the thread had before.
 
 use coldstream_control::{Counter, PageView};
-use coldstream_io::sys::{Errno, priority};
+use coldstream_io::sys::{Errno, thread_priority};
 use coldstream_policy::{Held, PriorityMode, changed, io_rank};
 
 /// What was changed of a thread.
@@ -24,16 +24,16 @@ impl Changes {
         let Self { nice, io, .. } = *self;
         // What the application has set since is its own, and the new thread's too.
         let is_still_ours = |held, now: Result<i32, Errno>| now.is_ok_and(|now| is_ours(held, now));
-        let nice_is_back =
-            is_still_ours(nice, priority::nice(0)) && priority::set_nice(0, nice.before).is_ok();
-        let io_is_back = is_still_ours(io, priority::io_priority(0))
-            && priority::set_io_priority(0, io.before).is_ok();
+        let nice_is_back = is_still_ours(nice, thread_priority::nice(0))
+            && thread_priority::set_nice(0, nice.before).is_ok();
+        let io_is_back = is_still_ours(io, thread_priority::io_priority(0))
+            && thread_priority::set_io_priority(0, io.before).is_ok();
         let result = work();
         if nice_is_back {
-            let _ = priority::set_nice(0, nice.set);
+            let _ = thread_priority::set_nice(0, nice.set);
         }
         if io_is_back {
-            let _ = priority::set_io_priority(0, io.set);
+            let _ = thread_priority::set_io_priority(0, io.set);
         }
         result
     }
@@ -47,7 +47,7 @@ impl Changes {
         wanted: Option<i32>,
         page: &PageView<'_>,
     ) -> bool {
-        let Ok(now) = priority::nice(id) else {
+        let Ok(now) = thread_priority::nice(id) else {
             return true;
         };
         if !is_fresh && !is_ours(self.nice, now) {
@@ -60,7 +60,7 @@ impl Changes {
             return true;
         }
         if held.set != now
-            && let Err(Errno(error)) = priority::set_nice(id, held.set)
+            && let Err(Errno(error)) = thread_priority::set_nice(id, held.set)
         {
             let is_gone = error == libc::ESRCH;
             if !is_gone {
@@ -81,19 +81,19 @@ impl Changes {
     /// Sets the I/O priority. Everybody can give priorities of these classes back. The thread's I/O priority from
     /// now on; 0 if it has none of its own.
     pub(super) fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) -> i32 {
-        let Ok(mut now) = priority::io_priority(id) else {
+        let Ok(mut now) = thread_priority::io_priority(id) else {
             return 0;
         };
         if !is_fresh && !is_ours(self.io, now) {
             self.io = Held::default();
         } else {
             let held = changed(now, self.io, wanted, io_rank);
-            if held.set == now || priority::set_io_priority(id, held.set).is_ok() {
+            if held.set == now || thread_priority::set_io_priority(id, held.set).is_ok() {
                 self.io = held;
                 now = held.set;
             }
         }
-        priority::io_priority_with_class(now)
+        thread_priority::io_priority_with_class(now)
     }
 }
 
@@ -106,5 +106,5 @@ fn is_ours(held: Held, now: i32) -> bool {
 /// decide, and only the kernel knows. The calling thread, which must be the control thread, tries it out on
 /// itself.
 fn may_return_to(nice: i32) -> bool {
-    priority::set_nice(0, nice + 1).is_ok() && priority::set_nice(0, nice).is_ok()
+    thread_priority::set_nice(0, nice + 1).is_ok() && thread_priority::set_nice(0, nice).is_ok()
 }

@@ -14,7 +14,7 @@ use crate::thread::Slot;
 use changes::Changes;
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
-use coldstream_io::sys::{priority, process};
+use coldstream_io::sys::{process, thread_priority};
 use coldstream_policy::{Priorities, PriorityMode, Role};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
@@ -117,7 +117,7 @@ impl Threads {
         };
         let number = claim(&|found| found == id)
             .or_else(|| claim(&|found| found == 0))
-            .or_else(|| claim(&|found| found > 0 && !priority::is_own_thread(found)))?;
+            .or_else(|| claim(&|found| found > 0 && !thread_priority::is_own_thread(found)))?;
         let entry = self.entries.get(number)?;
         // Nothing was changed of this thread, whoever had the entry or the id before.
         *entry.changes.lock() = Changes::default();
@@ -144,7 +144,7 @@ impl Threads {
                 continue;
             }
             let mut changes = entry.changes.lock();
-            if !priority::is_own_thread(id) {
+            if !thread_priority::is_own_thread(id) {
                 *changes = Changes::default();
                 entry.io_priority.store(0, Ordering::Relaxed);
                 // Unless another thread has claimed it meanwhile.
@@ -193,7 +193,7 @@ mod tests {
         thread.join().unwrap();
         // A join returns a moment before the kernel has forgotten the id.
         let started = Instant::now();
-        while priority::nice(id).is_ok() {
+        while thread_priority::nice(id).is_ok() {
             assert!(started.elapsed() < Duration::from_secs(60), "{id} lives");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -208,8 +208,8 @@ mod tests {
         with_thread(|id| {
             let slot = threads.enter(id, Role::Compaction).unwrap();
             // The tests themselves may run with the lowest nice value.
-            let _ = priority::set_nice(id, 5);
-            let before = priority::nice(id).unwrap();
+            let _ = thread_priority::set_nice(id, 5);
+            let before = thread_priority::nice(id).unwrap();
             // In a thread of its own: it tries out on itself what may be taken back.
             let tend = |mode, priorities: &Priorities| {
                 std::thread::scope(|scope| {
@@ -218,16 +218,19 @@ mod tests {
                 })
             };
             assert!(tend(PriorityMode::Auto, &wanted));
-            assert_eq!(priority::io_priority(id), Ok(2 << 13 | 7));
+            assert_eq!(thread_priority::io_priority(id), Ok(2 << 13 | 7));
             assert_eq!(threads.io_priority(slot), 2 << 13 | 7);
             assert_eq!(page.get(Counter::PriorityThreads), 1);
             let refused = page.get(Counter::PriorityRefused) > 0;
-            let after = priority::nice(id).unwrap();
+            let after = thread_priority::nice(id).unwrap();
             assert_eq!(after, if refused { before } else { 19 });
             assert!(tend(PriorityMode::Auto, &Priorities::none()));
             let is_as_before = || {
-                assert_eq!(priority::io_priority(id).map(|value| value >> 13), Ok(0));
-                assert_eq!(priority::nice(id), Ok(before));
+                assert_eq!(
+                    thread_priority::io_priority(id).map(|value| value >> 13),
+                    Ok(0)
+                );
+                assert_eq!(thread_priority::nice(id), Ok(before));
                 assert_eq!(page.get(Counter::PriorityThreads), 0);
             };
             is_as_before();
@@ -236,7 +239,7 @@ mod tests {
             is_as_before();
             assert_eq!(threads.enter(id, Role::Compaction), Some(slot));
             assert!(tend(PriorityMode::Auto, &wanted));
-            assert_eq!(priority::nice(id), Ok(after));
+            assert_eq!(thread_priority::nice(id), Ok(after));
         });
     }
 

@@ -3,7 +3,7 @@
 
 use crate::subject;
 use coldstream_control::{Counter, Mechanism, Outcome};
-use coldstream_io::sys::priority::{io_priority, nice, set_io_priority, set_nice};
+use coldstream_io::sys::thread_priority::{io_priority, nice, set_io_priority, set_nice};
 use coldstream_policy::Priorities;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::status_client::StatusClient;
