@@ -17,7 +17,7 @@ CXXFLAGS ?= -O2 -g
 LAB_ARGS ?=
 FUZZ_SECONDS ?= 10
 
-.PHONY: help setup build driver check check-rust test doc deny msrv loom miri sanitize fuzz demo lab bench install uninstall clean
+.PHONY: help setup build driver check test doc deny msrv loom miri sanitize fuzz demo lab bench install uninstall clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 19
@@ -33,10 +33,11 @@ $(DRIVER): $(DRIVER_SOURCES)
 	@mkdir -p $(RELEASE)
 	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread $(filter %.cc,$^) -ldl -o $@
 
-check: ## Format, clippy, unit tests, circles of modules, prose: before each commit (1 min when warm)
+check: ## Format, circles of modules, prose and links, clippy, unit tests: before each commit (1 min when warm)
 	cargo fmt --all --check
 	scripts/check-circles
 	scripts/check-prose
+	scripts/check-links
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --workspace --lib --bins
 
