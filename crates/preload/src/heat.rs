@@ -66,15 +66,15 @@ impl HeatMap {
         })
     }
 
-    /// Whether enough was read: what has no heat is cold then. Enough are seven reads of each range of 224 KiB
-    /// that memory could hold: of evenly read ranges one in a thousand has no heat. A process that has just
-    /// started has read too little.
+    /// Whether enough was read to call a range without heat cold. Enough are seven reads for each range of
+    /// 224 KiB that memory could hold. If reads are even, one range in a thousand then has no heat by chance.
+    /// A process that has just started has read too little.
     pub(crate) fn is_known(&self) -> bool {
         self.epochs.pages() >= self.pages_in_epoch.load(Ordering::Relaxed) / 8
     }
 
-    /// The foreground makes a call on the file in this slot. What it reads is hot, as far as the call tells,
-    /// unless a scan only passes it.
+    /// Records the heat of a foreground call on the file in this slot. A read within a scan counts half. A
+    /// read without a known range marks the file as one of uncounted use.
     #[inline]
     pub(crate) fn record_use(&self, core: &Core, slot: u32, operation: Operation, in_scan: bool) {
         let Some(inode) = core.inodes.get(slot) else {

@@ -1,8 +1,9 @@
 //! The owner of all mechanisms: their state, their start and their teardown.
 //!
-//! The state lies in one region of memory that is all zeros at the start, and again in a forked child
-//! (`MADV_WIPEONFORK`): a child knows nothing, holds no lock, and starts with the first SSTable that it
-//! opens. A `vfork` child shares the memory and must not write into it ([`crate::core::owner`]).
+//! The state lies in one region of memory, which is all zeros at the start. The kernel zeroes it again in a
+//! forked child (`MADV_WIPEONFORK`). So a child has no state and no held lock. It starts with the first
+//! SSTable that it opens. A `vfork` child shares the memory and must not write to it
+//! ([`crate::core::owner`]).
 
 use crate::control_thread::{self, ApplySwitches};
 use crate::core::Core;
@@ -81,7 +82,7 @@ pub(crate) fn known(descriptor: i32) -> Option<(&'static Runtime, TrackedDescrip
     Some((runtime, runtime.core.descriptors.known(descriptor)?))
 }
 
-/// A call comes whose child may share this memory (`vfork`, `clone`).
+/// To be called before a call whose child may share this memory (`vfork`, `clone`).
 pub(crate) fn before_sharing() {
     Owner::before_sharing(get().map(|runtime| &runtime.core.owner));
 }
@@ -99,7 +100,7 @@ impl Runtime {
         self.state.load(Ordering::Acquire) == STATE_STARTED
     }
 
-    /// Starts everything with the first tracked file of this process. Whether it is started.
+    /// Starts all mechanisms with the first tracked file of this process. Returns whether they are started.
     pub(crate) fn start(&'static self, settings: &Settings) -> bool {
         match self.state.load(Ordering::Acquire) {
             STATE_STARTED => return true,

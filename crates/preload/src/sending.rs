@@ -70,8 +70,8 @@ pub(crate) struct SendCall {
 }
 
 impl Sendings {
-    /// The calling thread is about to have bytes of a file sent. Whether they pass through a window;
-    /// `false` is a plain call.
+    /// The calling thread is about to call `sendfile`. Returns whether the bytes pass through a window of
+    /// the page cache. If not, the call is plain.
     #[cold]
     pub(crate) fn follow(
         &self,
@@ -153,8 +153,8 @@ impl Sendings {
     #[cold]
     fn end_of(&self, core: &Core, heat: &HeatMap, tracked: TrackedFile, descriptor: i32) {
         let is_sent = |send: &&Send| send.is_of(tracked, descriptor);
-        // Without the lock, which is held while another file's window is dropped: a descriptor that one
-        // thread sends while another closes it is the application's own mistake.
+        // Not under the lock: it is held while another file's window is dropped. The search may miss a
+        // descriptor that another thread is sending just now; such a close is the application's mistake.
         if !core.owner.is_this_process() || self.sends.iter().find(is_sent).is_none() {
             return;
         }
@@ -208,14 +208,14 @@ impl Sendings {
     }
 }
 
-/// Whether bulk reads shall leave the page cache alone, and readahead is ours: the kernel's must not run
-/// ahead of the windows.
+/// Whether bulk reads go around the page cache, and Coldstream controls the readahead. The kernel's
+/// readahead must not run ahead of the windows.
 fn is_possible(core: &Core) -> bool {
     core.is_on(Mechanism::Reads) && readahead::is_ours(core) && !fuse::is_blown()
 }
 
-/// Whether the foreground has lately read a page of a file. Not counted is the page in which a read ends,
-/// nor what is read by position or by a mapping.
+/// Whether the foreground has lately read a page of a file. The page in which a read ends does not count.
+/// Nor do reads by position or by a mapping.
 fn is_kept(
     core: &Core,
     tracked: TrackedFile,

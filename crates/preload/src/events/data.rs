@@ -16,7 +16,7 @@ use coldstream_io::Errno;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file::FileStamp;
 
-/// Who reads a known descriptor.
+/// The reader of a known descriptor.
 pub(crate) enum Reader {
     /// The foreground: the plain call is made.
     Foreground,
@@ -24,8 +24,8 @@ pub(crate) enum Reader {
     Timed,
     /// A background thread.
     Background(TrackedFile),
-    /// Nobody. It is one of Coldstream's own descriptors, or staged bytes could not be written: the call
-    /// fails, and errno says why.
+    /// Nobody: the call fails with errno. The descriptor is one of Coldstream's own (`EBADF`), or staged
+    /// bytes could not be written.
     Nobody,
 }
 
@@ -39,8 +39,9 @@ impl Runtime {
         }
     }
 
-    /// Before a known descriptor is read. What `operation` would miss of a staged file goes to the kernel.
-    // Out of the way of calls on other descriptors, which are inlined.
+    /// To be called before a known descriptor is read. Drains a staged file if `operation` would miss
+    /// staged bytes.
+    // Not inlined: the fast path of all other descriptors is.
     #[inline(never)]
     pub(crate) fn before_read(
         &self,
@@ -72,7 +73,7 @@ impl Runtime {
         }
     }
 
-    /// What is being written is the kernel's to read, once it has everything.
+    /// A read of a staged file. The plain call reads it, after the kernel has all bytes.
     #[cold]
     fn before_staged_read(
         &self,
@@ -96,8 +97,8 @@ impl Runtime {
         Reader::Foreground
     }
 
-    /// The turn of a foreground read that is a sample: advances the clock of heat. Whether the read is to
-    /// be timed.
+    /// To be called for a foreground read that is a sample. Advances the clock of heat, and returns
+    /// whether to time the read.
     #[cold]
     fn take_sample_turn(&self) -> bool {
         if let Some(pages) = thread::take_sample_turn() {
@@ -181,13 +182,13 @@ impl Runtime {
         served.flatten().map(|served| served.bytes as isize)
     }
 
-    /// A tracked file is read or sent by its position.
+    /// A call is about to read or send a tracked file from the descriptor's position.
     #[inline]
     pub(crate) fn before_sequential_read(&self, tracked: TrackedFile, descriptor: i32) {
         readahead::record_sequential(&self.core, tracked, descriptor);
     }
 
-    /// A background read that is never served (it moves a position, or scatters) was made: counts it.
+    /// Counts a background read of a kind that is never served: `read` or `readv`.
     #[cold]
     pub(crate) fn count_unserved_read(&self, result: isize) {
         let _errno = ErrnoGuard::new();
@@ -208,7 +209,7 @@ impl Runtime {
         plain: impl Fn() -> isize,
     ) -> isize {
         let before = errno::get();
-        // With no lock held, and where a signal handler may write a file too.
+        // The wait comes first: no lock is held here, and a signal handler may still write a file.
         self.pacing.wait_to_write(&self.core);
         let call = WriteCall {
             descriptor,
@@ -231,8 +232,8 @@ impl Runtime {
         }
     }
 
-    /// Makes a sync of a descriptor by `next`, with everything in the kernel before. It fails for bytes that
-    /// reach the kernel only while the sync runs: they are not synced by it.
+    /// Drains the file, and then makes a sync of the descriptor by `next`. The sync fails if some bytes
+    /// reach the kernel only while it runs: it does not cover them.
     #[inline]
     pub(crate) fn sync(&self, descriptor: i32, next: impl FnOnce() -> i32) -> i32 {
         let result = match self.writes.find(&self.core, descriptor) {
@@ -271,22 +272,22 @@ impl Runtime {
         }
     }
 
-    /// A sync of the filesystem on `device` comes.
+    /// Drains the staged files on `device`, before a sync of its filesystem.
     ///
     /// # Errors
-    /// That of a delayed write on this device.
+    /// The error of a delayed write on this device.
     pub(crate) fn before_filesystem_sync(&self, device: u64) -> Result<(), Errno> {
         self.writes.drain_filesystem(&self.core, device)
     }
 
-    /// A file is about to get another name, under which other processes may look at it.
+    /// Drains all staged files before a rename: other processes may open the file by its new name.
     pub(crate) fn before_rename(&self) {
-        // Another file's error is not this call's.
+        // The error of another file must not fail this call.
         let _ = self.writes.drain_all(&self.core, Reach::Sees);
     }
 
-    /// The calling thread is about to have bytes of a file sent. Whether they pass through a window;
-    /// `false` is a plain call.
+    /// The calling thread is about to call `sendfile`. Returns whether the bytes pass through a window of
+    /// the page cache. If not, the call is plain.
     pub(crate) fn before_send(&self, tracked: TrackedFile, call: &SendCall) -> bool {
         (self.sending).follow(&self.core, &self.heat, &self.reads, tracked, call)
     }
@@ -320,16 +321,16 @@ impl Runtime {
         readahead::advise_mapping(core, address, length_bytes);
     }
 
-    /// A thread advises that it will need a range of a file. Whether the advice was skipped: it comes from a
-    /// background thread whose reads are served.
+    /// A thread advises that it will need a range of a file. Returns whether to skip the advice. The
+    /// advice of a background thread whose reads are served is skipped.
     pub(crate) fn skip_range_advice(&self, tracked: TrackedFile, descriptor: i32) -> bool {
         !self.writes.is_staged(&self.core, tracked)
             && thread::is_background_reader()
             && self.reads.skip_advice(&self.core, tracked, descriptor)
     }
 
-    /// A thread advises how it will read the whole of a file. Whether the advice was skipped: readahead is
-    /// ours.
+    /// A thread advises how it will read a whole file. Returns whether to skip the advice. It is skipped
+    /// where Coldstream controls the readahead.
     pub(crate) fn skip_file_advice(
         &self,
         tracked: TrackedFile,

@@ -21,9 +21,9 @@ use std::sync::atomic::{Ordering, fence};
 pub(crate) enum Visible {
     /// It is, or may be, the application's.
     Yes,
-    /// It is Coldstream's: to the application it is not open.
+    /// It is Coldstream's. The application sees a closed descriptor.
     No,
-    /// It is the application's, and closing it must report a delayed write that failed.
+    /// It is the application's, and its close must report the error of a delayed write.
     Failed(Errno),
 }
 
@@ -42,7 +42,7 @@ impl Runtime {
     /// # Safety
     /// `path` must be a NUL-terminated string (the kernel has just read it as one).
     pub(crate) unsafe fn opened(&'static self, descriptor: i32, path: *const c_char, flags: i32) {
-        // What is known of this number is over, whoever closed it.
+        // The number's former descriptor is closed, perhaps by a call that Coldstream did not see.
         if self.core.entry(descriptor).is_some() {
             self.forget(descriptor);
         }
@@ -133,8 +133,9 @@ impl Runtime {
         }
     }
 
-    /// A file was opened while others are staged. If it is one of them, the new descriptor must see
-    /// everything. Where it can write, or its reads are not followed, the file falls back.
+    /// A file was opened while some files are staged. If it is one of them, it is drained: the new
+    /// descriptor must see all bytes. If the new descriptor can write, or its reads are not followed, the
+    /// file falls back.
     fn drain_other_descriptors(&self, descriptor: i32, kind: FileKind, flags: i32) {
         let Ok(stamp) = file::stamp(descriptor) else {
             return;
@@ -177,8 +178,8 @@ impl Runtime {
         }
     }
 
-    /// `duplicate` is a new descriptor of what `descriptor` is of. The kernel has closed what the
-    /// number stood for before.
+    /// `duplicate` is a new descriptor of the same open file as `descriptor`. The kernel has closed the
+    /// former descriptor of that number.
     pub(crate) fn duplicated(&self, descriptor: i32, duplicate: i32) {
         if descriptor == duplicate {
             return;
@@ -204,8 +205,8 @@ impl Runtime {
         }
     }
 
-    /// The application is about to close a descriptor. The map forgets it first: the number can be
-    /// another thread's the moment the kernel has closed it.
+    /// The application is about to close a descriptor. The map forgets it first: after the kernel's close
+    /// another thread can get the same number at once.
     #[inline]
     pub(crate) fn before_close(&self, descriptor: i32) -> Visible {
         match self.core.entry(descriptor) {
@@ -221,7 +222,7 @@ impl Runtime {
         }
         let tracked = match entry {
             Entry::Private(_) if is_private_still(descriptor) => return Visible::No,
-            // It goes with whoever believes to have it.
+            // The number names a descriptor of the application by now: it may close it.
             Entry::Private(_) => return Visible::Yes,
             Entry::Tracked(tracked) => tracked,
         };
@@ -240,7 +241,7 @@ impl Runtime {
         }
     }
 
-    /// A descriptor that can write is about to be closed. The error is that of a delayed write.
+    /// A descriptor that can write is about to be closed. Returns the error of a delayed write.
     fn before_output_is_closed(&self, tracked: TrackedFile, descriptor: i32) -> Result<(), Errno> {
         let drained = self.writes.close(&self.core, tracked, descriptor);
         self.pacing.record_flush(&self.core, descriptor);
@@ -256,8 +257,8 @@ impl Runtime {
 
     /// Takes a descriptor out of the map.
     fn forget(&self, descriptor: i32) {
-        // Inside a signal handler that interrupted our own work the locks cannot be taken: the
-        // count of the inode then stays too high, which costs a slot and nothing else.
+        // A signal handler that interrupted our own work cannot take the locks. The inode's count of
+        // descriptors then stays too high. This costs a slot and nothing else.
         let inside = Inside::enter();
         if self.core.owner.is_this_process()
             && let Some(entry) = self.core.descriptors.take(descriptor)
@@ -267,12 +268,12 @@ impl Runtime {
         }
     }
 
-    /// Counts off an entry that has been taken out.
+    /// Ends the tracking of an entry that was taken out of the map.
     fn release(&self, entry: Entry) {
         let core = &self.core;
         if let Entry::Tracked(tracked) = entry {
             core.inodes.detach(tracked.slot, tracked.writable, || {
-                // A staged file that is left lost its descriptor unseen.
+                // If a file is still staged here, its descriptor was closed by a call that we did not see.
                 let _ = (self.writes).fall_back_slot(
                     core,
                     tracked.slot,
@@ -288,7 +289,7 @@ impl Runtime {
     /// `close_range`): frees what Coldstream has there.
     ///
     /// # Errors
-    /// The first error of a delayed write: what of it is not in the kernel by now is lost.
+    /// The first error of a delayed write. Its bytes that are not in the kernel by now are lost.
     pub(crate) fn before_range_is_taken(
         &self,
         first: u32,
@@ -319,8 +320,8 @@ impl Runtime {
         all
     }
 
-    /// Frees what an inode has private descriptors for. A staged file that cannot be drained keeps its
-    /// own.
+    /// Closes the private descriptors of an inode: its windows and its staging end. A staged file that
+    /// cannot be drained keeps its private descriptor.
     fn free_private(&self, slot: u32) {
         if let Some(_inside) = Inside::enter() {
             self.core.close_windows(slot);
@@ -328,8 +329,8 @@ impl Runtime {
         }
     }
 
-    /// The application has run out of descriptors (`EMFILE`): frees all of Coldstream's own. Whether
-    /// there were any, so that the call is worth another try.
+    /// The application has run out of descriptors (`EMFILE`): closes all private descriptors. Returns
+    /// whether there were any. If so, the call should be tried again.
     #[cold]
     pub(crate) fn free_descriptors(&self) -> bool {
         let any = self.core.has_private() && self.core.owner.is_this_process();
@@ -339,8 +340,8 @@ impl Runtime {
         any
     }
 
-    /// The application asks for the first free number from `lowest` on: frees Coldstream's own there. Below
-    /// Coldstream's numbers the kernel finds another one, until the application has used all of those.
+    /// The application asks for the first free number from `lowest` on. Closes the private descriptors
+    /// there. If `lowest` is below their numbers, none is closed: the kernel finds a free number below them.
     pub(crate) fn before_number_is_chosen(&self, lowest: i32) {
         if self.core.has_private()
             && lowest >= self.core.lowest_private()
@@ -351,8 +352,8 @@ impl Runtime {
     }
 
     /// A record lock is about to be taken through a descriptor. POSIX drops a process's locks on a file
-    /// when it closes any descriptor of it: Coldstream's are closed before, and none is opened as long as
-    /// the file is tracked.
+    /// when the process closes any descriptor of it. So Coldstream closes its own descriptors of the file
+    /// first, and opens no others while the file is tracked.
     pub(crate) fn before_lock(&self, descriptor: i32) {
         if let Some(tracked) = self.core.tracked(descriptor)
             && self.core.owner.is_this_process()

@@ -30,21 +30,21 @@ use std::sync::atomic::Ordering;
 
 /// A step ends after this much processor time, or after a few megabytes that are dropped at once.
 const STEP_NS: u64 = 2_000_000;
-/// For this long the newest data stays, whoever reads it.
+/// The newest data stays for this time, even if no thread reads it.
 const GRACE_MILLISECONDS: u32 = 10_000;
-/// A background thread that has read within this time will read on,
+/// A background thread that has read within this time is expected to continue.
 const SCAN_MILLISECONDS: u32 = 3000;
-/// and up to this many bytes that the kernel reads ahead of it must stay.
+/// Bytes that must stay ahead of such a thread: the kernel may have read them ahead.
 const SCAN_AHEAD_BYTES: u64 = 8 << 20;
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dropped {
-    /// What was wanted is gone, or the step has used its time.
+    /// The wanted number of bytes was dropped, or the step has used its time.
     Enough,
-    /// Nothing is left that may go.
+    /// Nothing is left that may be dropped.
     All,
-    /// This kernel does not say what is dirty.
+    /// This kernel cannot report dirty pages (no `cachestat`).
     Never,
 }
 
@@ -96,12 +96,12 @@ impl<'a> Dropper<'a> {
         }
     }
 
-    /// Room has become short: the coldest ranges are looked for first.
+    /// Memory has become short: starts again with the coldest ranges.
     pub(super) fn begin(&mut self) {
         self.hand.begin();
     }
 
-    /// Drops up to `wanted_bytes`. How that ended, and how many bytes were dropped.
+    /// Drops up to `wanted_bytes`. Returns how the step ended, and how many bytes were dropped.
     pub(super) fn drop(
         &mut self,
         present: &Present,
@@ -159,7 +159,7 @@ impl<'a> Dropper<'a> {
         }
     }
 
-    /// Continues where the hand stopped. Whether anything is left to look at.
+    /// Continues where the hand stopped. Returns whether anything is left to look at.
     fn drop_at_hand(&mut self, step: &mut Step<'_>) -> bool {
         let place = self.hand.extent();
         let inode = self.core.inodes.get(place.slot as u32);
@@ -185,7 +185,7 @@ impl<'a> Dropper<'a> {
         true
     }
 
-    /// Drops what is cold in a span of a file. Whether the file can be opened.
+    /// Drops the cold ranges in a span of a file. Returns whether the file can be opened.
     fn drop_span(
         &mut self,
         step: &mut Step<'_>,
@@ -217,7 +217,7 @@ impl<'a> Dropper<'a> {
 
     /// Drops a run of cold ranges: as a whole if all of it is clean, else range by range.
     fn drop_run(&mut self, opened: &Opened, inode: &Inode, run: Range<u64>) -> u64 {
-        // Who switches eviction off waits for the run.
+        // The control thread takes this lock to switch eviction off, and so waits for the run.
         let _dropping = self.eviction.dropping.lock();
         if !self.is_on() || !inode.is(&opened.stamp) || !is_only_read(inode) {
             return 0;
@@ -292,7 +292,7 @@ impl<'a> Dropper<'a> {
             && !(0..grace_ns).contains(&(now_ns - stamp.changed_ns))
     }
 
-    /// Opens a file, unless it is open. The file that was opened.
+    /// Opens a file, unless it is open already. Returns its stamp.
     fn open(&self, step: &mut Step<'_>, slot: usize, inode: &Inode) -> Option<FileStamp> {
         match &step.opened {
             Some(opened) if opened.slot == slot && inode.is(&opened.stamp) => {
@@ -327,7 +327,7 @@ impl<'a> Dropper<'a> {
             descriptor,
             stamp,
         };
-        // Closed again if the number has become another file's unseen.
+        // The path may lead to another file by now. `opened` then closes it.
         if !inode.is(&stamp) || !stamp.is_regular() {
             return None;
         }
@@ -349,13 +349,14 @@ fn is_only_read(inode: &Inode) -> bool {
         && !inode.has_uncounted_use()
 }
 
-/// What a scan has passed since the last look, in whole ranges, and a little before; `None` if it is nothing.
+/// The whole ranges that a scan has passed since the last look, and a little before them. `None` if there
+/// are none.
 fn passed(scan: &Scan) -> Option<Range<u64>> {
     let last = scan.last.load(Ordering::Relaxed);
     if last == 0 {
         return None;
     }
-    // The range before the current one may lie on the way of its next read, too.
+    // The next read may begin in the range before the current one.
     let end = (Moment(last).offset() / GROUP_BYTES).saturating_sub(1) * GROUP_BYTES;
     let started = scan
         .started

@@ -1,12 +1,16 @@
-//! Eviction: cold pages of SSTables are dropped before memory runs out, so that nobody who allocates
-//! has to wait for their reclaim. It is for background I/O that goes through the page cache: direct I/O
-//! leaves little to drop.
+//! Eviction: drops cold pages of SSTables before memory runs out. So no allocation has to wait until the
+//! kernel reclaims them. It is for background I/O that goes through the page cache: direct I/O leaves
+//! little to drop.
 //!
-//! A thread of the library's own looks at the room ([`room`]), decides by [`coldstream_policy::eviction`]
-//! and drops ranges ([`dropper`]). It has the lowest priority, no thread-local storage (see
-//! [`crate::control_thread`] for what follows from that), and a descriptor table of its own: no number of
-//! the application's is ever taken, and none of its record locks lost. It is made with the first SSTable
-//! of a process in which eviction is configured. A forked child has none until its own first SSTable.
+//! A thread of the library's own looks at the free memory ([`room`]), decides by
+//! [`coldstream_policy::eviction`], and drops ranges ([`dropper`]). The thread
+//!
+//! - has the lowest priority;
+//! - has no thread-local storage (for the consequences see [`crate::control_thread`]);
+//! - has a descriptor table of its own: it takes no descriptor number of the application, and its closes
+//!   drop none of the application's record locks;
+//! - starts with the first SSTable of a process in which eviction is configured. A forked child has none
+//!   until its own first SSTable.
 
 mod dropper;
 mod moment;
@@ -64,7 +68,7 @@ pub(crate) fn run(core: &Core, heat: &HeatMap, eviction: &Eviction) -> ! {
     }
 }
 
-/// What the thread knows that nobody else does.
+/// The state of the thread.
 struct Evictor<'a> {
     core: &'a Core,
     heat: &'a HeatMap,
@@ -74,7 +78,7 @@ struct Evictor<'a> {
     budget: Budget,
     sources: Sources,
     dropper: Dropper<'a>,
-    /// In the last round.
+    /// Bytes that were dropped in the last round.
     dropped_bytes: u64,
     /// When the last round began.
     looked_ns: i128,
@@ -83,7 +87,7 @@ struct Evictor<'a> {
 }
 
 impl Evictor<'_> {
-    /// Looks, drops what there is to drop, and sleeps. Whether it can ever drop anything.
+    /// Looks, drops cold pages if memory is short, and sleeps. Returns whether it can ever drop anything.
     fn round(&mut self) -> bool {
         let eviction = self.eviction;
         let rung = eviction.bell.load(Ordering::Acquire) as u32;

@@ -55,11 +55,11 @@ pub(super) fn is_index_of(index: &CStr, data: &CStr) -> bool {
     expected.is_ok_and(|expected| *expected == *index)
 }
 
-/// What has been written of an output since the handover before.
+/// The part of an output that was written since the last handover.
 struct Part<'p, 'b> {
     /// The output's number among the thread's.
     output_number: usize,
-    /// The output at the handover before.
+    /// The output at the last handover.
     before: Output,
     files: &'p Files,
     /// The output's reader, once it is finished.
@@ -67,17 +67,17 @@ struct Part<'p, 'b> {
 }
 
 impl Part<'_, '_> {
-    /// Where BTI's index is not there yet, keys are searched in the data, which is made of all inputs.
+    /// Whether keys are searched in the data: BTI's index does not exist yet. The data has keys of all inputs.
     fn is_searched(&self) -> bool {
         self.finished.is_none() && self.files.descriptor.format() == Format::Bti
     }
 }
 
-/// Where inputs go on, by their numbers.
+/// The position in each input at which the next part begins, by the input's number.
 type Cursors = Vec<(usize, Option<IndexCursor>)>;
 
 impl<'b> Transfer<'b> {
-    /// To the output that is behind the descriptor, part by part.
+    /// Hands over to the next part of the output that the descriptor names.
     pub(super) fn to_partitions(&self, work: &mut Work) -> Result<(), Refused> {
         let Some(number) = work
             .outputs
@@ -90,7 +90,7 @@ impl<'b> Transfer<'b> {
             return Ok(());
         };
         let end = self.stamp.size_bytes;
-        // The foreground has read nothing of what is new.
+        // The foreground has not read the new part yet: heat there is a deleted file's.
         self.present.heat.forget(self.key(), before.end..end);
         if let Some(output) = work.outputs.get_mut(number) {
             output.end = end;
@@ -118,7 +118,7 @@ impl<'b> Transfer<'b> {
         handed_over
     }
 
-    /// To a part of an output.
+    /// Hands over to a part of an output.
     fn to_part(&self, work: &mut Work, part: &Part<'_, 'b>) -> Result<(), Refused> {
         if part.is_searched() && !self.may_be_searched(work, part.files) {
             return Ok(());
@@ -128,8 +128,8 @@ impl<'b> Transfer<'b> {
         };
         let output = work.outputs.get_mut(part.output_number);
         let Some(part_heat) = part_heat else {
-            // Data that is compressed in another way, or without a recognisable partition, is not damaged. The
-            // former is not looked at again before the SSTable is finished.
+            // The data is not damaged: it is compressed in another way, or no partition was recognised. In the
+            // first case no further part is tried before the SSTable is finished.
             if let Some(output) = output {
                 output.is_declined = part.finished.is_none() && !part.is_searched();
             }
@@ -150,8 +150,8 @@ impl<'b> Transfer<'b> {
         Ok(())
     }
 
-    /// Finds a part's places of what is hot in the inputs, and where each input goes on, by its number. `None`
-    /// without an input; no places in data that is not recognised.
+    /// Finds the ranges of a part that get the inputs' heat, and the position at which each input goes on.
+    /// `None` if there is no input. The ranges are `None` if the data is not recognised.
     fn carry(
         &self,
         work: &mut Work,
@@ -195,7 +195,7 @@ impl<'b> Transfer<'b> {
             }
         };
         let mut cursors = Vec::new();
-        // Inputs that were searched are ahead of what was found.
+        // The cursors of a search are ahead of the keys that it found.
         if !is_searched {
             for ((number, ..), input) in sstables.iter().zip(&mut inputs) {
                 cursors.push((*number, input.cursor()));
@@ -204,8 +204,8 @@ impl<'b> Transfer<'b> {
         Ok(Some((part_heat, cursors)))
     }
 
-    /// Whether to search for hot partitions in the data of an unfinished part. It takes a hot input, and BTI only:
-    /// of a BIG SSTable all index entries before the part would be read once more for each part.
+    /// Whether to search for hot partitions in the data of an unfinished part. It needs a hot input, and
+    /// inputs in BTI format only. For a BIG input, each part would read all earlier index entries again.
     fn may_be_searched(&self, work: &Work, files: &Files) -> bool {
         let formats = || {
             let inputs = work.inputs.iter();
@@ -215,8 +215,8 @@ impl<'b> Transfer<'b> {
             && formats().any(|(input, _)| self.is_hot(input))
     }
 
-    /// The hot inputs, or all of them where they are `searched`, until the search is over. Each comes with its
-    /// number among the thread's inputs, and its heat. An input that can never be read is forgotten.
+    /// Opens the hot inputs, or all of them if they are `searched`, until the search is over. Each comes with
+    /// its number among the thread's inputs, and its heat. Forgets an input that can never be read.
     fn open_inputs(
         &self,
         work: &mut Work,
@@ -246,13 +246,13 @@ impl<'b> Transfer<'b> {
         sstables
     }
 
-    /// The SSTable that was read, if it still is what it was.
+    /// Opens an input, if its path still names the same file.
     fn input(&self, input: &Input) -> Result<SsTable<SsTableFile<'b>>, Refused> {
         self.open_input(input)?;
         self.open_sstable(&Files::of(&input.path)?, input.stamp.size_bytes)
     }
 
-    /// A finished SSTable; [`Refused::Gone`] if it is not finished, or gone.
+    /// Opens a finished SSTable. [`Refused::Gone`] if it is unfinished or deleted.
     fn open_sstable(
         &self,
         files: &Files,
@@ -268,7 +268,8 @@ impl<'b> Transfer<'b> {
         Ok(SsTable::new(&files.descriptor, components)?)
     }
 
-    /// To what has been written since the last part of an output that is compressed as the inputs are.
+    /// Hands over to the newest part of an unfinished output. The output is assumed to be compressed as the
+    /// inputs are.
     fn carry_growing(
         &self,
         files: &Files,
@@ -282,12 +283,12 @@ impl<'b> Transfer<'b> {
                 &files.path(Component::Index)?,
                 self.slot,
             )?),
-            // Not there yet.
+            // BTI's index does not exist yet.
             Format::Bti => None,
         };
         let data = self.output()?;
         let Some((mut chunks, written)) = self.writes.take_chunk_log(self.core, self.slot) else {
-            // It is written by plain calls, and is in the page cache.
+            // The output is written by plain calls, and so is in the page cache.
             return Err(Refused::Gone);
         };
         let growing = match compression {
@@ -296,7 +297,7 @@ impl<'b> Transfer<'b> {
         };
         let from = before.cursor;
         let part_heat = match &index {
-            // It is compressed, and the inputs are not.
+            // The output is compressed, but the inputs are not.
             _ if compression.is_none() && chunks.count().is_some_and(|count| count > 0) => Ok(None),
             Some(index) => {
                 growing.transfer_by_index(index, &data, from, inputs, &|| self.is_search_over())
@@ -330,20 +331,21 @@ impl<'b> Transfer<'b> {
     }
 }
 
-/// Whether an SSTable begins behind the one that was handed over to before. It does unless both are written
-/// side by side, as incremental repair does. That opens none early: parts are always in order.
+/// Whether an SSTable's first key comes after the last key of the previous output. This is false only if one
+/// thread writes both at the same time, as incremental repair does. Repair opens none early, so parts are
+/// always in order.
 fn is_behind<R: ReadAt>(sstable: &SsTable<R>, passed: Option<&Key>) -> Result<bool, Refused> {
     let Some(passed) = passed else {
         return Ok(true);
     };
     let mut partitions = sstable.partitions()?;
     let first = partitions.peek()?;
-    // Of BTI only prefixes of keys are known. They may be equal where one SSTable follows the other.
+    // BTI's index has only prefixes of keys. The last and the first prefix may be equal.
     Ok(first.is_none_or(|first| first.key.compare(passed).is_ge()))
 }
 
-/// An input's format. `None` if it is of another CQL table than `files`: this thread has verified such an
-/// SSTable before, or compacted it in vain, and it is no input.
+/// An input's format. `None` if the file belongs to another CQL table than `files`: it is no input. The thread
+/// read it earlier, for a verification or a compaction without output.
 fn format_if_of_table(input: &Input, files: &Files) -> Option<Format> {
     let of_input = Files::of(&input.path).ok()?;
     let is_of_table = of_input.keyspace_and_table() == files.keyspace_and_table();

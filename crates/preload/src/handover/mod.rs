@@ -1,14 +1,15 @@
-//! The handover: before the application sees an SSTable that one of its background threads has
-//! written, what was hot in its inputs is warm in it.
+//! The handover warms a new SSTable before the application reads from it. It warms the pages of the keys
+//! that were hot in the inputs.
 //!
-//! It happens in the background thread, inside the call that comes before the SSTable is published:
+//! It runs in the background thread that wrote the SSTable, inside the last call before the publication:
 //!
-//! - the `close` of RocksDB's and LevelDB's writers;
-//! - with Cassandra the `open` by which its compaction opens the file for reading, early parts too;
-//! - 4.1 opens a file once and reads all further parts of it by the same descriptor: there it is the
-//!   `mmap` of what has been added to the index.
+//! - RocksDB and LevelDB: the writer's `close`;
+//! - Cassandra 5.0 and 6.0: the `open` by which the compaction opens the file for reading, also for early
+//!   parts;
+//! - Cassandra 4.1: the `mmap` of the new part of the index. 4.1 opens a file once, and reads all further
+//!   parts by the same descriptor.
 //!
-//! On any doubt there is no handover, and no harm: at worst pages are read that nobody needs.
+//! In any doubt there is no handover. A wrong one does no harm: it reads pages that no reader needs.
 
 mod cassandra;
 mod lineage;
@@ -36,7 +37,7 @@ pub(crate) struct Handover {
     lineage: Lineage,
 }
 
-/// What a handover uses beside its own state.
+/// The other mechanisms that a handover uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Means<'a> {
     pub(crate) core: &'a Core,
@@ -44,7 +45,7 @@ pub(crate) struct Means<'a> {
     pub(crate) writes: &'a StagedFiles,
 }
 
-/// Whether a handover took place, and with it time of the calling thread.
+/// Whether a handover took place, and so delayed the calling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum TookPlace {
@@ -53,8 +54,8 @@ pub(crate) enum TookPlace {
 }
 
 impl Handover {
-    /// Whether anything is handed over in this process, ever and at present. Heat may be kept for eviction
-    /// alone.
+    /// Whether this process has handovers at all, and at present. Heat alone does not tell: it may be kept
+    /// for eviction only.
     pub(crate) fn state(core: &Core, heat: &HeatMap) -> HandoverState {
         let is_configured = settings::get().is_some_and(|settings| settings.config.handover);
         if !is_configured || heat.present().is_none() {
@@ -139,8 +140,8 @@ impl Handover {
         }
     }
 
-    /// The application has mapped a file that is no SSTable: it may be the index of one that one of the
-    /// calling thread's compactions writes.
+    /// The application has mapped a file that is no SSTable. It may be the index of an SSTable that the
+    /// calling thread's compaction writes.
     pub(crate) fn after_mapping(&self, means: Means<'_>, descriptor: i32) -> TookPlace {
         let core = means.core;
         if Self::state(core, means.heat) != HandoverState::On
@@ -153,7 +154,7 @@ impl Handover {
         let Some((tracked, output)) = self.output_of_index(core, descriptor) else {
             return TookPlace::No;
         };
-        // Staged bytes would be left out.
+        // Otherwise the handover would miss staged bytes.
         let identity = (output.stamp.device, output.stamp.inode);
         means.writes.drain_identity(core, identity, Reach::Sees);
         match Inside::enter() {
@@ -212,7 +213,7 @@ impl Handover {
         };
         let transfer = Transfer::begin(core, writes, settings, present, output);
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
-            // Nothing is known of this thread: heat under this inode number is another file's.
+            // This thread has no inputs. Heat under this inode number belongs to a deleted file.
             if tracked.kind != FileKind::CassandraData {
                 present.heat.forget(transfer.key(), 0..stamp.size_bytes);
             }
@@ -228,10 +229,10 @@ impl Handover {
     }
 }
 
-/// The application is about to close an SSTable of Cassandra that it has written. Where nothing is handed over
-/// to it, the heat under its inode number is another file's, which is gone.
+/// The application is about to close an SSTable of Cassandra that it has written. If the SSTable gets no
+/// handover, heat under its inode number belongs to a deleted file, and is forgotten.
 fn forget_heat(heat: &HeatMap, descriptor: i32) {
-    // Outputs of compactions have the heat of their parts by now, or get it when they are opened.
+    // Not for outputs of compactions: they have the heat of their parts, or get it when they are opened.
     if !thread::is_background_reader()
         && let Some(present) = heat.present()
         && let Ok(stamp) = file::stamp(descriptor)

@@ -20,8 +20,8 @@ use std::rc::Rc;
 
 /// A page of an input is hot if it was read once lately, or more often.
 const HEAT_MIN: u8 = TOUCH;
-/// A page of an output is worth warming with a quarter of that. The keys of a hot page may lie apart in the
-/// output, and only one of them was read: at most four pages are warmed for it.
+/// A page of an output is warmed if it gets at least a quarter of that heat. The keys of a hot page may be
+/// far apart in the output, and only one of them was read. So at most four pages are warmed for it.
 pub(super) const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
 /// At most an eighth of the memory that the process may have is warmed at once.
 const MEMORY_SHARE: u64 = 8;
@@ -39,7 +39,7 @@ pub(super) enum Refused {
     Declined,
     /// A damaged SSTable, or one that cannot be read.
     Failed,
-    /// The file is another one by now, or gone.
+    /// The file was replaced or deleted.
     Gone,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct OutputFile {
 #[derive(Clone)]
 struct End<'b> {
     core: &'b Core,
-    /// The switch was seen off. Switched on again, this handover stays over.
+    /// The handover was switched off. This one stays over, even if it is switched on again.
     switched_off: Rc<Cell<bool>>,
 }
 
@@ -103,7 +103,7 @@ impl End<'_> {
 }
 
 impl<'b> Transfer<'b> {
-    /// Begins a handover: its time runs.
+    /// Begins a handover, and its time limit.
     pub(super) fn begin(
         core: &'b Core,
         writes: &'b StagedFiles,
@@ -133,7 +133,7 @@ impl<'b> Transfer<'b> {
         inode_map::key_of(&self.stamp)
     }
 
-    /// A descriptor of our own for the output.
+    /// Opens the output once more, by a descriptor of our own.
     pub(super) fn output(&self) -> Result<SsTableFile<'b>, Refused> {
         Ok(SsTableFile::reopen(
             self.core,
@@ -143,7 +143,7 @@ impl<'b> Transfer<'b> {
         )?)
     }
 
-    /// An input's file, if it still is what was read, and may be closed again.
+    /// Opens an input's file, if its path still names the same inode, and if closing it drops no lock.
     pub(super) fn open_input(&self, input: &Input) -> Result<SsTableFile<'b>, Refused> {
         if self.core.inodes.is_locked(&input.stamp) {
             return Err(Refused::Gone);
@@ -181,13 +181,13 @@ impl<'b> Transfer<'b> {
         i128::from(self.settings.config.handover_milliseconds) * 1_000_000
     }
 
-    /// When the search ends: what has been found must be warmed, too.
+    /// The time at which the search ends. The other half of the limit is for warming.
     pub(super) fn search_end_ns(&self) -> i128 {
         self.started_ns + self.time_ns() / 2
     }
 
-    /// Whether any page of an input is hot. A cold input is asked again only after a rest, so that the question
-    /// costs little, however large the input is.
+    /// Whether any page of an input is hot. A cold input is examined again only after a rest. So the check
+    /// stays cheap for large inputs.
     pub(super) fn is_hot(&self, input: &Input) -> bool {
         let Present { heat, epoch } = self.present;
         let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
@@ -209,7 +209,7 @@ impl<'b> Transfer<'b> {
         self.end.is_reached(self.search_end_ns())
     }
 
-    /// Counts why there is no handover, or none of an input. Whether the input is to be forgotten.
+    /// Counts the reason for no handover, of the output or of one input. Returns whether to forget the input.
     pub(super) fn count_refused(&self, refused: &Refused) -> bool {
         match refused {
             Refused::Declined => self.core.count(Counter::HandoverDeclined, 1),
@@ -241,7 +241,7 @@ impl<'b> Transfer<'b> {
         let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
         let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
         let is_warm = |page: &&Page| page.number < warmed_to;
-        // A drop-behind writer would drop what is hot at the end of a part.
+        // Otherwise a drop-behind writer would drop the warm pages at the end of a part.
         if let Some(last) = plan.pages.iter().rfind(is_warm) {
             self.writes
                 .keep_cached(core, self.slot, (last.number + 1) * PAGE_BYTES);

@@ -1,11 +1,14 @@
-//! Threads with a role, and the priorities that they get and had.
+//! Threads with a role: their former priorities, and those that Coldstream sets.
 //!
-//! A thread registers itself when its role is looked up. The control thread does the rest, by thread id, so
-//! that an idle thread gets back what it had as well.
+//! A thread registers itself when its role is looked up. The control thread sets and restores priorities
+//! by thread id. So idle threads get their former priorities back too.
 //!
-//! A thread that ends leaves its entry behind, and its id may be given out again. So a thread gets a
-//! priority only after it has just said itself who it is. Otherwise a value is changed only while it is
-//! the one that was set here. Both happen only while the id is a thread's of this process.
+//! A thread that ends leaves its entry behind, and the kernel may give its id to another thread. So there
+//! are three rules:
+//!
+//! - a thread gets a priority only just after it has registered itself;
+//! - otherwise a value is changed only while it is still the one that was set here;
+//! - the id must be that of a thread of this process.
 
 mod changes;
 
@@ -18,10 +21,10 @@ use coldstream_io::sys::{process, thread_priority};
 use coldstream_policy::{Priorities, PriorityMode, Role};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
-/// Threads at once; further ones are left alone.
+/// The most threads with a priority of ours at once. Further threads are left alone.
 const THREADS_MAX: usize = 256;
 
-/// An entry that somebody is filling.
+/// The id of an entry that a thread is filling.
 const CLAIMED: i32 = -1;
 
 /// The threads; all-zero memory has none.
@@ -35,16 +38,16 @@ struct Entry {
     /// The thread's id; 0 is a free entry.
     id: AtomicI32,
     role: AtomicU8,
-    /// The thread has said who it is since the control thread last looked.
+    /// The thread has registered itself since the control thread last looked.
     is_fresh: AtomicBool,
-    /// I/O priority that the thread has, whoever set it, as the kernel has it; 0 is none.
+    /// The thread's present I/O priority, in the kernel's format; 0 is none.
     io_priority: AtomicI32,
     changes: FutexLock<Changes>,
 }
 
 impl Threads {
-    /// The calling thread's role was looked up. `slot` is its entry's, if it has one. Returns its slot
-    /// from now on.
+    /// The calling thread's role was looked up. `slot` is that of its entry, if it has one. Returns the new
+    /// slot.
     #[cold]
     pub(crate) fn register(&self, core: &Core, role: Role, slot: Slot) -> Slot {
         // A `vfork` child shares the memory, and is another thread.
@@ -71,8 +74,8 @@ impl Threads {
         slot
     }
 
-    /// Runs `work`, which makes a thread, with the priority that the calling thread had before it
-    /// was changed: the new thread inherits it, and may be one that answers requests.
+    /// Runs `work`, which creates a thread. Meanwhile the calling thread has its former priority, because
+    /// the new thread inherits it and may serve requests.
     #[cold]
     pub(crate) fn with_former_priority<T>(
         &self,
@@ -82,7 +85,7 @@ impl Threads {
     ) -> T {
         let entry = self.entry(slot, process::thread_id());
         match entry.filter(|_| core.owner.is_this_process()) {
-            // Locked meanwhile, so that the control thread does not give back what is about to be set again.
+            // The lock keeps the control thread from restoring a value that is about to be set again.
             Some(entry) => entry.changes.lock().suspend(work),
             None => work(),
         }
@@ -119,7 +122,7 @@ impl Threads {
             .or_else(|| claim(&|found| found == 0))
             .or_else(|| claim(&|found| found > 0 && !thread_priority::is_own_thread(found)))?;
         let entry = self.entries.get(number)?;
-        // Nothing was changed of this thread, whoever had the entry or the id before.
+        // Nothing was changed for this thread yet. The entry's former thread does not count.
         *entry.changes.lock() = Changes::default();
         entry.io_priority.store(0, Ordering::Relaxed);
         entry.role.store(role as u8, Ordering::Relaxed);
@@ -128,8 +131,8 @@ impl Threads {
         Some(number as Slot + 1)
     }
 
-    /// Gives every thread what its role gets, or what it had. Whether all that was to be given back has been. Only
-    /// the control thread calls this.
+    /// Sets or restores the priority of every thread. Returns whether everything was restored that had to
+    /// be. Only the control thread calls this.
     pub(crate) fn tend(
         &self,
         mode: PriorityMode,

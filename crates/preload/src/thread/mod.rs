@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use writer::Writer;
 
-/// Hears of each role that is looked up, with the thread's slot; returns the slot from now on.
+/// A function that gets each role that is looked up, and the thread's slot. It returns the thread's new slot.
 pub(crate) type RoleListener = fn(Role, Slot) -> Slot;
 
 static ROLE_LISTENER: OnceLock<RoleListener> = OnceLock::new();
@@ -73,7 +73,7 @@ impl State {
     }
 }
 
-/// From now on `listener` hears of each role that is looked up. Only the first one counts.
+/// From now on `listener` gets each role that is looked up. Only the first listener counts.
 pub(crate) fn set_role_listener(listener: RoleListener) {
     let _ = ROLE_LISTENER.set(listener);
 }
@@ -89,8 +89,8 @@ pub(crate) fn is_background_reader() -> bool {
     STATE.with(State::is_background_reader)
 }
 
-/// The thread got another name. With `look_up` its role is looked up at once: nobody knows when it reads an
-/// SSTable again, and until then it would keep the priority of its former role.
+/// The thread got another name, so its role is out of date. If `look_up` returns true, the role is looked up
+/// at once. Otherwise the thread would keep its former priority until it reads an SSTable again.
 pub(crate) fn forget_role(look_up: impl FnOnce(Slot) -> bool) {
     STATE.with(|state| {
         state.role.forget();
@@ -105,8 +105,8 @@ pub(crate) fn priority_slot() -> Slot {
     STATE.with(|state| state.role.slot())
 }
 
-/// Runs `work` with the thread's slot in use. Whatever makes a thread within `work`, an allocator's hook
-/// for instance, must not lock what is locked; nor must a read of an SSTable.
+/// Runs `work` with the thread's slot marked as in use, while the slot's lock is held. `work` may create a
+/// thread (an allocator's hook does) or read an SSTable: these must not take that lock again.
 pub(crate) fn with_slot_in_use<T>(work: impl FnOnce() -> T) -> T {
     STATE.with(|state| {
         let slot = state.role.slot();
@@ -129,8 +129,8 @@ pub(crate) enum Caller {
     },
 }
 
-/// The thread reads an SSTable. `read_ahead` gets the range that should be read ahead. Nothing is recorded
-/// of a background read.
+/// The thread reads an SSTable. `read_ahead` gets the range that should be read ahead. A background read is
+/// not recorded.
 #[inline]
 pub(crate) fn record_read(
     descriptor: i32,
@@ -158,7 +158,7 @@ pub(crate) fn record_read(
     })
 }
 
-/// The thread makes a plain background read: what should be read ahead.
+/// The thread makes a plain background read. Returns the range that should be read ahead.
 pub(crate) fn record_sequence(
     descriptor: i32,
     offset: u64,
@@ -168,7 +168,7 @@ pub(crate) fn record_sequence(
     ahead
 }
 
-/// The turn of a sample: the pages that foreground reads have read, if they are enough to be flushed.
+/// Ends the turn of a sample. Returns the count of read pages, if it is large enough to be flushed.
 pub(crate) fn take_sample_turn() -> Option<u64> {
     STATE.with(|state| state.samples.take_turn())
 }

@@ -18,7 +18,7 @@ pub(super) struct Samples {
     foreground_pages: Cell<u32>,
     /// Foreground reads until the next sample.
     reads_left: Cell<u32>,
-    /// Of the next reads, this many are all samples.
+    /// How many of the next reads are all samples.
     reads_to_time: Cell<u32>,
 }
 
@@ -31,7 +31,7 @@ impl Samples {
         }
     }
 
-    /// Counts a foreground read. Whether it is a sample.
+    /// Counts a foreground read. Returns whether it is a sample.
     #[inline]
     pub(super) fn count_read(&self, length_bytes: u64) -> bool {
         let pages = (length_bytes / PAGE_BYTES).clamp(1, READ_PAGES_MAX) as u32;
@@ -42,8 +42,8 @@ impl Samples {
         left == 0
     }
 
-    /// The turn of a sample: sets when the next one comes. The pages that are to be flushed, if they are
-    /// enough.
+    /// Ends the turn of a sample, and sets the next one. Returns the count of read pages, if it is large
+    /// enough to be flushed.
     pub(super) fn take_turn(&self) -> Option<u64> {
         let pages = self.foreground_pages.get();
         let is_enough = pages >= PAGES_A_FLUSH;
@@ -68,7 +68,7 @@ impl Samples {
 mod tests {
     use super::*;
 
-    /// Numbers of the reads that are timed, of which some come from the device; and the flushed pages.
+    /// The numbers of the timed reads, and the flushed pages. `is_of_device` tells which reads are slow.
     fn timed(samples: &Samples, reads: u32, is_of_device: impl Fn(u32) -> bool) -> (Vec<u32>, u64) {
         let mut timed = Vec::new();
         let mut flushed = 0;

@@ -39,13 +39,13 @@ impl Writer {
         self.cached_bytes.set(cached + cached_bytes);
     }
 
-    /// Whether most of what this thread lately read had been in the page cache. However little it was:
-    /// RocksDB opens its first output when it has read a block of each input.
+    /// Whether most bytes that this thread lately read came from the page cache. A few bytes are enough:
+    /// RocksDB opens its first output after one block of each input.
     pub(super) fn reads_what_is_cached(&self) -> bool {
         self.cached_bytes.get() * 2 > self.served_bytes.get()
     }
 
-    /// An SSTable was opened for writing. `role` is what its writer is, by the name of the file.
+    /// An SSTable was opened for writing. `role` is the writer's role as the file's name tells it.
     pub(super) fn open(&self, descriptor: i32, role: Option<Role>) {
         self.bytes_read.set(0);
         if role.is_some_and(Role::is_background_reader) {
@@ -53,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// A descriptor is being closed by this thread.
+    /// This thread closes a descriptor.
     pub(super) fn close(&self, descriptor: i32) {
         if self.written_descriptor.get() == descriptor {
             self.written_descriptor.set(-1);
@@ -72,8 +72,8 @@ impl Writer {
             .set(self.bytes_read.get().saturating_add(bytes));
     }
 
-    /// Whether a thread of this role writes what it reads, and so does not flush: it has read SSTables
-    /// since it opened the one that it writes.
+    /// Whether a thread of this role writes the data that it reads: no flush. A compaction thread does if it
+    /// has read SSTables since it opened its output.
     pub(super) fn writes_what_it_read(&self, role: Role) -> bool {
         match role {
             Role::Compaction => self.bytes_read.get() > 0,

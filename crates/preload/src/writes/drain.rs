@@ -22,7 +22,7 @@ impl StagedFiles {
                 staging.drain(kernel, memory, alignment)
             });
         }
-        // Also where not all could be written: whoever shares the position must not overwrite what was written.
+        // Also after an error: a process that shares the position must not overwrite the written bytes.
         if staged.position_is_behind && file::is_still(staged.descriptor, &staged.stamp) {
             let positioned = file::set_position(staged.descriptor, staged.staging.position());
             staged.position_is_behind = drained.is_err() || positioned.is_err();
@@ -40,12 +40,12 @@ impl StagedFiles {
         Ok(())
     }
 
-    /// The file was just truncated to nothing: what is staged goes with the rest.
+    /// Discards the staged bytes: the file was just truncated to nothing.
     pub(super) fn discard(&self, core: &Core, staged: &mut StagedFile) {
         let was_in_flight = self.with_kernel(core, staged, |staging, kernel, _, _| {
             Ok(staging.discard(kernel))
         });
-        // The write in flight may have come after the truncation.
+        // The write in flight may have reached the file after the truncation.
         if was_in_flight == Ok(true)
             && let Some(direct) = staged.direct.get()
             && file::is_still(direct, &staged.stamp)

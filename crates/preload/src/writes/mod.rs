@@ -1,9 +1,9 @@
-//! SSTables that a background thread writes: which are staged, and what happens to them when the
-//! application does something that would miss the bytes in a staging buffer.
+//! SSTables that a background thread writes. This module decides which of them are staged. It also drains
+//! them before calls of the application that would miss bytes in a staging buffer.
 //!
-//! The state of a file is `coldstream_io::append`'s. Here are the list of such files, the locks, and the
-//! system calls. A file leaves the list, for good, with the first call that the state does not know: it
-//! falls back. Everything is then in the kernel, and the file position is right.
+//! `coldstream_io::append` has the state of one file. Here are the list of staged files, the locks, and the
+//! system calls. A file falls back, and leaves the list for good, with the first call that its state does
+//! not know. All bytes are then in the kernel, and the file position is right.
 
 mod calls;
 mod drain;

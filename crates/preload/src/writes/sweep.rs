@@ -126,7 +126,7 @@ impl StagedFiles {
         all
     }
 
-    /// The process ends: nothing is staged any more.
+    /// The process ends: drains all staged files, and stages no more.
     pub(crate) fn close_for_good(&self, core: &Core) {
         if !core.owner.is_this_process_or_nobody() {
             // A child ends, and it may share its parent's memory.

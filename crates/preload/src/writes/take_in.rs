@@ -63,8 +63,8 @@ impl Opening<'_> {
             && self.flags & UNSUPPORTED_FLAGS == 0
     }
 
-    /// Whether the file is made of cached inputs, and is best left in the page cache, too. Not where its
-    /// heat is carried over and keeping all of it would evict something else.
+    /// Whether to leave the file in the page cache: its inputs are there too. With the handover on, there
+    /// must also be free memory. Otherwise the whole file would evict other pages.
     fn is_best_cached(&self) -> bool {
         self.settings.config.writes == IoModeSetting::Auto
             && thread::reads_what_is_cached()
@@ -151,8 +151,9 @@ impl StagedFiles {
         }
         self.count.fetch_add(1, Ordering::AcqRel);
         inode.set_staged_slot(Some(number));
-        // Whoever opens the file meanwhile counts itself first and looks for a staged file then. Who ends
-        // the process says so first and looks for staged files then. One of the two sees the other.
+        // A thread that opens the file now first counts its descriptor, and then looks for a staged file. A
+        // thread that ends the process first closes the list, and then looks for staged files. Here it is
+        // the other way round. So at least one of two threads sees the other.
         fence(Ordering::SeqCst);
         if !inode.is_alone() || self.is_closed() {
             self.release(core, &mut staged);
