@@ -1,5 +1,5 @@
-//! SSTables that Cassandra is still writing: the index as far as it has got, and partitions in the
-//! uncompressed data itself.
+//! SSTables that Cassandra is still writing: an unfinished index, and partitions in the
+//! uncompressed data.
 
 #![no_main]
 

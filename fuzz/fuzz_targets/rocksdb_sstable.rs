@@ -1,7 +1,7 @@
 //! SSTables of RocksDB: footer, metaindex, properties, index, and the keys of data blocks.
 //!
-//! The footer is built here and names no checksum (type 0): random bytes would stop at the first
-//! block's checksum otherwise, and nothing behind it would be tried.
+//! The target builds the footer itself, without checksums (type 0). Otherwise random bytes would
+//! fail at the first block's checksum, and the code behind it would never run.
 
 #![no_main]
 
@@ -48,13 +48,13 @@ fuzz_target!(|input: Input| {
         return;
     };
     let mut blocks = sstable.blocks();
-    let mut places = Vec::new();
-    while places.len() < 1000
+    let mut ranges = Vec::new();
+    while ranges.len() < 1000
         && let Ok(Some(block)) = blocks.next()
     {
-        places.push((block.offset, block.length));
+        ranges.push((block.offset, block.length));
     }
-    for (offset, length) in places.iter().take(8) {
+    for (offset, length) in ranges.iter().take(8) {
         let _ = sstable.user_keys(*offset, *length, |_| {});
     }
     let _ = sstable.blocks().seek(b"key");

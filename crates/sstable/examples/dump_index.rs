@@ -25,8 +25,8 @@ FILE is one of
 
 Columns: offset in bytes, length in bytes, key. A byte that is not printable appears as \\xNN.
   RocksDB, LevelDB     the offset in the file; no key of the block is above the key shown
-  Cassandra            the offset in the uncompressed data; token and key, \"...\" where the index
-                       holds only a prefix";
+  Cassandra            the offset in the uncompressed data; token and key. A BTI index holds only a
+                       prefix of most of them: it is shown with \"...\"";
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     let path = Path::new(file);
     match dump(path, &mut BufWriter::new(io::stdout().lock())) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of a pipe, such as `head`, has seen enough.
+        // The other end of a pipe, such as `head`, needs no more lines.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("dump_index: {}: {error}", path.display());
@@ -118,8 +118,10 @@ fn dump_partitions(path: &Path, output: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Token and key. The byte-comparable form holds: a separator, the token with its sign bit inverted
-/// (8 bytes), a separator, the key, and two bytes behind a complete key.
+/// Token and key, taken from the byte-comparable form.
+///
+/// The form consists of a separator, 8 bytes of token with the sign bit inverted, a separator, and
+/// the key. Two bytes follow a complete key. Zero bytes of a key stay escaped.
 fn printable(key: &Key) -> String {
     let Some((token, rest)) = (key.bytes().get(1..)).and_then(<[u8]>::split_first_chunk::<8>)
     else {

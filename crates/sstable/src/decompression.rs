@@ -1,7 +1,7 @@
 //! Decompression of whole blocks, of bounded size.
 //!
-//! A function returns all bytes of the block, or says why not. Memory never exceeds
-//! [`MAX_BLOCK_BYTES`], whatever the compressed bytes promise.
+//! Each function returns all bytes of the block, or a [`Failure`]. A block never takes more than
+//! [`MAX_BLOCK_BYTES`], even if the compressed bytes claim a larger size.
 
 use std::io::Read;
 

@@ -1,14 +1,13 @@
-//! What the targets of Cassandra's formats share.
+//! Shared by the targets of Cassandra's formats.
 
 use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{Key, SsTable};
 
-/// A `Statistics.db` that says that keys are in the order of Murmur3 tokens, without which no
-/// reader goes on.
+/// A `Statistics.db` that names the Murmur3 partitioner. Readers decline every other one.
 pub fn murmur3() -> Vec<u8> {
     let name = b"org.apache.cassandra.dht.Murmur3Partitioner";
     let mut bytes = Vec::new();
-    // One component, the checksum of the header, its type 0 and its offset.
+    // The number of components, a checksum, the component's type and its offset.
     for word in [1_u32, 0, 0, 16] {
         bytes.extend(word.to_be_bytes());
     }
@@ -17,7 +16,7 @@ pub fn murmur3() -> Vec<u8> {
     bytes
 }
 
-/// Goes through what the handover goes through: partitions, chunks, and a key that is looked for.
+/// Reads as the handover does: walks partitions, looks up chunks, and finds a key.
 pub fn read_all<R: ReadAt>(sstable: &SsTable<R>) {
     let Ok(mut partitions) = sstable.partitions() else {
         return;

@@ -27,7 +27,7 @@ pub struct IndexEntry<'k> {
 }
 
 impl<'a, R: ReadAt> GrowingIndex<'a, R> {
-    /// Reads `index` from `cursor` on. Bytes that are written later are not seen.
+    /// Reads `index` from `cursor` to its present end. Bytes that are written later are ignored.
     ///
     /// # Errors
     /// [`Error::Io`] if the size cannot be read, [`Error::Malformed`] if `cursor` is behind the end.

@@ -125,7 +125,7 @@ impl<R: ReadAt> SsTable<R> {
                 rows,
             },
             (Format::Bti, None) => {
-                return Err(Error::Unsupported("a BTI table without Rows.db".into()));
+                return Err(Error::Unsupported("a BTI SSTable without Rows.db".into()));
             }
         };
         let chunks = match components.compression_info {

@@ -1,5 +1,5 @@
-// Prints partition keys with their byte-comparable form and the lowest bits of their
-// filter hash, which Cassandra (5.0 or later) makes of them, for the tests of the readers.
+// Prints partition keys for the tests of the readers. Behind each key come its byte-comparable form
+// and the lowest bits of its filter hash, as Cassandra (5.0 or later) computes them.
 
 import java.io.BufferedOutputStream;
 import java.io.PrintStream;
@@ -31,7 +31,7 @@ public class PrintKeys
         System.exit(0);
     }
 
-    /** Random bytes, of which many are zero. */
+    /** Random bytes. Many are zero. */
     private static byte[] key(Random random, int length)
     {
         byte[] key = new byte[length];

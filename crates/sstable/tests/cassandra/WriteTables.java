@@ -1,8 +1,8 @@
-// Writes tables with Cassandra's own writer, for the tests of the readers. No node is needed.
+// Writes SSTables with Cassandra's own writer, for the tests of the readers. No node is needed.
 //
-// Arguments: the directory to write to, each table into a subdirectory of its own; possibly the
-// number of partitions of one table that is written instead. The format is the one that the
-// configuration (-Dcassandra.config) selects.
+// Arguments: the directory, and optionally a number of partitions. Each CQL table gets a
+// subdirectory. With a number only one CQL table with that number of partitions is written. The
+// configuration (-Dcassandra.config) selects the format.
 
 import java.io.File;
 import java.nio.ByteBuffer;
@@ -97,7 +97,7 @@ public class WriteTables
             .build();
     }
 
-    /** Random bytes, of which many are zero. */
+    /** Random bytes. Many are zero. */
     private static byte[] key(Random random, int length)
     {
         byte[] key = new byte[length];

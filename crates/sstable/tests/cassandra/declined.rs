@@ -233,6 +233,7 @@ fn with_trie(nodes: &[u8], root: usize, count: u64, partition_key: &[u8]) -> Fil
     files
 }
 
+/// Long, because it is a list of cases.
 #[test]
 fn nodes_that_the_format_forbids() {
     let read = |nodes: &[u8], root| {

@@ -3,6 +3,7 @@
 //!
 //! `COLDSTREAM_LONG=1` makes millions of executions. `COLDSTREAM_SEED=n` repeats a run.
 
+use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{Components, Format, Key, SsTable};
 
 use super::counted::Counted;
@@ -136,12 +137,22 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
         return;
     };
     outcomes.opened += 1;
-    let end = sstable.uncompressed().end;
-    let size = files.keys.len() as u64;
     let opened = keys.read();
+    outcomes.walked += u64::from(walk_to_the_end(&sstable, || {
+        let size = files.keys.len() as u64;
+        assert!(keys.read() - opened <= size, "each byte is read once");
+    }));
+    skip_about(&sstable, random);
+    look_up_chunks(&sstable, files.data_length, random);
+}
+
+/// Walks all partitions and checks their order. Returns whether there was no error. Calls
+/// `check_reads` after the last partition.
+fn walk_to_the_end<R: ReadAt>(sstable: &SsTable<R>, check_reads: impl FnOnce()) -> bool {
+    let end = sstable.uncompressed().end;
     let mut partitions = sstable.partitions().expect("memory has a size");
     let mut before: Option<(Key, u64)> = None;
-    let finished = loop {
+    let is_finished = loop {
         match partitions.next_partition() {
             Ok(Some(partition)) => {
                 let range = partition.uncompressed;
@@ -156,9 +167,8 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
             Err(_) => break false,
         }
     };
-    outcomes.walked += u64::from(finished);
-    assert!(keys.read() - opened <= size, "each byte is read once");
-    if finished && let Some((_, last)) = before {
+    check_reads();
+    if is_finished && let Some((_, last)) = before {
         assert_eq!(last, end, "the last partition goes to the end");
     } else {
         assert_eq!(
@@ -167,7 +177,12 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
             "nothing after an error"
         );
     }
+    is_finished
+}
 
+/// Skips to random positions and keys. What follows must lie in the data.
+fn skip_about<R: ReadAt>(sstable: &SsTable<R>, random: &mut Random) {
+    let end = sstable.uncompressed().end;
     let mut partitions = sstable.partitions().expect("memory has a size");
     for _ in 0..4 {
         let position = random.below(end as usize + 1) as u64;
@@ -191,13 +206,17 @@ fn read(files: &Files, random: &mut Random, outcomes: &mut Outcomes) {
             assert!(range.start < range.end && range.end <= end);
         }
     }
+}
 
+/// Looks up random ranges. The result must lie in `Data.db`.
+fn look_up_chunks<R: ReadAt>(sstable: &SsTable<R>, data_length: u64, random: &mut Random) {
+    let end = sstable.uncompressed().end;
     let mut chunks = sstable.chunks();
     for _ in 0..4 {
         let start = random.below(end as usize + 1) as u64;
         let range = start..start.saturating_add(1 + random.below(100_000) as u64);
         if let Ok(file_range) = chunks.file_range(range) {
-            assert!(file_range.start <= file_range.end && file_range.end <= files.data_length);
+            assert!(file_range.start <= file_range.end && file_range.end <= data_length);
         }
     }
 }

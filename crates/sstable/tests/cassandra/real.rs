@@ -83,66 +83,69 @@ fn large_tables_are_read_once() {
         let directory = scratch.path().join(format!("{format:?}"));
         let arguments = [&directory, Path::new("400000")];
         engine.run(scratch.path(), format, "WriteTables.java", &arguments);
-        let data = data_file(&directory.join("large"));
-        let name = data.file_name().and_then(|name| name.to_str());
-        let descriptor = Descriptor::parse(name.expect("a name")).expect("an SSTable's");
-        let read = |component| {
-            let path = data.with_file_name(descriptor.file_name(component));
-            fs::read(path).expect("a file of the SSTable")
-        };
-        let (keys, rows) = match format {
-            Format::Big => (read(Component::Index), None),
-            Format::Bti => (read(Component::Partitions), Some(read(Component::Rows))),
-        };
-        let compression_info = read(Component::CompressionInfo);
-        let statistics = read(Component::Statistics);
-        let (keys, rows) = (Counted::new(&keys), rows.as_deref().map(Counted::new));
-        let compression_info = Counted::new(&compression_info);
-        let components = Components {
-            keys: &keys,
-            rows: rows.as_ref(),
-            compression_info: Some(&compression_info),
-            statistics: &Counted::new(&statistics),
-            data_length: fs::metadata(&data).expect("the data").len(),
-        };
-        let sstable = SsTable::new(&descriptor, components).expect("an SSTable");
-        let before = keys.read();
-        let walked = walk(&sstable).expect("a whole index");
-        let read_once = keys.read() - before;
-        let size = keys.size().expect("memory has a size");
-        assert!(
-            size > 3 << 20 && read_once <= size,
-            "{read_once} of {size} bytes"
-        );
-        // These partitions lie close together: only their part of the index is read.
-        let mut partitions = sstable.partitions().expect("an index");
-        for (key, range) in walked.iter().skip(walked.len() / 2).step_by(100).take(100) {
-            partitions.skip_to_key(key).expect("an index");
-            let found = partitions
-                .next_partition()
-                .expect("an index")
-                .expect("in the SSTable");
-            assert_eq!((found.key, &found.uncompressed), (key, range));
-        }
-        let read_partly = keys.read() - before - read_once;
-        assert!(
-            format == Format::Big || read_partly < size / 10,
-            "{read_partly}"
-        );
-        let mut chunks = sstable.chunks();
-        let before = compression_info.read();
-        for (_, range) in &walked {
-            chunks.file_range(range.clone()).expect("a chunk");
-        }
-        let read_of_chunks = compression_info.read() - before;
-        eprintln!(
-            "{format:?}: {} partitions: {read_once} of {size} bytes for all, {read_partly} for \
-             100 neighbours; {read_of_chunks} bytes of offsets",
-            walked.len(),
-        );
-        // Blocks of offsets overlap by one.
-        assert!(read_of_chunks <= compression_info.size().expect("memory has a size") + 64);
+        check_read_once(format, &data_file(&directory.join("large")));
     }
+}
+
+fn check_read_once(format: Format, data: &Path) {
+    let name = data.file_name().and_then(|name| name.to_str());
+    let descriptor = Descriptor::parse(name.expect("a name")).expect("an SSTable's");
+    let read = |component| {
+        let path = data.with_file_name(descriptor.file_name(component));
+        fs::read(path).expect("a file of the SSTable")
+    };
+    let (keys, rows) = match format {
+        Format::Big => (read(Component::Index), None),
+        Format::Bti => (read(Component::Partitions), Some(read(Component::Rows))),
+    };
+    let compression_info = read(Component::CompressionInfo);
+    let statistics = read(Component::Statistics);
+    let (keys, rows) = (Counted::new(&keys), rows.as_deref().map(Counted::new));
+    let compression_info = Counted::new(&compression_info);
+    let components = Components {
+        keys: &keys,
+        rows: rows.as_ref(),
+        compression_info: Some(&compression_info),
+        statistics: &Counted::new(&statistics),
+        data_length: fs::metadata(data).expect("the data").len(),
+    };
+    let sstable = SsTable::new(&descriptor, components).expect("an SSTable");
+    let before = keys.read();
+    let walked = walk(&sstable).expect("a whole index");
+    let read_once = keys.read() - before;
+    let size = keys.size().expect("memory has a size");
+    assert!(
+        size > 3 << 20 && read_once <= size,
+        "{read_once} of {size} bytes"
+    );
+    // These partitions lie close together: only their part of the index is read.
+    let mut partitions = sstable.partitions().expect("an index");
+    for (key, range) in walked.iter().skip(walked.len() / 2).step_by(100).take(100) {
+        partitions.skip_to_key(key).expect("an index");
+        let found = partitions
+            .next_partition()
+            .expect("an index")
+            .expect("in the SSTable");
+        assert_eq!((found.key, &found.uncompressed), (key, range));
+    }
+    let read_partly = keys.read() - before - read_once;
+    assert!(
+        format == Format::Big || read_partly < size / 10,
+        "{read_partly}"
+    );
+    let mut chunks = sstable.chunks();
+    let before = compression_info.read();
+    for (_, range) in &walked {
+        chunks.file_range(range.clone()).expect("a chunk");
+    }
+    let read_of_chunks = compression_info.read() - before;
+    eprintln!(
+        "{format:?}: {} partitions: {read_once} of {size} bytes for all, {read_partly} for \
+         100 neighbours; {read_of_chunks} bytes of offsets",
+        walked.len(),
+    );
+    // Blocks of offsets overlap by one.
+    assert!(read_of_chunks <= compression_info.size().expect("memory has a size") + 64);
 }
 
 /// Compares every partition of every SSTable with `sstabledump` and with the data itself. Looks up

@@ -221,7 +221,7 @@ fn check_keys(engine: &EngineSsTable, blocks: &[Kept], dump: Option<&Dump>) -> V
     keys.unwrap_or_default()
 }
 
-/// The reader finds in data blocks the keys that are there. Returns how many.
+/// The reader must find all keys of the data blocks. Returns their number.
 fn check_data_blocks(
     engine: &EngineSsTable,
     sstable: &SsTable<'_>,

@@ -139,6 +139,7 @@ fn change(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
+/// SSTables of all engines that are installed. Long, because it is a list of options.
 fn seeds() -> std::result::Result<Vec<Seed>, Skipped> {
     let small = [
         "--seed=1",

@@ -1,7 +1,9 @@
-// Writes tables with RocksDB's Java API: java -cp rocksdbjni.jar Tables.java <directory> < specifications
+// Writes SSTables with RocksDB's Java API:
 //
-// A specification is a line: a name, then option=value pairs. For each, <name>.sst is a table and
-// <name>.keys has its user keys in hexadecimal, in the engine's order.
+//     java -cp rocksdbjni.jar Tables.java <directory> < specifications
+//
+// A specification is a line: a name, then option=value pairs. For each line the program writes the
+// SSTable <name>.sst, and <name>.keys with its user keys in hexadecimal, in the engine's order.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -79,7 +81,7 @@ public class Tables {
                     random.nextBytes(value);
                     db.put(key, value);
                     if (times > 1) {
-                        // Whoever holds a snapshot sees this version: it must be kept.
+                        // A snapshot sees this version, so the engine must keep it.
                         snapshots.add(db.getSnapshot());
                     }
                 }
@@ -107,7 +109,7 @@ public class Tables {
         }
     }
 
-    // Keys with long and with no common prefixes, of all lengths, with the outermost bytes.
+    // Keys of all lengths, with long common prefixes and with none, with the bytes 00 and ff.
     static byte[] key(Random random, long i) {
         if (i == 1) {
             return new byte[0];
