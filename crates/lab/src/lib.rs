@@ -13,6 +13,23 @@
 //!     recording.rs             events of the load, samples of the kernel's counters
 //!     report/                  verdict, terminal, page, pictures; all from the report's data
 //! ```
+//!
+//! [`EngineCommand`] is `coldstream lab`'s subcommand:
+//!
+//! ```no_run
+//! use clap::Parser;
+//! use coldstream_lab::EngineCommand;
+//!
+//! #[derive(Parser)]
+//! struct Lab {
+//!     #[command(subcommand)]
+//!     engine: EngineCommand,
+//! }
+//!
+//! # fn main() -> Result<(), coldstream_lab::LabError> {
+//! Lab::parse_from(["lab", "rocksdb", "--quick", "--html", "report.html"]).engine.measure()
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
