@@ -178,7 +178,8 @@ fn samples(setting: &Setting) -> (Vec<String>, Vec<String>) {
         }
         Allowed::Number { min, max, .. } => {
             accepted.extend(texts(&[min, max]));
-            refused.extend(texts(&[min - 1, max + 1]));
+            refused.extend(min.checked_sub(1).map(|less| less.to_string()));
+            refused.extend(max.checked_add(1).map(|more| more.to_string()));
         }
         Allowed::Described(_) => {}
     }
