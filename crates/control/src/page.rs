@@ -276,7 +276,7 @@ mod tests {
         page.initialise(&header());
         page.set_in_force(IoMode::DontCache);
         page.set(Counter::TrackedFilesOpened, 77);
-        page.set(Counter::HeatDisplaced, 88);
+        page.set(Counter::ALL[Counter::COUNT - 1], 88);
         let word = |place: usize| memory[place].load(Ordering::Relaxed);
         assert_eq!(PAGE_BYTES, 4096);
         assert_eq!(word(0), 0x6d72_7473_646c_6f63);
@@ -332,7 +332,7 @@ mod tests {
             (PID_WORD, u64::MAX, field("pid", u64::MAX)),
             (PROFILE_WORD, 9, field("profile", 9)),
             (CONFIGURED_WORD, 256, field("configured I/O mode", 256)),
-            (IN_FORCE_WORD, 5, field("I/O mode in force", 5)),
+            (IN_FORCE_WORD, 9, field("I/O mode in force", 9)),
         ] {
             page.initialise(&header());
             memory[word].store(value, Ordering::Relaxed);
