@@ -47,18 +47,10 @@ fn switching_for_ever_costs_nothing_but_time() {
     let mut early_kib = 0;
     let cycles = if long() { 1000 } else { 200 };
     for cycle in 0..cycles {
-        let chosen: Vec<_> = [
-            Mechanism::Reads,
-            Mechanism::Writes,
-            Mechanism::Handover,
-            Mechanism::Priority,
-            Mechanism::Readahead,
-            Mechanism::Pacing,
-            Mechanism::Eviction,
-        ]
-        .into_iter()
-        .filter(|_| cycle % 2 == 0 || random.below(2) == 0)
-        .collect();
+        let chosen: Vec<_> = Mechanism::ALL
+            .into_iter()
+            .filter(|_| cycle % 2 == 0 || random.below(2) == 0)
+            .collect();
         assert_eq!(client.off(&chosen), Outcome::Done);
         if chosen.contains(&Mechanism::Reads) {
             // A request that was in progress may end first.
