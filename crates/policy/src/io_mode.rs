@@ -13,6 +13,7 @@ use crate::FileKind;
     strum::EnumString,
     strum::FromRepr,
     strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[repr(u8)]
 pub enum IoMode {

@@ -70,6 +70,8 @@ fn is_cassandra_data(name: &[u8]) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::sample::select;
+    use strum::VariantArray;
 
     #[test]
     fn only_sstables_are_tracked() {
@@ -111,8 +113,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_path_panics(path in proptest::collection::vec(any::<u8>(), 0..60), profile in 0_u8..4) {
-            let kind = Profile::from_u8(profile).kind_of_file(&path);
+        fn no_path_panics(
+            path in proptest::collection::vec(any::<u8>(), 0..60),
+            profile in select(Profile::VARIANTS),
+        ) {
+            let kind = profile.kind_of_file(&path);
             prop_assert_eq!(FileKind::from_u8(kind as u8), kind);
         }
     }

@@ -12,6 +12,7 @@
     strum::EnumString,
     strum::FromRepr,
     strum::IntoStaticStr,
+    strum::VariantArray,
     strum::VariantNames,
 )]
 #[strum(serialize_all = "lowercase")]

@@ -164,6 +164,7 @@ fn is_cut_of(name: &[u8], executor: &[u8]) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use strum::VariantArray;
 
     #[test]
     fn names_as_the_engines_set_them() {
@@ -225,8 +226,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_name_panics(name in proptest::collection::vec(any::<u8>(), 0..40)) {
-            for number in 0..4 {
-                Profile::from_u8(number).role_of_thread(&name);
+            for profile in Profile::VARIANTS {
+                profile.role_of_thread(&name);
             }
         }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::eviction::Margin;
 use crate::{FlushOutput, IoMode, IoModeSetting, Profile, Readahead, Visibility};
 use proptest::prelude::*;
+use proptest::sample::select;
 use strum::VariantArray;
 
 fn none(_: &str) -> Option<String> {
@@ -251,34 +252,34 @@ proptest! {
     #[allow(clippy::needless_update)]
     #[test]
     fn the_environment_carries_a_whole_configuration(
-        enabled in any::<bool>(), profile in 0_u8..4, io_mode in 0_u8..5,
+        enabled in any::<bool>(), profile in select(Profile::VARIANTS),
+        io_mode in proptest::option::of(select(IoMode::VARIANTS)),
         window in 16_u32..=21, in_flight in 1_usize..=4, memory in 1_usize << 20..=1 << 30,
-        log in 0_u8..3, writes in 0_u8..5, visible in 0_usize..3, bypass_flush in any::<bool>(),
-        staging in 18_u32..=20, readahead in 0_usize..3, handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
+        log in 0_u8..3, writes in proptest::option::of(select(IoMode::VARIANTS)),
+        visible in select(Visibility::VARIANTS), flush in select(FlushOutput::VARIANTS),
+        staging in 18_u32..=20, readahead in select(Readahead::VARIANTS), handover in any::<bool>(), handover_bytes in 0_u64..=1 << 40,
         handover_in_flight in 1_usize..=64, handover_milliseconds in 1_u32..=60_000, heat_bytes in 1_usize << 16..=1 << 30,
         eviction in any::<bool>(), margin in proptest::option::of(1_u8..=25), margin_bytes in 1_u64 << 20..=1 << 36,
-        mode in 0_usize..3, nice in 0_u8..=19, level in 0_u8..=7,
+        mode in select(PriorityMode::VARIANTS), nice in 0_u8..=19, level in 0_u8..=7,
         pacing in any::<bool>(), pacing_floor in 1_u32..=65_536,
     ) {
         let config = Config {
             enabled,
-            profile: Profile::from_u8(profile),
+            profile,
             log: match log {
                 0 => LogTarget::None,
                 1 => LogTarget::Stderr,
                 _ => LogTarget::File("/var/log/coldstream.log".into()),
             },
-            reads: IoMode::from_repr(io_mode)
-                .map_or(IoModeSetting::Auto, IoModeSetting::Fixed),
+            reads: io_mode.map_or(IoModeSetting::Auto, IoModeSetting::Fixed),
             window_bytes: 1 << window,
             windows_in_flight: in_flight,
             memory_bytes: memory,
-            writes: IoMode::from_repr(writes)
-                .map_or(IoModeSetting::Auto, IoModeSetting::Fixed),
-            visible: Visibility::VARIANTS[visible],
-            flush: if bypass_flush { FlushOutput::Bypass } else { FlushOutput::Cached },
+            writes: writes.map_or(IoModeSetting::Auto, IoModeSetting::Fixed),
+            visible,
+            flush,
             staging_bytes: 1 << staging,
-            readahead: Readahead::VARIANTS[readahead],
+            readahead,
             pacing,
             pacing_floor,
             eviction,
@@ -288,7 +289,7 @@ proptest! {
             handover_in_flight,
             handover_milliseconds,
             heat_bytes,
-            priority: PriorityMode::VARIANTS[mode],
+            priority: mode,
             nice: Priorities::default().with_nice(&format!("flush:{nice}")).unwrap().nice,
             io_priority: Priorities::default()
                 .with_io(&format!("{level},validation:idle"))
