@@ -98,7 +98,8 @@ impl Handover {
         match kind {
             FileKind::CassandraData => self.lineage.record_output(thread, descriptor, stamp),
             FileKind::RocksDbSsTable => self.lineage.record_started(thread, descriptor, stamp),
-            _ => {}
+            // Lineage follows the writers of the other two engines only.
+            FileKind::LevelDbSsTable | FileKind::Untracked => {}
         }
     }
 
@@ -120,7 +121,7 @@ impl Handover {
                 forget_heat(means.heat, descriptor);
                 TookPlace::No
             }
-            _ => TookPlace::No,
+            FileKind::Untracked => TookPlace::No,
         }
     }
 
@@ -131,12 +132,17 @@ impl Handover {
         tracked: TrackedFile,
         descriptor: i32,
     ) -> TookPlace {
-        if tracked.kind == FileKind::CassandraData && thread::is_background_reader() {
-            self.run(means, tracked, descriptor, |transfer, work| {
-                transfer.to_partitions(work)
-            })
-        } else {
-            TookPlace::No
+        match tracked.kind {
+            FileKind::CassandraData if thread::is_background_reader() => {
+                self.run(means, tracked, descriptor, |transfer, work| {
+                    transfer.to_partitions(work)
+                })
+            }
+            // The SSTables of the other engines get their heat when they are closed.
+            FileKind::CassandraData
+            | FileKind::RocksDbSsTable
+            | FileKind::LevelDbSsTable
+            | FileKind::Untracked => TookPlace::No,
         }
     }
 
@@ -213,9 +219,13 @@ impl Handover {
         };
         let transfer = Transfer::begin(core, writes, settings, present, output);
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
-            // This thread has no inputs. Heat under this inode number belongs to a deleted file.
-            if tracked.kind != FileKind::CassandraData {
-                present.heat.forget(transfer.key(), 0..stamp.size_bytes);
+            match tracked.kind {
+                // This thread has no inputs. Heat under this inode number belongs to a deleted file.
+                FileKind::RocksDbSsTable | FileKind::LevelDbSsTable | FileKind::Untracked => {
+                    present.heat.forget(transfer.key(), 0..stamp.size_bytes);
+                }
+                // It may be an old SSTable that was opened to be read: the heat is its own.
+                FileKind::CassandraData => {}
             }
             return TookPlace::No;
         };
