@@ -65,7 +65,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Prints a value as JSON.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
 }
