@@ -4,7 +4,7 @@
 //! - [`IoMode`], [`Visibility`], [`Priorities`], [`Readahead`]: how background I/O is done.
 //! - [`Config`] and [`SETTINGS`]: all settings, from environment, TOML file and options.
 //! - [`heat`], [`scan`], [`eviction`], [`pacing`]: the decisions of the mechanisms.
-//! - [`memory`], [`mapped_file`]: texts of the kernel.
+//! - [`memory_limits`], [`mapped_file`]: texts of the kernel.
 //!
 //! The preload library calls `Profile`, `Role`, `heat`, `scan` and `pacing` on the database's threads. These
 //! neither allocate nor lock.

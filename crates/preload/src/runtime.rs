@@ -58,10 +58,11 @@ static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// then.
 pub(crate) fn create() -> Result<(), Errno> {
     let memory = map_for_life(size_of::<Runtime>(), OnFork::Wipe)?;
+    // First: a thread whose role is looked up before it has a slot would never get one.
+    thread::set_role_listener(register_role);
     RUNTIME.store(memory.cast(), Ordering::Release);
     if let Some(runtime) = get() {
         runtime.core.owner.set_maker();
-        thread::set_role_listener(register_role);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::setting::Setting;
 use super::settings::SETTINGS;
 use super::values::Allowed;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeInteger, DeTable, DeValue};
 
 /// A setting of the file, the key by which it was given, and the text of its value.
 pub(super) type Given = (&'static Setting, &'static str, String);
@@ -66,7 +66,7 @@ fn setting(
     let value = match value {
         DeValue::Boolean(is_on) if is_switch => if *is_on { "on" } else { "off" }.to_owned(),
         DeValue::String(value) if !is_switch => value.clone().into_owned(),
-        DeValue::Integer(value) if !is_switch && value.radix() == 10 => value.as_str().to_owned(),
+        DeValue::Integer(value) if !is_switch => decimal(value),
         other if is_switch => {
             let message = format!("{key} is a {}: use true or false", other.type_str());
             return Err(wrong(text, start, &message));
@@ -78,6 +78,15 @@ fn setting(
         }
     };
     Ok((setting, key, value))
+}
+
+/// An integer as a text of decimal digits: TOML has `0x100000` and `+5`, too.
+fn decimal(value: &DeInteger<'_>) -> String {
+    match u64::from_str_radix(value.as_str(), value.radix()) {
+        Ok(number) => number.to_string(),
+        // Too large, or negative: refused with the others that are out of range.
+        Err(_) => value.as_str().to_owned(),
+    }
 }
 
 /// The setting with this key, present or former, and the key.

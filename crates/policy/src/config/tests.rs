@@ -305,3 +305,11 @@ proptest! {
         prop_assert_eq!(read, Ok(config));
     }
 }
+
+#[test]
+fn integers_of_toml_may_have_another_radix_or_a_sign() {
+    let text = "[reads]\nwindow_bytes = 0x100000\nwindows_in_flight = +2";
+    let config = Config::from_sources(Some(text), |_| None).unwrap();
+    assert_eq!(config.window_bytes, 1 << 20);
+    assert_eq!(config.windows_in_flight, 2);
+}

@@ -55,7 +55,7 @@ extern "C" fn construct() {
     {
         report::log_refusal(&match errno.0 {
             libc::EINVAL => "needs Linux 4.14 (MADV_WIPEONFORK)".into(),
-            _ => format!("no address space for its books: {errno} (see `ulimit -v`)"),
+            _ => format!("no address space for its state: {errno} (see `ulimit -v`)"),
         });
     }
 }

@@ -46,6 +46,7 @@ impl StagedFiles {
         reach: Reach,
         is_reported: impl Fn(&StagedFile) -> bool,
     ) -> Result<(), Errno> {
+        debug_assert!(!matches!(reach, Reach::Truncated(_)), "not of every file");
         let _errno = ErrnoGuard::new();
         let inside = Inside::enter();
         let mut all = Ok(());
