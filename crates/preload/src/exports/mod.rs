@@ -1,6 +1,18 @@
 //! The interposed symbols, one file a topic of the man pages. Each parses its arguments, tells the runtime
 //! what happens, and answers: mostly with the next definition in line.
 //!
+//! Which helper a call needs:
+//!
+//! | the call | helper |
+//! |---|---|
+//! | names a descriptor, whose number may be Coldstream's own | [`answer::unless_private`], around the helper below |
+//! | sees content, size, times or position of the file | [`staged::with_drained`], with an `Operation` of `io/append/rules.rs` |
+//! | changes the file, and no `Operation` describes how | [`change::with_fallen_back`], which refuses Coldstream's own numbers itself |
+//! | returns twice or not at all, or reaches files inside libc or through a structure | `before_jump!` in `process.rs`, with a `Scope` |
+//! | does none of these | plain: no line here, but one in `PLAIN` of `tests/subject/calls.rs` |
+//!
+//! Calls that open, close, duplicate, read, write or map have an event of their own in `events/`.
+//!
 //! C's variadic functions are declared with the arguments that the kernel can see: on both supported
 //! architectures these travel in the same registers.
 //!
