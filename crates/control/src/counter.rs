@@ -1,4 +1,4 @@
-//! The counters: one list holds name, explanation, mechanism and unit of each.
+//! The counters: one list holds name, explanation, group, kind and unit of each.
 //!
 //! `docs/counters.md` is made of it: a test says how to renew it.
 //!
@@ -112,9 +112,9 @@ macro_rules! counters {
                 match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
             }
 
-            /// The mechanism, or other part of Coldstream, that this counter belongs to.
+            /// The part of Coldstream that this counter belongs to.
             #[must_use]
-            pub const fn mechanism(self) -> CounterGroup {
+            pub const fn group(self) -> CounterGroup {
                 match self { $(Self::$variant => CounterGroup::$group,)+ }
             }
 
@@ -519,9 +519,7 @@ mod tests {
     #[test]
     fn each_group_has_counters() {
         for group in CounterGroup::ALL {
-            let has = Counter::ALL
-                .iter()
-                .any(|counter| counter.mechanism() == *group);
+            let has = Counter::ALL.iter().any(|counter| counter.group() == *group);
             assert!(has, "{group:?}");
         }
     }

@@ -32,7 +32,7 @@ fn tables() -> String {
         }
         text.push_str("\n| counter | what it counts |\n|---|---|\n");
         let counters = Counter::ALL.into_iter();
-        for counter in counters.filter(|counter| counter.mechanism() == *group) {
+        for counter in counters.filter(|counter| counter.group() == *group) {
             row(&mut text, counter);
         }
     }

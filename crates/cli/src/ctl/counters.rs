@@ -13,7 +13,7 @@ pub fn render(snapshot: &Snapshot) -> String {
     for group in CounterGroup::ALL {
         text += &format!("\n{}\n", output::bold(group.title()));
         let counters = snapshot.counters();
-        for (counter, value) in counters.filter(|(counter, _)| counter.mechanism() == *group) {
+        for (counter, value) in counters.filter(|(counter, _)| counter.group() == *group) {
             let value = with_unit(counter, value);
             text += &format!("  {:<width$}  {value}\n", counter.name());
         }

@@ -335,7 +335,7 @@ fn foreground(snapshot: &Snapshot) -> Vec<String> {
 /// Fallbacks and failures that happened, each with its explanation. What is normal comes last.
 fn problems(snapshot: &Snapshot) -> Vec<String> {
     let is_problem = |counter: Counter| {
-        counter.mechanism() == CounterGroup::Fallbacks || FAILURES.contains(&counter)
+        counter.group() == CounterGroup::Fallbacks || FAILURES.contains(&counter)
     };
     let mut found: Vec<_> = snapshot
         .counters()
