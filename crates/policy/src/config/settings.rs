@@ -122,8 +122,9 @@ settings! {
     /// - `everywhere`: all processes. The bytes are in the kernel.
     /// - `process`: the threads of the database. Other processes see them up to two staging buffers late.
     ///
-    /// With `process` a `kill -9` loses bytes that still wait in user memory. They belong to an
-    /// unfinished SSTable. Cassandra writes 4 KiB at a time, which could not be direct otherwise.
+    /// With `process` a crash, the OOM killer or `kill -9` loses bytes that still wait in user memory.
+    /// They belong to an unfinished SSTable. Cassandra writes 4 KiB at a time, which could not be direct
+    /// otherwise.
     visible: Visibility = Visibility::Auto => {
         section: Writes,
         option: "--visible WHERE",
