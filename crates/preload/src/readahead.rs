@@ -42,7 +42,7 @@ pub(crate) fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
     }
 }
 
-/// Whether a descriptor still is the file's: its number may have been closed unseen.
+/// Whether a descriptor still names the file. It may have been closed by a call that Coldstream did not see.
 fn is_still(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
     let inode = core.inodes.get(tracked.slot);
     let stamp = file::stamp(descriptor);
@@ -62,7 +62,7 @@ pub(crate) fn record_plain_read(
     }
 }
 
-/// The calling thread scans a file: asks for what it will read next.
+/// The calling thread scans a file: reads the next range ahead.
 #[cold]
 pub(crate) fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, range: Range<u64>) {
     if tracked.servable && !tracked.in_sequence && is_ours(core) {
@@ -73,8 +73,8 @@ pub(crate) fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, ran
     }
 }
 
-/// The application advises how it will read the whole of a file: remembers it. Whether the advice ends here,
-/// since readahead is ours.
+/// The application advises how it will read a whole file. Remembers the advice, and returns whether to skip
+/// it. It is skipped where Coldstream controls the readahead.
 #[cold]
 pub(crate) fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
     if !tracked.servable || !is_still(core, tracked, descriptor) {
@@ -85,8 +85,9 @@ pub(crate) fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, ad
     is_ours(core) && !tracked.in_sequence
 }
 
-/// A file is read or sent by its position, and so in sequence. Its readahead is the kernel's from now on: who
-/// does that has a descriptor of its own, and nothing of ours reads ahead. See also [`crate::sending`].
+/// A call reads or sends a file from the descriptor's position, and so in sequence. From now on the kernel
+/// controls this descriptor's readahead. The caller has a descriptor of its own, and Coldstream does not read
+/// ahead for it. See also [`crate::sending`].
 #[inline]
 pub(crate) fn record_sequential(core: &Core, tracked: TrackedFile, descriptor: i32) {
     if tracked.servable && !tracked.in_sequence {
@@ -110,7 +111,7 @@ fn leave_to_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
     }
 }
 
-/// From now on a file's readahead is ours again.
+/// From now on Coldstream controls the file's readahead again.
 pub(crate) fn take_from_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
     if tracked.in_sequence {
         let read = TrackedFile {

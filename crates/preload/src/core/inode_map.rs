@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// A slot is searched at 64 places behind the inode's hash. A file that finds none is not tracked.
 const PROBES: usize = 64;
-/// A time that was taken before another one may be this much older.
+/// A time that a thread took before another thread's may be this much older.
 const MOMENT_MILLISECONDS: u32 = 60_000;
 
 /// Background threads whose position in a file is remembered.
@@ -23,11 +23,11 @@ pub(crate) struct Scan {
     pub(crate) last: AtomicU64,
     /// Where it started to read in sequence.
     pub(crate) started: AtomicU64,
-    /// Up to where the eviction thread has looked at what was read. That thread alone writes here.
+    /// The offset up to which the eviction thread has looked. Only that thread writes here.
     pub(crate) looked_at: AtomicU64,
 }
 
-/// One inode. What other threads read without the map's lock is atomic.
+/// One inode. Fields that other threads read without the map's lock are atomic.
 #[repr(C)]
 pub(crate) struct Inode {
     device: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Inode {
     staged_slot: AtomicU32,
     /// How background reads are served, as [`crate::reads`] encodes it; 0 is undecided.
     read_choice: AtomicU32,
-    /// The descriptor that was entered last, plus one. Others may be open, and this one not.
+    /// The descriptor that was entered last, plus one. It may be closed while others are open.
     descriptor: AtomicI32,
     /// When its first descriptor was entered, in milliseconds of [`process::coarse_milliseconds`].
     entered: AtomicU32,

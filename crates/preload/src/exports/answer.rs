@@ -5,7 +5,8 @@ use crate::runtime::{self, Runtime};
 use coldstream_io::Errno;
 use libc::c_int;
 
-/// Makes a call that names a descriptor, unless it is Coldstream's own: to the application that one is not open.
+/// Makes a call that names a descriptor. If the descriptor is Coldstream's own, the call fails with `EBADF`:
+/// the application sees a closed descriptor.
 #[inline]
 pub(super) fn unless_private<T: From<i8>>(descriptor: c_int, call: impl FnOnce() -> T) -> T {
     if runtime::get().is_some_and(|runtime| runtime.core.is_private(descriptor)) {
@@ -21,7 +22,8 @@ pub(super) fn not_open<T: From<i8>>() -> T {
     T::from(-1)
 }
 
-/// Makes a call that opens a descriptor. If none is left, frees Coldstream's own and makes it once more.
+/// Makes a call that opens a descriptor. If the process has none left, closes Coldstream's own ones and makes
+/// the call again.
 #[inline]
 pub(super) fn with_room(call: impl Fn() -> c_int) -> c_int {
     let result = call();

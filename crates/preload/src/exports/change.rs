@@ -1,6 +1,7 @@
 //! `write(2)`, `ftruncate(2)`, `fallocate(2)` and their like: calls that change a file's content or size.
 //!
-//! A change drops the windows of the inode with the next read. A staged file is drained, or falls back, before.
+//! After a change, the next read drops the windows of the inode. A staged file is drained, or falls back,
+//! before the change.
 
 use super::answer::{not_open, unless_failed};
 use super::next::interpose;
@@ -12,8 +13,8 @@ use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};
 
-/// Makes a call that changes a file, unless the descriptor is Coldstream's own. The change is counted
-/// afterwards: a window that was read before it differs then.
+/// Makes a call that changes a file, unless the descriptor is Coldstream's own. Counts the change after the
+/// call: windows that were read before it are then out of date.
 #[inline]
 fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     let Some((runtime, known)) = runtime::known(descriptor) else {
@@ -29,7 +30,7 @@ fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Makes a change that the state of a staged file does not know.
+/// Makes a change that a staged file cannot follow: the file falls back first.
 #[inline]
 pub(super) fn with_fallen_back<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
     let before = staged::fall_back(descriptor, Counter::StagingEndedCall);

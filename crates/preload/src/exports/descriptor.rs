@@ -16,16 +16,16 @@ const HARMLESS_COMMANDS: [c_int; 7] = [
     libc::F_GETFD,
     libc::F_SETFD,
     libc::F_GETFL,
-    // `F_GET_RW_HINT` to `F_SET_FILE_RW_HINT` (`include/uapi/linux/fcntl.h`): RocksDB says how long an SSTable
-    // will live.
+    // `F_GET_RW_HINT` to `F_SET_FILE_RW_HINT` (`include/uapi/linux/fcntl.h`): RocksDB gives the expected
+    // lifetime of an SSTable.
     1035,
     1036,
     1037,
     1038,
 ];
 
-/// Two descriptors will share one position: a staged file falls back before. The error of a delayed write
-/// fails the call.
+/// To be called before a call that makes two descriptors share one position. A staged file falls back. The
+/// error of a delayed write fails the call.
 fn before_duplicate(descriptor: c_int) -> Result<(), Failed> {
     staged::fall_back(descriptor, Counter::StagingEndedDescriptor)
 }
@@ -40,8 +40,8 @@ fn duplicated(descriptor: c_int, duplicate: c_int) -> c_int {
     duplicate
 }
 
-/// `dup2` and `dup3` close their target: Coldstream frees the number before. They fail where they would close
-/// a file whose delayed error could not be reported afterwards.
+/// To be called before `dup2` and `dup3`, which close their target. Frees what Coldstream has by that number.
+/// The call fails if the target has the error of a delayed write, which could not be reported later.
 fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed> {
     if target >= 0
         && target != descriptor
@@ -60,7 +60,8 @@ fn before_target_is_taken(descriptor: c_int, target: c_int) -> Result<(), Failed
     Ok(())
 }
 
-/// With flags that the kernel takes. A call that it refuses must not end the target's staging.
+/// Makes `dup2`, or `dup3` with flags that the kernel accepts. A call that the kernel refuses must not end the
+/// target's staging.
 fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if staged::find(target).is_some() && file::status_flags(descriptor).is_err() {
         return next();
@@ -70,7 +71,7 @@ fn call_dup2(descriptor: c_int, target: c_int, next: impl FnOnce() -> c_int) -> 
     unless_failed(before, || duplicated(descriptor, next()))
 }
 
-/// The error of a delayed write of what is about to be closed, for a caller that can report it.
+/// To be called before a range of descriptors is closed. Returns the error of a delayed write of one of them.
 fn before_range_is_closed(first: c_uint, last: c_uint) -> Result<(), Errno> {
     runtime::get().map_or(Ok(()), |runtime| {
         let _errno = ErrnoGuard::new();
@@ -78,14 +79,14 @@ fn before_range_is_closed(first: c_uint, last: c_uint) -> Result<(), Errno> {
     })
 }
 
-/// Whether the kernel makes such a call. An old kernel or a filter refuses it, and what stays open must stay
-/// tracked.
+/// Whether the kernel will carry the call out. If an old kernel or a filter refuses it, the descriptors stay
+/// open and must stay tracked.
 fn closes_ranges(first: c_uint, last: c_uint, flags: c_int) -> bool {
     let known = (libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC) as c_int;
     first <= last && flags & !known == 0 && file::may_close_ranges()
 }
 
-/// Before those commands of `fcntl` that take record locks.
+/// To be called before `fcntl`; acts on the commands that take record locks.
 fn before_fcntl(descriptor: c_int, command: c_int) {
     if matches!(command, libc::F_SETLK | libc::F_SETLKW)
         && let Some(runtime) = runtime::get()
@@ -95,8 +96,8 @@ fn before_fcntl(descriptor: c_int, command: c_int) {
     }
 }
 
-/// Before those commands of `fcntl` that name a lowest number. Coldstream frees its own numbers there: the
-/// kernel then finds the number that it would have found without Coldstream.
+/// To be called before `fcntl`; acts on the commands that name a lowest number. Frees Coldstream's numbers
+/// there. So the kernel finds the same number as without Coldstream.
 fn before_number_is_chosen(command: c_int, argument: usize) {
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
         && let Some(runtime) = runtime::get()
@@ -124,7 +125,7 @@ fn call_fcntl(
     })
 }
 
-/// After those commands of `fcntl` that make descriptors.
+/// To be called after `fcntl`; acts on the commands that duplicate descriptors.
 fn after_fcntl(descriptor: c_int, command: c_int, result: c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(descriptor, result),
@@ -150,7 +151,8 @@ interpose! {
         }
     }
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int |next| {
-        // CLOSE_RANGE_CLOEXEC only marks; CLOSE_RANGE_UNSHARE first makes the descriptor table the caller's own.
+        // CLOSE_RANGE_CLOEXEC only marks descriptors. CLOSE_RANGE_UNSHARE first gives the caller a descriptor
+        // table of its own.
         if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || !closes_ranges(first, last, flags) {
             return next();
         }

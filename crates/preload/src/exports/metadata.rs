@@ -1,8 +1,8 @@
 //! `stat(2)`, `lseek(2)`, `rename(2)`, `truncate(2)` and their like: calls that see or set positions, sizes
 //! and names.
 //!
-//! Background reads are served by offset, present size and identity, and need nothing here. Staged bytes go
-//! to the kernel first.
+//! Staged files are drained before these calls. Background reads need nothing here: they are served by
+//! offset, present size and identity.
 
 use super::answer::{report_to_caller, unless_failed, unless_private};
 use super::next::interpose;
@@ -16,7 +16,7 @@ fn observe(descriptor: c_int, next: impl FnOnce() -> c_int) -> c_int {
     staged::with_drained(descriptor, Operation::Observe, next)
 }
 
-/// Observes a name: once more, if it was that of a staged file.
+/// Observes a file by its name. If it is a staged file, drains it and observes it again.
 ///
 /// # Safety
 /// `status` is the `struct stat` that a successful call has filled.
@@ -52,8 +52,8 @@ unsafe fn observe_name_extended(status: *const c_void, next: impl Fn() -> c_int)
     result
 }
 
-/// Observes a descriptor (`AT_EMPTY_PATH`) or a name (`by_name`). With that flag the descriptor may be a
-/// directory's, beside a name: then no staged file is drained.
+/// Observes a descriptor (`AT_EMPTY_PATH`) or a name (`by_name`). Even with that flag the descriptor may be a
+/// directory's, and the call has a name too. Then no staged file is drained here.
 fn observe_descriptor_or_name<N: Fn() -> c_int>(
     descriptor: c_int,
     flags: c_int,
@@ -68,7 +68,7 @@ fn observe_descriptor_or_name<N: Fn() -> c_int>(
     unless_failed(before, || by_name(next))
 }
 
-/// Gives a file another name, under which others may look at it.
+/// Renames a file. Drains staged files first: other processes may open the file by its new name.
 #[inline]
 fn rename_file(next: impl FnOnce() -> c_int) -> c_int {
     if let Some(runtime) = staged::any() {
@@ -77,8 +77,8 @@ fn rename_file(next: impl FnOnce() -> c_int) -> c_int {
     next()
 }
 
-/// Changes a file's size by its name. Fails where `ftruncate` would: what is still staged would be written into
-/// the changed file.
+/// Changes a file's size by its name. Fails if the file cannot be drained, as `ftruncate` does. Otherwise the
+/// staged bytes would later be written into the changed file.
 ///
 /// # Safety
 /// `path` is the application's, for the kernel to read.

@@ -23,13 +23,14 @@ enum Scope {
     Everything = 0,
     /// The first argument.
     First = 1,
-    /// The first argument; the second is a request of `ioctl`, and the third may be a descriptor or name some.
+    /// The first argument. The second is a request of `ioctl`. The third may be a descriptor, or a struct with
+    /// descriptors.
     Ioctl = 2,
     /// None: every staged file is drained, and stays staged.
     EverythingOnce = 3,
     /// The first argument; the result is a stream.
     FirstOfStream = 4,
-    /// None. The process ends: every staged file falls back, also one that another thread begins meanwhile.
+    /// None. The process ends: every staged file falls back, also one that another thread takes in now.
     End = 5,
     /// The first argument is a `struct aiocb` that names one.
     Block = 6,
@@ -51,7 +52,7 @@ extern "C" fn missing() -> isize {
     -1
 }
 
-/// Instead of a call that would see or change a file which could not be drained.
+/// Takes the place of a call on a file that could not be drained.
 extern "C" fn failed() -> isize {
     -1
 }
@@ -61,7 +62,7 @@ extern "C" fn no_stream() -> *const c_void {
     std::ptr::null()
 }
 
-/// Drains what the call would miss. Returns the address to jump to.
+/// Drains the staged files that the call would miss. Returns the address to jump to.
 extern "C" fn before(
     next: &'static Next,
     scope: Scope,
@@ -88,7 +89,7 @@ extern "C" fn before(
         }
         (_, None) => Ok(()),
         (Scope::Everything | Scope::Sharing, Some(runtime)) => {
-            // The caller goes away, or another file's error is not its own.
+            // No error is reported: the caller ends, or the error belongs to another file.
             let _ = runtime
                 .writes
                 .drain_all(&runtime.core, Reach::Changes(Counter::StagingEndedProcess));

@@ -1,4 +1,4 @@
-//! What interposed calls do about a staged file before they are made.
+//! Prepares staged files for interposed calls: drains them, or ends their staging.
 
 use super::answer::{Failed, report_to_caller, unless_failed};
 use crate::core::descriptor_map::TrackedFile;
@@ -8,14 +8,14 @@ use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use libc::c_int;
 
-/// The staged file behind a descriptor; for any other descriptor two loads, or three.
+/// The staged file that a descriptor names. For any other descriptor this costs two or three loads.
 #[inline]
 pub(super) fn find(descriptor: c_int) -> Option<(&'static Runtime, TrackedFile)> {
     let runtime = runtime::get()?;
     Some((runtime, runtime.writes.find(&runtime.core, descriptor)?))
 }
 
-/// Before a call that sees the file: it must see everything.
+/// Drains a staged file before a call that must see all of its bytes.
 #[inline]
 pub(super) fn drain_before(descriptor: c_int, operation: Operation) -> Result<(), Failed> {
     match find(descriptor) {
@@ -31,7 +31,7 @@ pub(super) fn drain_before(descriptor: c_int, operation: Operation) -> Result<()
     }
 }
 
-/// Makes a call that sees the file.
+/// Makes a call that must see all bytes of a staged file.
 #[inline]
 pub(super) fn with_drained(
     descriptor: c_int,
@@ -41,7 +41,7 @@ pub(super) fn with_drained(
     unless_failed(drain_before(descriptor, operation), next)
 }
 
-/// Before a call that changes the file in a way that its state does not know.
+/// Ends the staging of a file before a call that the staged file cannot follow.
 #[inline]
 pub(super) fn fall_back(descriptor: c_int, reason: Counter) -> Result<(), Failed> {
     match find(descriptor) {
@@ -57,8 +57,8 @@ pub(super) fn fall_back(descriptor: c_int, reason: Counter) -> Result<(), Failed
     }
 }
 
-/// Before `aio_fsync`, which is not followed any further. The file falls back, and a delayed error fails the
-/// call.
+/// To be called before `aio_fsync`, whose end is not followed. The file falls back. The error of a delayed
+/// write fails the call.
 pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
     fall_back(descriptor, Counter::StagingEndedCall)?;
     match find(descriptor) {
@@ -135,7 +135,8 @@ pub(super) fn any() -> Option<&'static Runtime> {
     runtime::get().filter(|runtime| runtime.writes.any())
 }
 
-/// After a call that looked at a file by its name and found this inode. Whether it must look again.
+/// A call has observed a file by its name and found this inode. Drains the file if it is staged, and returns
+/// whether the call must be repeated.
 #[inline]
 pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> bool {
     let Some(runtime) = any() else {

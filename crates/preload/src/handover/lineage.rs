@@ -1,9 +1,11 @@
 //! Input and output SSTables of each background thread.
 //!
 //! A compaction reads its inputs and writes its outputs in one thread. With subcompactions each thread does
-//! so for its part of the keys. An SSTable that a thread has read stays an input of whatever it writes until
-//! its last key has been passed. It stays longer while another output is written beside it. It ends when it is
-//! gone.
+//! so for its part of the keys.
+//!
+//! An SSTable that a thread has read is an input of all outputs of that thread, until an output has passed the
+//! input's last key. If the thread writes two outputs at the same time, the input stays for both. A deleted
+//! SSTable is no input any more.
 
 use coldstream_io::lock::FutexLock;
 use coldstream_io::proc_fd;
@@ -12,11 +14,11 @@ use coldstream_sstable::cassandra::{IndexCursor, Key};
 use std::cell::Cell;
 use std::ffi::CString;
 
-/// Threads whose work is remembered; the one that has rested longest makes room.
+/// The most threads whose work is remembered. A new thread replaces the one that has rested longest.
 const THREADS_MAX: usize = 64;
 /// Inputs of one thread.
 const INPUTS_MAX: usize = 256;
-/// Outputs of one thread. Where none is opened early, a leveled compaction publishes all its outputs at its end.
+/// Outputs of one thread. Without early opens, a leveled compaction publishes all its outputs at its end.
 const OUTPUTS_MAX: usize = 1024;
 /// SSTables of RocksDB that one thread writes side by side; RocksDB writes two.
 const STARTED_MAX: usize = 8;
@@ -31,7 +33,7 @@ pub(crate) struct Input {
     pub(crate) lowest_offset: u64,
     /// Where the next part of an output continues in it (Cassandra).
     pub(crate) cursor: IndexCursor,
-    /// It was cold, and is not looked at before this time of the monotonic clock.
+    /// The input was cold. It is not examined again before this time of the monotonic clock.
     pub(crate) cold_until_ns: Cell<i128>,
 }
 
@@ -41,9 +43,9 @@ pub(crate) struct Output {
     pub(crate) stamp: FileStamp,
     /// The descriptor by which it is written; the number may be another file's by now.
     pub(crate) descriptor: i32,
-    /// Up to here in the index it has been handed over,
+    /// The position in the index up to which the output was handed over.
     pub(crate) cursor: IndexCursor,
-    /// and up to this byte of the file.
+    /// The byte of the file up to which the output was handed over.
     pub(crate) end: u64,
     /// Index and data do not agree: nothing more is handed over before it is finished.
     pub(crate) is_declined: bool,
@@ -139,7 +141,7 @@ impl Lineage {
             if let Some(input) = known {
                 input.lowest_offset = input.lowest_offset.min(offset);
                 if offset == 0 {
-                    // From its beginning, perhaps once more.
+                    // The thread reads the input from its beginning, perhaps for a second time.
                     input.cursor = IndexCursor::default();
                 }
                 if input.stamp.size_bytes == stamp.size_bytes
@@ -147,7 +149,7 @@ impl Lineage {
                 {
                     return;
                 }
-                // A link to it was made, or it is gone and its inode number is another file's.
+                // Either a hard link to the file was made, or the inode number belongs to a new file.
                 input.stamp = *stamp;
                 if let Some(path) = path_of(descriptor)
                     && path != input.path
@@ -178,7 +180,7 @@ impl Lineage {
     /// Thread `thread` has made a new SSTable of Cassandra, and writes it by `descriptor`.
     pub(crate) fn record_output(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
         self.with_work(thread, |work| {
-            // An output that was never finished, and whose inode number this one has now.
+            // An old output that was never finished may have had this inode number.
             work.outputs
                 .retain(|output| !output.stamp.same_inode(stamp));
             if work.outputs.len() >= OUTPUTS_MAX {
@@ -224,7 +226,7 @@ impl Lineage {
         }
     }
 
-    /// Takes the work of a thread out; nobody else asks for it meanwhile.
+    /// Takes the work of a thread out. Only that thread ever asks for it.
     pub(crate) fn take(&self, thread: i32) -> Option<Work> {
         let mut threads = self.threads.lock();
         let works = &mut threads.as_mut()?.works;

@@ -5,13 +5,13 @@ use super::transfer::{Refused, Transfer};
 use coldstream_handover::rocksdb::Output;
 use coldstream_sstable::rocksdb::SsTable;
 
-/// How far an output covers an SSTable that was read.
+/// How much of an input's keys an output covers.
 enum Taken {
-    /// Not at all: it was opened, not compacted.
+    /// None: the file was opened, but not compacted.
     NoInput,
-    /// It has keys behind the output's last.
+    /// The input has keys behind the output's last key.
     Partly,
-    /// It ends within the output.
+    /// The input's last key is within the output.
     Wholly,
 }
 
@@ -21,8 +21,8 @@ impl Transfer<'_> {
         self.present.heat.forget(self.key(), 0..size_bytes);
         work.inputs
             .retain(|input| !input.stamp.same_inode(&self.stamp));
-        // An SSTable that is written beside it has keys from before its end, too: RocksDB separates young and old
-        // data so (`preclude_last_level_data_seconds`).
+        // The thread may write a second output in the same key range: RocksDB separates young and old data
+        // in this way (`preclude_last_level_data_seconds`). Then the inputs stay for it.
         let is_alone = !work.writes_beside(&self.stamp);
         if !work.inputs.iter().any(|input| self.is_hot(input)) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What Coldstream changed of one thread's priorities, and what the thread had before.
+//! The priorities that Coldstream set for one thread, and the thread's former ones.
 
 use coldstream_control::{Counter, PageView};
 use coldstream_io::sys::{Errno, thread_priority};
@@ -9,7 +9,7 @@ use coldstream_policy::{Held, PriorityMode, changed, io_rank};
 pub(super) struct Changes {
     nice: Held,
     io: Held,
-    /// A nice value was not set, because it could not be taken back: counted once.
+    /// A nice value was not set, because the process could not restore the former one. Counted once.
     was_refused: bool,
 }
 
@@ -19,10 +19,10 @@ impl Changes {
         self.nice.is_changed() || self.io.is_changed()
     }
 
-    /// Runs `work` with what the calling thread had before it was changed.
+    /// Runs `work` with the calling thread's former priorities.
     pub(super) fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
         let Self { nice, io, .. } = *self;
-        // What the application has set since is its own, and the new thread's too.
+        // If the application has set another value since, that value stays. A new thread inherits it.
         let is_still_ours = |held, now: Result<i32, Errno>| now.is_ok_and(|now| is_ours(held, now));
         let nice_is_back = is_still_ours(nice, thread_priority::nice(0))
             && thread_priority::set_nice(0, nice.before).is_ok();
@@ -38,7 +38,7 @@ impl Changes {
         result
     }
 
-    /// Sets the nice value. Whether what was to be given back has been.
+    /// Sets or restores the nice value. Returns false if the former value had to be restored and was not.
     pub(super) fn tend_nice(
         &mut self,
         id: i32,
@@ -78,8 +78,8 @@ impl Changes {
         }
     }
 
-    /// Sets the I/O priority. Everybody can give priorities of these classes back. The thread's I/O priority from
-    /// now on; 0 if it has none of its own.
+    /// Sets or restores the I/O priority. Restoring one of these classes needs no privilege. Returns the thread's
+    /// new I/O priority; 0 if it has none of its own.
     pub(super) fn tend_io(&mut self, id: i32, is_fresh: bool, wanted: Option<i32>) -> i32 {
         let Ok(mut now) = thread_priority::io_priority(id) else {
             return 0;
@@ -103,8 +103,8 @@ fn is_ours(held: Held, now: i32) -> bool {
 }
 
 /// Whether this process may lower a nice value to this one again. Capabilities, limits and user namespaces
-/// decide, and only the kernel knows. The calling thread, which must be the control thread, tries it out on
-/// itself.
+/// decide it, and only the kernel knows them. So the calling thread tries it on itself. It must be the control
+/// thread.
 fn may_return_to(nice: i32) -> bool {
     thread_priority::set_nice(0, nice + 1).is_ok() && thread_priority::set_nice(0, nice).is_ok()
 }

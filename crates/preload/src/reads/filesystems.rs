@@ -9,11 +9,11 @@ use coldstream_io::probe::{self, DirectEffect, Probe};
 use coldstream_io::scan::ReadMode;
 use coldstream_policy::IoMode;
 
-/// Filesystems remembered; of further ones some are probed for every file.
+/// The most filesystems that are remembered. With more, some are probed again for every file.
 const FILESYSTEMS_MAX: usize = 32;
-/// An unproven effect is probed again with each of the first 16 files,
+/// While the effect is unproven, each of the first 16 files is probed.
 const PROBES_MAX: u32 = 16;
-/// and from then on with every 64th. Files that are all in the page cache prove nothing, but others may come.
+/// After these, every 64th file is probed. A file that is wholly in the page cache proves nothing.
 const FILES_A_PROBE: u32 = 64;
 
 #[derive(Clone, Copy)]
@@ -23,12 +23,12 @@ struct FilesystemModes {
     choice: u32,
     /// The probe knows the effect.
     is_final: bool,
-    /// Files that were asked for while it did not.
+    /// Files that were read while the effect was unknown.
     files: u32,
 }
 
 impl FilesystemModes {
-    /// Counts the next file. Whether it is probed.
+    /// Counts the next file. Returns whether to probe it.
     fn take_probe_turn(&mut self) -> bool {
         if self.is_final {
             return false;

@@ -43,8 +43,8 @@ pub(crate) struct Served {
 }
 
 impl Reads {
-    /// Serves a background read. `record_input` hears of each file that may be read in the background. `None`
-    /// if the plain call must be made.
+    /// Serves a background read. Calls `record_input` for each file that may be read in the background. Returns
+    /// `None` if the plain call must be made.
     ///
     /// # Safety
     /// `destination` and `length_bytes` are what the application gave to `pread`.
@@ -55,7 +55,7 @@ impl Reads {
         call: &ReadCall,
         record_input: impl FnOnce(&FileStamp, u64),
     ) -> Option<Served> {
-        // The kernel refuses a negative offset, and allows a read of nothing.
+        // Negative offsets and empty reads are left to the kernel: it refuses the former and allows the latter.
         let offset = u64::try_from(call.offset).ok()?;
         if call.length_bytes == 0 {
             return None;
@@ -116,8 +116,8 @@ impl Reads {
         }
     }
 
-    /// Whether background reads of a file can be served at all, and how. `Err` holds the reason to count;
-    /// `Err(None)` if it is the kernel's to name.
+    /// Whether background reads of a file can be served at all, and how. `Err` has the reason to count. It is
+    /// `Err(None)` if the plain call will fail and report the reason itself.
     pub(crate) fn eligible(
         &self,
         core: &Core,
@@ -132,7 +132,7 @@ impl Reads {
             }));
         }
         let inode = core.inodes.get(tracked.slot).ok_or(None)?;
-        // A descriptor that is not open any more: the kernel says so.
+        // The descriptor is closed: the plain call reports `EBADF`.
         let mut stamp = file::stamp(descriptor).map_err(|_| None)?;
         if !inode.is(&stamp) || !stamp.is_regular() {
             return Err(Some(Counter::FallbackIdentity));
@@ -162,8 +162,8 @@ impl Reads {
         Ok((stamp, choice))
     }
 
-    /// A background thread advises that it will need a range of a file. Its reads are served out of windows,
-    /// so that the advice would only bring in pages that nobody reads. Whether the advice was skipped.
+    /// A background thread advises that it will need a range of a file. Returns whether to skip the advice. It is
+    /// skipped if the thread's reads are served from windows: the pages would never be read.
     #[cold]
     pub(crate) fn skip_advice(&self, core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
         let _errno = ErrnoGuard::new();

@@ -1,4 +1,4 @@
-//! What interposed calls do about a staged file before and after they are made.
+//! The steps on a staged file before and after an interposed call.
 
 use super::drain::run_step;
 use super::staged_file::{StagedFile, StagedFiles, WriteMode};
@@ -14,15 +14,15 @@ use coldstream_io::append::{Operation, Verdict};
 use coldstream_io::lock::FutexGuard;
 use coldstream_io::sys::file;
 
-/// What a call on a staged file becomes.
+/// How a call on a staged file continues.
 pub(crate) enum Before {
-    /// The plain call.
+    /// With the plain call.
     Plain,
-    /// This answer.
+    /// With this answer, without a call.
     Answer(u64),
 }
 
-/// Whether a sync of the kernel's was made.
+/// Whether the kernel has made the sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     Made,
@@ -30,11 +30,11 @@ pub(crate) enum Sync {
 }
 
 impl StagedFiles {
-    /// Before a call of the application on a staged file.
+    /// Prepares a staged file for a call of the application.
     ///
     /// # Errors
-    /// That of a delayed write. The application gets it instead of its call: it would see or change a file that
-    /// is not what was written. A sync is made all the same.
+    /// The error of a delayed write. The application gets this error, and its call is not made: the file does
+    /// not have all accepted bytes. Only a sync is made nevertheless.
     #[cold]
     pub(crate) fn before(
         &self,
@@ -52,7 +52,7 @@ impl StagedFiles {
             return Ok(Before::Plain);
         };
         if staged.position_is_behind && staged.mode != WriteMode::WriteBehind {
-            // It could not be set before.
+            // An earlier attempt to set the position failed.
             let _ = self.drain(core, &mut staged);
         }
         // Positions belong to one descriptor. A call through another one only observes.
@@ -86,8 +86,8 @@ impl StagedFiles {
         }
     }
 
-    /// As [`Self::before`], in a signal handler that interrupted our own work. Everything goes to the kernel, and
-    /// later writes follow it. A file whose lock is held is left alone.
+    /// As [`Self::before`], in a signal handler that interrupted our own work. Drains the file, and makes later
+    /// writes plain calls. If the file's lock is held, the call fails with `EINTR`.
     fn before_in_handler(&self, core: &Core, tracked: TrackedFile) -> Result<Before, Errno> {
         let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
         let Some(file) = number.and_then(|number| self.files.get(number)) else {
@@ -96,7 +96,7 @@ impl StagedFiles {
         if !core.owner.is_this_process() {
             return Ok(Before::Plain);
         }
-        // As if the signal had come a moment earlier.
+        // `EINTR` is what a signal that came a moment earlier would cause.
         let mut staged = file.try_lock().ok_or(Errno(libc::EINTR))?;
         if staged.owner == tracked.slot + 1 {
             self.write_plainly(core, &mut staged)?;
@@ -104,10 +104,10 @@ impl StagedFiles {
         Ok(Before::Plain)
     }
 
-    /// After `fsync` or its like: starts what a buffered writer leaves behind, if the sync was made.
+    /// To be called after a sync. If it was made, starts the writeback of the rest of a buffered file.
     ///
     /// # Errors
-    /// That of a delayed write, for the application.
+    /// The error of a delayed write, for the application.
     pub(crate) fn after_sync(
         &self,
         core: &Core,
@@ -143,8 +143,8 @@ impl StagedFiles {
         let position = staged.staging.position();
         staged.staging.set_size_and_position(size, position);
         if is_shorter {
-            // What was to be written back and dropped is gone. A mapping that was made before may reach
-            // beyond the new end: bytes that come to be there must be seen in it.
+            // The bytes that waited for writeback are cut off. An earlier mapping may reach beyond the new
+            // end: it must show bytes that are written there later.
             let _ = self.fall_back(core, &mut staged, Counter::StagingEndedCall);
         }
     }
@@ -178,11 +178,11 @@ impl StagedFiles {
             .filter(|staged| staged.staging.staged_bytes() == 0)
     }
 
-    /// The application is about to close a descriptor. If the file is written by it, drains the file and ends its
-    /// staging.
+    /// The application is about to close a descriptor. If it is the staged file's own, drains the file and ends
+    /// its staging.
     ///
     /// # Errors
-    /// That of a delayed write, for the application, once the descriptor is closed.
+    /// The error of a delayed write. The application gets it after the descriptor is closed.
     pub(crate) fn close(
         &self,
         core: &Core,
@@ -205,10 +205,10 @@ impl StagedFiles {
         error
     }
 
-    /// Before a call that closes `descriptor` and could not report an error afterwards.
+    /// Drains a staged file before a call that closes `descriptor` and could not report an error afterwards.
     ///
     /// # Errors
-    /// The call's, instead of making it: not everything is in the kernel.
+    /// Some bytes could not be written. The call must then fail with this error.
     pub(crate) fn drain_before_close(
         &self,
         core: &Core,
@@ -227,8 +227,8 @@ impl StagedFiles {
         self.take_error(core, &mut staged)
     }
 
-    /// What the page cache has of a staged file before `end`, a page's boundary, stays there: this part has been
-    /// opened for reading.
+    /// Keeps the pages of a staged file before `end`, a page's boundary, in the page cache: this part was opened
+    /// for reading.
     pub(crate) fn keep_cached(&self, core: &Core, slot: u32, end: u64) {
         if let Some(mut staged) = self.staged_file(core, slot) {
             staged.behind.keep_to(end);

@@ -1,4 +1,4 @@
-//! Staged files found by what they are rather than by a descriptor: all of them, or one file's.
+//! Drains staged files without a descriptor: all of them, or the one with a given identity.
 
 use super::staged_file::{StagedFile, StagedFiles};
 use crate::core::Core;
@@ -10,7 +10,7 @@ use coldstream_io::sys::file;
 use std::ffi::c_char;
 use std::sync::atomic::{Ordering, fence};
 
-/// What a call does to staged files.
+/// The effect of a call on staged files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// It sees them: they are drained, and stay staged.
@@ -22,11 +22,11 @@ pub(crate) enum Reach {
 }
 
 impl StagedFiles {
-    /// Drains every staged file, for a sync of the filesystem that is `device`. Every one, since the
-    /// subvolumes of one filesystem have devices of their own.
+    /// Drains every staged file, for a sync of the filesystem on `device`. Files on other devices are drained
+    /// too: subvolumes of one filesystem have different devices.
     ///
     /// # Errors
-    /// That of the first file on this device that could not be drained.
+    /// The error of the first file on this device that could not be drained.
     pub(crate) fn drain_filesystem(&self, core: &Core, device: u64) -> Result<(), Errno> {
         self.drain_each(core, Reach::Sees, |staged| staged.stamp.device == device)
     }
@@ -34,7 +34,7 @@ impl StagedFiles {
     /// Drains every staged file.
     ///
     /// # Errors
-    /// That of the first file that could not be drained.
+    /// The error of the first file that could not be drained.
     #[cold]
     pub(crate) fn drain_all(&self, core: &Core, reach: Reach) -> Result<(), Errno> {
         self.drain_each(core, reach, |_| true)
@@ -92,10 +92,10 @@ impl StagedFiles {
     /// Every staged file falls back before the file at `path` is changed by that name.
     ///
     /// # Errors
-    /// That of this very file, if it could not be drained.
+    /// The error of the file at `path`, if it could not be drained.
     ///
     /// # Safety
-    /// As of `stat`: whatever pointer the application gave, the kernel reads it.
+    /// As for `stat`: any pointer of the application will do, because only the kernel reads it.
     pub(crate) unsafe fn fall_back_by_name(
         &self,
         core: &Core,
@@ -109,9 +109,9 @@ impl StagedFiles {
         self.drain_each(core, reach, |staged| staged.stamp.same_inode(&named))
     }
 
-    /// Every staged file falls back, since writes are switched off. Whether everything is in the kernel.
-    /// The application's next call reports the error of what is not. Needs no thread-local storage:
-    /// the control thread calls it.
+    /// Every staged file falls back, because writes are switched off. Returns whether all bytes are in the
+    /// kernel. If not, the application's next call reports the error. Needs no thread-local storage: the control
+    /// thread calls it.
     pub(crate) fn fall_back_all(&self, core: &Core) -> bool {
         if !self.any() {
             return true;
@@ -136,12 +136,12 @@ impl StagedFiles {
         self.closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if self.any() {
-            // Nobody is left to get the error.
+            // The process ends: no later call can report the error.
             let _ = self.drain_all(core, Reach::Changes(Counter::StagingEndedProcess));
         }
     }
 
-    /// Drains the file of this identity, as a call needs it. Whether it is staged.
+    /// Drains the file with this identity, as a call needs it. Returns whether it was staged.
     pub(crate) fn drain_identity(
         &self,
         core: &Core,
