@@ -1,6 +1,5 @@
-//! The control thread, a thread of the library's own. It does what no thread of the application can be made
-//! to do in time: it answers `coldstream ctl`, and gives threads their priorities. It sleeps while there is
-//! nothing to do.
+//! The control thread, a thread of the library's own. It answers `coldstream ctl`, and sets the priorities of
+//! threads: no thread of the application could do these in time. It sleeps while there is nothing to do.
 //!
 //! It is made with the first SSTable of a process. It has no thread-local storage
 //! ([`coldstream_io::sys::thread`]), and so uses no `errno`, nothing of a thread's state, and nothing that
@@ -15,14 +14,14 @@ use coldstream_io::sys::{process, thread_priority};
 use coldstream_policy::{Config, Priorities, PriorityMode};
 use std::sync::atomic::Ordering;
 
-/// The least time between two rounds. Whoever rings without end, by a forged page for instance, costs a
-/// hundred short rounds a second.
+/// The shortest time between two rounds. So a process that wakes the thread without end, for instance by a
+/// forged page, causes at most a hundred short rounds a second.
 const PAUSE_MILLISECONDS: u32 = 10;
 
-/// Gives every mechanism the effect of the process's switches: implemented by the owner of all mechanisms.
+/// Makes every mechanism follow the process's switches. The owner of all mechanisms implements it.
 /// Needs no thread-local storage.
 pub(crate) trait ApplySwitches {
-    /// The switches were changed: `before` was off, and `off` is now.
+    /// The switches were changed. Mechanisms in `before` were off; mechanisms in `off` are off now.
     fn apply_switches(&self, before: Mechanisms, off: Mechanisms) -> Outcome;
 }
 
@@ -60,13 +59,13 @@ pub(crate) fn run(core: &Core, threads: &Threads, all: &impl ApplySwitches) -> !
             control_thread.round();
         }
     }
-    // Cannot be: the page and the settings are there before the thread is.
+    // Never reached: the page and the settings exist before the thread starts.
     loop {
         process::sleep(u32::MAX);
     }
 }
 
-/// What the control thread knows that nobody else does.
+/// The state of the control thread.
 struct ControlThread<'a, A> {
     core: &'a Core,
     threads: &'a Threads,
@@ -80,7 +79,7 @@ struct ControlThread<'a, A> {
 }
 
 impl<A: ApplySwitches> ControlThread<'_, A> {
-    /// Does what there is to do, and sleeps until somebody rings.
+    /// Answers a request, updates priorities, and sleeps until the bell rings.
     fn round(&mut self) {
         let bell = self.page.bell();
         let rung = bell.map_or(0, |bell| bell.load(Ordering::Acquire));
@@ -109,7 +108,7 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         }
     }
 
-    /// Carries out a request, except the priorities, which are tended after every ring.
+    /// Carries out a request, except its priorities. These are set after every ring of the bell.
     fn obey(&mut self, off_bits: u64, priorities_bits: u64) -> Outcome {
         let off = Mechanisms::from_bits(off_bits);
         let Some(priorities) = Priorities::from_bits(priorities_bits) else {
@@ -121,7 +120,7 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         self.priorities = priorities;
         let before = self.core.switches.off();
         self.core.switches.set_off(off);
-        // Threads get their priorities with their next SSTable, when they say who they are.
+        // Threads get their priorities with their next SSTable, when they register themselves.
         thread::forget_all_roles();
         self.all.apply_switches(before, off)
     }

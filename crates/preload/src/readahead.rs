@@ -7,7 +7,7 @@
 //!
 //! Around a fault in a mapped file the kernel reads as much, whatever the descriptor's advice
 //! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where the configuration says so, mappings get `MADV_RANDOM`.
-//! Nothing is read ahead of scans there: nobody sees them.
+//! Then there is no readahead for scans by a mapping: faults make no calls.
 
 use crate::core::Core;
 use crate::core::descriptor_map::{Entry, TrackedFile};

@@ -192,7 +192,7 @@ impl Sendings {
             let owner = send.owner.load(Ordering::Relaxed);
             let is_open = slot_of(send.descriptor.load(Ordering::Relaxed)) == Some(owner);
             if owner == 0 || !is_open {
-                // Or it was closed unseen.
+                // The entry is free, or its descriptor was closed by a call that we did not see.
                 free = free.or(Some(send));
             } else if owner == tracked.slot + 1 {
                 return None;
@@ -262,7 +262,7 @@ mod tests {
         assert!(std::ptr::eq(first, again));
         assert!(sendings.begin(&core, tracked, 4).is_none(), "another one");
         assert_eq!(sendings.count.load(Ordering::Relaxed), 1);
-        // Closed unseen: its entry is free for the next descriptor.
+        // After a close that was not seen, the next descriptor gets the entry.
         core.descriptors.take(3);
         assert!(sendings.begin(&core, tracked, 4).unwrap().is_of(tracked, 4));
         assert_eq!(sendings.count.load(Ordering::Relaxed), 1);

@@ -236,7 +236,7 @@ mod model {
         });
     }
 
-    /// What was entered is taken out once, whoever takes it, and is seen whole or not at all.
+    /// Only one thread gets an entry that two threads take. A reader sees the whole entry or none.
     #[test]
     fn loom_an_entry_is_taken_once() {
         loom::model(|| {
@@ -258,7 +258,7 @@ mod model {
         });
     }
 
-    /// A number that is taken out while what is known of it is replaced does not come back.
+    /// If an entry is taken out while another thread replaces it, it does not come back.
     #[test]
     fn loom_what_is_taken_is_not_replaced() {
         loom::model(|| {
@@ -273,7 +273,7 @@ mod model {
         });
     }
 
-    /// A number that is entered again while it is taken out: each entry comes back exactly once.
+    /// If a number is entered again while it is taken out, each entry is returned exactly once.
     #[test]
     fn loom_replacing_and_taking_lose_nothing() {
         loom::model(|| {

@@ -1,13 +1,13 @@
-//! Counts what the library itself takes of the application's heap.
+//! Counts the bytes of the application's heap that the library itself uses.
 //!
-//! Three things allocate: the start of the runtime, handovers, and what is remembered for them. An operator
-//! who sees the process grow must be able to tell whether it is Coldstream.
+//! Three things allocate: the start of the runtime, handovers, and the lineage that they need. If a process
+//! grows, its operator must be able to find out whether Coldstream is the reason.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The application's allocator, with a count of what is taken from it. Outside the wiped region on purpose: a
-/// forked child keeps the memory, though not the runtime that it belonged to.
+/// The application's allocator, with a count of the library's bytes. It is outside the wiped region, because a
+/// forked child keeps these bytes, but not the runtime that used them.
 #[global_allocator]
 static HEAP: CountedHeap = CountedHeap::new();
 

@@ -235,7 +235,7 @@ impl Inode {
 #[repr(C)]
 pub(crate) struct InodeMap {
     lock: FutexLock<()>,
-    /// A bit for each slot in use. Who visits all of them need not look at megabytes.
+    /// A bit for each slot in use. A visit of all used slots need not read megabytes.
     in_use: [AtomicU64; FILES_MAX / 64],
     slots: [Inode; FILES_MAX],
 }
@@ -318,7 +318,7 @@ impl InodeMap {
         }
     }
 
-    /// Counts a descriptor off. If it is the last one, `last` runs while nobody can attach.
+    /// Counts one descriptor less. After the last one, runs `last` while no other thread can attach.
     pub(crate) fn detach(&self, slot: u32, writable: bool, last: impl FnOnce()) {
         let _lock = self.lock.lock();
         let Some(inode) = self.get(slot) else {

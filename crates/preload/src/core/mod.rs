@@ -185,7 +185,7 @@ impl Core {
         });
     }
 
-    /// Whether a descriptor is Coldstream's own: to the application it is not open.
+    /// Whether a descriptor is Coldstream's own. The application sees a closed descriptor.
     #[inline]
     pub(crate) fn is_private(&self, descriptor: i32) -> bool {
         matches!(self.descriptors.get(descriptor), Some(Entry::Private(_)))
@@ -193,7 +193,8 @@ impl Core {
     }
 }
 
-/// Whether a descriptor that is entered as private has not become the application's unseen.
+/// Whether a descriptor that is entered as private still is. The application may have got the number after a
+/// close that Coldstream did not see.
 #[cold]
 pub(crate) fn is_private_still(descriptor: i32) -> bool {
     let _errno = ErrnoGuard::new();
@@ -230,7 +231,7 @@ impl DescriptorRegistry for Core {
 
     fn register(&self, descriptor: Descriptor, slot: u32) {
         self.private.add();
-        // If there is no room for it in the map, it is simply not hidden.
+        // If the map has no room for the descriptor, it is not hidden from the application.
         let _ = self
             .descriptors
             .put(descriptor.number(), Entry::Private(slot));

@@ -6,11 +6,11 @@
 use coldstream_io::sys::process;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// A call was made once whose child may share this memory. Outside the wiped region: a forked child may
-/// have been made by such a child.
+/// Whether a call was ever made whose child may share this memory. It is outside the wiped region, because
+/// such a child may fork.
 static MEMORY_WAS_SHARED: AtomicBool = AtomicBool::new(false);
 
-/// All-zero memory belongs to nobody.
+/// The process that owns the state. All-zero memory has no owner.
 #[repr(C)]
 pub(crate) struct Owner {
     /// The process that made the region; 0 in a forked child, which found it empty.
@@ -31,12 +31,13 @@ impl Owner {
             .store(process::process_id(), Ordering::Relaxed);
     }
 
-    /// A call comes whose child may share this memory (`vfork`, `clone`), until that child executes
-    /// something or ends. `owner` is `None` before the constructor.
+    /// To be called before a call whose child may share this memory (`vfork`, `clone`). The child shares it
+    /// until it calls `exec` or ends. `owner` is `None` before the constructor.
     pub(crate) fn before_sharing(owner: Option<&Self>) {
         MEMORY_WAS_SHARED.store(true, Ordering::Relaxed);
         if let Some(owner) = owner {
-            // A forked child's region belongs to nobody before its first file: not to that child either.
+            // The region of a forked child has no owner before its first file. The parent takes it here, so
+            // that the sharing child does not.
             let (nobody, own) = (0, process::process_id());
             let _ = owner
                 .maker
@@ -58,8 +59,8 @@ impl Owner {
         owner == 0 || owner == process::process_id()
     }
 
-    /// Whether the caller is a child that shares its parent's memory: its descriptors have the same
-    /// numbers, and are others. One load where no such child was ever made.
+    /// Whether the caller is a child that shares its parent's memory. Its descriptors have the same numbers
+    /// as the parent's, but are not the parent's. Costs one load if no such child was ever made.
     #[inline]
     pub(crate) fn is_seen_by_a_child(&self) -> bool {
         MEMORY_WAS_SHARED.load(Ordering::Relaxed) && !self.is_this_process()

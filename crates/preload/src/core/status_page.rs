@@ -22,7 +22,7 @@ pub(crate) struct StatusPage {
 }
 
 impl StatusPage {
-    /// Makes the page, once. Nobody sees it before [`StatusPage::publish`].
+    /// Makes the page, once. Other threads do not see it before [`StatusPage::publish`].
     pub(crate) fn create(&self, settings: &Settings) -> bool {
         let namespace = own_namespace();
         self.namespace.store(namespace.0, Ordering::Relaxed);
@@ -31,10 +31,10 @@ impl StatusPage {
         memory.is_some()
     }
 
-    /// Lets everybody see the page.
+    /// Makes the page visible to all threads.
     pub(crate) fn publish(&self) {
         if let Some(view) = &*self.memory.lock() {
-            // It stays where it is, and is never changed again: may be read without the lock.
+            // The view is never moved or changed again, so it may be read without the lock.
             self.view
                 .store(std::ptr::from_ref(view).cast_mut(), Ordering::Release);
         }

@@ -1,12 +1,12 @@
-//! Which mechanisms are on in this process. It is the process's own copy, which nobody else can write. The
-//! control thread alone changes it ([`crate::control_thread`]).
+//! Which mechanisms are on in this process. This is the process's own copy: no other process can write it.
+//! Only the control thread changes it ([`crate::control_thread`]).
 
 use coldstream_control::{Mechanism, Mechanisms};
 use coldstream_policy::Config;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What can be switched in a process of this configuration. Not a handover where heat was never kept, nor
-/// readahead that was left to the kernel, nor pacing or eviction that was never configured.
+/// The mechanisms that can be switched in a process with this configuration. Handover, readahead, pacing and
+/// eviction cannot be, if the configuration leaves them off: they have no state then, such as heat.
 pub(crate) fn mechanisms(config: &Config) -> Mechanisms {
     use Mechanism::{Eviction, Handover, Pacing, Readahead};
     let mut mechanisms = Mechanisms::of(&Mechanism::ALL);

@@ -21,13 +21,13 @@ impl<const BYTES: usize> Text<BYTES> {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// Ends it with a newline, however much had to be cut off.
+    /// Ends the line with a newline, also if the text was cut off.
     pub(crate) fn end_line(&mut self) {
         self.length = self.length.min(BYTES - 1);
         let _ = writeln!(self);
     }
 
-    /// As a path; it must have been written with a NUL at its end.
+    /// The text as a path. It must have been written with a NUL at its end.
     pub(crate) fn as_c_str(&self) -> Option<&CStr> {
         CStr::from_bytes_until_nul(&self.bytes).ok()
     }

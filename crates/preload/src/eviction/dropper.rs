@@ -341,7 +341,7 @@ pub(super) fn processor_ns() -> u64 {
     u64::try_from(process::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)).unwrap_or(0)
 }
 
-/// Whether a file is open, nobody in this process could be writing it, and heat knows its use.
+/// Whether a file is open, no thread of this process could be writing it, and heat knows its use.
 fn is_only_read(inode: &Inode) -> bool {
     inode.is_open()
         && !inode.may_be_written()

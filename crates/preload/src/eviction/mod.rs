@@ -30,11 +30,11 @@ use dropper::{Dropped, Dropper, processor_ns};
 use room::Sources;
 use std::sync::atomic::Ordering;
 
-/// The lowest priority that a thread can have beside others.
+/// The thread's nice value: the lowest priority of a normal thread.
 const NICE: i32 = 19;
-/// While there is nothing to drop, the next look comes after 50 ms, and after twice as many each time.
+/// While there is nothing to drop, the next look comes after 50 ms. Each further rest is twice as long.
 const REST_MILLISECONDS_MIN: u32 = 50;
-/// As long as nobody knows what is cold, the thread looks again after 200 ms.
+/// While too little was read to know cold ranges, the thread looks again after 200 ms.
 const UNKNOWN_MILLISECONDS: u32 = 200;
 
 /// What the thread runs. Needs no thread-local storage.

@@ -86,7 +86,7 @@ pub(crate) struct Lineage {
 impl Work {
     /// Whether the thread writes an SSTable of RocksDB beside this one, which is about to be closed.
     pub(crate) fn writes_beside(&mut self, closing: &FileStamp) -> bool {
-        // Also those that were closed unseen.
+        // Removes also SSTables that were closed by a call that Coldstream did not see.
         self.started.retain(|sstable| {
             !sstable.stamp.same_inode(closing) && file::is_still(sstable.descriptor, &sstable.stamp)
         });
@@ -311,7 +311,7 @@ mod tests {
         let mut work = lineage.take(1).unwrap();
         assert!(work.writes_beside(&stamp));
         lineage.give_back(work);
-        // While nothing is handed over nobody asks.
+        // Without a handover, closed SSTables stay in the list until the next check.
         drop(second);
         lineage.record_started(1, first.as_file().as_raw_fd(), &stamp);
         let mut work = lineage.take(1).unwrap();

@@ -45,7 +45,7 @@ impl<'b> SsTableFile<'b> {
             stamp,
             cached_below: Cell::new(0),
         };
-        // Nobody needs what the kernel would read ahead of an index.
+        // Bytes that the kernel reads ahead in an index are never used.
         let _ = file::advise(file.number(), 0, 0, libc::POSIX_FADV_RANDOM);
         file
     }

@@ -117,7 +117,7 @@ pub(crate) fn with_slot_in_use<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Who makes a call that reads an SSTable.
+/// The caller of a read of an SSTable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     Background,

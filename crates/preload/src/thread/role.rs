@@ -58,13 +58,13 @@ impl KnownRole {
     /// Sets the role that `find` returns. `register` gets it, with the thread's slot, and returns the
     /// slot from now on.
     pub(super) fn look_up(&self, find: impl FnOnce() -> Role, register: fn(Role, Slot) -> Slot) {
-        // Epoch first: a name that is set meanwhile makes this look-up stale, not lost.
+        // The epoch comes first: if a name is set during this look-up, the next read looks it up again.
         self.epoch.set(NAMES_EPOCH.load(Ordering::Relaxed));
         let role = find();
         self.role.set(role as u8);
         let slot = self.slot.get();
         if slot == SLOT_IN_USE {
-            // Nobody can be registered now: the next read does it.
+            // The thread cannot be registered now. Its next read tries again.
             self.epoch.set(0);
         } else if role != Role::Foreground || slot != 0 {
             self.slot.set(register(role, slot));

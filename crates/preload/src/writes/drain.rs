@@ -101,7 +101,7 @@ impl StagedFiles {
             .checked_sub(1)
             .and_then(|slot| core.inodes.get(slot))
         {
-            // A file whose descriptor was closed unseen may have lost its slot to another one.
+            // If the descriptor was closed by a call that we did not see, another file may have this slot.
             if inode.staged_slot() == Some(staged.number) {
                 inode.set_staged_slot(None);
             }

@@ -55,7 +55,7 @@ impl Kernel<'_> {
 
 impl KernelIo for Kernel<'_> {
     fn write_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        // A number that somebody closed unseen may be another file's by now.
+        // If the number was closed by a call that we did not see, it may name another file by now.
         let direct = self
             .direct
             .filter(|direct| file::is_still(*direct, &self.stamp))
@@ -126,7 +126,7 @@ impl KernelIo for Kernel<'_> {
         let result = if file::is_still(self.descriptor, &self.stamp) {
             file::pwrite(self.descriptor, bytes, offset)
         } else {
-            // The application's descriptor was closed unseen: ours still is the file.
+            // The application's descriptor was closed by a call that we did not see. Ours still names the file.
             let direct = self
                 .direct
                 .filter(|direct| file::is_still(*direct, &self.stamp))
@@ -187,7 +187,7 @@ impl Buffers for Memory<'_> {
 
     fn to_write(&self) -> &[u8] {
         let (address, bytes) = self.buffer(1 - *self.filling);
-        // SAFETY: nobody changes it before it is the one that is filled.
+        // SAFETY: this buffer does not change before it becomes the one to fill.
         unsafe { std::slice::from_raw_parts(address, bytes) }
     }
 
