@@ -7,7 +7,7 @@
 
 use crate::control_thread::{self, ApplySwitches};
 use crate::core::Core;
-use crate::core::descriptor_map::TrackedDescriptor;
+use crate::core::descriptor_map::KnownDescriptor;
 use crate::core::host_memory;
 use crate::core::owner::Owner;
 use crate::eviction::Eviction;
@@ -78,7 +78,7 @@ pub(crate) fn get() -> Option<&'static Runtime> {
 
 /// What is known of a descriptor, and the runtime that knows it: three loads, two if nothing is.
 #[inline]
-pub(crate) fn known(descriptor: i32) -> Option<(&'static Runtime, TrackedDescriptor)> {
+pub(crate) fn known(descriptor: i32) -> Option<(&'static Runtime, KnownDescriptor)> {
     let runtime = get()?;
     Some((runtime, runtime.core.descriptors.known(descriptor)?))
 }

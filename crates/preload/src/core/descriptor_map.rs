@@ -50,11 +50,12 @@ const ADVICE_SHIFT: u32 = 44;
 const ADVICE: u64 = 3;
 const IN_SEQUENCE: u64 = 1 << 46;
 
-/// An [`Entry`] in one word, which a look-up keeps in a register.
+/// What is known of a descriptor, which may be private: an [`Entry`] in one word, which a look-up keeps in a
+/// register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TrackedDescriptor(NonZeroU64);
+pub(crate) struct KnownDescriptor(NonZeroU64);
 
-impl TrackedDescriptor {
+impl KnownDescriptor {
     /// `None` if the word is 0: nothing is known.
     #[inline]
     fn of(word: u64) -> Option<Self> {
@@ -124,13 +125,13 @@ impl DescriptorMap {
     /// What is known of a descriptor.
     #[inline]
     pub(crate) fn get(&self, descriptor: i32) -> Option<Entry> {
-        self.known(descriptor).map(TrackedDescriptor::entry)
+        self.known(descriptor).map(KnownDescriptor::entry)
     }
 
     /// As [`DescriptorMap::get`], in one word.
     #[inline]
-    pub(crate) fn known(&self, descriptor: i32) -> Option<TrackedDescriptor> {
-        TrackedDescriptor::of(self.word(descriptor)?.load(Ordering::Acquire))
+    pub(crate) fn known(&self, descriptor: i32) -> Option<KnownDescriptor> {
+        KnownDescriptor::of(self.word(descriptor)?.load(Ordering::Acquire))
     }
 
     /// Takes the entry out.
@@ -139,7 +140,7 @@ impl DescriptorMap {
         if word.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        TrackedDescriptor::of(word.swap(0, Ordering::AcqRel)).map(TrackedDescriptor::entry)
+        KnownDescriptor::of(word.swap(0, Ordering::AcqRel)).map(KnownDescriptor::entry)
     }
 
     /// Enters a descriptor and returns the entry before. `Err` if there is no room for it.
@@ -158,8 +159,8 @@ impl DescriptorMap {
         }
         let word = self.word(descriptor).ok_or(())?;
         Ok(
-            TrackedDescriptor::of(word.swap(entry.pack(), Ordering::AcqRel))
-                .map(TrackedDescriptor::entry),
+            KnownDescriptor::of(word.swap(entry.pack(), Ordering::AcqRel))
+                .map(KnownDescriptor::entry),
         )
     }
 

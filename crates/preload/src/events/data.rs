@@ -1,6 +1,6 @@
 //! The data of tracked files: read, written, synced, sent, mapped, advised.
 
-use crate::core::descriptor_map::{Entry, TrackedDescriptor, TrackedFile};
+use crate::core::descriptor_map::{Entry, KnownDescriptor, TrackedFile};
 use crate::core::errno::{self, ErrnoGuard};
 use crate::core::{fuse, is_private_still};
 use crate::handover::{Means, TookPlace};
@@ -45,7 +45,7 @@ impl Runtime {
     #[inline(never)]
     pub(crate) fn before_read(
         &self,
-        known: TrackedDescriptor,
+        known: KnownDescriptor,
         descriptor: i32,
         operation: Operation,
     ) -> Reader {
