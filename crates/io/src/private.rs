@@ -121,7 +121,7 @@ impl PrivateDescriptor {
             return;
         };
         self.0 = 0;
-        let ours = stat::is_still(descriptor, stamp) && is_marked(descriptor);
+        let ours = stat::is_same_inode(descriptor, stamp) && is_marked(descriptor);
         registry.unregister(descriptor);
         if ours {
             let _ = close::close(descriptor);

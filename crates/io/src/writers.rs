@@ -11,7 +11,7 @@
 
 use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
 use crate::sys::pwrite::pwrite;
-use crate::sys::stat::{FileStamp, is_still};
+use crate::sys::stat::{FileStamp, is_same_inode};
 use crate::sys::{Descriptor, Errno, process, thread, thread_priority};
 use std::cell::UnsafeCell;
 
@@ -218,7 +218,7 @@ unsafe extern "C" fn serve(writer: usize) -> ! {
 fn perform(request: &Request) -> isize {
     // Somebody may have closed the descriptor without a call that Coldstream sees. Its number may name
     // another file by now.
-    if !is_still(request.descriptor, &request.stamp) {
+    if !is_same_inode(request.descriptor, &request.stamp) {
         return -libc::EBADF as isize;
     }
     // SAFETY: the caller vouches for the bytes until the write is done.

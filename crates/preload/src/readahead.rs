@@ -43,7 +43,7 @@ pub(crate) fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
 }
 
 /// Whether a descriptor still names the file. It may have been closed by a call that Coldstream did not see.
-fn is_still(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
+fn is_same_inode(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
     let inode = core.inodes.get(tracked.slot);
     let stamp = file::stamp(descriptor);
     inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
@@ -77,7 +77,7 @@ pub(crate) fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, ran
 /// it. It is skipped where Coldstream controls the readahead.
 #[cold]
 pub(crate) fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
-    if !tracked.servable || !is_still(core, tracked, descriptor) {
+    if !tracked.servable || !is_same_inode(core, tracked, descriptor) {
         return false;
     }
     let advice = advice as u8;
@@ -98,7 +98,7 @@ pub(crate) fn record_sequential(core: &Core, tracked: TrackedFile, descriptor: i
 #[cold]
 fn leave_to_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
     let _errno = ErrnoGuard::new();
-    if !core.owner.is_this_process() || !is_still(core, tracked, descriptor) {
+    if !core.owner.is_this_process() || !is_same_inode(core, tracked, descriptor) {
         return;
     }
     let read = TrackedFile {
@@ -164,7 +164,7 @@ fn advise_each(core: &Core, advice: impl Fn(TrackedFile) -> Option<i32>) {
         if let Entry::Tracked(tracked) = entry
             && tracked.servable
             && let Some(advice) = advice(tracked)
-            && is_still(core, tracked, descriptor)
+            && is_same_inode(core, tracked, descriptor)
         {
             let _ = file::advise(descriptor, 0, 0, advice);
         }

@@ -104,7 +104,7 @@ fn finish_line(settings: &Settings, mut line: Text<1024>) {
     // number. Write only while it is the same file as at the start.
     if settings.config.log == LogTarget::Stderr
         && let Some(then) = settings.stderr
-        && file::is_still(libc::STDERR_FILENO, &then)
+        && file::is_same_inode(libc::STDERR_FILENO, &then)
     {
         write_now(libc::STDERR_FILENO, &line);
     }

@@ -14,7 +14,7 @@ use crate::absent::AbsentPages;
 use crate::pool::WindowPool;
 use crate::residency;
 use crate::sys::pread::{RWF_DONTCACHE, pread, pread_with_flags};
-use crate::sys::stat::{FileStamp, is_still};
+use crate::sys::stat::{FileStamp, is_same_inode};
 use crate::sys::{Errno, aio, sync_file_range, user_memory};
 
 /// The most windows of one stream: the consumer's own and those that are read ahead of it.
@@ -141,7 +141,7 @@ impl Stream {
         let within = (position - window.start) as usize;
         let length_bytes = (wanted_bytes as usize).min(window.length_bytes - within);
         if window.state == State::Cached {
-            if !is_still(context.buffered, &context.stamp) {
+            if !is_same_inode(context.buffered, &context.stamp) {
                 return Err(Fallback::Identity);
             }
             // SAFETY: the caller vouches for the destination.
@@ -217,7 +217,7 @@ impl Stream {
         let start = self.sequence.cover_end;
         // Somebody may have closed the private descriptor without a call that Coldstream sees. Its number
         // may name another file by now.
-        if !is_still(context.descriptor, &context.stamp) {
+        if !is_same_inode(context.descriptor, &context.stamp) {
             return Err(Fallback::Identity);
         }
         let in_file_bytes = (context.stamp.size_bytes - start).min(length_bytes as u64);

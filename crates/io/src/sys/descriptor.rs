@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 /// It is a number and no proof. An interposed call gets its descriptor as an `i32`, which may name
 /// nothing, and another thread may close it at any moment. So this type has no lifetime, unlike
 /// [`BorrowedFd`]. The kernel refuses a bad number with `EBADF`, and
-/// [`stat::is_still`](super::stat::is_still) finds out whether a number names another file by now.
+/// [`stat::is_same_inode`](super::stat::is_same_inode) finds out whether a number names another file by now.
 ///
 /// The functions of this module take `impl Into<Descriptor>`: a number, a [`BorrowedFd`] or a
 /// reference to a [`File`]. The conversion costs nothing.

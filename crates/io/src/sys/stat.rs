@@ -91,9 +91,10 @@ pub unsafe fn stamp_of_path(path: *const c_char) -> Result<FileStamp, Errno> {
     Ok(FileStamp::from(unsafe { status.assume_init_ref() }))
 }
 
-/// Whether a descriptor still names the inode of `stamp` (`fstat(2)`). The application may have
-/// closed it without a call that Coldstream sees, and its number may name another file.
-pub fn is_still(descriptor: impl Into<Descriptor>, stamp: &FileStamp) -> bool {
+/// Whether a descriptor still names the inode of `stamp` (`fstat(2)`). The file's content, size and
+/// times may have changed. The application may have closed the descriptor without a call that
+/// Coldstream sees, and its number may name another file.
+pub fn is_same_inode(descriptor: impl Into<Descriptor>, stamp: &FileStamp) -> bool {
     self::stamp(descriptor).is_ok_and(|now| now.same_inode(stamp))
 }
 

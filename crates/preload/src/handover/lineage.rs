@@ -88,7 +88,8 @@ impl Work {
     pub(crate) fn writes_beside(&mut self, closing: &FileStamp) -> bool {
         // Removes also SSTables that were closed by a call that Coldstream did not see.
         self.started.retain(|sstable| {
-            !sstable.stamp.same_inode(closing) && file::is_still(sstable.descriptor, &sstable.stamp)
+            !sstable.stamp.same_inode(closing)
+                && file::is_same_inode(sstable.descriptor, &sstable.stamp)
         });
         !self.started.is_empty()
     }

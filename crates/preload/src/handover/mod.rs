@@ -182,7 +182,7 @@ impl Handover {
         outputs.into_iter().find_map(|output| {
             let tracked = core.tracked(output.descriptor)?;
             let data = lineage::path_of(output.descriptor)?;
-            let is_its_index = file::is_still(output.descriptor, &output.stamp)
+            let is_its_index = file::is_same_inode(output.descriptor, &output.stamp)
                 && cassandra::is_index_of(&index, &data);
             is_its_index.then_some((tracked, output))
         })

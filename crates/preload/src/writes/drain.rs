@@ -23,7 +23,7 @@ impl StagedFiles {
             });
         }
         // Also after an error: a process that shares the position must not overwrite the written bytes.
-        if staged.position_is_behind && file::is_still(staged.descriptor, &staged.stamp) {
+        if staged.position_is_behind && file::is_same_inode(staged.descriptor, &staged.stamp) {
             let positioned = file::set_position(staged.descriptor, staged.staging.position());
             staged.position_is_behind = drained.is_err() || positioned.is_err();
             drained = drained.and(positioned);
@@ -48,7 +48,7 @@ impl StagedFiles {
         // The write in flight may have reached the file after the truncation.
         if was_in_flight == Ok(true)
             && let Some(direct) = staged.direct.get()
-            && file::is_still(direct, &staged.stamp)
+            && file::is_same_inode(direct, &staged.stamp)
         {
             let _ = file::truncate(direct, 0);
         }
@@ -203,7 +203,7 @@ impl StagedFiles {
 /// Makes a step of writeback behind a buffered writer.
 pub(super) fn run_step(staged: &mut StagedFile, step: WritebackStep) {
     let descriptor = staged.descriptor;
-    if !file::is_still(descriptor, &staged.stamp) {
+    if !file::is_same_inode(descriptor, &staged.stamp) {
         return;
     }
     match step {

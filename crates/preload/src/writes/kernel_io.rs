@@ -58,7 +58,7 @@ impl KernelIo for Kernel<'_> {
         // If the number was closed by a call that we did not see, it may name another file by now.
         let direct = self
             .direct
-            .filter(|direct| file::is_still(*direct, &self.stamp))
+            .filter(|direct| file::is_same_inode(*direct, &self.stamp))
             .ok_or(Errno(libc::EBADF))?;
         // The caller goes on with the rest.
         let piece = match self.request_bytes {
@@ -116,20 +116,20 @@ impl KernelIo for Kernel<'_> {
     }
 
     fn write_back_before(&mut self, start: u64, end: u64) {
-        if self.keeps_order && file::is_still(self.descriptor, &self.stamp) {
+        if self.keeps_order && file::is_same_inode(self.descriptor, &self.stamp) {
             self.outcome.writeback_error =
                 writeback_error(file::write_back(self.descriptor, start, end - start));
         }
     }
 
     fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        let result = if file::is_still(self.descriptor, &self.stamp) {
+        let result = if file::is_same_inode(self.descriptor, &self.stamp) {
             file::pwrite(self.descriptor, bytes, offset)
         } else {
             // The application's descriptor was closed by a call that we did not see. Ours still names the file.
             let direct = self
                 .direct
-                .filter(|direct| file::is_still(*direct, &self.stamp))
+                .filter(|direct| file::is_same_inode(*direct, &self.stamp))
                 .ok_or(Errno(libc::EBADF))?;
             let reopened = reopen(direct, libc::O_WRONLY)?;
             let result = file::pwrite(reopened, bytes, offset);
