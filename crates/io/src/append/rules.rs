@@ -59,12 +59,12 @@ impl Operation {
         match self {
             // A write that is not at the end appends nothing.
             Operation::Append if position == end => Verdict::Buffer,
-            Operation::ReadAt { end, .. } if end <= start => Verdict::Proceed,
+            Operation::ReadAt { end: read_end, .. } if read_end <= start => Verdict::Proceed,
             // A mapping shows the page cache during its whole life. It is harmless only if none of its pages
             // can get a later byte.
-            Operation::Map { end: mapped } => {
+            Operation::Map { end: mapped_end } => {
                 let drained_pages_end = end & !(PAGE_BYTES - 1);
-                if mapped <= drained_pages_end {
+                if mapped_end <= drained_pages_end {
                     Verdict::Drain
                 } else {
                     Verdict::FallBack
