@@ -58,7 +58,7 @@ fn settings() -> Vec<Setting> {
         setting("everything", false, &EVERYTHING),
         setting("off", false, &[("COLDSTREAM", "off")]),
         setting(
-            "written as windows",
+            "written with drop-behind",
             false,
             &[("COLDSTREAM_WRITES", "drop-behind")],
         ),
@@ -82,7 +82,7 @@ fn settings_of_appends() -> Vec<Setting> {
             false,
             &[small, ("COLDSTREAM_MEMORY_BYTES", "1MiB")],
         ),
-        staged("windows", true, &[("COLDSTREAM_WRITES", "drop-behind")]),
+        staged("drop-behind", true, &[("COLDSTREAM_WRITES", "drop-behind")]),
         staged("everything", false, &EVERYTHING),
         staged("dontcache", false, &[("COLDSTREAM_WRITES", "dontcache")]),
         setting("through", true, &[("COLDSTREAM_WRITES", "direct"), small]),
@@ -190,7 +190,7 @@ fn run(filesystem: Filesystem, settings: Vec<Setting>, kind: u64) {
     }
     for (setting, sum) in settings.iter().zip(&sums) {
         println!(
-            "{filesystem:?}, {}: direct {}, dontcache {}, window {}, page cache {}, buffered {}; written \
+            "{filesystem:?}, {}: direct {}, dontcache {}, drop-behind {}, page cache {}, buffered {}; written \
              directly {}, of these overlapped {}, {} writes staged",
             setting.name,
             sum.direct_bytes,
