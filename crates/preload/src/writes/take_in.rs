@@ -55,7 +55,8 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Whether it is a new file of a background writer, opened for what a staged file can give.
+    /// Whether it is a new, empty file, opened for what a staged file can give. Whose thread opened it is
+    /// another question.
     fn is_new(&self) -> bool {
         self.flags & libc::O_CREAT != 0
             && self.flags & (libc::O_TRUNC | libc::O_EXCL) != 0
@@ -107,6 +108,7 @@ impl StagedFiles {
         };
         match self.free_slot() {
             Some((number, staged)) => self.fill(core, opening, inode, number, staged, mode),
+            // The writes of this file stay plain.
             None => core.count(Counter::FallbackWriteMemory, 1),
         }
     }
