@@ -1,4 +1,4 @@
-//! The inode map: which SSTables are open, by how many descriptors, and whether anybody in this process
+//! The inode map: which SSTables are open, by how many descriptors, and whether a thread of this process
 //! could be writing to them.
 
 use coldstream_io::lock::FutexLock;
@@ -7,7 +7,7 @@ use coldstream_io::sys::file::FileStamp;
 use coldstream_io::sys::process;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// A slot is searched at 64 places behind the inode's hash. A file that finds none is not tracked.
+/// The map searches 64 slots behind the inode's hash. If none of them is free, the file is not tracked.
 const PROBES: usize = 64;
 /// A time that a thread took before another thread's may be this much older.
 const MOMENT_MILLISECONDS: u32 = 60_000;
@@ -15,11 +15,11 @@ const MOMENT_MILLISECONDS: u32 = 60_000;
 /// Background threads whose position in a file is remembered.
 pub(crate) const SCANS: usize = 4;
 
-/// A background thread's way through a file.
+/// A background thread's sequential reads of a file.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Scan {
-    /// When and where it read last: see [`crate::eviction`].
+    /// Time and place of the last read: see [`crate::eviction`].
     pub(crate) last: AtomicU64,
     /// Where it started to read in sequence.
     pub(crate) started: AtomicU64,
@@ -81,7 +81,7 @@ impl Inode {
         )
     }
 
-    /// Makes it the stamped inode, without a descriptor yet.
+    /// Initialises this slot for the stamped inode, without a descriptor yet.
     fn begin(&self, stamp: &FileStamp) {
         self.device.store(stamp.device, Ordering::Relaxed);
         self.number.store(stamp.inode, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Inode {
         self.locked.load(Ordering::Relaxed)
     }
 
-    /// Whether one descriptor is all that is known of it.
+    /// Whether it has only one descriptor that Coldstream knows.
     pub(crate) fn is_alone(&self) -> bool {
         self.descriptors.load(Ordering::Relaxed) == 1
             && !self.mapped_writable.load(Ordering::Relaxed)
@@ -201,7 +201,7 @@ impl Inode {
     /// The foreground has read it, and was counted.
     #[inline]
     pub(crate) fn record_read(&self) {
-        // Mostly it is set already: without a store the cache line stays with all readers.
+        // It is usually set already. Without a store, all readers keep the cache line.
         if !self.read.load(Ordering::Relaxed) {
             self.read.store(true, Ordering::Relaxed);
         }
@@ -212,7 +212,7 @@ impl Inode {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Whether heat says too little about how it is used.
+    /// Whether heat misses some uses of it.
     pub(crate) fn has_uncounted_use(&self) -> bool {
         self.uncounted_use.load(Ordering::Relaxed)
     }

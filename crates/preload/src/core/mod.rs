@@ -1,5 +1,5 @@
-//! What every mechanism may use, and what uses none of them: tracked files, windows, switches, the status
-//! page, and memory of our own.
+//! Parts that every mechanism may use, and that use no mechanism: tracked files, windows, switches, the
+//! status page, and memory of our own.
 
 pub(crate) mod descriptor_map;
 pub(crate) mod errno;
@@ -57,7 +57,7 @@ impl Core {
         })
     }
 
-    /// What is known of a descriptor.
+    /// The entry of a descriptor in the descriptor map.
     #[inline]
     pub(crate) fn entry(&self, descriptor: i32) -> Option<Entry> {
         self.descriptors.get(descriptor)
@@ -72,12 +72,12 @@ impl Core {
         }
     }
 
-    /// Calls `visit` for every descriptor that something is known of.
+    /// Calls `visit` for every descriptor in the descriptor map.
     pub(crate) fn each_descriptor(&self, visit: impl FnMut(i32, Entry)) {
         self.descriptors.each_in(0, u32::MAX, visit);
     }
 
-    /// Replaces what is known of a descriptor, unless it is another file's by now.
+    /// Replaces the entry of a descriptor, unless the number names another file by now.
     pub(crate) fn update(&self, descriptor: i32, tracked: TrackedFile) {
         if let Some(present @ Entry::Tracked(of)) = self.descriptors.get(descriptor)
             && of.slot == tracked.slot
@@ -118,7 +118,7 @@ impl Core {
         fuse::protect(|| self.count(Counter::FallbackPanic, 1), work)
     }
 
-    /// Wakes the control thread: it has a request to answer, or a thread to see to.
+    /// Wakes the control thread: there is a request to answer, or a thread without its priority.
     pub(crate) fn wake_control_thread(&self) {
         if let Some(page) = self.page() {
             page.ring();

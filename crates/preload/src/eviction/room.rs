@@ -1,5 +1,5 @@
-//! The free memory: of the cgroups around the process, and of each node; and the memory pressure. Read into
-//! memory of the stack: the eviction thread has no allocator.
+//! The free memory of the cgroups around the process and of each NUMA node, and the memory pressure. Files are
+//! read into buffers on the stack, because the eviction thread has no allocator.
 
 use crate::core::host_memory::{each_line, read, read_again};
 use crate::core::text::Text;
@@ -15,10 +15,10 @@ const REFRESH_MILLISECONDS: u32 = 5000;
 /// How often nodes and pressure are read. The kernel needs a tenth of a millisecond for the text of nodes, and
 /// more on machines with many processors.
 const SLOW_MILLISECONDS: u32 = 1000;
-/// The same while something is being dropped; and of `memory.stat` at any time.
+/// The same while pages are dropped. `memory.stat` is always read at this interval.
 const SOON_MILLISECONDS: u32 = 200;
 
-/// The files of a cgroup that has a limit. Descriptors of the thread's own.
+/// The files of a cgroup that has a limit. The descriptors are the eviction thread's own.
 #[derive(Clone, Copy)]
 struct Cgroup {
     limit: i32,
@@ -48,7 +48,7 @@ impl<T: Copy> Seen<T> {
         milliseconds: u32,
         look: impl FnOnce() -> Option<T>,
     ) -> Option<T> {
-        // Zero is before the first look.
+        // Zero means that nothing was read yet.
         if self.clock == 0 || clock.wrapping_sub(self.clock) >= milliseconds {
             *self = Self {
                 clock: clock.max(1),
@@ -119,7 +119,7 @@ impl Sources {
         pressure.unwrap_or(0.0)
     }
 
-    /// Read only near the limit: `memory.stat` costs the kernel more than all the rest.
+    /// This is read only near the limit: `memory.stat` costs the kernel more than all other files together.
     fn file_bytes(
         &mut self,
         clock: u32,

@@ -1,4 +1,4 @@
-//! What other threads share with the eviction thread.
+//! State that other threads share with the eviction thread.
 
 use super::moment::Moment;
 use crate::core::Core;
@@ -8,27 +8,27 @@ use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::process;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// This many SSTables that background threads lately read are remembered.
+/// The number of SSTables that are remembered because background threads lately read them.
 pub(super) const LATELY_READ: usize = 64;
-/// A read further from the last one than this starts another scan.
+/// A read that starts further ahead than this starts a new scan.
 const SCAN_GAP_BYTES: u64 = 1 << 20;
 
-/// All-zero memory says that there is no such thread.
+/// The shared state. All-zero memory means that there is no eviction thread.
 #[repr(C)]
 pub(crate) struct Eviction {
-    /// The thread sleeps on its lower half.
+    /// The eviction thread sleeps on the lower half of this word.
     pub(super) bell: AtomicU64,
     pub(super) is_running: AtomicBool,
-    /// [`process::coarse_milliseconds`] when the thread last woke up: saves others the call.
+    /// The time at which the thread last woke up ([`process::coarse_milliseconds`]). Saves others that call.
     pub(super) clock: AtomicU32,
-    /// Held while something is dropped.
+    /// The lock is held while pages are dropped.
     pub(super) dropping: FutexLock<()>,
     /// Slots plus one of files that background threads lately read by plain calls.
     pub(super) lately_read: [AtomicU32; LATELY_READ],
 }
 
 impl Eviction {
-    /// The switch was changed: when this returns, it has its effect.
+    /// The switch was changed. When this function returns, the change is in effect.
     pub(crate) fn switched(&self) {
         self.bell.fetch_add(1, Ordering::AcqRel);
         process::futex_wake_shared(&self.bell);
@@ -53,7 +53,7 @@ impl Eviction {
             return;
         };
         let before = Moment(scan.last.load(Ordering::Relaxed)).offset();
-        // Threads that share an entry disturb each other's scans: less is dropped early then.
+        // Threads that share an entry disturb each other's scans. Then fewer pages are dropped early.
         if offset + Moment::PAGE_BYTES <= before || offset > before + SCAN_GAP_BYTES {
             scan.started.store(offset, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! `mmap(2)`: mappings see a file without a call for each access.
+//! `mmap(2)`: a mapping shows a file's bytes without a call for each access.
 
 use super::answer::Failed;
 use super::next::interpose;
@@ -37,7 +37,8 @@ fn map(
     mapped
 }
 
-/// Before a mapping of a staged file up to `end`. It is harmless while no later byte can show in it.
+/// To be called before a mapping of a staged file up to `end`. The file stays staged if no later byte can show
+/// in the mapping.
 fn before_mapping(
     protection: c_int,
     flags: c_int,

@@ -17,8 +17,8 @@
 //! architectures these travel in the same registers.
 //!
 //! Not seen: `fclose` and other closes inside libc, `syscall(2)`, and io_uring. Each served read, and each
-//! write of our own, checks which file its descriptor is of. What such a call does to a staged file is not
-//! known (docs/limits.md).
+//! write of our own, checks which file its descriptor names. The effect of such a call on a staged file is
+//! not known (docs/limits.md).
 
 mod advice;
 mod answer;

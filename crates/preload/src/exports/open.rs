@@ -21,7 +21,7 @@ unsafe fn opened(descriptor: c_int, path: *const c_char, flags: c_int) -> c_int 
     descriptor
 }
 
-/// A stream of libc's was opened. Its descriptor is not followed: its file is not staged from now on.
+/// A stream of libc was opened. Its descriptor is not followed, so the staging of its file ends.
 ///
 /// # Safety
 /// `stream` must be what the call with this `mode` returned.

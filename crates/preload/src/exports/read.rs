@@ -1,4 +1,4 @@
-//! `read(2)`, `pread(2)` and their like: where background threads part from the foreground.
+//! `read(2)`, `pread(2)` and their like. Here reads of background threads and of the foreground separate.
 
 use super::next::interpose;
 use crate::core::descriptor_map::Entry;
@@ -55,7 +55,7 @@ fn time_read(runtime: &Runtime, next: impl FnOnce() -> ssize_t) -> ssize_t {
     result
 }
 
-/// What is known of a read without an offset.
+/// The position of a read without an offset.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// It begins where the last one ended.
@@ -63,7 +63,7 @@ pub(super) enum Order {
     Unknown,
 }
 
-/// Makes a read that is never served (it moves a position, or scatters), and counts it.
+/// Makes a read of a kind that is never served (`read`, `readv`), and counts it.
 #[inline(always)]
 pub(super) fn read_unserved(
     descriptor: c_int,

@@ -3,14 +3,14 @@
 //!
 //! The signal: some foreground reads of SSTables are timed.
 //!
-//! The brake: a background thread waits before a read or a write, with nothing of ours locked. What it moved
-//! it takes out of a bucket that all threads share.
+//! The brake: a background thread waits before a read or a write. It holds no lock of ours then. After the
+//! call it takes the bytes that it moved out of a bucket, which all threads share.
 //!
-//! Pacing has no thread: background threads advance the controller while they work. While none works,
-//! nobody needs it.
+//! Pacing has no thread of its own. Background threads advance the controller while they work. While none
+//! works, the controller is not needed.
 //!
-//! Never waiting: a flush; a sync or a close; a read near a file's end. The open of an SSTable reads there,
-//! under an engine's lock that readers of the same SSTable wait for.
+//! These never wait: a flush, a sync, a close, and a read near a file's end. The engine reads there when it
+//! opens an SSTable, and holds a lock that readers of the same SSTable wait for.
 
 mod device_reads;
 
@@ -41,18 +41,18 @@ pub(crate) struct Pacing {
     bytes_per_second: AtomicU64,
     ticked_ns: AtomicU64,
     bucket: Bucket,
-    /// The foreground's, since the last tick.
+    /// The foreground's device reads since the last tick.
     reads: DeviceReads,
     /// Bytes since the last tick.
     background_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
     flushed_bytes: AtomicU64,
-    /// In the clock of [`monotonic_ns`](process::monotonic_ns).
+    /// A time of the clock [`monotonic_ns`](process::monotonic_ns).
     busy_until_ns: AtomicU64,
     pacer: FutexLock<Pacer>,
 }
 
-/// What a background thread moves.
+/// The kind of bytes that a background thread moves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {
     Read,
@@ -74,7 +74,7 @@ impl Pacing {
     }
 
     /// A foreground read of an SSTable took `ns`, by the clock of
-    /// [`monotonic_ns`](process::monotonic_ns). Whether it came from the device.
+    /// [`monotonic_ns`](process::monotonic_ns). Returns whether it came from the device.
     pub(crate) fn record_timed_read(&self, core: &Core, ns: u64) -> bool {
         core.count(Counter::ForegroundReadsTimed, 1);
         let Some(bucket) = latency_bucket(ns) else {
@@ -154,7 +154,7 @@ impl Pacing {
     pub(crate) fn release_brake(&self, core: &Core) {
         self.set_pace(core, Pace::default());
         self.bucket.open();
-        // After the next switch they would pass for reads at rest.
+        // Otherwise, after the next switch, these reads would count as reads without background I/O.
         let _ = self.reads.take();
     }
 

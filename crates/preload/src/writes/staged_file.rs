@@ -1,4 +1,4 @@
-//! A staged file, and all of them: their state, their locks, and how one is found.
+//! The state of staged files: their list, their locks, and the search for one of them.
 
 use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
@@ -13,9 +13,9 @@ use coldstream_io::writers::{Flight, Writers};
 use coldstream_policy::IoMode;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Files staged at once; further ones are written by plain calls.
+/// The most files that are staged at once. Further ones are written by plain calls.
 const STAGED_FILES_MAX: usize = 128;
-/// Filesystems whose refusal of direct writes is remembered; others are asked for every file.
+/// The most devices whose refusal of direct writes is remembered. Others are tried again for every file.
 const DEVICES_MAX: usize = 32;
 /// Ranges of the application's memory that were found readable. They are not asked about again.
 const READABLE_MAX: usize = 4;
@@ -27,9 +27,9 @@ pub(super) enum WriteMode {
     /// By plain calls.
     #[default]
     None = 0,
-    /// Out of a staging buffer, by direct I/O. The process sees the bytes before the kernel has them.
+    /// From a staging buffer, by direct I/O. The process sees the bytes before the kernel has them.
     WriteBehind,
-    /// Out of a staging buffer, by direct I/O, before `write` returns.
+    /// From a staging buffer, by direct I/O, before `write` returns.
     WriteThrough,
     /// With `RWF_DONTCACHE`.
     DontCache,
@@ -49,7 +49,7 @@ pub(super) struct StagedFile {
     pub(super) mode: WriteMode,
     pub(super) stamp: FileStamp,
     pub(super) alignment: Option<Alignment>,
-    /// The second one is taken when the first has once been full.
+    /// The second buffer is allocated when the first one has been full once.
     pub(super) buffers: [WindowMemory; 2],
     /// The number of the buffer that is being filled.
     pub(super) filling: usize,
@@ -60,13 +60,13 @@ pub(super) struct StagedFile {
     /// I/O priority of the thread that wrote last; 0 is none.
     pub(super) io_priority: i32,
     pub(super) behind: WritebackProgress,
-    /// The kernel's own file position is not the application's.
+    /// The kernel's file position differs from the application's.
     pub(super) position_is_behind: bool,
     /// The application's thread has made a direct write: later ones may be handed to a writer thread.
     pub(super) was_tried: bool,
-    /// A direct write was seen to leave no page in the page cache.
+    /// A check has shown that a direct write leaves no page in the page cache.
     pub(super) effect_is_proven: bool,
-    /// Direct writes have no use here: the file is written drop-behind from the next drain on.
+    /// Direct writes do not work for this file. From the next drain on it is written drop-behind.
     pub(super) direct_disabled: bool,
     /// Error of a delayed write whose bytes are still staged; 0 is none.
     pub(super) error: i32,
@@ -91,24 +91,24 @@ impl StagedFile {
     }
 }
 
-/// What is known of writing to a device.
+/// Whether direct writes work on a device.
 #[derive(Clone, Copy)]
 struct Device {
     number: u64,
     known: bool,
-    /// Direct writes have no use there.
+    /// Direct writes do not work there.
     is_direct_disabled: bool,
 }
 
 /// All staged files; all-zero memory is none.
 #[repr(C)]
 pub(crate) struct StagedFiles {
-    /// How many there are.
+    /// The number of staged files.
     pub(super) count: AtomicU32,
     /// The process ends: no further file is taken in.
     pub(super) closed: AtomicBool,
     pub(super) files: [FutexLock<StagedFile>; STAGED_FILES_MAX],
-    /// The inode of each file; 0 where there is none. A search waits for no other file's writes.
+    /// The inode of each file; 0 for a free entry. So a search does not have to wait for other files' locks.
     pub(super) inodes: [AtomicU64; STAGED_FILES_MAX],
     pub(super) writers: Writers,
     devices: FutexLock<[Device; DEVICES_MAX]>,
@@ -134,7 +134,7 @@ impl StagedFiles {
     }
 
     pub(super) fn disable_direct(&self, device: u64) {
-        // In a signal handler its own thread may hold the lock: then another file finds out again.
+        // A signal handler's own thread may hold the lock. Then the next file on the device tries again.
         let Some(mut devices) = self.devices.try_lock() else {
             return;
         };

@@ -26,8 +26,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
 }
 
-/// While it lives the calling thread is not cancelled. `write` is a cancellation point, and cancelling
-/// unwinds.
+/// While this value lives, the calling thread is not cancelled. `write` is a cancellation point, and a
+/// cancellation unwinds.
 struct Uncancelled {
     before: i32,
 }
@@ -69,11 +69,11 @@ impl StagedFiles {
         call: &WriteCall,
         plain: &impl Fn() -> isize,
     ) -> Written {
-        // In a signal handler in the middle of our own work: as if the signal had come a moment earlier.
+        // A signal handler has interrupted our own work. `EINTR` is what an earlier signal would cause.
         let Some(_inside) = Inside::enter() else {
             return Written::Done(Err(Errno(libc::EINTR)));
         };
-        // Cancelling unwinds, which the fuse takes for a panic, and a lock is held.
+        // A cancellation would unwind while a lock is held, and the fuse would take it for a panic.
         let _uncancelled = Uncancelled::begin();
         // SAFETY: passed on.
         let attempt = || unsafe { self.attempt(core, tracked, call, plain) };
@@ -124,7 +124,7 @@ impl StagedFiles {
                 let flagged = file::write_with_flags(call.descriptor, buffer, length_bytes, flags);
                 write_dontcache(core, &mut staged, flagged, plain)
             }
-            // A few kilobytes are not worth a direct write each, nor a kick of writeback.
+            // For a few kilobytes, neither a direct write nor the start of writeback is worth its cost.
             WriteMode::WriteThrough | WriteMode::DontCache | WriteMode::DropBehind => {
                 write_drop_behind(core, &mut staged, plain)
             }
@@ -139,8 +139,8 @@ impl StagedFiles {
         Written::Done(result)
     }
 
-    /// Prepares the staged file for bytes through this descriptor. `Err` is the result of a call that it does
-    /// not take.
+    /// Prepares the staged file for a write by this descriptor. `Err` is the result of a write that is not
+    /// staged.
     fn prepare(
         &self,
         core: &Core,
@@ -167,7 +167,7 @@ impl StagedFiles {
         Err(self.fall_back_and_write(core, staged, reason))
     }
 
-    /// Falls back, then the plain call; an error if the file could not be drained.
+    /// Ends the staging and asks for the plain call. Fails if the file could not be drained.
     fn fall_back_and_write(
         &self,
         core: &Core,
@@ -201,7 +201,7 @@ impl StagedFiles {
         })
     }
 
-    /// Writes directly, before the application goes on.
+    /// Writes directly. Returns when the kernel has the bytes.
     fn write_through(
         &self,
         core: &Core,
@@ -211,7 +211,7 @@ impl StagedFiles {
         let result = self.with_kernel(core, staged, |staging, kernel, memory, alignment| {
             staging.append_write_through(kernel, memory, alignment, source)
         });
-        // The application gets the error now.
+        // The application gets the error as the result of this call.
         staged.error = 0;
         let end = staged.staging.end();
         staged.behind.skip_to(end);
@@ -230,8 +230,8 @@ pub(crate) struct WriteCall {
     pub(crate) io_priority: i32,
 }
 
-/// The result of a write with `RWF_DONTCACHE`. Where the kernel does not know or allow it, the plain call is
-/// made. A call that is wrong in itself fails there, too.
+/// The result of a write with `RWF_DONTCACHE`. If the kernel does not know or allow the flag, makes the plain
+/// call. A wrong call fails there too.
 fn write_dontcache(
     core: &Core,
     staged: &mut StagedFile,
@@ -261,7 +261,7 @@ fn plainly(staged: &mut StagedFile, plain: &impl Fn() -> isize) -> Result<usize,
     Ok(written)
 }
 
-/// Makes the plain call, and the writeback behind it.
+/// Makes the plain call, and then a step of writeback behind it.
 fn write_drop_behind(
     core: &Core,
     staged: &mut StagedFile,
@@ -301,7 +301,7 @@ impl StagedFile {
         if !memory::readable(buffer, length_bytes) {
             return false;
         }
-        // A buffer that is walked through grows one range; it does not displace the others.
+        // If a writer passes through a buffer in steps, one range grows. It does not displace the others.
         let neighbour = self.readable.iter_mut().find(|(from, to)| {
             *from <= end && start <= *to && end.max(*to) - start.min(*from) <= READABLE_BYTES_MAX
         });
