@@ -188,7 +188,7 @@ impl Runtime {
         readahead::record_sequential(&self.core, tracked, descriptor);
     }
 
-    /// Counts a background read of a kind that is never served: `read` or `readv`.
+    /// Counts a background read that is never served, because it moves a position or has several buffers.
     #[cold]
     pub(crate) fn count_unserved_read(&self, result: isize) {
         let _errno = ErrnoGuard::new();

@@ -55,7 +55,7 @@ fn time_read(runtime: &Runtime, next: impl FnOnce() -> ssize_t) -> ssize_t {
     result
 }
 
-/// The position of a read without an offset.
+/// The place of a read relative to the last one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// It begins where the last one ended.
@@ -63,7 +63,7 @@ pub(super) enum Order {
     Unknown,
 }
 
-/// Makes a read of a kind that is never served (`read`, `readv`), and counts it.
+/// Makes a read that is never served, because it moves a position or has several buffers. Counts it.
 #[inline(always)]
 pub(super) fn read_unserved(
     descriptor: c_int,
