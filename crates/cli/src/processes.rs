@@ -96,7 +96,7 @@ fn absent(pid: u32) -> anyhow::Error {
         Exit::NotFound,
         format!(
             "process {pid} has no status page: it does not run under Coldstream, or has not \
-             opened a table yet; see `coldstream doctor {pid}`"
+             opened an SSTable yet; see `coldstream doctor {pid}`"
         ),
     )
 }

@@ -12,8 +12,8 @@ use crate::output;
 
 /// Reads slower than this are in the last of [`Counter::DEVICE_READS`].
 const DEVICE_READ_MS_MAX: u64 = 262;
-/// Problems on the screen; `--all` shows every counter.
-const PROBLEMS_SHOWN: usize = 5;
+/// Problems and notes on the screen; `--all` shows every counter.
+const IRREGULARITIES_SHOWN: usize = 5;
 /// Failures that are counted outside the group of fallbacks.
 const FAILURES: [Counter; 8] = [
     Counter::WriteErrors,
@@ -38,10 +38,17 @@ pub fn render(snapshot: &Snapshot, command: &str, width: u16) -> String {
     for (label, phrases) in rows(snapshot) {
         table.add_row([label.to_owned(), phrases.join("; ")]);
     }
-    let problems = problems(snapshot);
-    for (index, problem) in problems.iter().enumerate() {
-        let label = if index == 0 { "problems" } else { "" };
-        table.add_row([label, problem]);
+    // What is normal is shown too, but not as a problem.
+    let (notes, problems): (Vec<_>, Vec<_>) =
+        irregularities(snapshot).into_iter().partition(is_normal);
+    let room_for_notes = IRREGULARITIES_SHOWN.saturating_sub(problems.len());
+    for (name, counters, lines_max) in [
+        ("problems", &problems, IRREGULARITIES_SHOWN),
+        ("notes", &notes, room_for_notes),
+    ] {
+        for (index, line) in lines(counters, lines_max).iter().enumerate() {
+            table.add_row([if index == 0 { name } else { "" }, line]);
+        }
     }
     let mut rows = table.trim_fmt();
     if !problems.is_empty() {
@@ -332,25 +339,33 @@ fn foreground(snapshot: &Snapshot) -> Vec<String> {
     }
 }
 
-/// Fallbacks and failures that happened, each with its explanation. What is normal comes last.
-fn problems(snapshot: &Snapshot) -> Vec<String> {
-    let is_problem = |counter: Counter| {
+/// Fallbacks and failures that happened, with their numbers.
+fn irregularities(snapshot: &Snapshot) -> Vec<(Counter, u64)> {
+    let is_irregular = |counter: Counter| {
         counter.group() == CounterGroup::Fallbacks || FAILURES.contains(&counter)
     };
-    let mut found: Vec<_> = snapshot
-        .counters()
-        .filter(|(counter, value)| *value != 0 && is_problem(*counter))
-        .collect();
-    found.sort_by_key(|(counter, _)| counter.explanation().ends_with("This is normal."));
-    let hidden = found.len().saturating_sub(PROBLEMS_SHOWN);
-    let mut lines: Vec<_> = found
-        .iter()
-        .take(PROBLEMS_SHOWN)
+    (snapshot.counters())
+        .filter(|(counter, value)| *value != 0 && is_irregular(*counter))
+        .collect()
+}
+
+/// Whether the counter's own text says that it is no reason to worry.
+fn is_normal((counter, _): &(Counter, u64)) -> bool {
+    counter.explanation().ends_with("This is normal.")
+}
+
+/// A line for each of these counters, with its explanation; at most `lines_max`, and one about the rest.
+fn lines(counters: &[(Counter, u64)], lines_max: usize) -> Vec<String> {
+    if lines_max == 0 {
+        return Vec::new();
+    }
+    let mut lines: Vec<_> = (counters.iter().take(lines_max))
         .map(|(counter, value)| {
             let explanation = counter.explanation().replace('`', "");
             format!("{}={value}: {explanation}", counter.name())
         })
         .collect();
+    let hidden = counters.len().saturating_sub(lines_max);
     if hidden > 0 {
         lines.push(format!("… and {hidden} more"));
     }
@@ -434,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_explained_and_the_normal_ones_come_last() {
+    fn problems_are_explained_and_normal_ones_are_notes_behind_them() {
         let some = snapshot(
             &[
                 (Counter::FallbackChangedRecently, 4),
@@ -442,11 +457,16 @@ mod tests {
             ],
             &switches(&[]),
         );
-        let [first, last] = &problems(&some)[..] else {
-            panic!("two problems");
+        let text = render(&some, "db", 160);
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        let at = |words: &str| {
+            plain
+                .find(words)
+                .unwrap_or_else(|| panic!("no {words}: {plain}"))
         };
-        assert!(first.starts_with("write_errors=1: "), "{first}");
-        assert!(last.starts_with("fallback_changed_recently=4: "), "{last}");
+        assert!(at("problems") < at("write_errors=1: "), "{plain}");
+        assert!(at("write_errors=1: ") < at("notes"), "{plain}");
+        assert!(at("notes") < at("fallback_changed_recently=4: "), "{plain}");
     }
 
     #[test]
