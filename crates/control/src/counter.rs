@@ -226,7 +226,7 @@ counters! {
     /// Staging ended: a mapping that could show staged bytes.
     StagingEndedMapping = "staging_ended_mapping": Fallbacks, Total(Count),
         formerly "demoted_mapping";
-    /// Staging ended: the process was forked, or ends.
+    /// Staging ended: the process was forked, or ends. This is normal.
     StagingEndedProcess = "staging_ended_process": Fallbacks, Total(Count),
         formerly "demoted_process";
     /// Staging ended: the application needed the descriptor number, or locked a record.
