@@ -95,21 +95,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cassandra;
+mod piece;
 mod plan;
 pub mod rocksdb;
 
+pub use piece::{HeatAt, Piece};
 pub use plan::{Limits, Page, Plan};
-
-/// A range of the output, and its expected heat.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Piece {
-    /// Bytes from the beginning of the file. Not aligned.
-    pub offset: u64,
-    /// Bytes that the foreground reads together.
-    pub length: u64,
-    /// Expected heat, in the units of the inputs' heat.
-    pub heat: f32,
-}
-
-/// Returns the heat of an input's page. The argument is the offset of any of its bytes in the file.
-pub type HeatAt<'a> = &'a dyn Fn(u64) -> u8;

@@ -1,6 +1,6 @@
 //! Chooses the pages of an output that are worth warming.
 
-use crate::Piece;
+use crate::piece::Piece;
 use std::ops::Range;
 
 /// Bytes of a page of the page cache.

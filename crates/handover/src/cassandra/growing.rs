@@ -1,7 +1,7 @@
 //! Reads the data of an SSTable that is still being written.
 
-use super::PAGE_BYTES;
 use super::chunk_log::{CHECKSUM_BYTES, ChunkLog};
+use super::chunks::PAGE_BYTES;
 use coldstream_sstable::cassandra::Compression;
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;

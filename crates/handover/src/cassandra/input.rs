@@ -1,7 +1,7 @@
 //! An input of a compaction: the heat of its partitions.
 
-use super::{PAGE_BYTES, WHOLE_CHUNKS_MAX};
-use crate::HeatAt;
+use super::chunks::{PAGE_BYTES, WHOLE_CHUNKS_MAX};
+use crate::piece::HeatAt;
 use coldstream_sstable::cassandra::{
     ChunkCursor, Compression, IndexCursor, Key, Partition, Partitions, SsTable,
 };

@@ -1,6 +1,6 @@
 //! Merges the partitions of all inputs, as a compaction does: each once, in order.
 
-use super::Input;
+use super::input::Input;
 use coldstream_sstable::cassandra::Key;
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Transfers the inputs' heat to an output of a compaction by the output's index.
 
-use super::Input;
 use super::growing::Growing;
-use crate::Piece;
+use super::input::Input;
+use crate::piece::Piece;
 use coldstream_sstable::cassandra::{GrowingIndex, IndexCursor, Key, SsTable};
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;

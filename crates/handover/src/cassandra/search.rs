@@ -3,11 +3,12 @@
 //! Cassandra keeps the upper nodes of its index in memory until the end. So a [`Locator`] searches
 //! the data for the hot partitions.
 
+use super::chunks::WHOLE_CHUNKS_MAX;
 use super::growing::Growing;
+use super::input::Input;
 use super::locator::{Locator, RATIO_MAX, READ_AHEAD};
 use super::merged::Merged;
 use super::output::PartHeat;
-use super::{Input, WHOLE_CHUNKS_MAX};
 use coldstream_sstable::cassandra::{IndexCursor, Key, partition_key_at};
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;

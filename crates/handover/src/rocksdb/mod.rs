@@ -2,7 +2,7 @@
 
 mod attribution;
 
-use crate::{HeatAt, Piece};
+use crate::piece::{HeatAt, Piece};
 use attribution::{Attribution, HotBlock};
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, Result};
