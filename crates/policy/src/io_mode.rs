@@ -1,6 +1,6 @@
 //! How background I/O reaches the device.
 
-use crate::FileKind;
+use crate::kind::FileKind;
 
 /// An I/O mode: how background reads and writes reach the device.
 #[derive(

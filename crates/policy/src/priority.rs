@@ -1,7 +1,7 @@
 //! CPU and I/O priority of background threads: the priority of each role, and its effect on a thread. The
 //! application may have set priorities of its own.
 
-use crate::Role;
+use crate::role::Role;
 use std::fmt::{self, Display};
 
 /// The roles that have a priority, in the order of [`Priorities::to_bits`].

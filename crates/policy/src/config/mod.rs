@@ -20,7 +20,7 @@ pub use setting::{Section, Setting};
 pub use settings::{Config, SETTINGS};
 pub use values::Allowed;
 
-use crate::{Priorities, PriorityMode};
+use crate::priority::{Priorities, PriorityMode};
 
 /// Every environment variable that Coldstream reads. `COLDSTREAM_CONFIG` names the TOML file.
 pub const VARIABLES: [&str; SETTINGS.len() + 1] = {

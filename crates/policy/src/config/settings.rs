@@ -13,8 +13,12 @@ use super::values::{
     GIB, IoPriorities, KIB, Log, MIB, Margins, Names, NiceValues, Number, Size, Switch, TIB, Values,
 };
 use crate::eviction::Margin;
+use crate::io_mode::{IoModeSetting, Visibility};
 use crate::priority::{ByRole, IoPriority};
-use crate::{FlushOutput, IoModeSetting, Priorities, PriorityMode, Profile, Readahead, Visibility};
+use crate::priority::{Priorities, PriorityMode};
+use crate::profile::Profile;
+use crate::readahead::Readahead;
+use crate::role::FlushOutput;
 
 /// The names of an enum that were never others.
 const NAMES: Names = Names { former: &[] };

@@ -1,6 +1,6 @@
 //! How much room is left, from the texts of the kernel, and how much of it to keep free.
 
-use crate::parse_bytes;
+use crate::bytes::parse_bytes;
 
 /// The smallest margin in percent. The kernel charges cgroups in batches of 256 KiB for each processor.
 const START_BYTES_MIN: u64 = 4 << 20;
