@@ -94,7 +94,7 @@ fuzz: ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS 
 
 demo: build ## RocksDB under load and compaction, without and with Coldstream (5 min; as root)
 	@scripts/setup demo
-	$(COLDSTREAM) lab rocksdb --quick --runs 2 --compaction-mib-per-second 60 --work-dir demo-report/work \
+	$(COLDSTREAM) lab rocksdb --quick --runs 4 --compaction-mib-per-second 60 --work-dir demo-report/work \
 	    --html demo-report/report.html --json-file demo-report/report.json \
 	    --svg demo-report/percentiles.svg
 
