@@ -63,6 +63,7 @@ namespace driver {
   F(rocksdb_flush, void, (rocksdb_t*, const rocksdb_flushoptions_t*, char** error))               \
   F(rocksdb_compact_range, void,                                                                  \
     (rocksdb_t*, const char* first, size_t first_bytes, const char* last, size_t last_bytes))     \
+  F(rocksdb_property_value, char*, (rocksdb_t*, const char* name))                                \
   F(rocksdb_property_int, int, (rocksdb_t*, const char* name, uint64_t* value))                   \
   F(rocksdb_create_iterator, rocksdb_iterator_t*, (rocksdb_t*, const rocksdb_readoptions_t*))     \
   F(rocksdb_iter_destroy, void, (rocksdb_iterator_t*))                                            \

@@ -8,6 +8,7 @@
 
 #include <cinttypes>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -88,11 +89,21 @@ class Database {
 
   uint64_t Property(const char* name) const {
     uint64_t value = 0;
-    if (engine_.rocksdb_property_int(database_, name, &value) != 0) {
-      Fail(kExitEngine, "this RocksDB has no property %s", name);
-    }
+    if (engine_.rocksdb_property_int(database_, name, &value) != 0) RefuseProperty(name);
     return value;
   }
+
+  // A property that the engine tells as text only, such as `rocksdb.num-files-at-level0`.
+  uint64_t TextProperty(const char* name) const {
+    char* text = engine_.rocksdb_property_value(database_, name);
+    if (text == nullptr) RefuseProperty(name);
+    const uint64_t value = std::strtoull(text, nullptr, 10);
+    engine_.rocksdb_free(text);
+    return value;
+  }
+
+  // The engine's estimate of the bytes that compaction has to rewrite.
+  uint64_t DebtBytes() const { return Property("rocksdb.estimate-pending-compaction-bytes"); }
 
   // Ends the driver if a flush or a compaction has failed. A failed compaction leaves the old SSTables
   // as they are, so nothing else shows it.
@@ -121,6 +132,10 @@ class Database {
   }
 
  private:
+  [[noreturn]] static void RefuseProperty(const char* name) {
+    Fail(kExitEngine, "this RocksDB has no property %s", name);
+  }
+
   const Engine& engine_;
   rocksdb_t* database_ = nullptr;
 };

@@ -20,7 +20,7 @@ enum Phase : uint32_t { kWarmUp = 0, kIdle = 1, kCompaction = 2, kAfter = 3, kEn
 // A record of standard output, 32 bytes, in the machine's byte order (`decode` in driver.rs).
 struct Record {
   // 3 was another kind in an older driver. The laboratory refuses it, instead of misreading it.
-  enum Kind : uint32_t { kRead = 0, kPhase = 1, kCompacted = 2, kUpdated = 4 };
+  enum Kind : uint32_t { kRead = 0, kPhase = 1, kCompacted = 2, kUpdated = 4, kWritten = 5, kBacklog = 6 };
   uint32_t kind;
   uint32_t phase;
   uint64_t first;
@@ -45,6 +45,16 @@ struct Record {
   // Updates, the longest delay of one, and the bytes that compaction is behind.
   static Record Updates(uint64_t updates, uint64_t late_ns_max, uint64_t debt_bytes) {
     return {kUpdated, kCompaction, updates, late_ns_max, debt_bytes};
+  }
+
+  // Bytes that the user wrote, and the time for which the engine delayed these writes.
+  static Record Written(uint64_t user_bytes, uint64_t stall_us) {
+    return {kWritten, kCompaction, user_bytes, stall_us, 0};
+  }
+
+  // How far compaction is behind at this moment.
+  static Record Backlog(Phase phase, uint64_t level0_files, uint64_t debt_bytes) {
+    return {kBacklog, phase, level0_files, debt_bytes, 0};
   }
 };
 static_assert(sizeof(Record) == 32, "the laboratory reads 32 bytes");

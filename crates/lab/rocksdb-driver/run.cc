@@ -31,6 +31,30 @@ uint64_t Ticker(const std::string& statistics, const char* name) {
   return std::strtoull(statistics.c_str() + place + wanted.size(), nullptr, 10);
 }
 
+// What the engine has counted since it was opened.
+struct Tickers {
+  explicit Tickers(const Options& options) : Tickers(options.Statistics()) {}
+
+  uint64_t compaction_read_bytes;
+  uint64_t compaction_written_bytes;
+  uint64_t user_bytes;
+  uint64_t stall_us;
+
+  // Adds what was counted since `earlier`.
+  void AddSince(const Tickers& earlier, Output& output) const {
+    output.Add(Record::CompactedBytes(compaction_read_bytes - earlier.compaction_read_bytes,
+                                      compaction_written_bytes - earlier.compaction_written_bytes));
+    output.Add(Record::Written(user_bytes - earlier.user_bytes, stall_us - earlier.stall_us));
+  }
+
+ private:
+  explicit Tickers(const std::string& statistics)
+      : compaction_read_bytes(Ticker(statistics, "rocksdb.compact.read.bytes")),
+        compaction_written_bytes(Ticker(statistics, "rocksdb.compact.write.bytes")),
+        user_bytes(Ticker(statistics, "rocksdb.bytes.written")),
+        stall_us(Ticker(statistics, "rocksdb.stall.micros")) {}
+};
+
 // Reads the whole database in order, and compares every value.
 void Verify(const Database& database, const Content& content, uint64_t keys) {
   const Engine& engine = database.Api();
@@ -74,6 +98,7 @@ class Phases {
       prctl(PR_SET_NAME, "records");
       while (!shared_.stop.load()) {
         SleepUntil(NowNs() + 100000000u);
+        AddBacklog();
         shared_.output.Flush();
       }
     });
@@ -114,8 +139,7 @@ class Phases {
     shared_.reads_per_second.store(static_cast<double>(parameters.reads_per_second));
     shared_.database.CheckBackground();
     shared_.output.Add(Record::Updates(
-        shared_.updates.load(), shared_.update_late_ns.load(),
-        shared_.database.Property("rocksdb.estimate-pending-compaction-bytes")));
+        shared_.updates.load(), shared_.update_late_ns.load(), shared_.database.DebtBytes()));
   }
 
   // Ends all threads.
@@ -126,10 +150,17 @@ class Phases {
   }
 
  private:
+  // How far compaction is behind now. Both properties are counters in memory.
+  void AddBacklog() {
+    const Phase phase = shared_.phase.load();
+    const uint64_t level0_files = shared_.database.TextProperty("rocksdb.num-files-at-level0");
+    shared_.output.Add(Record::Backlog(phase, level0_files, shared_.database.DebtBytes()));
+  }
+
   Shared& shared_;
   // Threads that make the load.
   std::vector<std::thread> load_;
-  // Writes the records.
+  // Writes the records, and samples the backlog between.
   std::thread writer_;
 };
 
@@ -157,15 +188,14 @@ int Run(const RunParameters& parameters) {
   Phases::Wait(parameters.warm_up_seconds);
   phases.Enter(kIdle);
   Phases::Wait(parameters.idle_seconds);
+  const Tickers before(options);
   phases.Enter(kCompaction);
   if (continuous) {
     phases.CompactContinuously();
   } else {
     phases.CompactOnce();
   }
-  const std::string statistics = options.Statistics();
-  shared.output.Add(Record::CompactedBytes(Ticker(statistics, "rocksdb.compact.read.bytes"),
-                                      Ticker(statistics, "rocksdb.compact.write.bytes")));
+  Tickers(options).AddSince(before, shared.output);
   phases.Enter(kAfter);
   Phases::Wait(parameters.after_seconds);
   phases.Enter(kEnded);

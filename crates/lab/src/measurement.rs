@@ -1,8 +1,10 @@
 //! Collects the events and samples of one run, and makes the run's report of them.
 
 use crate::pauses::Pauses;
-use crate::phase::{Event, Phase};
-use crate::run_report::{PausesReport, Percentiles, PhaseReport, RunReport, Second, curve};
+use crate::phase::{Backlog, Event, Phase};
+use crate::run_report::{
+    BacklogReport, Level, PausesReport, Percentiles, PhaseReport, RunReport, Second, curve,
+};
 use crate::sampler::{Rates, Sample};
 use crate::units::mib;
 use anyhow::{Context, Result};
@@ -63,6 +65,8 @@ pub struct Measurement {
     samples: Vec<Sample>,
     compacted: Compacted,
     updated: Updated,
+    written: Written,
+    backlogs: Vec<(Phase, Backlog)>,
     hit_ns_max: u64,
     /// Every read, where the virtual machine pauses.
     reads: Option<Vec<ReadTime>>,
@@ -84,6 +88,13 @@ struct Updated {
     debt_bytes: u64,
 }
 
+/// What the user wrote during compaction.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    user_bytes: u64,
+    stall_us: u64,
+}
+
 /// Start and end of a read.
 struct ReadTime {
     phase: Phase,
@@ -103,6 +114,8 @@ impl Measurement {
             samples: Vec::new(),
             compacted: Compacted::default(),
             updated: Updated::default(),
+            written: Written::default(),
+            backlogs: Vec::new(),
             reads: None,
             pauses: Pauses::default(),
         }
@@ -178,6 +191,20 @@ impl Measurement {
                 };
                 None
             }
+            Event::Written {
+                user_bytes,
+                stall_us,
+            } => {
+                self.written = Written {
+                    user_bytes,
+                    stall_us,
+                };
+                None
+            }
+            Event::Backlog { phase, backlog } => {
+                self.backlogs.push((phase, backlog));
+                None
+            }
         }
     }
 
@@ -238,6 +265,19 @@ impl Measurement {
             }
         }
         (sum_mib / f64::max(samples, 1.0), peak_mib)
+    }
+
+    /// How far compaction was behind in a phase.
+    fn backlog_of(&self, phase: Phase) -> BacklogReport {
+        let samples = self.backlogs.iter().filter(|(of, _)| *of == phase);
+        let samples: Vec<&Backlog> = samples.map(|(_, backlog)| backlog).collect();
+        let level = |of: fn(&Backlog) -> f64| Level::of(samples.iter().map(|backlog| of(backlog)));
+        BacklogReport {
+            level0_files: level(|backlog| backlog.level0_files as f64),
+            sstables: level(|backlog| backlog.sstables as f64),
+            pending_compactions: level(|backlog| backlog.pending_compactions as f64),
+            debt_mib: level(|backlog| mib(backlog.debt_bytes)),
+        }
     }
 
     /// Pauses of a phase, and the reads that none of them delayed.
@@ -301,6 +341,7 @@ impl Measurement {
             dirty_mib_peak,
             curve: curve(&latencies.service),
             pauses: self.pauses_of(phase, begin_ns, end_ns),
+            backlog: self.backlog_of(phase),
         })
     }
 
@@ -315,6 +356,7 @@ impl Measurement {
         let (begin, end) = self.bounds(Phase::Compaction)?;
         let (compaction_cpu_seconds, compaction_engine_cpu_seconds) = begin.cpu_seconds_until(end);
         let compaction_seconds = phases[1].seconds;
+        let write_stall_seconds = self.written.stall_us as f64 / 1e6;
         let tax = |of: fn(&PhaseReport) -> f64| of(&phases[1]) / of(&phases[0]).max(0.001);
         let Compacted {
             read_bytes,
@@ -336,6 +378,10 @@ impl Measurement {
             updates_per_second: self.updated.updates as f64 / compaction_seconds,
             update_late_ms_max: self.updated.late_ns_max as f64 / 1e6,
             compaction_debt_mib: mib(self.updated.debt_bytes),
+            user_written_bytes: self.written.user_bytes,
+            user_writes_mib_per_second: mib(self.written.user_bytes) / compaction_seconds,
+            write_stall_seconds,
+            write_stall_percent: write_stall_seconds * 100.0 / compaction_seconds,
             compaction_cpu_seconds,
             compaction_engine_cpu_seconds,
             compaction_tax_p99: tax(|phase| phase.service_us.p99),
@@ -420,6 +466,22 @@ mod tests {
             read_bytes: 3 << 20,
             written_bytes: 1 << 20,
         });
+        measurement.take(Event::Written {
+            user_bytes: 40 << 20,
+            stall_us: 1_000_000,
+        });
+        for (phase, level0_files) in [
+            (Phase::Idle, 9),
+            (Phase::Compaction, 2),
+            (Phase::Compaction, 6),
+        ] {
+            let backlog = Backlog {
+                level0_files,
+                debt_bytes: level0_files << 20,
+                ..Backlog::default()
+            };
+            measurement.take(Event::Backlog { phase, backlog });
+        }
         let p99_us = measurement.p99_us(Phase::Compaction).unwrap();
         assert!((p99_us - 50.0).abs() < 0.05);
         assert_eq!(measurement.p99_us(Phase::End), None);
@@ -427,12 +489,24 @@ mod tests {
         assert!((report.compaction_tax_p99 - 5.0).abs() < 0.01);
         assert_eq!(report.compaction_mib_per_second, 1.0);
         assert_eq!(report.compaction_cpu_seconds, 2.0);
+        assert_eq!(report.user_written_bytes, 40 << 20);
+        assert_eq!(report.user_writes_mib_per_second, 10.0);
+        assert_eq!(report.write_stall_seconds, 1.0);
+        assert_eq!(report.write_stall_percent, 25.0);
         assert_eq!(report.compaction_engine_cpu_seconds, 1.5);
         let compaction = report.phase(Phase::Compaction).unwrap();
         assert_eq!(
             (compaction.dirty_mib_mean, compaction.dirty_mib_peak),
             (6.0, 8.0)
         );
+        let behind = Level {
+            mean: 4.0,
+            peak: 6.0,
+        };
+        assert_eq!(compaction.backlog.level0_files, behind);
+        assert_eq!(compaction.backlog.debt_mib, behind);
+        let after = report.phase(Phase::After).unwrap();
+        assert_eq!(after.backlog, BacklogReport::default());
         let idle = report.phase(Phase::Idle).unwrap();
         assert_eq!((idle.reads, idle.fast_reads_percent), (100, 100.0));
         assert!((idle.response_us.p50 - 10.5).abs() < 0.02);

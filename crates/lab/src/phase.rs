@@ -45,6 +45,19 @@ impl Phase {
     }
 }
 
+/// How far compaction is behind. A figure that the engine does not tell is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// SSTables of level 0.
+    pub level0_files: u64,
+    /// SSTables of the compacted CQL table.
+    pub sstables: u64,
+    /// Compactions that wait or run.
+    pub pending_compactions: u64,
+    /// Bytes of compaction work that is left.
+    pub debt_bytes: u64,
+}
+
 /// An event of the load. Times are of the monotonic clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -92,5 +105,19 @@ pub enum Event {
         late_ns_max: u64,
         /// Bytes of compaction work that is left.
         debt_bytes: u64,
+    },
+    /// What the user wrote in the compaction phase, at its end.
+    Written {
+        /// Bytes that the user wrote.
+        user_bytes: u64,
+        /// Time for which the engine delayed these writes.
+        stall_us: u64,
+    },
+    /// How far compaction is behind at one moment. Each phase has many.
+    Backlog {
+        /// The phase.
+        phase: Phase,
+        /// The sample.
+        backlog: Backlog,
     },
 }

@@ -3,9 +3,12 @@
 //! Percentiles of different runs are never averaged or merged: a row holds the median of the runs.
 
 use crate::phase::Phase;
-use crate::run_report::{HIT_NS_MAX, PausesReport, Percentiles, PhaseReport, RunReport};
+use crate::run_report::{
+    BacklogReport, HIT_NS_MAX, PausesReport, Percentiles, PhaseReport, RunReport,
+};
 use crate::sampler::Rates;
 use crate::summary::{Better, Row, Spread};
+use crate::units::mib;
 use Better::{Less, More, Neither};
 
 /// A row whose figure comes from a `T`.
@@ -323,7 +326,58 @@ const DIRTY: [Source<PhaseReport>; 2] = [
     ),
 ];
 
-const WHOLE_RUN: [Source<RunReport>; 11] = [
+const BACKLOG: [Source<BacklogReport>; 8] = [
+    source(
+        "level-0 files, mean",
+        Less,
+        "SSTables of level 0, mean of the samples; reads look into each of them",
+        |b| b.level0_files.mean,
+    ),
+    source(
+        "level-0 files, peak",
+        Less,
+        "SSTables of level 0, largest sample",
+        |b| b.level0_files.peak,
+    ),
+    source(
+        "SSTables, mean",
+        Less,
+        "SSTables of the compacted CQL table, mean of the samples",
+        |b| b.sstables.mean,
+    ),
+    source(
+        "SSTables, peak",
+        Less,
+        "SSTables of the compacted CQL table, largest sample",
+        |b| b.sstables.peak,
+    ),
+    source(
+        "pending compactions, mean",
+        Less,
+        "Compactions that wait or run, mean of the samples",
+        |b| b.pending_compactions.mean,
+    ),
+    source(
+        "pending compactions, peak",
+        Less,
+        "Compactions that wait or run, largest sample",
+        |b| b.pending_compactions.peak,
+    ),
+    source(
+        "compaction debt MiB, mean",
+        Less,
+        "Compaction work that is left, by the engine's estimate, mean of the samples",
+        |b| b.debt_mib.mean,
+    ),
+    source(
+        "compaction debt MiB, peak",
+        Less,
+        "Compaction work that is left, by the engine's estimate, largest sample",
+        |b| b.debt_mib.peak,
+    ),
+];
+
+const WHOLE_RUN: [Source<RunReport>; 16] = [
     source(
         "compaction tax p99",
         Less,
@@ -353,6 +407,37 @@ const WHOLE_RUN: [Source<RunReport>; 11] = [
         More,
         "Bytes that the compaction read, by the engine's count",
         |r| r.compaction_input_mib_per_second,
+    ),
+    // Totals are neither better nor worse: the phases can differ in length.
+    source(
+        "compaction read MiB",
+        Neither,
+        "Bytes that the compaction read, by the engine's count",
+        |r| mib(r.compacted_read_bytes),
+    ),
+    source(
+        "user writes MiB/s",
+        More,
+        "Bytes that the user wrote during compaction",
+        |r| r.user_writes_mib_per_second,
+    ),
+    source(
+        "user writes MiB",
+        Neither,
+        "Bytes that the user wrote during compaction, in total",
+        |r| mib(r.user_written_bytes),
+    ),
+    source(
+        "write stalls s",
+        Less,
+        "Time for which the engine delayed the user's writes during compaction",
+        |r| r.write_stall_seconds,
+    ),
+    source(
+        "write stalls, % of the phase",
+        Less,
+        "The same as a share of the compaction phase",
+        |r| r.write_stall_percent,
     ),
     source(
         "updates/s",
@@ -430,6 +515,10 @@ fn phase_rows(rows: &mut Vec<Row>, phase: Phase, modes: &[Vec<RunReport>]) {
     }
     for source in &PAUSES {
         let value = |report: &PhaseReport| (source.value)(&report.pauses);
+        rows.push(phase_row(phase, source, modes, value));
+    }
+    for source in &BACKLOG {
+        let value = |report: &PhaseReport| (source.value)(&report.backlog);
         rows.push(phase_row(phase, source, modes, value));
     }
     for source in &DIRTY {

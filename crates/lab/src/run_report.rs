@@ -78,6 +78,48 @@ pub struct PhaseReport {
     /// Pauses of the database's virtual machine; all 0 where it has none.
     #[serde(default)]
     pub pauses: PausesReport,
+    /// How far compaction was behind.
+    #[serde(default)]
+    pub backlog: BacklogReport,
+}
+
+/// Mean and peak of a figure's samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Level {
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub peak: f64,
+}
+
+impl Level {
+    /// The level of these samples; 0 if there is none.
+    pub fn of(samples: impl IntoIterator<Item = f64>) -> Self {
+        let (mut count, mut sum, mut peak) = (0.0, 0.0, 0.0_f64);
+        for sample in samples {
+            count += 1.0;
+            sum += sample;
+            peak = peak.max(sample);
+        }
+        Self {
+            mean: sum / f64::max(count, 1.0),
+            peak,
+        }
+    }
+}
+
+/// How far compaction was behind in a phase. A figure that the engine does not tell is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct BacklogReport {
+    /// SSTables of level 0.
+    pub level0_files: Level,
+    /// SSTables of the compacted CQL table.
+    pub sstables: Level,
+    /// Compactions that wait or run.
+    pub pending_compactions: Level,
+    /// Compaction work that is left, MiB.
+    pub debt_mib: Level,
 }
 
 /// Pauses of a virtual machine in a phase, and the reads that no pause delayed.
@@ -129,6 +171,14 @@ pub struct RunReport {
     pub update_late_ms_max: f64,
     /// Compaction work that is left at the end of its phase, MiB, by the engine's estimate.
     pub compaction_debt_mib: f64,
+    /// Bytes that the user wrote during compaction.
+    pub user_written_bytes: u64,
+    /// The same a second, MiB.
+    pub user_writes_mib_per_second: f64,
+    /// Time for which the engine delayed the user's writes during compaction.
+    pub write_stall_seconds: f64,
+    /// The same as a share of the phase, %.
+    pub write_stall_percent: f64,
     /// Processor time of the whole process during compaction, user and system.
     pub compaction_cpu_seconds: f64,
     /// The same without the threads that make the load: the engine's own threads.

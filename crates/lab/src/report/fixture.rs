@@ -3,7 +3,7 @@
 use super::data::{CaseDescription, CaseReport, Report};
 use crate::machine::Machine;
 use crate::phase::Phase;
-use crate::run_report::{PausesReport, Percentiles, PhaseReport, RunReport, Second};
+use crate::run_report::{BacklogReport, PausesReport, Percentiles, PhaseReport, RunReport, Second};
 use crate::sampler::Rates;
 use serde_json::Value;
 
@@ -40,6 +40,7 @@ fn phase(phase: Phase, p99: f64) -> PhaseReport {
             })
             .collect(),
         pauses: PausesReport::default(),
+        backlog: BacklogReport::default(),
     }
 }
 

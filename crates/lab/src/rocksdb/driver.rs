@@ -5,7 +5,7 @@ use super::arguments::RocksDbArgs;
 use super::parameters::{self, LoadParameters, RunParameters};
 use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
-use crate::phase::{Event, Phase};
+use crate::phase::{Backlog, Event, Phase};
 use anyhow::{Context, Result, bail};
 use std::collections::VecDeque;
 use std::fs;
@@ -152,6 +152,18 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
             late_ns_max: word(16),
             debt_bytes: word(24),
         },
+        5 => Event::Written {
+            user_bytes: word(8),
+            stall_us: word(16),
+        },
+        6 => Event::Backlog {
+            phase,
+            backlog: Backlog {
+                level0_files: word(8),
+                debt_bytes: word(16),
+                ..Backlog::default()
+            },
+        },
         other => bail!("the load driver sent a record of unknown kind {other}"),
     })
 }
@@ -268,6 +280,26 @@ mod tests {
                 updates: 10,
                 late_ns_max: 20,
                 debt_bytes: 30
+            }
+        );
+        record[0] = 5;
+        assert_eq!(
+            decode(&record).unwrap(),
+            Event::Written {
+                user_bytes: 10,
+                stall_us: 20
+            }
+        );
+        record[0] = 6;
+        assert_eq!(
+            decode(&record).unwrap(),
+            Event::Backlog {
+                phase: Phase::Compaction,
+                backlog: Backlog {
+                    level0_files: 10,
+                    debt_bytes: 20,
+                    ..Backlog::default()
+                }
             }
         );
         for unknown in [3, 9] {
