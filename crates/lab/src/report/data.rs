@@ -1,5 +1,6 @@
 //! The report's data. As JSON it is the report for programs; every other form is made from it.
 
+use super::trade::{Trade, trades};
 use crate::machine::Machine;
 use crate::rows::rows;
 use crate::run_report::RunReport;
@@ -50,6 +51,9 @@ pub struct CaseReport {
     /// Medians and spreads.
     #[serde(skip_deserializing)]
     pub rows: Vec<Row>,
+    /// Modes that buy their latency with writes or compaction.
+    #[serde(skip_deserializing)]
+    pub trades: Vec<Trade>,
 }
 
 impl CaseReport {
@@ -58,18 +62,20 @@ impl CaseReport {
         Self {
             description,
             rows: rows(&runs),
+            trades: trades(&runs),
             runs,
         }
     }
 }
 
 impl Report {
-    /// The report that this JSON holds. Its rows are computed again from the runs, so that a report
-    /// of an older version has the rows of this one.
+    /// The report that this JSON holds. Its rows and trades are computed again from the runs, so that
+    /// a report of an older version has those of this one.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let mut report: Self = serde_json::from_str(text)?;
         for case in &mut report.cases {
             case.rows = rows(&case.runs);
+            case.trades = trades(&case.runs);
         }
         Ok(report)
     }
@@ -77,9 +83,29 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixture;
     use super::*;
     use crate::summary::Spread;
     use serde_json::json;
+
+    #[test]
+    fn programs_are_told_of_a_mode_that_buys_its_latency() {
+        let stock = ((67.0, 203.0, 100.0), 99.0);
+        let case = fixture::case_with_writes(&[stock, ((67.0, 103.0, 100.0), 30.0)], 4);
+        let report = fixture::report(&["buffered", "coldstream"], vec![case]);
+        let json = serde_json::to_string(&report).unwrap();
+        let again = Report::from_json(&json).unwrap();
+        for json in [json, serde_json::to_string(&again).unwrap()] {
+            let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+            let trades = &value["cases"][0]["trades"];
+            assert_eq!(trades.as_array().unwrap().len(), 1);
+            assert_eq!(trades[0]["mode"], 1);
+            assert_eq!(trades[0]["prices"][0]["name"], "user writes");
+            assert_eq!(trades[0]["prices"][0]["this"]["median"], 30.0);
+            let text = trades[0]["text"].as_str().unwrap();
+            assert!(text.starts_with("buys its latency with writes: "), "{text}");
+        }
+    }
 
     #[test]
     fn a_saved_report_has_the_rows_of_this_version() {

@@ -94,6 +94,18 @@ pub fn case(modes: &[Figures], runs: u32) -> CaseReport {
     CaseReport::new(description, modes.iter().map(runs_of).collect())
 }
 
+/// The same with the user's writes of each mode, MiB/s.
+pub fn case_with_writes(modes: &[(Figures, f64)], runs: u32) -> CaseReport {
+    let figures: Vec<Figures> = modes.iter().map(|(figures, _)| *figures).collect();
+    let mut case = case(&figures, runs);
+    for (runs, (_, mib_per_second)) in case.runs.iter_mut().zip(modes) {
+        for run in runs {
+            run.user_writes_mib_per_second = *mib_per_second;
+        }
+    }
+    CaseReport::new(case.description, case.runs)
+}
+
 /// A report of cases of the same modes.
 pub fn report(modes: &[&str], cases: Vec<CaseReport>) -> Report {
     Report {

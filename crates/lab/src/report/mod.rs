@@ -9,6 +9,7 @@ mod output;
 mod picture;
 pub mod saved;
 mod terminal;
+mod trade;
 mod verdict;
 
 pub use data::{CaseDescription, CaseReport, Report};

@@ -6,6 +6,7 @@
 
 use super::data::{CaseReport, Report};
 use super::figures::{count, figure, machine_line, row_name, spread};
+use super::trade::Trade;
 use super::verdict::{CaseVerdict, Sentence, WorseRow, verdict};
 use crate::summary::{Certainty, Change};
 use comfy_table::{
@@ -23,6 +24,9 @@ const FIXED_LINES: usize = 8;
 
 /// Rows that are named in the line on what became worse; `--all` shows the others.
 const WORSE_ROWS_MAX: usize = 3;
+
+/// Modes that buy their latency, a line each, right below the headline.
+const TRADES_MAX: usize = 3;
 
 /// What is between the lines of a table.
 const STYLE: TableStyle = TableStyle::new()
@@ -67,20 +71,20 @@ pub fn verdicts(report: &Report, written: &[PathBuf]) -> String {
 /// At most [`LINES_MAX`] lines, with the two that `verdicts` adds.
 fn case_lines(report: &Report, case: &CaseReport, verdict: &CaseVerdict) -> Vec<String> {
     let modes = &report.modes;
-    let rows_max = LINES_MAX - FIXED_LINES;
+    let trades = trades(modes, &case.trades, verdict.focus);
+    let rows_max = LINES_MAX - FIXED_LINES - trades.len();
     let rows = modes.len().min(rows_max);
     let mut room = rows_max - rows;
     let runs = case.runs.iter().map(Vec::len).min().unwrap_or(0);
-    let mut lines = vec![
-        bold(&verdict.headline),
-        format!(
-            "{}, {}: {}; {} of each mode, medians",
-            report.engine,
-            case.description.title,
-            case.description.text,
-            count(runs, "run")
-        ),
-    ];
+    let mut lines = vec![bold(&verdict.headline)];
+    lines.extend(trades);
+    lines.push(format!(
+        "{}, {}: {}; {} of each mode, medians",
+        report.engine,
+        case.description.title,
+        case.description.text,
+        count(runs, "run")
+    ));
     let sentences = sentences(verdict, &mut room);
     let worse = worse(&verdict.worse, &mut room);
     let is_loose = room >= 2;
@@ -96,6 +100,32 @@ fn case_lines(report: &Report, case: &CaseReport, verdict: &CaseVerdict) -> Vec<
         }
     }));
     lines.extend(worse);
+    lines
+}
+
+/// The modes that buy their latency: the one in focus first, and how many are left out.
+fn trades(modes: &[String], trades: &[Trade], focus: Option<usize>) -> Vec<String> {
+    let mut trades: Vec<&Trade> = trades.iter().collect();
+    trades.sort_by_key(|trade| focus != Some(trade.mode));
+    let shown = match trades.len() {
+        all if all <= TRADES_MAX => all,
+        _ => TRADES_MAX - 1,
+    };
+    let mut lines: Vec<String> = trades[..shown]
+        .iter()
+        .map(|trade| {
+            bold(&paint(
+                &format!("{}: {}", modes[trade.mode], trade.text),
+                RED,
+            ))
+        })
+        .collect();
+    if shown < trades.len() {
+        let left_out = count(trades.len() - shown, "more mode");
+        lines.push(format!(
+            "{left_out} that also buy their latency: see the report"
+        ));
+    }
     lines
 }
 
@@ -330,6 +360,49 @@ mod tests {
         let text = lines_of(&names, 1).join("\n");
         assert!(text.contains("coldstream\x1b[0m: p99"), "{text}");
         assert!(text.contains("more: see the report"), "{text}");
+    }
+
+    /// The first mode, then modes with half of its p99 and a third of its writes.
+    fn lines_of_trades(modes: &[&str]) -> Vec<String> {
+        let mut figures = vec![((67.0, 103.0, 100.0), 30.0); modes.len()];
+        figures[0] = ((67.0, 203.0, 100.0), 99.0);
+        let case = fixture::case_with_writes(&figures, 4);
+        let mut report = fixture::report(modes, vec![case]);
+        report.limitations.push("cgroup version 1".into());
+        let text = verdicts(&report, &[PathBuf::from("report.html")]);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_mode_that_buys_its_latency_is_named_below_the_headline() {
+        let lines = lines_of_trades(&["buffered", "coldstream"]);
+        assert_eq!(
+            lines[1],
+            bold(&paint(
+                "coldstream: buys its latency with writes: user writes 99.0 → 30.0 MiB/s",
+                RED
+            ))
+        );
+        let without = lines_of(&["buffered", "coldstream"], 1).join("\n");
+        assert!(!without.contains("buys its latency"), "{without}");
+    }
+
+    #[test]
+    fn many_that_buy_their_latency_leave_room_for_the_rest() {
+        let mut names = vec!["mode"; 40];
+        names[30] = "coldstream";
+        for modes in 1..=names.len() {
+            let lines = lines_of_trades(&names[..modes]);
+            assert!(lines.len() <= LINES_MAX, "{modes} modes: {lines:#?}");
+            let last = lines.last().map(String::as_str);
+            assert_eq!(last, Some("Report: report.html"));
+        }
+        let lines = lines_of_trades(&names);
+        assert!(lines[1].contains("coldstream: buys"), "{}", lines[1]);
+        assert_eq!(
+            lines[3],
+            "37 more modes that also buy their latency: see the report"
+        );
     }
 
     #[test]

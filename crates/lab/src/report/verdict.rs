@@ -5,6 +5,7 @@
 //! - The table has a line for each mode: percentiles idle and in compaction, the tax, device reads
 //!   for the foreground, the speed of compaction.
 //! - A sentence for each mode but the first compares it with the first.
+//! - A mode that buys its latency is named beside the headline: see [`super::trade`].
 //! - A difference counts only if it is beyond the noise: see [`Change`].
 
 use super::data::CaseReport;
@@ -45,17 +46,20 @@ pub enum Measure {
     Tax,
     /// Device reads for the threads that serve reads, MiB/s.
     ForegroundReads,
+    /// Bytes that the user writes, MiB/s.
+    UserWrites,
     /// Bytes that compaction reads and writes, MiB/s.
     Compaction,
 }
 
 impl Measure {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::P50,
         Self::P99,
         Self::P99_9,
         Self::Tax,
         Self::ForegroundReads,
+        Self::UserWrites,
         Self::Compaction,
     ];
 
@@ -67,13 +71,14 @@ impl Measure {
             Self::P99_9 => ["p99.9 µs", IDLE_TO_COMPACTION],
             Self::Tax => ["tax", "p99"],
             Self::ForegroundReads => ["foreground", "device MiB/s"],
+            Self::UserWrites => ["user writes", "MiB/s"],
             Self::Compaction => ["compaction", "MiB/s"],
         }
     }
 
     fn better(self) -> Better {
         match self {
-            Self::Compaction => Better::More,
+            Self::UserWrites | Self::Compaction => Better::More,
             _ => Better::Less,
         }
     }
@@ -84,6 +89,7 @@ impl Measure {
             Self::P99 => |p| p.p99,
             Self::P99_9 => |p| p.p99_9,
             Self::Tax => return run.compaction_tax_p99,
+            Self::UserWrites => return run.user_writes_mib_per_second,
             Self::Compaction => return run.compaction_mib_per_second,
             Self::ForegroundReads => {
                 let rates = run.phase(phase).map(|report| report.rates);
@@ -281,6 +287,10 @@ fn sentence(name: &str, mode: usize, columns: &[Column]) -> Sentence {
         let (text, separator) = match column.measure {
             Measure::P99 => (format!("p99 in compaction {both} µs"), ""),
             Measure::Tax => (format!("tax {both}"), ", "),
+            Measure::UserWrites => match writes(first, &cell.compaction, cell.change) {
+                Some(text) => (text, "; "),
+                None => continue,
+            },
             Measure::Compaction => (speed(first, &cell.compaction, cell.change), "; "),
             Measure::P50 | Measure::P99_9 | Measure::ForegroundReads => continue,
         };
@@ -299,6 +309,16 @@ fn sentence(name: &str, mode: usize, columns: &[Column]) -> Sentence {
     Sentence {
         mode: name.to_owned(),
         clauses,
+    }
+}
+
+/// Only what differs: under a fixed rate of writes most modes are as good as the first.
+fn writes(first: &Spread, this: &Spread, change: Change) -> Option<String> {
+    let percent = (this.median / first.median - 1.0).abs() * 100.0;
+    match change {
+        Change::Better(_) => Some(format!("user writes {percent:.0} % more")),
+        Change::Worse(_) => Some(format!("user writes {percent:.0} % less")),
+        Change::Even => None,
     }
 }
 
@@ -460,6 +480,21 @@ mod tests {
             verdict.evidence.as_deref(),
             Some("Nothing is worse than buffered beyond the noise")
         );
+    }
+
+    #[test]
+    fn a_sentence_names_user_writes_that_differ() {
+        let modes = names(&["buffered", "coldstream"]);
+        let stock = ((67.0, 203.0, 100.0), 99.0);
+        let case = fixture::case_with_writes(&[stock, ((67.0, 103.0, 100.0), 30.0)], 4);
+        let verdict = verdict(&modes, &case);
+        assert_eq!(
+            text(&verdict.sentences[0]),
+            "p99 in compaction 203 → 103 µs, tax 3.03 → 1.54; user writes 70 % less; compaction as \
+             fast"
+        );
+        let writes = column(&verdict.columns, Measure::UserWrites).unwrap();
+        assert_eq!(writes.cells[1].text(), "30.0");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The verdict on a page: tiles, table and sentences.
 
 use super::legend::{class, swatch};
-use crate::report::data::Report;
+use super::unbroken;
+use crate::report::data::{CaseReport, Report};
 use crate::report::figures::figure;
 use crate::report::picture::Slot;
 use crate::report::verdict::{CaseVerdict, Cell, Column, Measure, column};
@@ -14,13 +15,13 @@ pub fn overview(report: &Report, verdicts: &[CaseVerdict]) -> Markup {
         div.scroll.card {
             table.overview {
                 thead { tr {
-                    th { "Case" } th { "p99 in compaction, µs" } th { "Tax" } th { "Compaction, MiB/s" }
+                    th { "Case" } th { "p99 in compaction, µs" } th { "Tax" } th { "User writes, MiB/s" } th { "Compaction, MiB/s" }
                 } }
                 tbody {
                     @for (number, (case, verdict)) in report.cases.iter().zip(verdicts).enumerate() {
                         tr {
                             th { a href={ "#case-" (number) } { (case.description.title) } }
-                            @for measure in [Measure::P99, Measure::Tax, Measure::Compaction] {
+                            @for measure in [Measure::P99, Measure::Tax, Measure::UserWrites, Measure::Compaction] {
                                 (overview_cell(verdict, measure))
                             }
                         }
@@ -44,6 +45,15 @@ fn overview_cell(verdict: &CaseVerdict, measure: Measure) -> Markup {
     }
 }
 
+/// The modes that buy their latency, as large as the headline.
+pub fn trades(report: &Report, case: &CaseReport) -> Markup {
+    html! {
+        @for trade in &case.trades {
+            p.trade { b { (report.modes[trade.mode]) } ": " (unbroken(&trade.text)) "." }
+        }
+    }
+}
+
 /// The figures of the mode in focus, each against the first mode's.
 pub fn tiles(report: &Report, verdict: &CaseVerdict) -> Markup {
     let Some(focus) = verdict.focus else {
@@ -57,6 +67,7 @@ pub fn tiles(report: &Report, verdict: &CaseVerdict) -> Markup {
             "Device reads for the foreground",
             " MiB/s",
         ),
+        (Measure::UserWrites, "User writes", " MiB/s"),
         (Measure::Compaction, "Compaction speed", " MiB/s"),
     ];
     html! {
@@ -147,6 +158,7 @@ fn heading(measure: Measure) -> (&'static str, &'static str) {
         Measure::P99_9 => ("p99.9", "idle → in compaction, µs"),
         Measure::Tax => ("Tax", "p99"),
         Measure::ForegroundReads => ("Device reads", "for the foreground, MiB/s"),
+        Measure::UserWrites => ("User writes", "MiB/s"),
         Measure::Compaction => ("Compaction", "MiB/s"),
     }
 }

@@ -68,8 +68,10 @@ fn section(report: &Report, case: &CaseReport, verdict: &CaseVerdict, number: us
             @if report.cases.len() > 1 {
                 h2 { (case.description.title) }
                 p.headline { (unbroken(&verdict.headline)) }
+                (headline::trades(report, case))
                 p.condition { (case.description.text) "." }
             } @else {
+                (headline::trades(report, case))
                 p.condition { (case.description.title) ": " (case.description.text) "." }
             }
             (headline::tiles(report, verdict))
@@ -132,6 +134,23 @@ mod tests {
         ];
         assert!(order.is_sorted(), "{order:?}");
         assert!(page.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn a_mode_that_buys_its_latency_is_named_before_the_figures() {
+        let case = || {
+            let stock = ((67.0, 203.0, 100.0), 99.0);
+            fixture::case_with_writes(&[stock, ((90.0, 103.0, 96.0), 30.0)], 4)
+        };
+        for cases in 1..=2 {
+            let cases = (0..cases).map(|_| case()).collect();
+            let page = page(&fixture::report(&["buffered", "coldstream"], cases));
+            let trade = "<p class=\"trade\"><b>coldstream</b>: buys its latency with writes: user \
+                         writes 99.0\u{a0}→\u{a0}30.0 MiB/s.</p>";
+            let at = page.find(trade).unwrap_or_else(|| panic!("no {trade}"));
+            assert!(at < page.find("class=\"tiles\"").unwrap());
+        }
+        assert!(!page(&two_modes(1)).contains("buys its latency"));
     }
 
     #[test]
