@@ -2,8 +2,10 @@
 //!
 //! All threads of a database share a descriptor, and with it the kernel's idea of how it is read. Point reads
 //! of many threads look like a scan once enough is cached, and each then reads up to `read_ahead_kb`. So
-//! every descriptor of an SSTable gets `FADV_RANDOM`. Scans are found out for each thread by itself
-//! ([`coldstream_policy::scan`]).
+//! every descriptor of an SSTable gets `FADV_RANDOM`, with its first read at an offset. Scans are found out for each
+//! thread by itself ([`coldstream_policy::scan`]).
+//!
+//! A descriptor that is read in ways that Coldstream does not see (io_uring) keeps the kernel's readahead.
 //!
 //! Around a fault in a mapped file the kernel reads as much, whatever the descriptor's advice
 //! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where the configuration says so, mappings get `MADV_RANDOM`.
@@ -31,13 +33,31 @@ pub(crate) fn is_ours(core: &Core) -> bool {
         && core.is_on(Mechanism::Readahead)
 }
 
-/// A file was opened for reading.
-pub(crate) fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
-    if tracked.servable && is_ours(core) {
+/// A call is about to read a file at an offset.
+#[inline]
+pub(crate) fn record_read_at_offset(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    if tracked.servable && !tracked.at_offsets && !tracked.in_sequence {
+        begin(core, tracked, descriptor);
+    }
+}
+
+#[cold]
+fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    let _errno = ErrnoGuard::new();
+    if !core.owner.is_this_process() || !is_same_inode(core, tracked, descriptor) {
+        return;
+    }
+    let read = TrackedFile {
+        at_offsets: true,
+        ..tracked
+    };
+    // Before the advice: the control thread visits such descriptors only.
+    core.update(descriptor, read);
+    if is_ours(core) {
         let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
         if !is_ours(core) {
             // The control thread may have been here before.
-            let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_NORMAL);
+            let _ = file::advise(descriptor, 0, 0, i32::from(tracked.advice));
         }
     }
 }
@@ -49,7 +69,7 @@ fn is_same_inode(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
     inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
 }
 
-/// A background thread reads a file by a plain call: reads ahead if that is part of a scan.
+/// The calling thread reads a file by a plain call: reads ahead if that is part of a scan.
 pub(crate) fn record_plain_read(
     core: &Core,
     tracked: TrackedFile,
@@ -82,7 +102,7 @@ pub(crate) fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, ad
     }
     let advice = advice as u8;
     core.update(descriptor, TrackedFile { advice, ..tracked });
-    is_ours(core) && !tracked.in_sequence
+    is_ours(core) && tracked.at_offsets && !tracked.in_sequence
 }
 
 /// A call reads or sends a file from the descriptor's position, and so in sequence. From now on the kernel
@@ -113,9 +133,10 @@ fn leave_to_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
 
 /// From now on Coldstream controls the file's readahead again.
 pub(crate) fn take_from_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
-    if tracked.in_sequence {
+    if tracked.in_sequence || !tracked.at_offsets {
         let read = TrackedFile {
             in_sequence: false,
+            at_offsets: true,
             ..tracked
         };
         core.update(descriptor, read);
@@ -152,7 +173,8 @@ pub(crate) fn switch(core: &Core) {
         advise_each(core, |tracked| Some(own(tracked)));
         return;
     }
-    advise_each(core, |_| Some(libc::POSIX_FADV_RANDOM));
+    let random = libc::POSIX_FADV_RANDOM;
+    advise_each(core, |tracked| tracked.at_offsets.then_some(random));
     // Afterwards: a duplicate of a descriptor that is read in sequence has an entry of its own, and one may have
     // become so meanwhile.
     advise_each(core, |tracked| tracked.in_sequence.then(|| own(tracked)));

@@ -28,6 +28,14 @@ impl Bench {
         self.directory.path().join("000001.sst")
     }
 
+    /// Whether the kernel refuses this way to read.
+    fn is_impossible(&self, words: &[&str]) -> bool {
+        let program = Program::new(&self.program)
+            .argument(self.table())
+            .arguments(words);
+        program.run().status.code() == Some(3)
+    }
+
     /// Runs the program over the cold SSTable. Returns its output, and the resident pages.
     fn run(&self, words: &[&str], preload: Option<&Preload>) -> (String, Vec<u64>) {
         let file = File::open(self.table()).expect("open");
@@ -91,7 +99,12 @@ fn faults_bring_in_what_they_touch_where_that_is_asked_for() {
 #[test]
 fn scans_are_read_ahead_of() {
     let bench = Bench::new();
-    for (words, read, scans) in [(["scan", "600"], 600, 1), (["scans", "300"], 3600, 12)] {
+    for (words, read, scans) in [
+        (["scan", "600"], 600, 1),
+        (["scans", "300"], 3600, 12),
+        (["preadv", "600"], 600, 1),
+        (["preadv2", "600"], 600, 1),
+    ] {
         let (plain, _) = bench.run(&words, None);
         let log = bench.directory.path().join("log");
         let (with, pages) = bench.run(&words, Some(&Preload::logging_to(&log)));
@@ -99,18 +112,23 @@ fn scans_are_read_ahead_of() {
         let ahead = pages.len().saturating_sub(read);
         assert!(
             (scans..=64 * scans).contains(&ahead),
-            "{ahead} pages: {}",
+            "{words:?}: {ahead} pages ahead: {}",
             said(&log)
         );
     }
 }
 
-/// Reads at the file position are sequential, and plain as without the library.
+/// Reads at the file position are sequential, and plain as without the library. Reads that the library does not see
+/// are left alone.
 #[test]
-fn what_is_read_by_its_position_has_the_kernels_readahead() {
+fn what_is_read_by_its_position_or_unseen_has_the_kernels_readahead() {
     let bench = Bench::new();
-    for way in ["read", "stream"] {
+    for way in ["read", "readv", "position", "stream", "raw", "uring"] {
         let words = [way, "600"];
+        if bench.is_impossible(&words) {
+            coldstream_testkit::skip(format!("{way} is not possible here"));
+            continue;
+        }
         let (plain, without) = bench.run(&words, None);
         if without.len() <= 600 {
             coldstream_testkit::skip("the kernel reads nothing ahead here");
@@ -120,4 +138,24 @@ fn what_is_read_by_its_position_has_the_kernels_readahead() {
         assert_eq!(with, plain);
         assert!(pages.len() > 600, "{way}: {} pages", pages.len());
     }
+}
+
+/// A read that asks for a page cache without its pages keeps the kernel's readahead, which drops them.
+#[test]
+fn a_scan_whose_pages_shall_not_stay_leaves_none() {
+    let bench = Bench::new();
+    let words = ["dontcache", "600"];
+    if bench.is_impossible(&words) {
+        coldstream_testkit::skip("RWF_DONTCACHE is not possible here");
+        return;
+    }
+    let (plain, without) = bench.run(&words, None);
+    let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
+    assert_eq!(with, plain);
+    assert!(
+        pages.len() <= without.len() + 64,
+        "{} pages stay, {} without the library",
+        pages.len(),
+        without.len()
+    );
 }

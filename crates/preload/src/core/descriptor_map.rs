@@ -40,6 +40,8 @@ pub(crate) struct TrackedFile {
     pub(crate) advice: u8,
     /// It is read or sent by its position, in sequence: readahead is the kernel's.
     pub(crate) in_sequence: bool,
+    /// A call that Coldstream saw has read it at an offset: readahead is Coldstream's, unless it is switched off.
+    pub(crate) at_offsets: bool,
 }
 
 const PRIVATE: u64 = 1 << 40;
@@ -49,6 +51,7 @@ const WATCHED: u64 = 1 << 43;
 const ADVICE_SHIFT: u32 = 44;
 const ADVICE: u64 = 3;
 const IN_SEQUENCE: u64 = 1 << 46;
+const AT_OFFSETS: u64 = 1 << 47;
 
 /// What is known of a descriptor, which may be private: an [`Entry`] in one word, which a look-up keeps in a
 /// register.
@@ -79,6 +82,7 @@ impl KnownDescriptor {
             watched: word & WATCHED != 0,
             advice: (word >> ADVICE_SHIFT & ADVICE) as u8,
             in_sequence: word & IN_SEQUENCE != 0,
+            at_offsets: word & AT_OFFSETS != 0,
         })
     }
 }
@@ -96,6 +100,7 @@ impl Entry {
                     | if tracked.watched { WATCHED } else { 0 }
                     | (u64::from(tracked.advice) & ADVICE) << ADVICE_SHIFT
                     | if tracked.in_sequence { IN_SEQUENCE } else { 0 }
+                    | if tracked.at_offsets { AT_OFFSETS } else { 0 }
             }
         }
     }
@@ -311,6 +316,7 @@ mod tests {
             watched: slot.is_multiple_of(5),
             advice: (slot % 3) as u8,
             in_sequence: slot.is_multiple_of(7),
+            at_offsets: slot.is_multiple_of(11),
         })
     }
 

@@ -269,6 +269,7 @@ impl Core {
             watched: false,
             advice: 0,
             in_sequence: false,
+            at_offsets: false,
         };
         let entry = Entry::Tracked(tracked);
         core.descriptors.put(descriptor, entry).unwrap();

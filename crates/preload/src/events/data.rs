@@ -60,6 +60,9 @@ impl Runtime {
         if self.writes.is_staged(core, tracked) && !core.owner.is_seen_by_a_child() {
             return self.before_staged_read(tracked, descriptor, operation);
         }
+        if matches!(operation, Operation::ReadAt { .. }) {
+            readahead::record_read_at_offset(core, tracked, descriptor);
+        }
         let read_ahead = |range| readahead::read_ahead(core, tracked, descriptor, range);
         let caller = thread::record_read(descriptor, operation, read_ahead);
         let Caller::Foreground { in_scan, is_sample } = caller else {
@@ -186,6 +189,26 @@ impl Runtime {
     #[inline]
     pub(crate) fn before_sequential_read(&self, tracked: TrackedFile, descriptor: i32) {
         readahead::record_sequential(&self.core, tracked, descriptor);
+    }
+
+    /// A call is about to read into several buffers at an offset.
+    pub(crate) fn before_vector_read(&self, tracked: TrackedFile, descriptor: i32) {
+        if !self.writes.is_staged(&self.core, tracked) {
+            readahead::record_read_at_offset(&self.core, tracked, descriptor);
+        }
+    }
+
+    /// A plain call has read `length_bytes` at an offset, into several buffers. Only its result tells how many.
+    pub(crate) fn after_vector_read(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        offset: u64,
+        length_bytes: u64,
+    ) {
+        if !self.writes.is_staged(&self.core, tracked) {
+            readahead::record_plain_read(&self.core, tracked, descriptor, offset, length_bytes);
+        }
     }
 
     /// Counts a background read that is never served, because it moves a position or has several buffers.

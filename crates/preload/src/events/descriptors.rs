@@ -4,7 +4,6 @@ use crate::core::descriptor_map::{Entry, TrackedFile};
 use crate::core::errno::ErrnoGuard;
 use crate::core::is_private_still;
 use crate::handover::{Handover, TookPlace};
-use crate::readahead;
 use crate::runtime::Runtime;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside};
@@ -102,6 +101,7 @@ impl Runtime {
             watched: false,
             advice: libc::POSIX_FADV_NORMAL as u8,
             in_sequence: false,
+            at_offsets: false,
         };
         if writable {
             let opening = Opening {
@@ -126,7 +126,6 @@ impl Runtime {
                 (self.handover).record_output(core, &self.heat, kind, descriptor, stamp);
             }
         } else {
-            readahead::begin(core, tracked, descriptor);
             if self.handover.after_open(self.means(), tracked, descriptor) == TookPlace::Yes {
                 self.pacing.record_busy(core);
             }

@@ -1,12 +1,12 @@
 //! `read(2)`, `pread(2)` and their like. Here reads of background threads and of the foreground separate.
 
 use super::next::interpose;
-use crate::core::descriptor_map::Entry;
+use crate::core::descriptor_map::{Entry, TrackedFile};
 use crate::events::Reader;
 use crate::reads::ReadCall;
 use crate::runtime::{self, Runtime};
 use coldstream_io::append::Operation;
-use coldstream_io::sys::process;
+use coldstream_io::sys::{file, process};
 use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};
 
 /// # Safety
@@ -89,6 +89,62 @@ pub(super) fn read_unserved(
     }
 }
 
+/// Makes a read into several buffers at an offset, with the flags of `preadv2`.
+#[inline(always)]
+fn read_vector_at(
+    descriptor: c_int,
+    offset: off64_t,
+    flags: c_int,
+    next: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    match runtime::known(descriptor).map(|(runtime, known)| (runtime, known.entry())) {
+        Some((runtime, Entry::Tracked(tracked))) => {
+            let call = VectorCall {
+                descriptor,
+                offset,
+                flags,
+            };
+            read_tracked_vector_at(runtime, tracked, &call, next)
+        }
+        _ => read_unserved(descriptor, Order::Unknown, next),
+    }
+}
+
+/// The offset by which `preadv2` reads at the descriptor's position.
+const AT_POSITION: off64_t = -1;
+
+/// A call of `preadv` or `preadv2`.
+struct VectorCall {
+    descriptor: c_int,
+    offset: off64_t,
+    flags: c_int,
+}
+
+#[inline(never)]
+fn read_tracked_vector_at(
+    runtime: &Runtime,
+    tracked: TrackedFile,
+    call: &VectorCall,
+    next: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    // Without an offset it reads at the position. Pages that shall not stay are the kernel's to read ahead: it drops
+    // them.
+    if call.offset == AT_POSITION || call.flags & file::RWF_DONTCACHE != 0 {
+        return read_unserved(call.descriptor, Order::InSequence, next);
+    }
+    let Ok(offset) = u64::try_from(call.offset) else {
+        // The kernel refuses it.
+        return next();
+    };
+    runtime.before_vector_read(tracked, call.descriptor);
+    let result = read_unserved(call.descriptor, Order::Unknown, next);
+    // A call that must not wait starts nothing either.
+    if result > 0 && call.flags & libc::RWF_NOWAIT == 0 {
+        runtime.after_vector_read(tracked, call.descriptor, offset, result as u64);
+    }
+    result
+}
+
 interpose! {
     fn pread | pread64(descriptor: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
         // SAFETY: the application's arguments.
@@ -111,9 +167,13 @@ interpose! {
         read_unserved(descriptor, Order::InSequence, next)
     }
     fn preadv | preadv64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
-        read_unserved(descriptor, Order::Unknown, next)
+        // Unlike `preadv2`, the kernel refuses negative offsets.
+        if offset < 0 {
+            return next();
+        }
+        read_vector_at(descriptor, offset, 0, next)
     }
     fn preadv2 | preadv64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
-        read_unserved(descriptor, Order::Unknown, next)
+        read_vector_at(descriptor, offset, flags, next)
     }
 }

@@ -1,18 +1,26 @@
-/* Reads an SSTable like the foreground: pattern FILE points|scan|scans|mapped|read|stream COUNT [ADVICE [LENGTH]]
+/* Reads an SSTable like the foreground: pattern FILE WAY COUNT [ADVICE [LENGTH]]
  *
  * points: COUNT reads of 4 KiB at offsets 40 KiB apart, in a shuffled order, each twice;
  * scan: COUNT reads of 4 KiB one after the other; scans: twelve of these by turns, 500 blocks apart, each by
- * a descriptor of its own; mapped: as points, by a mapping; read, stream: as scan, by the file's position and
- * by a stream.
+ * a descriptor of its own; mapped: as points, by a mapping; read, readv, stream: as scan, by the file's position
+ * and by a stream; preadv, preadv2: as scan, into two buffers; position: as preadv2, by the file's position;
+ * dontcache: as preadv2, with RWF_DONTCACHE; raw, uring: as scan, by system calls that no library sees.
  * Prints a checksum of what it read. ADVICE is given for the first LENGTH bytes of the file, or all of it, after the
  * opening.
  */
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE 128
+#endif
 
 enum { SCANS = 12, SCAN_BLOCKS = 500 };
 
@@ -32,6 +40,69 @@ static void read_block(int file, off_t offset) {
         exit(1);
     }
     take(block, length);
+}
+
+static void read_vector(int file, const char *way, off_t offset) {
+    unsigned char block[4096];
+    struct iovec vector[2] = {{block, 1000}, {block + 1000, sizeof block - 1000}};
+    ssize_t length;
+    if (strcmp(way, "readv") == 0) {
+        length = readv(file, vector, 2);
+    } else if (strcmp(way, "position") == 0) {
+        length = preadv2(file, vector, 2, -1, 0);
+    } else if (strcmp(way, "preadv2") == 0) {
+        length = preadv2(file, vector, 2, offset, 0);
+    } else if (strcmp(way, "dontcache") == 0) {
+        length = preadv2(file, vector, 2, offset, RWF_DONTCACHE);
+    } else {
+        length = preadv(file, vector, 2, offset);
+    }
+    if (length < 0) {
+        perror(way);
+        exit(3);
+    }
+    take(block, length);
+}
+
+/* One read at a time, by a ring of one entry. */
+static void read_by_ring(int file, long reads) {
+    struct io_uring_params params = {0};
+    int ring = syscall(SYS_io_uring_setup, 1, &params);
+    if (ring < 0) {
+        perror("io_uring_setup");
+        exit(3);
+    }
+    size_t bytes = 65536;
+    int protection = PROT_READ | PROT_WRITE;
+    char *submissions = mmap(NULL, bytes, protection, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+    char *completions = mmap(NULL, bytes, protection, MAP_SHARED, ring, IORING_OFF_CQ_RING);
+    struct io_uring_sqe *entry = mmap(NULL, 4096, protection, MAP_SHARED, ring, IORING_OFF_SQES);
+    if (submissions == MAP_FAILED || completions == MAP_FAILED || entry == MAP_FAILED) {
+        perror("mmap of the ring");
+        exit(3);
+    }
+    unsigned *tail = (unsigned *)(submissions + params.sq_off.tail);
+    unsigned *head = (unsigned *)(completions + params.cq_off.head);
+    struct io_uring_cqe *done = (struct io_uring_cqe *)(completions + params.cq_off.cqes);
+    unsigned mask = *(unsigned *)(completions + params.cq_off.ring_mask);
+    *(unsigned *)(submissions + params.sq_off.array) = 0;
+    for (long number = 0; number < reads; number++) {
+        unsigned char block[4096];
+        memset(entry, 0, sizeof *entry);
+        entry->opcode = IORING_OP_READ;
+        entry->fd = file;
+        entry->off = number * 4096;
+        entry->addr = (unsigned long)block;
+        entry->len = sizeof block;
+        __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+        if (syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0) {
+            perror("io_uring_enter");
+            exit(3);
+        }
+        int result = done[*head & mask].res;
+        __atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+        take(block, result);
+    }
 }
 
 int main(int count, char **arguments) {
@@ -69,6 +140,17 @@ int main(int count, char **arguments) {
         unsigned char block[4096];
         for (long number = 0; number < reads; number++) {
             take(block, read(file, block, sizeof block));
+        }
+    } else if (strcmp(arguments[2], "raw") == 0) {
+        unsigned char block[4096];
+        for (long number = 0; number < reads; number++) {
+            take(block, syscall(SYS_pread64, file, block, sizeof block, number * 4096));
+        }
+    } else if (strcmp(arguments[2], "uring") == 0) {
+        read_by_ring(file, reads);
+    } else if (strcmp(arguments[2], "scans") != 0 && strcmp(arguments[2], "stream") != 0) {
+        for (long number = 0; number < reads; number++) {
+            read_vector(file, arguments[2], number * 4096);
         }
     } else if (strcmp(arguments[2], "stream") == 0) {
         unsigned char block[4096];
