@@ -6,9 +6,16 @@ use std::time::{Duration, Instant};
 
 use coldstream_testkit::skip;
 
+/// `coldstream lab rocksdb` in a directory of its own, with few reads a second.
+fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
+    let mut command = lab_at_any_rate(directory, words)?;
+    command.args(["--reads-per-second", "500"]);
+    Some(command)
+}
+
 /// `coldstream lab rocksdb` in a directory of its own. `None`, and a line on standard error, where the
 /// driver is not built.
-fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
+fn lab_at_any_rate(directory: &Path, words: &[&str]) -> Option<Command> {
     let executable = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
     let driver = executable.with_file_name("coldstream-rocksdb-driver");
     if !driver.exists() {
@@ -19,8 +26,7 @@ fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
     command
         .args(["lab", "rocksdb", "--keys", "3000", "--memory-mib", "128"])
         .args(["--warm-up-seconds", "1", "--idle-seconds", "1"])
-        .args(["--after-seconds", "1", "--reads-per-second", "500"])
-        .args(["--work-dir", "work"])
+        .args(["--after-seconds", "1", "--work-dir", "work"])
         .args(words)
         .current_dir(directory)
         .stdin(Stdio::null());
@@ -76,6 +82,57 @@ fn tiny_run() -> Option<f64> {
     );
     assert!(!directory.path().join("work").exists());
     Some(idle.as_f64().expect("a number"))
+}
+
+#[test]
+fn a_recipe_reads_in_a_closed_loop_while_compaction_never_ends() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let words = [
+        "--recipe",
+        "pr14743",
+        "--runs",
+        "1",
+        "--cases",
+        "recipe-small,recipe-large",
+        "--modes",
+        "buffered,direct-writes@max_background_jobs=4",
+        "--compaction-seconds",
+        "2",
+        "--engine-options",
+        "write_buffer_size=1048576;target_file_size_base=1048576;max_bytes_for_level_base=4194304",
+        "--all",
+        "--json-file",
+        "report.json",
+    ];
+    let Some(mut command) = lab_at_any_rate(directory.path(), &words) else {
+        return;
+    };
+    let ended = command.output().expect("start");
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{error}");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(
+        said.contains("recipe pr14743 at 0.12 of its scale"),
+        "{said}"
+    );
+    assert!(said.contains("68959 / "), "{said}");
+    let text = std::fs::read_to_string(directory.path().join("report.json")).expect("report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(report["parameters"]["loop"], "closed");
+    for (case, hot_keys) in [(0, 915), (1, 3000)] {
+        let case = &report["cases"][case];
+        assert_eq!(case["parameters"]["hot_keys"], hot_keys);
+        for mode in 0..2 {
+            let run = &case["runs"][mode][0];
+            assert!(run["compacted_read_bytes"].as_u64() > Some(0), "{run}");
+            assert!(run["updates_per_second"].as_f64() > Some(0.0), "{run}");
+            for phase in 0..3 {
+                let phase = &run["phases"][phase];
+                assert!(phase["reads"].as_u64() > Some(0), "{phase}");
+                assert_eq!(phase["response_us"], phase["service_us"]);
+            }
+        }
+    }
 }
 
 #[test]
@@ -277,6 +334,7 @@ fn driver_parameters() -> serde_json::Value {
         "hot_keys": 1,
         "hot_layout": "scattered",
         "readers": 1,
+        "loop": "open",
         "reads_per_second": 1,
         "load_steps": [1],
         "seed": 1,
@@ -316,6 +374,7 @@ fn the_driver_refuses_wrong_parameters() {
             "hot_layout is scattered or contiguous",
         ),
         ("start", "hot".into(), "start is cold or warm"),
+        ("loop", "round".into(), "loop is open or closed"),
         ("start", 1.into(), "start is a string"),
         ("speed", 1.into(), "speed is no parameter"),
         ("keys", "1".into(), "keys is a whole number"),

@@ -17,11 +17,14 @@
 
 int main(int count, char** words) {
   const char* usage =
-      "usage: coldstream-rocksdb-driver load|run PARAMETERS\n"
+      "usage: coldstream-rocksdb-driver options|load|run PARAMETERS\n"
       "PARAMETERS is a JSON document. `coldstream lab rocksdb` starts this program; see its --help.\n";
   // If the laboratory is killed, its load ends, too.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string command = count == 3 ? words[1] : "";
+  if (command == "options") {
+    return driver::CheckOptions(driver::OptionsParameters::Parse(words[2]));
+  }
   if (command == "load") return driver::Load(driver::LoadParameters::Parse(words[2]));
   if (command == "run") return driver::Run(driver::RunParameters::Parse(words[2]));
   std::fputs(usage, stderr);

@@ -1,4 +1,4 @@
-// Builds the data set that all runs of a case start from.
+// Builds the data set that all runs of a case start from, and checks options before.
 
 #include "clock.h"
 #include "commands.h"
@@ -96,6 +96,12 @@ void UpdateUniformly(const Engine& engine, const LoadParameters& parameters) {
 }
 
 }  // namespace
+
+int CheckOptions(const OptionsParameters& parameters) {
+  const Engine engine(parameters.library);
+  const Options options(engine, parameters.options);
+  return 0;
+}
 
 int Load(const LoadParameters& parameters) {
   const Engine engine(parameters.database.library);

@@ -109,6 +109,15 @@ DatabaseParameters ReadDatabase(Reader& reader) {
 
 }  // namespace
 
+OptionsParameters OptionsParameters::Parse(const std::string& document) {
+  Reader reader(document);
+  OptionsParameters options{};
+  options.library = reader.Text("library");
+  options.options = reader.Text("options");
+  reader.Finish();
+  return options;
+}
+
 LoadParameters LoadParameters::Parse(const std::string& document) {
   Reader reader(document);
   LoadParameters load{};
@@ -128,6 +137,7 @@ RunParameters RunParameters::Parse(const std::string& document) {
   run.hot_layout = reader.OneOf<HotLayout>("hot_layout", {"scattered", HotLayout::kScattered},
                                            {"contiguous", HotLayout::kContiguous});
   run.readers = reader.PositiveCount("readers");
+  run.loop = reader.OneOf<Loop>("loop", {"open", Loop::kOpen}, {"closed", Loop::kClosed});
   run.reads_per_second = reader.PositiveCount("reads_per_second");
   run.load_steps = reader.PositiveCounts("load_steps");
   run.seed = reader.Count("seed");

@@ -22,6 +22,16 @@ struct DatabaseParameters {
   uint64_t value_bytes;
 };
 
+// Parameters of `options`.
+struct OptionsParameters {
+  // RocksDB's shared library: a path, or a name that the dynamic loader finds.
+  std::string library;
+  // RocksDB's own option string.
+  std::string options;
+
+  static OptionsParameters Parse(const std::string& document);
+};
+
 // Parameters of `load`.
 struct LoadParameters {
   DatabaseParameters database;
@@ -31,6 +41,13 @@ struct LoadParameters {
   uint64_t updates;
 
   static LoadParameters Parse(const std::string& document);
+};
+
+enum class Loop {
+  // Reads are due at a rate, however slow the answers are.
+  kOpen,
+  // Each reader reads again as soon as it has its answer.
+  kClosed,
 };
 
 enum class HotLayout {
@@ -52,7 +69,8 @@ struct RunParameters {
   HotLayout hot_layout;
   // Threads that read.
   uint64_t readers;
-  // Reads a second of all readers together.
+  Loop loop;
+  // Reads a second of all readers together, in an open loop.
   uint64_t reads_per_second;
   // The same in equal parts of the compaction phase, if updates keep compaction going.
   std::vector<uint64_t> load_steps;

@@ -1,11 +1,11 @@
-// One run of a case: readers in an open loop, and a compaction beside them.
+// One run of a case: readers, and a compaction beside them.
 
 #include "clock.h"
 #include "commands.h"
 #include "content.h"
 #include "engine.h"
 #include "fail.h"
-#include "open_loop.h"
+#include "load_threads.h"
 #include "pages.h"
 #include "records.h"
 

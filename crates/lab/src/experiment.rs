@@ -173,6 +173,7 @@ mod tests {
             title: "case".into(),
             text: String::new(),
             parameters: serde_json::Value::Null,
+            published: None,
         };
         let mut turns = Turns::new(5);
         let mut run = |last: u32| {

@@ -1,7 +1,7 @@
 //! The laboratory measures real engines on the user's machine. It publishes all results, lost cases
 //! included.
 //!
-//! An engine runs in a memory-limited cgroup, under an open-loop load. It is measured before, during
+//! An engine runs in a memory-limited cgroup, under an open-loop or a closed-loop load. It is measured before, during
 //! and after a compaction. The modes (stock, the engine's own best, Coldstream) run in turn. The
 //! report shows latencies beside the figures of the kernel and of the device.
 //!
@@ -45,6 +45,7 @@ mod io_modes;
 mod linked;
 mod machine;
 mod measurement;
+mod mode_settings;
 mod option_name;
 mod own_direct;
 mod pauses;

@@ -77,6 +77,7 @@ impl Engine for Cassandra {
                 "heap_mib": arguments.heap_mib,
                 "java_arguments": arguments.java_argument,
             }),
+            published: None,
         };
         Plan {
             modes: &arguments.modes,

@@ -1,10 +1,10 @@
 //! The modes: stock releases of Cassandra, 6.0's own direct I/O, Coldstream, other preload libraries.
 
 use crate::engine;
+use crate::mode_settings::{self, Settings};
 use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
 use coldstream_nodes::Version;
-use std::fmt::Write as _;
 use std::str::FromStr;
 
 /// One way to run a release.
@@ -15,7 +15,7 @@ pub struct Mode {
     /// The way to run it.
     pub way: Way,
     /// Settings of `cassandra.yaml` that differ from the other modes': name and value.
-    pub yaml: Vec<(String, String)>,
+    pub yaml: Settings,
 }
 
 /// A way to run a release.
@@ -46,7 +46,7 @@ impl FromStr for Mode {
         };
         let (version, way) = text.split_once('/').ok_or_else(unknown)?;
         let version = version.parse()?;
-        let (way, yaml) = split_yaml(way).ok_or_else(unknown)?;
+        let (way, yaml) = mode_settings::split(way).ok_or_else(unknown)?;
         let way = match way {
             "stock" => Way::Stock,
             "no-readahead" => Way::NoReadahead,
@@ -76,22 +76,6 @@ impl engine::Mode for Mode {
     }
 }
 
-/// Splits `WAY@KEY=VALUE…`. `None` if a setting is malformed.
-fn split_yaml(text: &str) -> Option<(&str, Vec<(String, String)>)> {
-    let mut parts = text.split('@');
-    let way = parts.next()?;
-    let mut yaml = Vec::new();
-    for part in parts {
-        let (key, value) = part.split_once('=')?;
-        let is_key = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        if key.is_empty() || !key.bytes().all(is_key) || value.is_empty() {
-            return None;
-        }
-        yaml.push((key.to_owned(), value.to_owned()));
-    }
-    Some((way, yaml))
-}
-
 impl std::fmt::Display for Mode {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let way = match &self.way {
@@ -101,9 +85,7 @@ impl std::fmt::Display for Mode {
             Way::Preloaded(preloaded) => preloaded.to_string(),
         };
         let mut name = format!("{}/{way}", self.version);
-        for (key, value) in &self.yaml {
-            let _ = write!(name, "@{key}={value}");
-        }
+        mode_settings::append(&mut name, &self.yaml);
         formatter.pad(&name)
     }
 }

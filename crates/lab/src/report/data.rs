@@ -1,5 +1,6 @@
 //! The report's data. As JSON it is the report for programs; every other form is made from it.
 
+use super::published::Published;
 use super::trade::{Trade, trades};
 use crate::machine::Machine;
 use crate::rows::rows;
@@ -38,6 +39,9 @@ pub struct CaseDescription {
     pub text: String,
     /// The same for programs.
     pub parameters: serde_json::Value,
+    /// Published figures of the measurement that this one repeats.
+    #[serde(default)]
+    pub published: Option<Published>,
 }
 
 /// A case.

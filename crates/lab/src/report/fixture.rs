@@ -90,6 +90,7 @@ pub fn case(modes: &[Figures], runs: u32) -> CaseReport {
         title: "most".into(),
         text: "9216 hot keys".into(),
         parameters: Value::Null,
+        published: None,
     };
     CaseReport::new(description, modes.iter().map(runs_of).collect())
 }

@@ -7,6 +7,7 @@ mod fixture;
 mod html;
 mod output;
 mod picture;
+mod published;
 pub mod saved;
 mod terminal;
 mod trade;
@@ -14,3 +15,4 @@ mod verdict;
 
 pub use data::{CaseDescription, CaseReport, Report};
 pub use output::{OutputArgs, publish};
+pub use published::{Published, PublishedRow};

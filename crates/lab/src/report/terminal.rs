@@ -6,6 +6,7 @@
 
 use super::data::{CaseReport, Report};
 use super::figures::{count, figure, machine_line, row_name, spread};
+use super::published;
 use super::trade::Trade;
 use super::verdict::{CaseVerdict, Sentence, WorseRow, verdict};
 use crate::summary::{Certainty, Change};
@@ -43,6 +44,7 @@ pub fn verdicts(report: &Report, written: &[PathBuf]) -> String {
             text.push_str(&line);
             text.push('\n');
         }
+        published_lines(&mut text, report, case);
         if report.cases.len() > 1 {
             text.push('\n');
         }
@@ -151,6 +153,31 @@ fn table(modes: &[String], verdict: &CaseVerdict, rows: usize) -> Vec<String> {
         .lines()
         .map(|line| line.trim_end().to_owned())
         .collect()
+}
+
+/// Published figures of the measurement that the case repeats.
+fn published_lines(text: &mut String, report: &Report, case: &CaseReport) {
+    let Some(published) = &case.description.published else {
+        return;
+    };
+    let _ = writeln!(text, "\nPublished: {}", published.source);
+    if !published.note.is_empty() {
+        let _ = writeln!(text, "{}", published.note);
+    }
+    if published.rows.is_empty() {
+        return;
+    }
+    let mut table = empty_table();
+    let headings =
+        published::headings().map(|heading| Cell::new(heading).set_alignment(CellAlignment::Right));
+    table.set_header(std::iter::once(Cell::new("published / here")).chain(headings));
+    for (mode, cells) in published::lines(published, &report.modes, &case.runs) {
+        let cells = cells.map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right));
+        table.add_row(std::iter::once(Cell::new(mode)).chain(cells));
+    }
+    for line in table.lines() {
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
 }
 
 fn empty_table() -> Table {

@@ -4,9 +4,10 @@
 use super::arguments::RocksDbArgs;
 use super::driver::Driver;
 use super::parameters::{DatabaseParameters, LoadParameters, Shape};
+use super::workload::Workload;
 use crate::linked::LinkedCopy;
 use crate::testbed::Testbed;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,15 +17,15 @@ use std::path::{Path, PathBuf};
 ///   writes.
 /// - Continuous updates: the shape that levels have in the long run, so that nothing is left to
 ///   compact before the updates begin.
-fn shape(arguments: &RocksDbArgs) -> Shape {
-    match arguments.update_mib_per_second {
+fn shape(workload: &Workload) -> Shape {
+    match workload.update_mib_per_second {
         0 => Shape {
             sorted_runs: 2,
             updates: 0,
         },
         _ => Shape {
             sorted_runs: 1,
-            updates: arguments.sizes().keys / 4,
+            updates: workload.sizes.keys / 4,
         },
     }
 }
@@ -40,10 +41,11 @@ impl Dataset {
     /// Takes the data set of these parameters, or loads it.
     pub fn prepare(
         arguments: &RocksDbArgs,
+        workload: &Workload,
         driver: &Driver,
         testbed: &mut Testbed,
     ) -> Result<Self> {
-        let keys = arguments.sizes().keys;
+        let keys = workload.sizes.keys;
         let name = format!("dataset-{keys}x{}", arguments.value_bytes);
         // Removed if it cannot be completed.
         let mut dataset = Self {
@@ -53,14 +55,17 @@ impl Dataset {
         let path = &dataset.path;
         let complete = path.join("COMPLETE");
         let parameters = LoadParameters {
-            database: DatabaseParameters::of(arguments, path),
-            shape: shape(arguments),
+            database: DatabaseParameters::of(arguments, workload, path),
+            shape: shape(workload),
         };
         let DatabaseParameters {
             library, options, ..
         } = &parameters.database;
         let made_with = format!("{:?} {library} {options}", parameters.shape);
-        if fs::read_to_string(&complete).ok().as_ref() != Some(&made_with) {
+        let is_complete = fs::read_to_string(&complete).ok().as_ref() == Some(&made_with);
+        let values_bytes = keys * arguments.value_bytes;
+        check_space(testbed.directory(), values_bytes, is_complete)?;
+        if !is_complete {
             if path.exists() {
                 fs::remove_dir_all(path)
                     .with_context(|| format!("remove the outdated {}", path.display()))?;
@@ -82,10 +87,54 @@ impl Dataset {
     }
 }
 
+/// Checks that a filesystem has room for a data set and for a run.
+///
+/// - A data set takes up to twice its values while it is loaded.
+/// - A run shares its SSTables, and writes up to as much again: a database deletes an SSTable, but
+///   the data set keeps it.
+fn check_space(directory: &Path, values_bytes: u64, is_loaded: bool) -> Result<()> {
+    let needed_bytes = values_bytes / 2 * if is_loaded { 3 } else { 5 };
+    let filesystem = rustix::fs::statvfs(directory)
+        .with_context(|| format!("the free space of {}", directory.display()))?;
+    let free_bytes = filesystem.f_bavail * filesystem.f_frsize;
+    if free_bytes >= needed_bytes {
+        return Ok(());
+    }
+    bail!(
+        "{} has {:.1} GiB free; {:.1} GiB of values need {:.1} GiB: name another --work-dir, fewer --keys, \
+         or with a recipe less --memory-mib",
+        directory.display(),
+        gib(free_bytes),
+        gib(values_bytes),
+        gib(needed_bytes),
+    )
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
 impl Drop for Dataset {
     fn drop(&mut self) {
         if !self.keep {
             let _ = fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_space_is_said_before_loading() {
+        let directory = tempfile::tempdir().unwrap();
+        check_space(directory.path(), 4096, false).unwrap();
+        let error = check_space(directory.path(), 1 << 60, true).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("GiB free") && text.contains("--work-dir"),
+            "{text}"
+        );
     }
 }

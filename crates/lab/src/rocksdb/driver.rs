@@ -2,7 +2,7 @@
 //! record by record.
 
 use super::arguments::RocksDbArgs;
-use super::parameters::{self, LoadParameters, RunParameters};
+use super::parameters::{self, LoadParameters, OptionsParameters, RunParameters};
 use crate::error::{Interrupted, WrongValue};
 use crate::interrupt;
 use crate::phase::{Backlog, Event, Phase};
@@ -52,12 +52,25 @@ impl Driver {
         Ok(Self { executable })
     }
 
+    /// Checks that the engine's library can be loaded and knows all options.
+    ///
+    /// # Errors
+    /// The engine's own message.
+    pub fn check_options(&self, parameters: &OptionsParameters<'_>) -> Result<()> {
+        self.finish(parameters::Command::Options(parameters))
+    }
+
     /// Loads a data set.
     pub fn load(&self, parameters: &LoadParameters<'_>) -> Result<()> {
         let directory = parameters.database.directory;
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        self.finish(parameters::Command::Load(parameters))
+    }
+
+    /// Carries out a command that has no output.
+    fn finish(&self, command: parameters::Command<'_>) -> Result<()> {
         let child = Command::new(&self.executable)
-            .args(parameters::Command::Load(parameters).words()?)
+            .args(command.words()?)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

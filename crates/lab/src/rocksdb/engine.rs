@@ -1,10 +1,13 @@
 //! RocksDB as an engine of the laboratory.
 
-use super::arguments::{RocksDbArgs, Start};
+use super::arguments::RocksDbArgs;
+use super::case::Start;
 use super::dataset::Dataset;
 use super::driver::Driver;
 use super::mode::Mode;
-use super::parameters::{RunParameters, Setup};
+use super::parameters::{OptionsParameters, RunParameters, Setup};
+use super::preset::Loop;
+use super::workload::Workload;
 use crate::engine::{Case, Description, Engine, Plan, Run};
 use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
@@ -23,6 +26,9 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct RocksDb {
     arguments: RocksDbArgs,
+    workload: Workload,
+    /// A mode of the recipe that the engine's library does not know, and what is measured instead.
+    replaced: Vec<String>,
     driver: Driver,
     /// Known after the first run.
     version: OnceCell<String>,
@@ -46,18 +52,24 @@ impl Engine for RocksDb {
     const READER_THREADS: &'static [&'static str] = &["reader"];
 
     fn find(arguments: RocksDbArgs) -> Result<Self> {
+        let driver = Driver::find(&arguments)?;
+        let mut workload = arguments.workload();
+        let is_named = !arguments.modes.is_empty();
+        let replaced = check_modes(&arguments.engine_library, &driver, &mut workload, is_named)?;
         Ok(Self {
-            driver: Driver::find(&arguments)?,
-            version: OnceCell::new(),
             arguments,
+            workload,
+            replaced,
+            driver,
+            version: OnceCell::new(),
         })
     }
 
     fn plan(&self) -> Plan<'_, Self> {
-        let arguments = &self.arguments;
+        let workload = &self.workload;
         let case = |case| {
-            let (limit_bytes, hot_keys) = arguments.limit_and_hot_keys(case);
-            let start = arguments.start_of(case);
+            let (limit_bytes, hot_keys) = workload.limit_and_hot_keys(case);
+            let start = workload.start_of(case);
             Case {
                 description: CaseDescription {
                     title: option_name(case),
@@ -71,21 +83,25 @@ impl Engine for RocksDb {
                         "hot_keys": hot_keys,
                         "start": start,
                     }),
+                    published: (workload.recipe).and_then(|recipe| recipe.published(case)),
                 },
                 limit_bytes,
                 condition: Condition { hot_keys, start },
             }
         };
         Plan {
-            modes: &arguments.modes,
-            turns: arguments.runs,
-            cases: arguments.cases.iter().copied().map(case).collect(),
-            work_dir: &arguments.work_dir,
+            modes: &workload.modes,
+            turns: self.arguments.runs,
+            cases: workload.cases.iter().copied().map(case).collect(),
+            work_dir: &self.arguments.work_dir,
         }
     }
 
     fn prepare(&self, testbed: &mut Testbed) -> Result<Dataset> {
-        Dataset::prepare(&self.arguments, &self.driver, testbed)
+        for text in &self.replaced {
+            testbed.add_limitation(text.clone());
+        }
+        Dataset::prepare(&self.arguments, &self.workload, &self.driver, testbed)
     }
 
     fn copy_dataset(&self, dataset: &Dataset, _: &Mode, directory: &Path) -> Result<LinkedCopy> {
@@ -106,7 +122,7 @@ impl Engine for RocksDb {
             hot_keys: run.condition.hot_keys,
             seed: run.turn,
         };
-        let parameters = RunParameters::of(&self.arguments, &setup);
+        let parameters = RunParameters::of(&self.arguments, &self.workload, &setup);
         let processes_files = run.limits.processes_files();
         let (running, events) =
             (self.driver).start(&parameters, &processes_files, &run.command_prefix)?;
@@ -119,11 +135,20 @@ impl Engine for RocksDb {
 
     fn describe(&self) -> Description {
         let arguments = &self.arguments;
-        let sizes = arguments.sizes();
-        let compaction = match arguments.update_mib_per_second {
+        let workload = &self.workload;
+        let sizes = workload.sizes;
+        let recipe = match workload.recipe {
+            Some(recipe) => recipe.describe(sizes.memory_bytes) + ": ",
+            None => String::new(),
+        };
+        let reads = match workload.reader_loop {
+            Loop::Open => format!("{} reads/s", workload.reads_per_second),
+            Loop::Closed => format!("{} readers in a closed loop", arguments.readers),
+        };
+        let compaction = match workload.update_mib_per_second {
             0 => format!(
                 "one compaction of everything at {} MiB/s",
-                arguments.compaction_mib_per_second
+                workload.compaction_mib_per_second
             ),
             rate => format!("continuous compaction by {rate} MiB/s of updates"),
         };
@@ -134,25 +159,66 @@ impl Engine for RocksDb {
         Description {
             engine: self.version.get().cloned().unwrap_or_default(),
             load: format!(
-                "{} keys of {} bytes, {} reads/s, {compaction}{options}",
-                sizes.keys, arguments.value_bytes, arguments.reads_per_second
+                "{recipe}{} keys of {} bytes, {reads}, {compaction}{options}",
+                sizes.keys, arguments.value_bytes
             ),
             parameters: json!({
+                "recipe": workload.recipe,
                 "sizes": sizes,
-                "reads_per_second": arguments.reads_per_second,
+                "loop": workload.reader_loop,
+                "reads_per_second": workload.reads_per_second,
                 "readers": arguments.readers,
                 "engine_options": arguments.engine_options,
                 "engine_library": arguments.engine_library,
-                "compaction_seconds": arguments.compaction_seconds,
+                "compaction_seconds": sizes.compaction_seconds,
                 "verify": arguments.verify,
                 "load_steps": arguments.load_steps,
-                "compaction_mib_per_second": arguments.compaction_mib_per_second,
-                "update_mib_per_second": arguments.update_mib_per_second,
+                "compaction_mib_per_second": workload.compaction_mib_per_second,
+                "update_mib_per_second": workload.update_mib_per_second,
                 "value_bytes": arguments.value_bytes,
-                "hot_layout": arguments.hot_layout,
+                "hot_layout": workload.hot_layout,
             }),
         }
     }
+}
+
+/// Checks that the engine's library knows the options of every mode, before the data set is loaded.
+///
+/// A release before 11.5 has no direct compaction reads. Of the modes of a preset, such a one is
+/// replaced by `direct-writes`. Returns what was replaced.
+///
+/// # Errors
+/// The library does not know an option that was asked for.
+fn check_modes(
+    library: &str,
+    driver: &Driver,
+    workload: &mut Workload,
+    is_named: bool,
+) -> Result<Vec<String>> {
+    let mut replaced = Vec::new();
+    for mode in &mut workload.modes {
+        let check = |mode: &Mode| {
+            driver.check_options(&OptionsParameters {
+                library,
+                options: workload.engine_options.clone() + &mode.engine_options(),
+            })
+        };
+        let Err(error) = check(mode) else {
+            continue;
+        };
+        let writes = mode.without_direct_reads().filter(|_| !is_named);
+        match writes {
+            Some(writes) if check(&writes).is_ok() => {
+                replaced.push(format!(
+                    "{library} has no direct compaction reads: {writes} instead of {mode}; see \
+                     --engine-library"
+                ));
+                *mode = writes;
+            }
+            _ => return Err(error.context(format!("mode {mode}"))),
+        }
+    }
+    Ok(replaced)
 }
 
 /// The version of RocksDB, which it writes into the first lines of its log.

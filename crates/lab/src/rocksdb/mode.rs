@@ -1,13 +1,24 @@
 //! The modes: stock RocksDB, its own direct I/O, Coldstream, other preload libraries.
 
 use crate::engine;
+use crate::mode_settings::{self, Settings};
 use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
+use std::fmt::Write as _;
 use std::str::FromStr;
 
 /// One way to run the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub struct Mode {
+    /// The way to run it.
+    way: Way,
+    /// Options of RocksDB that differ from the other modes': name and value.
+    options: Settings,
+}
+
+/// A way to run the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Way {
     /// Stock RocksDB, which uses buffered I/O.
     Buffered,
     /// The engine's own direct I/O: `use_direct_io_for_compaction_reads` and
@@ -23,54 +34,67 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, {}",
+                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, {}; \
+                 and any of them with @OPTION=VALUE, an option of RocksDB",
                 Preloaded::FORMS
             )
         };
-        if text == "buffered" {
-            return Ok(Mode::Buffered);
-        }
-        if let Some(own) = OwnDirect::from_name(text) {
-            return Ok(Mode::OwnDirect(own));
-        }
-        let preloaded = Preloaded::from_name(text).ok_or_else(unknown)?;
-        preloaded
-            .map(Mode::Preloaded)
-            .map_err(|why| format!("\"{text}\": {why}"))
+        let (way, options) = mode_settings::split(text).ok_or_else(unknown)?;
+        let way = match (way, OwnDirect::from_name(way)) {
+            ("buffered", _) => Way::Buffered,
+            (_, Some(own)) => Way::OwnDirect(own),
+            (_, None) => {
+                let preloaded = Preloaded::from_name(way).ok_or_else(unknown)?;
+                Way::Preloaded(preloaded.map_err(|why| format!("\"{text}\": {why}"))?)
+            }
+        };
+        Ok(Self { way, options })
     }
 }
 
 impl std::fmt::Display for Mode {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Mode::Buffered => formatter.pad("buffered"),
-            Mode::OwnDirect(own) => formatter.pad(own.name()),
-            Mode::Preloaded(preloaded) => preloaded.fmt(formatter),
-        }
+        let mut name = match &self.way {
+            Way::Buffered => "buffered".into(),
+            Way::OwnDirect(own) => own.name().into(),
+            Way::Preloaded(preloaded) => preloaded.to_string(),
+        };
+        mode_settings::append(&mut name, &self.options);
+        formatter.pad(&name)
     }
 }
 
 impl engine::Mode for Mode {
     fn preloaded(&self) -> Option<&Preloaded> {
-        match self {
-            Mode::Preloaded(preloaded) => Some(preloaded),
-            Mode::Buffered | Mode::OwnDirect(_) => None,
+        match &self.way {
+            Way::Preloaded(preloaded) => Some(preloaded),
+            Way::Buffered | Way::OwnDirect(_) => None,
         }
     }
 }
 
 impl Mode {
+    /// The same with direct writes only, if this is the engine's own direct I/O for both.
+    pub fn without_direct_reads(&self) -> Option<Self> {
+        (self.way == Way::OwnDirect(OwnDirect::ReadsWrites)).then(|| Self {
+            way: Way::OwnDirect(OwnDirect::Writes),
+            options: self.options.clone(),
+        })
+    }
+
     /// RocksDB options of this mode, to be appended to other options.
     pub fn engine_options(&self) -> String {
-        let Mode::OwnDirect(own) = self else {
-            return String::new();
-        };
         let mut options = String::new();
-        if own.reads() {
-            options.push_str(";use_direct_io_for_compaction_reads=true");
+        if let Way::OwnDirect(own) = self.way {
+            if own.reads() {
+                options.push_str(";use_direct_io_for_compaction_reads=true");
+            }
+            if own.writes() {
+                options.push_str(";use_direct_io_for_flush_and_compaction=true");
+            }
         }
-        if own.writes() {
-            options.push_str(";use_direct_io_for_flush_and_compaction=true");
+        for (name, value) in &self.options {
+            let _ = write!(options, ";{name}={value}");
         }
         options
     }
@@ -93,10 +117,21 @@ mod tests {
             "coldstream:direct+drop-behind",
             "coldstream:buffered+direct",
             "preload:/a/b.so",
+            "coldstream:priority=off@use_direct_io_for_flush_and_compaction=true",
+            "buffered@use_direct_reads=true@max_background_jobs=8",
         ] {
             assert_eq!(name.parse::<Mode>().unwrap().to_string(), name);
         }
-        for wrong in ["", "direct", "coldstream:", "coldstream:fast", "preload:"] {
+        for wrong in [
+            "",
+            "direct",
+            "coldstream:",
+            "coldstream:fast",
+            "preload:",
+            "buffered@",
+            "buffered@use_direct_reads",
+            "buffered@a;b=c",
+        ] {
             assert!(wrong.parse::<Mode>().is_err(), "{wrong}");
         }
     }
@@ -108,6 +143,11 @@ mod tests {
             .unwrap()
             .engine_options();
         assert!(options.contains("compaction_reads=true") && options.contains("flush_and"));
-        assert_eq!(Mode::Buffered.engine_options(), "");
+        let options = |name: &str| name.parse::<Mode>().unwrap().engine_options();
+        assert_eq!(options("buffered"), "");
+        assert_eq!(
+            options("coldstream@max_background_jobs=8@use_direct_reads=true"),
+            ";max_background_jobs=8;use_direct_reads=true"
+        );
     }
 }

@@ -6,8 +6,11 @@
 //! The document is a word of the command line, not a file. So there is nothing to remove, `ps` shows
 //! it, and a run can be repeated by hand.
 
-use super::arguments::{HotLayout, RocksDbArgs, Start};
+use super::arguments::RocksDbArgs;
+use super::case::{HotLayout, Start};
 use super::mode::Mode;
+use super::preset::Loop;
+use super::workload::Workload;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -15,6 +18,8 @@ use std::path::Path;
 /// A command of the driver with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub enum Command<'a> {
+    /// Parses options.
+    Options(&'a OptionsParameters<'a>),
     /// Builds a data set.
     Load(&'a LoadParameters<'a>),
     /// Reads it before, during and after a compaction.
@@ -25,12 +30,22 @@ impl Command<'_> {
     /// The words behind the driver's path.
     pub fn words(self) -> Result<[String; 2]> {
         let (name, document) = match self {
+            Self::Options(parameters) => ("options", serde_json::to_string(parameters)),
             Self::Load(parameters) => ("load", serde_json::to_string(parameters)),
             Self::Run(parameters) => ("run", serde_json::to_string(parameters)),
         };
         let document = document.context("encode the load driver's parameters")?;
         Ok([name.to_owned(), document])
     }
+}
+
+/// Parameters of `options`.
+#[derive(Clone, Debug, Serialize)]
+pub struct OptionsParameters<'a> {
+    /// RocksDB's shared library: a path, or a name that the dynamic loader finds.
+    pub library: &'a str,
+    /// RocksDB's own option string.
+    pub options: String,
 }
 
 /// Engine and data set; part of both documents.
@@ -82,7 +97,10 @@ pub struct RunParameters<'a> {
     pub hot_layout: HotLayout,
     /// Threads that read.
     pub readers: u64,
-    /// Reads a second of all readers together.
+    /// How a reader comes to its next read.
+    #[serde(rename = "loop")]
+    pub reader_loop: Loop,
+    /// Reads a second of all readers together, in an open loop.
     pub reads_per_second: u64,
     /// The same in equal parts of the compaction phase, if updates keep compaction going.
     pub load_steps: Vec<u64>,
@@ -121,12 +139,12 @@ pub struct Setup<'a> {
 
 impl<'a> DatabaseParameters<'a> {
     /// Those of the command line, for a database in `directory`.
-    pub fn of(arguments: &'a RocksDbArgs, directory: &'a Path) -> Self {
+    pub fn of(arguments: &'a RocksDbArgs, workload: &Workload, directory: &'a Path) -> Self {
         Self {
             library: &arguments.engine_library,
             directory,
-            options: base_options(arguments),
-            keys: arguments.sizes().keys,
+            options: workload.engine_options.clone(),
+            keys: workload.sizes.keys,
             value_bytes: arguments.value_bytes,
         }
     }
@@ -134,51 +152,30 @@ impl<'a> DatabaseParameters<'a> {
 
 impl<'a> RunParameters<'a> {
     /// Those of one run.
-    pub fn of(arguments: &'a RocksDbArgs, setup: &Setup<'a>) -> Self {
-        let sizes = arguments.sizes();
-        let mut database = DatabaseParameters::of(arguments, setup.database);
+    pub fn of(arguments: &'a RocksDbArgs, workload: &Workload, setup: &Setup<'a>) -> Self {
+        let sizes = workload.sizes;
+        let mut database = DatabaseParameters::of(arguments, workload, setup.database);
         database.options.push_str(&setup.mode.engine_options());
         Self {
             database,
             start: setup.start,
             hot_keys: setup.hot_keys,
-            hot_layout: arguments.hot_layout,
+            hot_layout: workload.hot_layout,
             readers: arguments.readers,
-            reads_per_second: arguments.reads_per_second,
+            reader_loop: workload.reader_loop,
+            reads_per_second: workload.reads_per_second,
             load_steps: match arguments.load_steps.as_slice() {
-                [] => vec![arguments.reads_per_second],
+                [] => vec![workload.reads_per_second],
                 steps => steps.to_vec(),
             },
             seed: setup.seed,
             warm_up_seconds: sizes.warm_up_seconds,
             idle_seconds: sizes.idle_seconds,
-            compaction_seconds: arguments.compaction_seconds,
+            compaction_seconds: sizes.compaction_seconds,
             after_seconds: sizes.after_seconds,
-            compaction_bytes_per_second: arguments.compaction_mib_per_second << 20,
-            update_bytes_per_second: arguments.update_mib_per_second << 20,
+            compaction_bytes_per_second: workload.compaction_mib_per_second << 20,
+            update_bytes_per_second: workload.update_mib_per_second << 20,
             verify: arguments.verify,
         }
     }
-}
-
-/// RocksDB options of every mode: incompressible values, small blocks, and a small block cache, so
-/// that reads depend on the page cache.
-pub fn base_options(arguments: &RocksDbArgs) -> String {
-    // Under continuous updates the levels are small: compactions of all levels come within a phase.
-    let sstable_bytes: u64 = match arguments.update_mib_per_second {
-        0 => 64 << 20,
-        _ => 16 << 20,
-    };
-    let mut options = format!(
-        "compression=kNoCompression;write_buffer_size={sstable_bytes};\
-         target_file_size_base={sstable_bytes};max_bytes_for_level_base={};\
-         max_open_files=-1;max_background_jobs=4;block_based_table_factory={{block_size=4096;\
-         block_cache={{capacity=8388608}};filter_policy=bloomfilter:10:false}}",
-        4 * sstable_bytes
-    );
-    if !arguments.engine_options.is_empty() {
-        options.push(';');
-        options.push_str(arguments.engine_options.trim_matches(';'));
-    }
-    options
 }

@@ -1,12 +1,14 @@
-#include "open_loop.h"
+#include "load_threads.h"
 
 #include "clock.h"
 #include "fail.h"
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,10 @@ namespace {
 // The first pass ends after this time, however slow the device is. A hot key that was not read by
 // then is read when its turn comes.
 constexpr uint64_t kFirstPassNs = 30000000000u;
+
+// Writes that a stalled writer of a closed loop makes up for, as a time. db_bench's rate limiter
+// allows as much: it hands out a tenth of a second's bytes at once, and keeps none of them.
+constexpr double kClosedLoopBacklogNs = 1e8;
 
 // Records that a reader collects before it takes the output's lock.
 constexpr size_t kRecordsPerBatch = 256;
@@ -59,6 +65,32 @@ void FirstPass(const Shared& shared, const rocksdb_readoptions_t* options, uint6
   }
 }
 
+// The times at which a reader's reads are due.
+class DueTimes {
+ public:
+  explicit DueTimes(const Shared& shared)
+      : shared_(shared),
+        readers_(static_cast<double>(shared.parameters.readers)),
+        due_ns_(static_cast<double>(NowNs())) {}
+
+  // Waits until the next read is due, and returns that time. In a closed loop it returns at once,
+  // without a time: a read is due when the one before it has its answer.
+  std::optional<uint64_t> Wait(uint64_t& state) {
+    if (shared_.parameters.loop == Loop::kClosed) return std::nullopt;
+    const double uniform = static_cast<double>(Mix(state) >> 11) / 9007199254740992.0;
+    const double rate = shared_.reads_per_second.load(std::memory_order_relaxed);
+    due_ns_ -= std::log1p(-uniform) * 1e9 * readers_ / rate;
+    const uint64_t due_ns = static_cast<uint64_t>(due_ns_);
+    SleepUntil(due_ns);
+    return due_ns;
+  }
+
+ private:
+  const Shared& shared_;
+  const double readers_;
+  double due_ns_;
+};
+
 }  // namespace
 
 void Read(Shared& shared, uint64_t reader) {
@@ -66,25 +98,19 @@ void Read(Shared& shared, uint64_t reader) {
   prctl(PR_SET_TIMERSLACK, 1);
   const HotKeys& hot_keys = shared.hot_keys;
   const Engine& engine = shared.database.Api();
-  const double reader_gap_ns = 1e9 * static_cast<double>(shared.parameters.readers);
   uint64_t state = shared.parameters.seed * 7919 + reader;
   rocksdb_readoptions_t* options = engine.rocksdb_readoptions_create();
   std::vector<uint64_t> scratch;
   std::vector<Record> records;
   FirstPass(shared, options, reader, state, scratch);
   shared.first_passes.fetch_add(1);
-  double due_ns = static_cast<double>(NowNs());
+  DueTimes due_times(shared);
   while (!shared.stop.load(std::memory_order_relaxed)) {
-    const double uniform = static_cast<double>(Mix(state) >> 11) / 9007199254740992.0;
-    const double mean_gap_ns =
-        reader_gap_ns / shared.reads_per_second.load(std::memory_order_relaxed);
-    due_ns -= std::log1p(-uniform) * mean_gap_ns;
-    const uint64_t intended_ns = static_cast<uint64_t>(due_ns);
-    SleepUntil(intended_ns);
+    const std::optional<uint64_t> due_ns = due_times.Wait(state);
     const uint64_t number = hot_keys.Number(Mix(state) % hot_keys.Count());
     const Phase phase = shared.phase.load(std::memory_order_relaxed);
     const auto [begin_ns, end_ns] = ReadOne(shared, options, number, scratch);
-    records.push_back(Record::Read(phase, intended_ns, begin_ns, end_ns));
+    records.push_back(Record::Read(phase, due_ns.value_or(begin_ns), begin_ns, end_ns));
     if (records.size() >= kRecordsPerBatch) {
       shared.output.Add(records);
       records.clear();
@@ -98,6 +124,7 @@ void Update(Shared& shared) {
   prctl(PR_SET_NAME, "updater");
   const uint64_t keys = shared.parameters.database.keys;
   const double bytes_per_second = static_cast<double>(shared.parameters.update_bytes_per_second);
+  const bool closed = shared.parameters.loop == Loop::kClosed;
   const Engine& engine = shared.database.Api();
   rocksdb_writeoptions_t* write = engine.rocksdb_writeoptions_create();
   std::vector<uint64_t> value;
@@ -108,7 +135,9 @@ void Update(Shared& shared) {
   while (!shared.stop.load(std::memory_order_relaxed) && shared.phase.load() < kAfter) {
     due_ns += gap_ns;
     SleepUntil(static_cast<uint64_t>(due_ns));
-    const uint64_t late_ns = NowNs() - static_cast<uint64_t>(due_ns);
+    const double now_ns = static_cast<double>(NowNs());
+    const uint64_t late_ns = static_cast<uint64_t>(std::max(now_ns - due_ns, 0.0));
+    if (closed) due_ns = std::max(due_ns, now_ns - kClosedLoopBacklogNs);
     if (late_ns > shared.update_late_ns.load()) shared.update_late_ns.store(late_ns);
     shared.database.Put(write, shared.content, Mix(state) % keys, ++version, value);
     shared.updates.fetch_add(1);

@@ -1,4 +1,4 @@
-// The threads that make the load: readers in an open loop, and a thread that updates keys.
+// The threads that make the load: readers, and a thread that updates keys.
 
 #pragma once
 
@@ -42,7 +42,7 @@ struct Shared {
   const Database& database;
   const Content& content;
   const HotKeys hot_keys;
-  // Reads a second of all readers together, now.
+  // Reads a second of all readers together, now. For an open loop.
   std::atomic<double> reads_per_second;
   Output output{};
   std::atomic<Phase> phase{kWarmUp};
@@ -55,12 +55,15 @@ struct Shared {
 };
 
 // The body of reader number `reader`, until `stop`. First it reads its share of the hot keys once.
-// Then reads are due at random times, which do not depend on earlier answers. A late read starts at
-// once, and its response time includes the delay.
+//
+// - Open loop: reads are due at random times, which do not depend on earlier answers. A late read
+//   starts at once, and its response time includes the delay.
+// - Closed loop: it reads again as soon as it has its answer. The response time is the service time.
 void Read(Shared& shared, uint64_t reader);
 
 // The body of the updater: rewrites uniformly chosen keys at a fixed rate, so that compaction never
-// ends. Until `stop`, or until the compaction phase is over.
+// ends. Until `stop`, or until the compaction phase is over. After a write stall it makes up for what
+// it missed; in a closed loop only for a tenth of a second of it.
 void Update(Shared& shared);
 
 }  // namespace driver
