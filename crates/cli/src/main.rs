@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod configuration_file;
 mod ctl;
 mod doctor;
 mod exit;

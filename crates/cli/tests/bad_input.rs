@@ -183,14 +183,21 @@ fn a_wrong_configuration_file() {
     };
     run(
         "profile = \"auto\"\ncolour = 3\n",
-        &["config.toml", "colour"],
+        &["config.toml", "line 2", "unknown key"],
     );
-    run("[reads]\nwindow = 3\n", &["config.toml", "window"]);
+    run(
+        "[reads]\nwindow = 3\n",
+        &["config.toml", "line 2", "window_bytes"],
+    );
     run(
         "profile = \"mysql\"\n",
-        &["config.toml", "mysql", "cassandra"],
+        &["config.toml", "profile", "cassandra"],
     );
     run("profile = = 3\n", &["config.toml"]);
+    make_pipe(&scene.path("pipe"));
+    let mut waits = scene.coldstream();
+    waits.args(["run", "--config", "pipe", "true"]);
+    assert_error(&mut waits, 3, &["pipe", "not a regular file"]);
     let mut missing = scene.coldstream();
     let words = ["missing.toml", "No such file"];
     assert_error(

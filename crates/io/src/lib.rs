@@ -17,6 +17,7 @@
 //! | [`warm`], [`sending`], [`absent`] | bring pages into the page cache, and drop exactly these again |
 //! | [`probe`], [`residency`], [`alignment`] | find out what a filesystem and the page cache do |
 //! | [`private`], [`proc_fd`] | open the application's files once more, unseen by the application |
+//! | [`named_file`] | opens what the configuration names: the configuration itself, and the log |
 //! | [`pool`], [`mapping`], [`lock`], [`shared`] | memory and locks without libc |
 //! | [`sys`] | the system calls, one file a man page |
 //!
@@ -82,6 +83,7 @@ pub mod alignment;
 pub mod append;
 pub mod lock;
 pub mod mapping;
+pub mod named_file;
 pub mod pool;
 pub mod private;
 pub mod probe;

@@ -6,6 +6,7 @@
 use crate::core::text::Text;
 use crate::settings::Settings;
 use coldstream_control::PageView;
+use coldstream_io::named_file;
 use coldstream_io::sys::thread::without_broken_pipes;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::{DisplayBytes, IoMode, LogTarget};
@@ -87,14 +88,7 @@ fn start_line() -> Text<1024> {
 fn finish_line(settings: &Settings, mut line: Text<1024>) {
     line.end_line();
     if let Some(path) = &settings.log_path {
-        // O_NONBLOCK: the open of a pipe without a reader fails instead of waiting for one.
-        let flags = libc::O_WRONLY
-            | libc::O_CREAT
-            | libc::O_APPEND
-            | libc::O_NOCTTY
-            | libc::O_NONBLOCK
-            | libc::O_CLOEXEC;
-        if let Ok(descriptor) = file::open(path, flags, 0o644) {
+        if let Ok(descriptor) = named_file::open_to_append(path) {
             write_now(descriptor, &line);
             let _ = file::close(descriptor);
         }

@@ -1,5 +1,6 @@
 //! The configuration, read once in the constructor, from the environment and a TOML file.
 
+use coldstream_io::named_file::open_regular;
 use coldstream_io::sys::{Errno, file};
 use coldstream_policy::{Config, LogTarget};
 use std::ffi::{CStr, CString, OsStr};
@@ -23,11 +24,23 @@ pub(crate) fn get() -> Option<&'static Settings> {
     SETTINGS.get()
 }
 
+/// Whether the program has privileges that its user does not have: set-uid, set-gid, or file capabilities
+/// (`AT_SECURE` of `getauxval(3)`). That user chose the environment.
+fn is_privileged() -> bool {
+    // SAFETY: reads what the loader stored; takes no lock.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// Reads the configuration. Off means that nothing is ever tracked.
+///
+/// In a privileged program nothing is read, and Coldstream is off. Then it does not log either.
 ///
 /// # Errors
 /// What is wrong with it, for the log. Nothing is ever tracked then.
 pub(crate) fn load() -> Result<(), String> {
+    if is_privileged() {
+        return Ok(());
+    }
     let text = match variable("COLDSTREAM_CONFIG").filter(|path| !path.is_empty()) {
         Some(path) => {
             Some(read_file(&path).map_err(|why| format!("COLDSTREAM_CONFIG = {path}: {why}"))?)
@@ -74,7 +87,7 @@ const FILE_BYTES_MAX: usize = 64 * 1024;
 
 fn read_file(path: &str) -> Result<String, String> {
     let path = CString::new(path).map_err(|_| "a NUL in the path".to_string())?;
-    let descriptor = file::open(&path, libc::O_RDONLY, 0).map_err(|errno| errno.to_string())?;
+    let descriptor = open_regular(&path).map_err(|error| error.to_string())?;
     let mut bytes = vec![0; FILE_BYTES_MAX];
     let mut length = 0;
     let read = loop {

@@ -2,17 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use coldstream_host::process::{self, proc_path};
 use coldstream_policy::Config;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use crate::{library, run};
-
-/// The library refuses a configuration file of this size (`preload/src/settings.rs`).
-const FILE_BYTES_MAX: u64 = 64 << 10;
+use crate::{configuration_file, library, run};
 
 /// The environment of a process, as text.
 pub struct Environment {
@@ -99,27 +96,16 @@ impl Environment {
 fn is_refused(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidData
+        io::ErrorKind::NotFound | io::ErrorKind::InvalidData
     )
 }
 
 /// The file at an absolute path, as the process sees it. It may be in a container.
 fn read_in_its_root(pid: u32, path: &Path) -> io::Result<String> {
     let root = fs::File::open(proc_path(pid, "root"))?;
-    // Do not wait for the writer of a pipe.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = configuration_file::FLAGS | OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
-    let mut text = String::new();
-    fs::File::from(file)
-        .take(FILE_BYTES_MAX)
-        .read_to_string(&mut text)?;
-    if text.len() as u64 == FILE_BYTES_MAX {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "larger than 64 KiB",
-        ));
-    }
-    Ok(text)
+    configuration_file::read_open(file.into())
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 //! The library ignores a log that it cannot write. So `run` writes the first line before the program starts, and
 //! reports an error.
 
-use std::fs::File;
+use std::ffi::CString;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::ffi::OsStrExt;
 
+use coldstream_io::named_file::append_to;
 use coldstream_policy::LogTarget;
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::exit::{self, Exit, failure};
@@ -37,13 +37,12 @@ pub fn begin(log: &LogTarget, start_line: &str) -> anyhow::Result<()> {
 
 /// Appends the line. Does not wait for the reader of a pipe: without one, or with a slow one, the line is lost.
 fn append(path: &std::path::Path, start_line: &str) -> io::Result<()> {
-    let opened = File::options()
-        .append(true)
-        .create(true)
-        .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
-        .open(path);
+    let opened = append_to(&CString::new(path.as_os_str().as_bytes())?);
     let line = format!("coldstream[{}]: {start_line}\n", std::process::id());
-    match opened.and_then(|mut file| file.write_all(line.as_bytes())) {
+    let written = opened
+        .map_err(io::Error::from)
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    match written {
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
         written => written,

@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use coldstream_policy::{Allowed, Config, ConfigError, SETTINGS, Setting, VARIABLES};
 
 use crate::exit::{Exit, failure};
-use crate::{library, output};
+use crate::{configuration_file, library, output};
 
 /// The settings as options, made of [`SETTINGS`], and `--config`.
 #[derive(Default)]
@@ -183,7 +183,7 @@ pub fn is_unknown_variable(name: &str) -> bool {
 }
 
 fn read_file(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).map_err(|error| {
+    configuration_file::read(path).map_err(|error| {
         let message = format!("cannot read configuration file {}: {error}", path.display());
         failure(Exit::Configuration, message)
     })

@@ -33,7 +33,8 @@ priorities: see [switches](design/switches.md).
 - `coldstream run` refuses a wrong value, an unknown option or an unknown key. It warns of an unknown variable.
 - Under a bare `LD_PRELOAD` a wrong value leaves Coldstream off in that process, with one line on standard error.
   An unknown variable is ignored. `coldstream doctor PID` reports both.
-- The file is UTF-8, and at most 64 KiB long.
+- The file is a regular file, UTF-8, and smaller than 64 KiB. Errors name its lines, and quote nothing of it.
+- A program with privileges that its user lacks (set-uid, set-gid, file capabilities) reads no setting. Coldstream is off in it.
 - `--library` and `COLDSTREAM_LIBRARY` name the library, where it is not beside the command.
 ";
 

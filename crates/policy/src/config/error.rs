@@ -3,17 +3,18 @@
 /// A configuration that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A value is not allowed for its setting.
+    /// The value of a variable or option is not allowed for its setting.
     #[error("{key} = \"{value}\": {allowed}")]
     Value {
-        /// The environment variable or TOML key.
+        /// The environment variable.
         key: &'static str,
         /// The value that was given.
         value: String,
         /// What may be given, as a request: "use …".
         allowed: String,
     },
-    /// The text is not TOML, or has a key that does not exist.
+    /// The text is not TOML, has a key that does not exist, or a value that is not allowed. Quotes nothing of
+    /// the text.
     #[error("{0}")]
     Toml(String),
 }

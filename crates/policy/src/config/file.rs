@@ -10,8 +10,8 @@ use super::values::Allowed;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// A setting of the file, the key by which it was given, and the text of its value.
-pub(super) type Given = (&'static Setting, &'static str, String);
+/// A setting of the file, the key by which it was given, the text of its value, and its line.
+pub(super) type Given = (&'static Setting, &'static str, String, usize);
 
 /// The settings of a TOML text.
 pub(super) fn settings(text: &str) -> Result<Vec<Given>, ConfigError> {
@@ -31,7 +31,11 @@ pub(super) fn settings(text: &str) -> Result<Vec<Given>, ConfigError> {
                 }
             }
             DeValue::Table(_) => {
-                return Err(wrong(text, start, &format!("unknown section {name}")));
+                return Err(wrong(
+                    text,
+                    start,
+                    &format!("unknown section: use {}", sections()),
+                ));
             }
             _ if has_section(name) => {
                 let message = format!("{name} is a section: write [{name}]");
@@ -40,9 +44,9 @@ pub(super) fn settings(text: &str) -> Result<Vec<Given>, ConfigError> {
             _ => given.push(setting(text, start, name, value)?),
         }
     }
-    for (index, (setting, key, _)) in given.iter().enumerate() {
+    for (index, (setting, key, ..)) in given.iter().enumerate() {
         let before = given.get(..index).unwrap_or_default();
-        if let Some((_, other, _)) = before.iter().find(|(it, ..)| it.key == setting.key) {
+        if let Some((_, other, ..)) = before.iter().find(|(it, ..)| it.key == setting.key) {
             let message = format!("{other} and {key} are names of one setting: give one of them");
             return Err(ConfigError::Toml(message));
         }
@@ -58,7 +62,10 @@ fn setting(
     value: &Spanned<DeValue<'_>>,
 ) -> Result<Given, ConfigError> {
     let (setting, key) = known(key).ok_or_else(|| {
-        let message = format!("unknown key {key}: use {}", keys_beside(key));
+        let message = match key.split_once('.') {
+            Some((section, _)) => format!("unknown key of [{section}]: use {}", keys_beside(key)),
+            None => format!("unknown key: use {}", keys_beside(key)),
+        };
         wrong(text, start, &message)
     })?;
     let value = value.get_ref();
@@ -77,7 +84,7 @@ fn setting(
             return Err(wrong(text, start, &message));
         }
     };
-    Ok((setting, key, value))
+    Ok((setting, key, value, line_of(text, start)))
 }
 
 /// An integer as a text of decimal digits: TOML has `0x100000` and `+5`, too.
@@ -96,6 +103,24 @@ fn known(key: &str) -> Option<(&'static Setting, &'static str)> {
         let present = Some(setting.key).filter(|present| *present == key);
         Some((setting, present.or(former)?))
     })
+}
+
+/// A value of the file that its setting does not accept.
+pub(super) fn wrong_value(setting: &Setting, key: &str, line: usize) -> ConfigError {
+    ConfigError::Toml(format!("line {line}: {key}: use {}", setting.allowed()))
+}
+
+/// The names of all sections.
+fn sections() -> String {
+    let mut sections: Vec<&str> = Vec::new();
+    for setting in &SETTINGS {
+        if let Some((section, _)) = setting.key.split_once('.')
+            && !sections.contains(&section)
+        {
+            sections.push(section);
+        }
+    }
+    sections.join(", ")
 }
 
 /// Whether keys of `section` exist.
@@ -121,7 +146,12 @@ fn keys_beside(key: &str) -> String {
 
 /// What is wrong, with the line of the byte at `start`.
 fn wrong(text: &str, start: usize, message: &str) -> ConfigError {
-    let before = text.as_bytes().get(..start).unwrap_or_default();
-    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let line = line_of(text, start);
     ConfigError::Toml(format!("line {line}: {}", message.replace('\n', " ")))
+}
+
+/// The line of the byte at `start`, from 1 on.
+fn line_of(text: &str, start: usize) -> usize {
+    let before = text.as_bytes().get(..start).unwrap_or_default();
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
 }

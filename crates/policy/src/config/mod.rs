@@ -62,32 +62,25 @@ impl Config {
     ) -> Result<Config, ConfigError> {
         let mut config = Config::default();
         if let Some(text) = toml_text {
-            for (setting, key, value) in file::settings(text)? {
-                config.set(setting, key, value)?;
+            for (setting, key, value, line) in file::settings(text)? {
+                config
+                    .read(setting.key, &value)
+                    .ok_or_else(|| file::wrong_value(setting, key, line))?;
             }
         }
         for setting in &SETTINGS {
             let value = environment(setting.variable).filter(|value| !value.is_empty());
             if let Some(value) = value {
-                config.set(setting, setting.variable, value)?;
+                config
+                    .read(setting.key, &value)
+                    .ok_or_else(|| ConfigError::Value {
+                        key: setting.variable,
+                        value,
+                        allowed: format!("use {}", setting.allowed()),
+                    })?;
             }
         }
         Ok(config)
-    }
-
-    /// Sets one value. `key` is the name by which the user gave it.
-    fn set(
-        &mut self,
-        setting: &Setting,
-        key: &'static str,
-        value: String,
-    ) -> Result<(), ConfigError> {
-        self.read(setting.key, &value)
-            .ok_or_else(|| ConfigError::Value {
-                key,
-                value,
-                allowed: format!("use {}", setting.allowed()),
-            })
     }
 
     /// The environment variables that make this configuration, whatever a TOML file says.

@@ -35,9 +35,9 @@ fn the_former_name_of_the_io_mode_is_accepted() {
 }
 
 #[test]
-fn an_unknown_key_is_named() {
+fn an_unknown_key_is_refused_with_the_known_ones() {
     let error = Config::from_sources(Some("profil = \"auto\""), none).unwrap_err();
-    assert!(error.to_string().contains("profil"), "{error}");
+    assert!(error.to_string().contains("profile"), "{error}");
     assert!(!error.to_string().contains('\n'));
     assert!(Config::from_sources(Some("[reads]\nspeed = 1"), none).is_err());
     assert!(Config::from_sources(Some("= nonsense"), none).is_err());
@@ -107,11 +107,16 @@ fn both_names_of_a_setting_are_too_many() {
 fn errors_of_the_file_name_line_and_key_and_quote_nothing() {
     for (text, words) in [
         (
-            "# secret\n[reads]\nspeed = \"secret\"",
-            &["line 3", "reads.speed", "window_bytes"][..],
+            "# secret\n[reads]\nsecret = \"secret\"",
+            &["line 3", "unknown key of [reads]", "window_bytes"][..],
+        ),
+        ("secret = 1", &["line 1", "unknown key", "profile"]),
+        (
+            "[reads]\n\nio_mode = \"secret\"",
+            &["line 3", "reads.io_mode", "use auto, direct"],
         ),
         ("reads = 3", &["line 1", "reads is a section"]),
-        ("[secrets]\na = 1", &["line 1", "unknown section"]),
+        ("[secrets]\na = 1", &["line 1", "unknown section", "pacing"]),
         (
             "pacing.enabled = \"on\"",
             &["pacing.enabled", "true or false"],
@@ -131,7 +136,7 @@ fn errors_of_the_file_name_line_and_key_and_quote_nothing() {
             assert!(error.contains(word), "{error}");
         }
         assert!(
-            !error.contains("secret\"") && !error.contains('\n'),
+            !error.contains("secret") && !error.contains('\n'),
             "{error}"
         );
     }

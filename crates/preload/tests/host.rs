@@ -1,0 +1,169 @@
+//! What a process leaves on its host: what it reads at its start, and where it logs.
+
+use coldstream_testkit::library::{self, Preload};
+use coldstream_testkit::process::Program;
+use coldstream_testkit::{directories, files, skip, tools};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const NOBODY: u32 = 65534;
+
+/// A directory with the test program and a cold SSTable. All users may look into it.
+struct Scene {
+    directory: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let scene = Self {
+            directory: directories::on_disk(),
+        };
+        set_mode(scene.directory.path(), 0o755);
+        files::create(&scene.path("000001.sst"), 1, 1_000_001);
+        std::thread::sleep(files::REST);
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn compile(&self, name: &str, options: &[&str]) -> PathBuf {
+        tools::compile("host.c", self.directory.path(), name, options)
+    }
+
+    fn program(&self, executable: &Path, what: &str) -> Program {
+        Program::new(executable)
+            .argument(what)
+            .argument(self.path("000001.sst"))
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// Nobody writes to the pipe, so a reader would wait for ever.
+#[test]
+fn a_pipe_as_configuration_file_is_refused_at_once() {
+    let scene = Scene::new();
+    let pipe = scene.path("pipe");
+    Program::new("mkfifo").argument(&pipe).run().well();
+    for path in [&pipe, &PathBuf::from("/dev/null"), &scene.path(".")] {
+        let preload = Preload::logging().with("COLDSTREAM_CONFIG", path.display());
+        let ended = Program::new("true")
+            .limit(Duration::from_secs(20))
+            .run_with(&preload)
+            .well();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("not a regular file"), "{path:?}: {said}");
+    }
+}
+
+/// The path may name any file that the process may read, and the log may have other readers.
+#[test]
+fn nothing_of_a_configuration_file_is_in_the_log() {
+    let scene = Scene::new();
+    let file = scene.path("configuration");
+    for text in [
+        "root:$6$secret:1\n",
+        "secret = 1\n",
+        "[secret]\na = 1\n",
+        "profile = \"secret\"\n",
+        "[reads]\nsecret = 1\n",
+        "[reads]\nio_mode = \"secret\"\n",
+        "[reads]\nwindow_bytes = \"secret\"\n",
+        "[reads]\nwindow_bytes = \"secret\n",
+        "log = \"secret\"\n",
+        "secret = secret",
+        "secret.a = 1\nsecret = 2",
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let preload = Preload::logging().with("COLDSTREAM_CONFIG", file.display());
+        let ended = Program::new("true").run_with(&preload).well();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("event=off"), "{text}: {said}");
+        assert!(!said.contains("secret"), "{text}: {said}");
+    }
+}
+
+/// The one who may write to the directory would choose the file.
+#[test]
+fn a_log_is_not_created_through_a_symbolic_link() {
+    let scene = Scene::new();
+    let program = scene.compile("host", &[]);
+    let (open, own) = (scene.path("open"), scene.path("own"));
+    for (directory, mode) in [(&open, 0o777), (&own, 0o755)] {
+        std::fs::create_dir(directory).unwrap();
+        set_mode(directory, mode);
+    }
+    let run = |log: &Path| {
+        let preload = Preload::logging_to(log);
+        scene.program(&program, "read").run_with(&preload).well();
+    };
+    let target = scene.path("target");
+    for directory in [&open, &own] {
+        let link = directory.join("log");
+        symlink(&target, &link).unwrap();
+        run(&link);
+        assert!(!target.exists(), "{directory:?}: it was created");
+    }
+    std::fs::write(&target, "").unwrap();
+    run(&open.join("log"));
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "");
+    // Nobody else could have made this link.
+    run(&own.join("log"));
+    let log = std::fs::read_to_string(&target).unwrap();
+    assert!(log.contains("event=reads"), "{log}");
+    let regular = open.join("regular");
+    run(&regular);
+    assert!(regular.exists());
+}
+
+/// The library is needed by the program, as `/etc/ld.so.preload` would bring it into every program. The user
+/// that starts the program chooses its environment.
+#[test]
+fn a_privileged_program_reads_and_logs_nothing() {
+    if !tools::is_root() {
+        return skip("needs root");
+    }
+    let scene = Scene::new();
+    let library = scene.path(library::FILE_NAME);
+    std::fs::copy(library::path(), &library).unwrap();
+    set_mode(&library, 0o755);
+    let needed = ["-Wl,--no-as-needed", library.to_str().unwrap()];
+    let program = scene.compile("host", &needed);
+    let logs = scene.path("logs");
+    std::fs::create_dir(&logs).unwrap();
+    set_mode(&logs, 0o777);
+    let wrong = scene.path("wrong");
+    std::fs::write(&wrong, "wrong").unwrap();
+    let run = |log: &str, configuration: &str| {
+        let log = logs.join(log);
+        let ended = scene
+            .program(&program, "secure")
+            .with_variable("COLDSTREAM_LOG", log.display())
+            .with_variable("COLDSTREAM_CONFIG", configuration)
+            .run()
+            .well();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        (ended.text(), said, log.exists())
+    };
+    let wrong = wrong.to_str().unwrap();
+    assert_eq!(
+        run("plain", ""),
+        ("1000001 bytes\nsecure 0\n".into(), String::new(), true)
+    );
+    assert!(run("plain", wrong).1.contains("event=off"));
+    chown(&program, Some(NOBODY), None).unwrap();
+    set_mode(&program, 0o4755);
+    let (text, ..) = run("secure", "");
+    if text != "1000001 bytes\nsecure 1\n" {
+        return skip("no set-uid programs on this filesystem");
+    }
+    for configuration in ["", wrong] {
+        let nothing = (text.clone(), String::new(), false);
+        assert_eq!(run("secure", configuration), nothing, "{configuration}");
+    }
+}
