@@ -22,6 +22,13 @@ pub fn latencies(from_us: f64, between: &str, to_us: f64) -> String {
     }
 }
 
+/// Keeps figures and their units on one line, on a page.
+pub fn unbroken(text: &str) -> String {
+    text.replace(" µs", "\u{a0}µs")
+        .replace(" ms", "\u{a0}ms")
+        .replace(" → ", "\u{a0}→\u{a0}")
+}
+
 /// Median, and the smallest and largest where they differ.
 pub fn spread(spread: &Spread) -> String {
     if spread.min == spread.max {

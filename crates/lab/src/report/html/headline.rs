@@ -1,9 +1,8 @@
 //! The verdict on a page: tiles, table and sentences.
 
 use super::legend::{class, swatch};
-use super::unbroken;
 use crate::report::data::{CaseReport, Report};
-use crate::report::figures::figure;
+use crate::report::figures::{figure, unbroken};
 use crate::report::picture::Slot;
 use crate::report::verdict::{CaseVerdict, Cell, Column, Measure, column};
 use crate::summary::{Certainty, Change, Spread};

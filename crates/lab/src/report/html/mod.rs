@@ -8,7 +8,7 @@ mod headline;
 mod legend;
 
 use super::data::{CaseReport, Report};
-use super::figures::{count, machine_line};
+use super::figures::{count, machine_line, unbroken};
 use super::picture::{Slot, p99_by_mode, percentiles, slots};
 use super::verdict::{CaseVerdict, verdict};
 use crate::phase::Phase;
@@ -82,13 +82,6 @@ fn section(report: &Report, case: &CaseReport, verdict: &CaseVerdict, number: us
             (details::folded(report, case, verdict, &slots))
         }
     }
-}
-
-/// Keeps figures and their units on one line.
-fn unbroken(text: &str) -> String {
-    text.replace(" µs", "\u{a0}µs")
-        .replace(" ms", "\u{a0}ms")
-        .replace(" → ", "\u{a0}→\u{a0}")
 }
 
 /// The two pictures that matter.
