@@ -4,6 +4,7 @@ use super::schema::KEYSPACE;
 use anyhow::{Context, Result};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::response::query_result::QueryRowsResult;
 use scylla::statement::prepared::PreparedStatement;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -63,14 +64,8 @@ impl CqlClient {
     /// directory was made, by the node's own count.
     pub fn compacted_bytes(&self) -> Result<(u64, u64)> {
         let statement = "SELECT keyspace_name, bytes_in, bytes_out FROM system.compaction_history";
-        let history = self
-            .runtime
-            .block_on(self.session.query_unpaged(statement, ()))
-            .context(statement)?
-            .into_rows_result()
-            .context("an answer without rows")?;
         let (mut read, mut written) = (0, 0);
-        for row in history.rows::<(String, i64, i64)>()? {
+        for row in self.ask(statement)?.rows::<(String, i64, i64)>()? {
             let (keyspace, bytes_in, bytes_out) = row?;
             if keyspace == KEYSPACE {
                 read += bytes_in.cast_unsigned();
@@ -78,6 +73,35 @@ impl CqlClient {
             }
         }
         Ok((read, written))
+    }
+
+    /// Compactions of this node that wait or run, and the bytes that those which run have yet to read.
+    pub fn backlog(&self) -> Result<(u64, u64)> {
+        let statement = "SELECT active_tasks, pending_tasks FROM system_views.thread_pools WHERE \
+                         name = 'CompactionExecutor'";
+        let mut tasks = 0;
+        for row in self.ask(statement)?.rows::<(i32, i32)>()? {
+            let (active, pending) = row?;
+            tasks += u64::try_from(active + pending).unwrap_or(0);
+        }
+        let statement = "SELECT keyspace_name, progress, total FROM system_views.sstable_tasks";
+        let mut debt_bytes = 0;
+        for row in self.ask(statement)?.rows::<(String, i64, i64)>()? {
+            let (keyspace, progress, total) = row?;
+            if keyspace == KEYSPACE {
+                debt_bytes += u64::try_from(total - progress).unwrap_or(0);
+            }
+        }
+        Ok((tasks, debt_bytes))
+    }
+
+    /// The rows that answer a statement.
+    fn ask(&self, statement: &str) -> Result<QueryRowsResult> {
+        self.runtime
+            .block_on(self.session.query_unpaged(statement, ()))
+            .with_context(|| statement.to_owned())?
+            .into_rows_result()
+            .context("an answer without rows")
     }
 
     /// Prepares the statements of a CQL table.

@@ -1,6 +1,7 @@
 //! Apache Cassandra as an engine of the laboratory: a real node a run.
 
 use super::arguments::{CassandraArgs, Distribution, HotTable, Workload};
+use super::backlog::BacklogSampler;
 use super::chooser::Chooser;
 use super::client::CqlClient;
 use super::load::{Load, RequestPlan};
@@ -272,13 +273,25 @@ impl Cassandra {
             first_pass_keys,
             run.turn,
         );
-        let mut files = CompactionFiles::watch(table_directory(run.copy.path(), COMPACTED)?);
+        let directory = table_directory(run.copy.path(), COMPACTED)?;
+        let mut files = CompactionFiles::watch(directory.clone());
+        if let Err(error) = client.backlog() {
+            testbed.add_limitation(format!(
+                "how far compaction is behind is not known: {error:#}"
+            ));
+        }
         let state = Arc::new(RunState::new());
         let (events, received) = channel();
         let load = Load {
             client,
             statements: &statements,
             plan,
+            state: &state,
+            events: events.clone(),
+        };
+        let backlogs = BacklogSampler {
+            client,
+            directory,
             state: &state,
             events: events.clone(),
         };
@@ -293,6 +306,7 @@ impl Cassandra {
         };
         std::thread::scope(|scope| {
             scope.spawn(move || load.run(chooser));
+            scope.spawn(move || backlogs.run());
             scope.spawn(move || phases.run());
             let recorded = run.record(testbed, measurement, &received, || files.cached_bytes());
             state.end();
@@ -301,7 +315,20 @@ impl Cassandra {
                 kill(process);
             }
             recorded
-        })
+        })?;
+        let (updates, user_bytes) = state.updates();
+        measurement.take(Event::Updated {
+            updates,
+            // In an open loop no update waits for another.
+            late_ns_max: 0,
+            debt_bytes: 0,
+        });
+        measurement.take(Event::Written {
+            user_bytes,
+            // Cassandra does not delay writes.
+            stall_us: 0,
+        });
+        Ok(())
     }
 }
 

@@ -104,7 +104,7 @@ impl Load<'_> {
             let phase = state.phase();
             let event = match update {
                 None => request.read(phase).await.map(Some),
-                Some(number) => request.update(phase, number).await,
+                Some(number) => Ok(request.update(&state, phase, number).await),
             };
             drop(permit);
             if let Some(event) = event.transpose() {
@@ -156,15 +156,20 @@ impl Request {
         }
     }
 
-    /// Gives the key a new value. Only a failure is an event.
-    async fn update(&self, phase: Phase, number: u64) -> Result<Option<Event>> {
+    /// Gives the key a new value. Only a failure is an event; the others are counted.
+    async fn update(&self, state: &RunState, phase: Phase, number: u64) -> Option<Event> {
         let value = updated(self.key, number, self.value_bytes);
+        let bytes = (size_of_val(&self.key) + value.len()) as u64;
         let parameters = (value, self.key as i64);
         let written = self
             .session
             .execute_unpaged(&self.statements.update, parameters)
             .await;
-        Ok(written.is_err().then_some(Event::FailedUpdate { phase }))
+        if written.is_err() {
+            return Some(Event::FailedUpdate { phase });
+        }
+        state.count_update(phase, bytes);
+        None
     }
 }
 

@@ -1,6 +1,7 @@
 //! Apache Cassandra: real nodes, and requests in CQL.
 
 mod arguments;
+mod backlog;
 mod chooser;
 mod client;
 mod engine;

@@ -24,7 +24,8 @@ pub struct CompactionFiles {
     turn: u64,
 }
 
-fn data_files(directory: &Path) -> Vec<PathBuf> {
+/// The data files of the SSTables in a CQL table's directory, unfinished ones too.
+pub fn data_files(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
     };

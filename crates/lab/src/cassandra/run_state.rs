@@ -1,15 +1,17 @@
 //! What the load and the phase sequence of a run share.
 
 use crate::phase::Phase;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// The state of a run. The phase sequence writes the phase, the load reads it. Any thread may use
-/// it.
+/// The state of a run. The phase sequence writes the phase, the load reads it and counts its updates.
+/// Any thread may use it.
 #[derive(Debug)]
 pub struct RunState {
     phase: AtomicU8,
     first_pass_over: AtomicBool,
     over: AtomicBool,
+    updates: AtomicU64,
+    updated_bytes: AtomicU64,
 }
 
 impl RunState {
@@ -19,6 +21,8 @@ impl RunState {
             phase: AtomicU8::new(Phase::WarmUp as u8),
             first_pass_over: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            updates: AtomicU64::new(0),
+            updated_bytes: AtomicU64::new(0),
         }
     }
 
@@ -40,6 +44,20 @@ impl RunState {
     /// Whether the load has read the hot keys once.
     pub fn is_first_pass_over(&self) -> bool {
         self.first_pass_over.load(Ordering::Relaxed)
+    }
+
+    /// Counts an update that the node has acknowledged and that started in this phase.
+    pub fn count_update(&self, phase: Phase, bytes: u64) {
+        if phase == Phase::Compaction {
+            self.updates.fetch_add(1, Ordering::Relaxed);
+            self.updated_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The updates of the compaction phase, and their bytes.
+    pub fn updates(&self) -> (u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (load(&self.updates), load(&self.updated_bytes))
     }
 
     /// Ends the run. The load sends no further request.
