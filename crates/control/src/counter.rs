@@ -385,6 +385,14 @@ counters! {
     /// Hot ranges of 224 KiB that were forgotten to make room for others; approximate. A few are
     /// chance. Many mean that `handover.heat_bytes` is too small for what is read.
     HeatDisplaced = "heat_displaced": Handover, Total(Count);
+    /// Times that background threads got their former priorities back, because they waited for processors
+    /// for long.
+    PriorityReleases = "priority_releases": Priority, Total(Count);
+    /// Time that background threads with a priority of ours, or without one for the time being, spent on
+    /// processors.
+    BackgroundRunNanoseconds = "background_run_nanoseconds": Priority, Total(Nanoseconds);
+    /// Time that the same threads were ready to run, and waited for a processor.
+    BackgroundWaitNanoseconds = "background_wait_nanoseconds": Priority, Total(Nanoseconds);
 }
 
 impl Counter {

@@ -3,10 +3,10 @@
 //! - [`Profile`], [`Role`], [`FileKind`]: which thread is background, which file is an SSTable.
 //! - [`IoMode`], [`Visibility`], [`Priorities`], [`Readahead`]: how background I/O is done.
 //! - [`Config`] and [`SETTINGS`]: all settings, from environment, TOML file and options.
-//! - [`heat`], [`scan`], [`eviction`], [`pacing`]: the decisions of the mechanisms.
+//! - [`heat`], [`scan`], [`eviction`], [`background`]: the decisions of the mechanisms.
 //! - [`memory_limits`], [`mapped_file`]: texts of the kernel.
 //!
-//! The preload library calls `Profile`, `Role`, `heat`, `scan` and `pacing` on the database's threads. These
+//! The preload library calls `Profile`, `Role`, `heat`, `scan` and `background` on the database's threads. These
 //! neither allocate nor lock.
 //!
 //! ```
@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod background;
 mod bytes;
 mod config;
 pub mod eviction;
@@ -36,7 +37,6 @@ mod io_mode;
 mod kind;
 mod loader;
 pub mod memory_limits;
-pub mod pacing;
 mod priority;
 mod profile;
 mod readahead;

@@ -33,10 +33,12 @@ const LEVEL_MAX: u8 = 7;
 #[strum(serialize_all = "kebab-case")]
 pub enum PriorityMode {
     /// Nice values where the process may restore them (`CAP_SYS_NICE` or `RLIMIT_NICE`); I/O
-    /// priorities always.
+    /// priorities always. Both are restored while background threads starve.
     #[default]
     Auto,
-    /// Nice values also where the process cannot restore them.
+    /// As `Auto`, but nothing is restored while background threads starve.
+    ReadsFirst,
+    /// As `ReadsFirst`, also where the process cannot restore nice values.
     Always,
     /// Neither nice values nor I/O priorities.
     Off,
@@ -178,7 +180,8 @@ pub struct Priorities {
 
 impl Default for Priorities {
     /// A compaction thread weighs a tenth of a request's where both want a processor, and gets all
-    /// that requests leave. Flushes are left alone: writes wait for them.
+    /// that requests leave. If that is too little, it gets its former priority back
+    /// ([`crate::background`]). Flushes are left alone: writes wait for them.
     fn default() -> Self {
         Self {
             nice: ByRole::for_background(10),

@@ -1,10 +1,12 @@
 //! The control thread, a thread of the library's own. It answers `coldstream ctl`, and sets the priorities of
-//! threads: no thread of the application could do these in time. It sleeps while there is nothing to do.
+//! threads: no thread of the application could do these in time. While background threads have a lower
+//! priority and work, it looks five times a second whether they starve. Otherwise it sleeps.
 //!
 //! It is made with the first SSTable of a process. It has no thread-local storage
 //! ([`coldstream_io::sys::thread`]), and so uses no `errno`, nothing of a thread's state, and nothing that
 //! can panic. A forked child has none until its own first SSTable.
 
+use crate::background::Background;
 use crate::core::Core;
 use crate::core::switches::mechanisms;
 use crate::priority::Threads;
@@ -17,6 +19,9 @@ use std::sync::atomic::Ordering;
 /// The shortest time between two rounds. So a process that wakes the thread without end, for instance by a
 /// forged page, causes at most a hundred short rounds a second.
 const PAUSE_MILLISECONDS: u32 = 10;
+
+/// The time between two looks at background threads that work.
+const WATCH_MILLISECONDS: u32 = 200;
 
 /// Makes every mechanism follow the process's switches. The owner of all mechanisms implements it.
 /// Needs no thread-local storage.
@@ -41,19 +46,26 @@ pub(crate) fn announce_none(page: &PageView<'_>) {
 }
 
 /// What the thread runs. Needs no thread-local storage.
-pub(crate) fn run(core: &Core, threads: &Threads, all: &impl ApplySwitches) -> ! {
+pub(crate) fn run(
+    core: &Core,
+    threads: &Threads,
+    background: &Background,
+    all: &impl ApplySwitches,
+) -> ! {
     process::set_thread_name(c"coldstream-keep");
     thread_priority::copy_from_first_thread();
     if let (Some(page), Some(settings)) = (core.page(), settings::get()) {
         let mut control_thread = ControlThread {
             core,
             threads,
+            background,
             all,
             page,
             mechanisms: mechanisms(&settings.config),
             mode: settings.config.priority,
             priorities: settings.config.priorities_in_force(),
             answered: 0,
+            may_lower: true,
         };
         loop {
             control_thread.round();
@@ -69,6 +81,7 @@ pub(crate) fn run(core: &Core, threads: &Threads, all: &impl ApplySwitches) -> !
 struct ControlThread<'a, A> {
     core: &'a Core,
     threads: &'a Threads,
+    background: &'a Background,
     all: &'a A,
     page: &'a PageView<'static>,
     mechanisms: Mechanisms,
@@ -76,6 +89,8 @@ struct ControlThread<'a, A> {
     priorities: Priorities,
     /// Number of the last request that was answered.
     answered: u32,
+    /// The guard allows lower priorities.
+    may_lower: bool,
 }
 
 impl<A: ApplySwitches> ControlThread<'_, A> {
@@ -89,7 +104,8 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         if is_asked {
             outcome = self.obey(request.off_bits, request.priorities_bits);
         }
-        let priorities = if self.core.is_on(Mechanism::Priority) {
+        let goes_on = self.watch();
+        let priorities = if self.core.is_on(Mechanism::Priority) && self.may_lower {
             self.priorities
         } else {
             Priorities::none()
@@ -103,9 +119,29 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         }
         process::sleep(PAUSE_MILLISECONDS);
         match bell {
-            Some(bell) => process::futex_wait_shared(bell, rung as u32, None),
+            Some(bell) => {
+                let milliseconds = goes_on.then_some(WATCH_MILLISECONDS);
+                process::futex_wait_shared(bell, rung as u32, milliseconds);
+            }
             None => process::sleep(u32::MAX),
         }
+    }
+
+    /// Looks whether background threads starve, if any work. Returns whether to look again soon.
+    fn watch(&mut self) -> bool {
+        let could_lower = std::mem::replace(&mut self.may_lower, true);
+        let mut goes_on = false;
+        if self.background.is_watched(self.core) {
+            let processor = self.threads.processor_time(&self.priorities);
+            let watched = self.background.watch(self.core, processor);
+            self.may_lower = watched.may_lower_priority;
+            goes_on = watched.goes_on;
+        }
+        if self.may_lower && !could_lower {
+            // Threads get their priorities again when they register themselves.
+            thread::forget_all_roles();
+        }
+        goes_on
     }
 
     /// Carries out a request, except its priorities. These are set after every ring of the bell.

@@ -14,6 +14,7 @@
 // only they use is then unused.
 #![cfg_attr(test, allow(dead_code, unused_imports))]
 
+mod background;
 mod control_thread;
 mod core;
 mod events;
@@ -22,7 +23,6 @@ mod eviction;
 mod exports;
 mod handover;
 mod heat;
-mod pacing;
 mod priority;
 mod readahead;
 mod reads;

@@ -5,6 +5,7 @@
 //! SSTable that it opens. A `vfork` child shares the memory and must not write to it
 //! ([`crate::core::owner`]).
 
+use crate::background::Background;
 use crate::control_thread::{self, ApplySwitches};
 use crate::core::Core;
 use crate::core::descriptor_map::KnownDescriptor;
@@ -13,7 +14,6 @@ use crate::core::owner::Owner;
 use crate::eviction::Eviction;
 use crate::handover::Handover;
 use crate::heat::HeatMap;
-use crate::pacing::Pacing;
 use crate::priority::Threads;
 use crate::reads::Reads;
 use crate::sending::Sendings;
@@ -40,7 +40,7 @@ pub(crate) struct Runtime {
     pub(crate) writes: StagedFiles,
     pub(crate) sending: Sendings,
     pub(crate) handover: Handover,
-    pub(crate) pacing: Pacing,
+    pub(crate) background: Background,
     pub(crate) eviction: Eviction,
     pub(crate) priority: Threads,
 }
@@ -119,7 +119,7 @@ impl Runtime {
             self.heat
                 .open(config.heat_bytes, host_memory::limit_bytes());
         }
-        self.pacing.open(config);
+        self.background.open(config);
         let has_page = self.core.status.create(settings);
         if opened.is_ok() && has_page {
             self.core.status.publish();
@@ -177,7 +177,12 @@ impl Runtime {
 unsafe extern "C" fn run_control_thread(runtime: usize) -> ! {
     // SAFETY: passed on.
     let runtime = unsafe { &*(runtime as *const Runtime) };
-    control_thread::run(&runtime.core, &runtime.priority, runtime)
+    control_thread::run(
+        &runtime.core,
+        &runtime.priority,
+        &runtime.background,
+        runtime,
+    )
 }
 
 /// # Safety
@@ -195,7 +200,7 @@ impl ApplySwitches for Runtime {
         let mut outcome = Outcome::Done;
         if off.contains(Mechanism::Pacing) {
             // First: threads that wait may hold up what is to be done next.
-            self.pacing.release_brake(&self.core);
+            self.background.release_brake(&self.core);
         }
         if off.contains(Mechanism::Writes) && !self.writes.fall_back_all(&self.core) {
             outcome = Outcome::WriteFailed;

@@ -275,6 +275,10 @@ fn priority(snapshot: &Snapshot) -> Vec<String> {
     let mut row = Phrases::of(snapshot, Mechanism::Priority);
     row.about(Counter::PriorityThreads, |threads| {
         format!("{} changed", count(threads, "thread", "threads"))
+    })
+    .about(Counter::PriorityReleases, |releases| {
+        let releases = count(releases, "time", "times");
+        format!("given back {releases} because compaction starved")
     });
     if snapshot.switches.mechanisms.contains(Mechanism::Priority)
         && let Some(priorities) = snapshot.priorities()

@@ -43,7 +43,7 @@ impl Config {
     pub fn priorities_in_force(&self) -> Priorities {
         match self.priority {
             PriorityMode::Off => Priorities::none(),
-            PriorityMode::Auto | PriorityMode::Always => Priorities {
+            PriorityMode::Auto | PriorityMode::ReadsFirst | PriorityMode::Always => Priorities {
                 nice: self.nice,
                 io: self.io_priority,
             },

@@ -1,10 +1,10 @@
 //! The data of tracked files: read, written, synced, sent, mapped, advised.
 
+use crate::background::Moved;
 use crate::core::descriptor_map::{Entry, KnownDescriptor, TrackedFile};
 use crate::core::errno::{self, ErrnoGuard};
 use crate::core::{fuse, is_private_still};
 use crate::handover::{Means, TookPlace};
-use crate::pacing::Moved;
 use crate::readahead;
 use crate::reads::{self, ReadCall};
 use crate::runtime::Runtime;
@@ -107,13 +107,13 @@ impl Runtime {
         if let Some(pages) = thread::take_sample_turn() {
             self.heat.advance(pages);
         }
-        self.pacing.is_on(&self.core)
+        self.background.is_paced(&self.core)
     }
 
     /// A foreground read took `ns`.
     #[cold]
     pub(crate) fn record_read_time(&self, ns: u64) {
-        if self.pacing.record_timed_read(&self.core, ns) {
+        if self.background.record_timed_read(&self.core, ns) {
             thread::time_next_reads();
         }
     }
@@ -133,7 +133,7 @@ impl Runtime {
         if core.owner.is_seen_by_a_child() {
             return plain();
         }
-        (self.pacing).wait_to_read(core, call.descriptor, call.offset);
+        (self.background).wait_to_read(core, call.descriptor, call.offset);
         // SAFETY: passed on.
         if let Some(served) = unsafe { self.serve(tracked, call) } {
             return served;
@@ -145,7 +145,7 @@ impl Runtime {
         reads::count_plain(core, result);
         let bytes = u64::try_from(result).unwrap_or(0);
         thread::record_background_read(bytes);
-        self.pacing.record_moved(core, Moved::Read, bytes);
+        self.background.record_moved(core, Moved::Read, bytes);
         (self.eviction).record_scan(core, tracked, offset, offset + bytes);
         result
     }
@@ -173,7 +173,8 @@ impl Runtime {
                 thread::record_served(served.bytes, served.cached_bytes);
                 thread::record_background_read(served.bytes);
                 let device_bytes = served.bytes - served.cached_bytes;
-                self.pacing.record_moved(core, Moved::Read, device_bytes);
+                self.background
+                    .record_moved(core, Moved::Read, device_bytes);
             }
             if !core.is_on(Mechanism::Reads) {
                 // The control thread may have closed the windows before this read made some.
@@ -233,7 +234,7 @@ impl Runtime {
     ) -> isize {
         let before = errno::get();
         // The wait comes first: no lock is held here, and a signal handler may still write a file.
-        self.pacing.wait_to_write(&self.core);
+        self.background.wait_to_write(&self.core);
         let call = WriteCall {
             descriptor,
             buffer,
@@ -244,7 +245,7 @@ impl Runtime {
         match unsafe { self.writes.write(&self.core, tracked, &call, &plain) } {
             Written::Plain => plain(),
             Written::Done(Ok(written)) => {
-                (self.pacing).record_moved(&self.core, Moved::Written, written as u64);
+                (self.background).record_moved(&self.core, Moved::Written, written as u64);
                 errno::set(before);
                 written as isize
             }
@@ -265,7 +266,7 @@ impl Runtime {
         };
         if self.core.tracked(descriptor).is_some() {
             let _errno = ErrnoGuard::new();
-            self.pacing.record_busy(&self.core);
+            self.background.record_busy(&self.core);
         }
         result
     }
@@ -328,7 +329,7 @@ impl Runtime {
         let Some(tracked) = core.tracked(descriptor) else {
             if self.handover.after_mapping(self.means(), descriptor) == TookPlace::Yes {
                 let _errno = ErrnoGuard::new();
-                self.pacing.record_busy(core);
+                self.background.record_busy(core);
             }
             return;
         };

@@ -127,7 +127,7 @@ impl Runtime {
             }
         } else {
             if self.handover.after_open(self.means(), tracked, descriptor) == TookPlace::Yes {
-                self.pacing.record_busy(core);
+                self.background.record_busy(core);
             }
         }
     }
@@ -243,13 +243,13 @@ impl Runtime {
     /// A descriptor that can write is about to be closed. Returns the error of a delayed write.
     fn before_output_is_closed(&self, tracked: TrackedFile, descriptor: i32) -> Result<(), Errno> {
         let drained = self.writes.close(&self.core, tracked, descriptor);
-        self.pacing.record_flush(&self.core, descriptor);
+        self.background.record_flush(&self.core, descriptor);
         if self
             .handover
             .before_close(self.means(), tracked, descriptor)
             == TookPlace::Yes
         {
-            self.pacing.record_busy(&self.core);
+            self.background.record_busy(&self.core);
         }
         drained
     }

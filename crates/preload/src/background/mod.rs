@@ -1,13 +1,18 @@
-//! Background I/O slows down while it makes the foreground's device reads slower
-//! ([`coldstream_policy::pacing`]).
+//! What background work may do at present ([`coldstream_policy::background`]): its pace, and whether its
+//! threads may have a lower priority.
 //!
-//! The signal: some foreground reads of SSTables are timed.
+//! The signals:
+//!
+//! - some foreground reads of SSTables are timed, for pacing;
+//! - bytes of flushes and compactions are counted;
+//! - the control thread reads the time that background threads wait for processors
+//!   ([`crate::priority`]).
 //!
 //! The brake: a background thread waits before a read or a write. It holds no lock of ours then. After the
 //! call it takes the bytes that it moved out of a bucket, which all threads share.
 //!
-//! Pacing has no thread of its own. Background threads advance the controller while they work. While none
-//! works, the controller is not needed.
+//! With pacing, background threads advance the controller while they work. The guard of priority is advanced
+//! by the control thread, five times a second. While no background thread works, nobody needs the controller.
 //!
 //! These never wait: a flush, a sync, a close, and a read near a file's end. The engine reads there when it
 //! opens an SSTable, and holds a lock that readers of the same SSTable wait for.
@@ -19,24 +24,33 @@ use crate::thread;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::{file, process};
-use coldstream_policy::pacing::{Bucket, Observed, Pace, Pacer, TICK_NS, latency_bucket};
-use coldstream_policy::{Config, Role};
+use coldstream_policy::background::{
+    Bucket, Controller, Decision, Observed, Pace, ProcessorTime, TICK_NS, latency_bucket,
+};
+use coldstream_policy::{Config, PriorityMode, Role};
 use device_reads::DeviceReads;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The longest sleep until a thread checks again whether it must wait, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 100_000_000;
 /// The longest wait of one call, in nanoseconds.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
+/// The control thread stops looking after this time without background work, in nanoseconds. It is longer
+/// than the rest after which the controller begins anew.
+const WATCH_NS: u64 = 3_000_000_000;
 /// The end of a file is its last MiB, or its last sixteenth if that is more.
 const END_BYTES_MIN: u64 = 1 << 20;
 const END_SHARE: u64 = 16;
 
 /// All-zero memory is off.
 #[repr(C)]
-pub(crate) struct Pacing {
+pub(crate) struct Background {
     /// Bytes per second; 0 is no pacing at all.
     floor: AtomicU64,
+    /// Whether priority has a guard.
+    has_guard: AtomicBool,
+    /// The control thread advances the controller. Otherwise it sleeps until background work begins.
+    is_watched: AtomicBool,
     /// The rate in force, in bytes per second; 0 is no limit.
     bytes_per_second: AtomicU64,
     ticked_ns: AtomicU64,
@@ -49,7 +63,17 @@ pub(crate) struct Pacing {
     flushed_bytes: AtomicU64,
     /// A time of the clock [`monotonic_ns`](process::monotonic_ns).
     busy_until_ns: AtomicU64,
-    pacer: FutexLock<Pacer>,
+    /// The time of the last background work that the control thread found, by the same clock.
+    worked_ns: AtomicU64,
+    controller: FutexLock<Controller>,
+}
+
+/// What the control thread is to do until it looks again.
+pub(crate) struct Watched {
+    /// Background threads may have a lower priority than the application gave them.
+    pub(crate) may_lower_priority: bool,
+    /// Background work goes on: look again soon.
+    pub(crate) goes_on: bool,
 }
 
 /// The kind of bytes that a background thread moves.
@@ -59,8 +83,10 @@ pub(crate) enum Moved {
     Written,
 }
 
-impl Pacing {
+impl Background {
     pub(crate) fn open(&self, config: &Config) {
+        let has_guard = config.priority == PriorityMode::Auto;
+        self.has_guard.store(has_guard, Ordering::Relaxed);
         if config.pacing {
             self.floor
                 .store(config.pacing_floor_bytes(), Ordering::Relaxed);
@@ -69,7 +95,7 @@ impl Pacing {
 
     /// Whether background I/O is paced.
     #[inline]
-    pub(crate) fn is_on(&self, core: &Core) -> bool {
+    pub(crate) fn is_paced(&self, core: &Core) -> bool {
         self.floor.load(Ordering::Relaxed) != 0 && core.is_on(Mechanism::Pacing)
     }
 
@@ -87,7 +113,7 @@ impl Pacing {
 
     /// Waits, if it must, before the calling thread reads an SSTable at `offset` in the background.
     pub(crate) fn wait_to_read(&self, core: &Core, descriptor: i32, offset: i64) {
-        if self.is_on(core) && thread::role() != Role::Foreground {
+        if self.is_paced(core) && thread::role() != Role::Foreground {
             let may_wait = || !is_near_end(descriptor, offset.max(0) as u64);
             self.pace(core, may_wait);
         }
@@ -95,14 +121,24 @@ impl Pacing {
 
     /// Waits, if it must, before the calling thread writes an SSTable.
     pub(crate) fn wait_to_write(&self, core: &Core) {
-        if self.is_on(core) && thread::writes_what_it_read() {
+        if self.is_paced(core) && thread::writes_what_it_read() {
             self.pace(core, || true);
         }
     }
 
+    /// Whether the guard of priority watches background work.
+    pub(crate) fn is_guarded(&self, core: &Core) -> bool {
+        self.has_guard.load(Ordering::Relaxed) && core.is_on(Mechanism::Priority)
+    }
+
+    /// Whether background work is counted for the controller.
+    fn is_counted(&self, core: &Core) -> bool {
+        self.is_paced(core) || self.is_guarded(core)
+    }
+
     /// The calling thread has moved bytes of SSTables in the background.
     pub(crate) fn record_moved(&self, core: &Core, moved: Moved, bytes: u64) {
-        if bytes == 0 || !self.is_on(core) {
+        if bytes == 0 || !self.is_counted(core) {
             return;
         }
         let role = thread::role();
@@ -110,14 +146,28 @@ impl Pacing {
         if role == Role::Foreground || !counts {
             return;
         }
-        core.count(Counter::PacingBytes, bytes);
         self.background_bytes.fetch_add(bytes, Ordering::Relaxed);
         if role == Role::Compaction {
             self.compacted_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
+        self.ask_to_watch(core);
+        if !self.is_paced(core) {
+            return;
+        }
+        core.count(Counter::PacingBytes, bytes);
         let rate = self.bytes_per_second.load(Ordering::Relaxed);
         if rate != 0 {
             self.bucket.take(bytes, rate, process::monotonic_ns());
+        }
+    }
+
+    /// Background work goes on: wakes the control thread, if it must watch and sleeps.
+    fn ask_to_watch(&self, core: &Core) {
+        if !self.is_watched.load(Ordering::Relaxed)
+            && self.is_guarded(core)
+            && !self.is_watched.swap(true, Ordering::SeqCst)
+        {
+            core.wake_control_thread();
         }
     }
 
@@ -130,7 +180,7 @@ impl Pacing {
             Role::Foreground | Role::Validation | Role::Streaming => false,
         };
         if is_flush
-            && self.is_on(core)
+            && self.is_counted(core)
             && let Ok(stamp) = file::stamp(descriptor)
         {
             core.count(Counter::FlushedBytes, stamp.size_bytes);
@@ -143,7 +193,10 @@ impl Pacing {
     /// thread did not rest meanwhile.
     pub(crate) fn record_busy(&self, core: &Core) {
         // RocksDB may flush in the same threads, and bytes of flushes are not counted.
-        if self.is_on(core) && thread::role() == Role::Compaction && thread::writes_what_it_read() {
+        if self.is_counted(core)
+            && thread::role() == Role::Compaction
+            && thread::writes_what_it_read()
+        {
             let now_ns = process::monotonic_ns();
             self.busy_until_ns.fetch_max(now_ns, Ordering::Relaxed);
         }
@@ -194,7 +247,7 @@ impl Pacing {
         let mut now = started_ns;
         loop {
             let wait = self.must_wait_ns(now).min(SLEEP_NS_MAX);
-            if wait == 0 || now.saturating_sub(started_ns) >= WAIT_NS_MAX || !self.is_on(core) {
+            if wait == 0 || now.saturating_sub(started_ns) >= WAIT_NS_MAX || !self.is_paced(core) {
                 break;
             }
             // A signal ends the sleep early: the next round sleeps the rest.
@@ -211,32 +264,95 @@ impl Pacing {
         if now_ns.wrapping_sub(self.ticked_ns.load(Ordering::Relaxed)) < TICK_NS {
             return;
         }
-        let Some(mut pacer) = self.pacer.try_lock() else {
+        let Some(mut controller) = self.controller.try_lock() else {
             return;
         };
-        self.ticked_ns.store(now_ns, Ordering::Relaxed);
         let reads = self.reads.take();
         let observed = Observed {
             reads: reads.as_ref(),
-            background_bytes: self.background_bytes.swap(0, Ordering::Relaxed),
+            ..self.take_work()
+        };
+        let decision = self.advance(core, &mut controller, now_ns, &observed);
+        drop(controller);
+        self.set_pace(core, decision.pace);
+        if !core.is_on(Mechanism::Pacing) {
+            // The control thread may have released the brake before this put it on again.
+            self.release_brake(core);
+        }
+    }
+
+    /// Whether the control thread must call [`Background::watch`] now.
+    pub(crate) fn is_watched(&self, core: &Core) -> bool {
+        self.is_watched.load(Ordering::SeqCst) && self.is_guarded(core)
+    }
+
+    /// Takes the processor time of background threads since the last call. Returns what the guard of priority
+    /// decides. Only the control thread calls this. Needs no thread-local storage.
+    pub(crate) fn watch(&self, core: &Core, processor: ProcessorTime) -> Watched {
+        let now_ns = process::monotonic_ns();
+        let mut controller = self.controller.lock();
+        let observed = Observed {
+            processor,
+            ..self.take_work()
+        };
+        let has_worked = observed.background_bytes > 0 || observed.flushed_bytes > 0;
+        if has_worked || processor.wanted_ns() > 0 {
+            self.worked_ns.store(now_ns, Ordering::Relaxed);
+        }
+        let decision = self.advance(core, &mut controller, now_ns, &observed);
+        drop(controller);
+        Watched {
+            may_lower_priority: decision.may_lower_priority,
+            goes_on: self.goes_on(now_ns),
+        }
+    }
+
+    /// Whether the control thread must go on. If not, the next background work wakes it.
+    fn goes_on(&self, now_ns: u64) -> bool {
+        if now_ns.saturating_sub(self.worked_ns.load(Ordering::Relaxed)) < WATCH_NS {
+            return true;
+        }
+        self.is_watched.store(false, Ordering::SeqCst);
+        let has_begun = self.background_bytes.load(Ordering::SeqCst) > 0;
+        self.is_watched.fetch_or(has_begun, Ordering::SeqCst) || has_begun
+    }
+
+    /// The bytes since the last tick.
+    fn take_work(&self) -> Observed<'static> {
+        Observed {
+            background_bytes: self.background_bytes.swap(0, Ordering::SeqCst),
             compacted_bytes: self.compacted_bytes.swap(0, Ordering::Relaxed),
             flushed_bytes: self.flushed_bytes.swap(0, Ordering::Relaxed),
             busy_until_ns: self.busy_until_ns.load(Ordering::Relaxed),
-        };
-        let pace = pacer.tick(now_ns, &observed, self.floor.load(Ordering::Relaxed));
-        let figures = pacer.figures();
-        self.set_pace(core, pace);
-        drop(pacer);
+            ..Observed::default()
+        }
+    }
+
+    fn advance(
+        &self,
+        core: &Core,
+        controller: &mut Controller,
+        now_ns: u64,
+        observed: &Observed<'_>,
+    ) -> Decision {
+        self.ticked_ns.store(now_ns, Ordering::Relaxed);
+        let floor = self.floor.load(Ordering::Relaxed);
+        let floor = self.is_paced(core).then_some(floor);
+        let decision = controller.tick(now_ns, observed, floor);
+        let figures = controller.figures();
         if let Some(page) = core.page() {
             page.set(Counter::PacingBrakes, figures.brakes);
             page.set(Counter::PacingReleases, figures.releases);
             page.set(Counter::PacingDebtBytes, figures.debt_bytes);
             page.set(Counter::PacingIdleNanoseconds, figures.idle_ns);
+            page.set(Counter::PriorityReleases, figures.priority_releases);
+            page.add(Counter::BackgroundRunNanoseconds, observed.processor.run_ns);
+            page.add(
+                Counter::BackgroundWaitNanoseconds,
+                observed.processor.wait_ns,
+            );
         }
-        if !core.is_on(Mechanism::Pacing) {
-            // The control thread may have released the brake before this put it on again.
-            self.release_brake(core);
-        }
+        decision
     }
 }
 
@@ -254,19 +370,37 @@ fn is_within_end(size_bytes: u64, offset: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn zeroed() -> Box<Pacing> {
+    fn zeroed() -> Box<Background> {
         // SAFETY: all-zero memory is a valid one: atomics, a futex lock, and numbers in it.
         unsafe { Box::new_zeroed().assume_init() }
     }
 
     #[test]
     fn zeros_are_a_pacing_that_is_off() {
-        let pacing = zeroed();
-        assert_eq!(pacing.floor.load(Ordering::Relaxed), 0);
-        assert!(pacing.reads.take().is_none());
-        let mut pacer = pacing.pacer.try_lock().unwrap();
-        let pace = pacer.tick(7, &Observed::default(), 1 << 20);
-        assert_eq!(pace, Pace::default());
+        let background = zeroed();
+        assert_eq!(background.floor.load(Ordering::Relaxed), 0);
+        assert!(background.reads.take().is_none());
+        let mut controller = background.controller.try_lock().unwrap();
+        let decision = controller.tick(7, &Observed::default(), Some(1 << 20));
+        assert_eq!(decision.pace, Pace::default());
+        assert!(decision.may_lower_priority);
+    }
+
+    #[test]
+    fn who_watches_goes_on_while_there_is_work() {
+        let background = zeroed();
+        background.is_watched.store(true, Ordering::Relaxed);
+        assert!(background.goes_on(WATCH_NS - 1));
+        // Bytes that came between the last look and the decision to sleep.
+        background.background_bytes.store(1, Ordering::Relaxed);
+        assert!(background.goes_on(WATCH_NS));
+        assert!(background.is_watched.load(Ordering::Relaxed));
+        background.background_bytes.store(0, Ordering::Relaxed);
+        assert!(!background.goes_on(WATCH_NS));
+        assert!(
+            !background.is_watched.load(Ordering::Relaxed),
+            "work wakes it"
+        );
     }
 
     #[test]

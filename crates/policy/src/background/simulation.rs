@@ -1,7 +1,7 @@
 //! A simulated device with queues, a foreground that reads at random times, and compactions that read and
 //! write as fast as they may. Time is simulated too: nothing here depends on the machine.
 
-use super::{Bucket, Latencies, Observed, Pace, Pacer, TICK_NS};
+use super::{Bucket, Controller, Latencies, Observed, Pace, TICK_NS};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -148,7 +148,7 @@ pub(super) struct Outcome {
     pub(super) owed_bytes: u64,
     pub(super) most_owed_bytes: u64,
     pub(super) debt_bytes_max: u64,
-    pub(super) pacer: Pacer,
+    pub(super) controller: Controller,
 }
 
 fn percentile(sorted: &mut [u64], per_mille: usize) -> f64 {
@@ -273,10 +273,11 @@ pub(super) fn run(scene: &Scene) -> Outcome {
                             compacted_bytes: unseen_bytes,
                             flushed_bytes: unseen_flushed,
                             busy_until_ns: 0,
+                            ..Observed::default()
                         };
-                        pace = outcome.pacer.tick(now, &observed, floor);
+                        pace = outcome.controller.tick(now, &observed, Some(floor)).pace;
                         assert!(pace.bytes_per_second == 0 || pace.bytes_per_second >= floor);
-                        let figures = outcome.pacer.figures();
+                        let figures = outcome.controller.figures();
                         outcome.debt_bytes_max = outcome.debt_bytes_max.max(figures.debt_bytes);
                         reads.clear();
                         (unseen_bytes, unseen_flushed) = (0, 0);

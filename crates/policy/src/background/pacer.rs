@@ -1,4 +1,4 @@
-//! The controller: compares latencies with the idle level, and slows background I/O down or lets it go.
+//! The pacer: compares latencies with the idle level, and slows background I/O down or lets it go.
 
 use super::debt::Debt;
 use super::latency::Latencies;
@@ -10,8 +10,6 @@ const MILLISECOND_NS: u64 = 1_000_000;
 pub const TICK_NS: u64 = 10 * MILLISECOND_NS;
 /// The foreground is idle after this time without a device read.
 const IDLE_NS: u64 = 300 * MILLISECOND_NS;
-/// Background work rests after this time without background I/O.
-const REST_NS: u64 = 2 * SECOND_NS;
 /// A decision needs this number of reads and this time...
 const DECISION_READS: u32 = 16;
 const DECISION_NS: u64 = 50 * MILLISECOND_NS;
@@ -62,29 +60,23 @@ pub struct Pace {
     pub in_flight: usize,
 }
 
-/// Figures for the status page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Times that pacing began to slow background I/O down.
-    pub brakes: u64,
-    /// Times that it stopped because compactions fell behind.
-    pub releases: u64,
-    /// Mean latency of the foreground's device reads without background I/O, in nanoseconds; 0 is
-    /// unknown.
-    pub idle_ns: u64,
-    /// Bytes that compactions are behind flushes.
-    pub debt_bytes: u64,
+/// The time of a tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// A time of any steady clock.
+    pub(super) now_ns: u64,
+    /// No tick was before it.
+    pub(super) is_first: bool,
+    /// Background work has rested.
+    pub(super) has_rested: bool,
 }
 
-/// The controller. All-zero memory is a new one. It needs a lock around it: one caller at a time.
+/// The pacer. All-zero memory is a new one.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Pacer {
-    /// The time of the last tick plus one, so that 0 is never.
-    ticked_ns: u64,
-    /// The time of the last device read of the foreground, and of the last background I/O.
+pub(super) struct Pacer {
+    /// The time of the last device read of the foreground.
     read_ns: u64,
-    background_ns: u64,
     /// Latencies, start and bytes of the interval on which the next decision rests.
     interval: Latencies,
     interval_start_ns: u64,
@@ -100,41 +92,29 @@ pub struct Pacer {
     peak: u64,
     halvings: u32,
     calm: u32,
-    debt: Debt,
     brakes: u64,
 }
 
 impl Pacer {
-    /// Takes the events until `now_ns`, a time of any steady clock. Returns the pace from now on: never
-    /// slower than `floor` bytes per second.
-    pub fn tick(&mut self, now_ns: u64, observed: &Observed<'_>, floor: u64) -> Pace {
+    /// Takes the events until now. Returns the pace from now on: never slower than `floor` bytes per second.
+    pub(super) fn tick(
+        &mut self,
+        moment: Moment,
+        observed: &Observed<'_>,
+        floor: u64,
+        debt: &Debt,
+    ) -> Pace {
         let floor = floor.clamp(FLOOR_MIN, FLOOR_MAX);
-        let elapsed_ns = match self.ticked_ns {
-            0 => {
-                self.read_ns = now_ns;
-                self.background_ns = now_ns;
-                // Reads before the first background I/O were made at rest.
-                self.interval_start_ns = now_ns.saturating_sub(DECISION_NS_MAX);
-                0
-            }
-            before => (now_ns.saturating_add(1)).saturating_sub(before),
-        };
-        self.ticked_ns = now_ns.saturating_add(1);
-        let busy_until_ns = observed.busy_until_ns.min(now_ns);
-        self.background_ns = self.background_ns.max(busy_until_ns);
-        if observed.background_bytes > 0 && elapsed_ns < REST_NS {
-            self.background_ns = now_ns;
+        let now_ns = moment.now_ns;
+        if moment.is_first {
+            self.read_ns = now_ns;
+            // Reads before the first background I/O were made at rest.
+            self.interval_start_ns = now_ns.saturating_sub(DECISION_NS_MAX);
         }
-        let has_rested = now_ns.saturating_sub(self.background_ns) >= REST_NS;
-        if has_rested {
-            // Compactions rest, so the flushed bytes need no compaction yet.
-            self.debt.reset_at_rest(observed.flushed_bytes);
+        if moment.has_rested {
             self.open();
-            self.background_ns = now_ns;
             // Earlier reads were not made at rest.
             self.begin_interval(now_ns.saturating_sub(DECISION_NS_MAX));
-        } else {
-            self.debt.record(observed, elapsed_ns);
         }
         if let Some(reads) = observed.reads.filter(|reads| reads.count() > 0) {
             self.read_ns = now_ns;
@@ -145,31 +125,32 @@ impl Pacer {
             .saturating_add(observed.background_bytes);
 
         let is_idle = now_ns.saturating_sub(self.read_ns) >= IDLE_NS;
-        if is_idle || self.debt.is_due() {
+        if is_idle || debt.is_due() {
             if self.probe_until_ns != 0 {
                 self.end_probe(now_ns);
             }
             self.open();
             // These latencies say nothing about the next interval.
             self.begin_interval(now_ns);
-            return self.pace(floor);
+            return self.pace(floor, debt);
         }
         if self.is_ripe(now_ns) {
             self.decide(now_ns, floor);
             self.begin_interval(now_ns);
         }
         self.probe_if_due(now_ns);
-        self.pace(floor)
+        self.pace(floor, debt)
     }
 
-    /// The figures so far.
-    pub fn figures(&self) -> Figures {
-        Figures {
-            brakes: self.brakes,
-            releases: self.debt.releases(),
-            idle_ns: self.idle_ns,
-            debt_bytes: self.debt.bytes(),
-        }
+    /// Times that it began to slow background I/O down.
+    pub(super) fn brakes(&self) -> u64 {
+        self.brakes
+    }
+
+    /// Mean latency of the foreground's device reads without background I/O, in nanoseconds; 0 is
+    /// unknown.
+    pub(super) fn idle_ns(&self) -> u64 {
+        self.idle_ns
     }
 
     fn open(&mut self) {
@@ -318,7 +299,7 @@ impl Pacer {
         }
     }
 
-    fn pace(&self, floor: u64) -> Pace {
+    fn pace(&self, floor: u64, debt: &Debt) -> Pace {
         let request_bytes = match self.halvings {
             0 => 0,
             halvings => REQUEST_BYTES_MAX >> halvings.min(HALVINGS_MAX),
@@ -329,7 +310,7 @@ impl Pacer {
         let bytes_per_second = match rate {
             0 => 0,
             // New work must get done.
-            rate => rate.max(floor.saturating_add(self.debt.demand())),
+            rate => rate.max(floor.saturating_add(debt.demand())),
         };
         Pace {
             bytes_per_second,

@@ -63,7 +63,7 @@ fn a_device_with_room_for_both_is_not_braked() {
         ..Scene::of(Device::nvme(), 4000)
     };
     let (plain, paced) = (run(&scene), run(&scene.paced(FLOOR)));
-    assert_eq!(paced.pacer.figures().brakes, 0);
+    assert_eq!(paced.controller.figures().brakes, 0);
     assert_eq!(plain.moved, paced.moved);
 }
 
@@ -130,7 +130,7 @@ fn work_that_comes_in_gets_done_whatever_the_floor() {
             paced.owed_bytes / MIB,
             unpaced.most_owed_bytes / MIB,
             unpaced.owed_bytes / MIB,
-            paced.pacer.figures(),
+            paced.controller.figures(),
         );
         assert!(
             unpaced.most_owed_bytes < debt::BOUND_BYTES,
@@ -163,7 +163,7 @@ fn reads(ns: u64, count: u32) -> Latencies {
 
 /// Ticks every 10 ms, with two reads each and a number of bytes of background I/O.
 struct Steady {
-    pacer: Pacer,
+    controller: Controller,
     now_ns: u64,
 }
 
@@ -177,7 +177,10 @@ impl Steady {
                 background_bytes,
                 ..Observed::default()
             };
-            pace = self.pacer.tick(self.now_ns, &observed, FLOOR);
+            pace = self
+                .controller
+                .tick(self.now_ns, &observed, Some(FLOOR))
+                .pace;
         }
         pace
     }
@@ -186,21 +189,34 @@ impl Steady {
 #[test]
 fn the_idle_level_follows_the_device() {
     let mut steady = Steady {
-        pacer: Pacer::default(),
+        controller: Controller::default(),
         now_ns: 0,
     };
-    let near = |pacer: &Pacer, ns: u64| pacer.figures().idle_ns.abs_diff(ns) < ns / 5;
+    let near =
+        |controller: &Controller, ns: u64| controller.figures().idle_ns.abs_diff(ns) < ns / 5;
     steady.go_on(1000, 100_000, 0);
-    assert!(near(&steady.pacer, 100_000), "{:?}", steady.pacer.figures());
+    assert!(
+        near(&steady.controller, 100_000),
+        "{:?}",
+        steady.controller.figures()
+    );
     // Slower at rest: another device, or another load.
     steady.go_on(5000, 300_000, 0);
-    assert!(near(&steady.pacer, 300_000), "{:?}", steady.pacer.figures());
+    assert!(
+        near(&steady.controller, 300_000),
+        "{:?}",
+        steady.controller.figures()
+    );
     let pace = steady.go_on(1000, 300_000, MIB);
     assert_eq!(pace.bytes_per_second, 0, "as at rest");
     // Compactions are in the way: it brakes, and the level stays for a while.
     let pace = steady.go_on(1000, 1_500_000, MIB);
     assert!(pace.bytes_per_second > 0 && pace.request_bytes == 128 << 10);
-    assert!(near(&steady.pacer, 300_000), "{:?}", steady.pacer.figures());
+    assert!(
+        near(&steady.controller, 300_000),
+        "{:?}",
+        steady.controller.figures()
+    );
     // The floor does not help: it is not compactions, and the brake opens again.
     let pace = steady.go_on(30_000, 1_500_000, FLOOR / 100);
     assert!(
@@ -209,13 +225,17 @@ fn the_idle_level_follows_the_device() {
     );
     // Faster, though compactions go on.
     steady.go_on(10_000, 50_000, MIB);
-    assert!(near(&steady.pacer, 50_000), "{:?}", steady.pacer.figures());
+    assert!(
+        near(&steady.controller, 50_000),
+        "{:?}",
+        steady.controller.figures()
+    );
 }
 
 #[test]
 fn a_brake_is_not_remembered_over_a_rest() {
     let mut steady = Steady {
-        pacer: Pacer::default(),
+        controller: Controller::default(),
         now_ns: 0,
     };
     steady.go_on(1000, 100_000, 0);
@@ -229,7 +249,7 @@ fn a_brake_is_not_remembered_over_a_rest() {
 #[test]
 fn a_long_sync_is_no_rest() {
     for is_sync in [true, false] {
-        let mut pacer = Pacer::default();
+        let mut controller = Controller::default();
         let mut now_ns = SECOND_NS;
         let work = Observed {
             background_bytes: MIB,
@@ -240,15 +260,15 @@ fn a_long_sync_is_no_rest() {
             flushed_bytes: 64 * MIB,
             ..work
         };
-        pacer.tick(now_ns, &flush, FLOOR);
+        controller.tick(now_ns, &flush, Some(FLOOR));
         now_ns += 5 * SECOND_NS;
         let busy_until_ns = if is_sync { now_ns - TICK_NS } else { 0 };
         let after = Observed {
             busy_until_ns,
             ..work
         };
-        pacer.tick(now_ns, &after, FLOOR);
-        assert_eq!(pacer.figures().debt_bytes > 0, is_sync);
+        controller.tick(now_ns, &after, Some(FLOOR));
+        assert_eq!(controller.figures().debt_bytes > 0, is_sync);
     }
 }
 
@@ -256,7 +276,7 @@ fn a_long_sync_is_no_rest() {
 fn reads_of_before_a_rest_are_not_taken_for_reads_at_rest() {
     for ticks in 1..=6 {
         let mut steady = Steady {
-            pacer: Pacer::default(),
+            controller: Controller::default(),
             now_ns: 0,
         };
         steady.go_on(1000, 100_000, 0);
@@ -268,11 +288,13 @@ fn reads_of_before_a_rest_are_not_taken_for_reads_at_rest() {
                 background_bytes: MIB,
                 ..Observed::default()
             };
-            steady.pacer.tick(steady.now_ns, &observed, FLOOR);
+            steady
+                .controller
+                .tick(steady.now_ns, &observed, Some(FLOOR));
         }
         steady.now_ns += 10 * SECOND_NS;
         steady.go_on(20, 100_000, 0);
-        let idle_ns = steady.pacer.figures().idle_ns;
+        let idle_ns = steady.controller.figures().idle_ns;
         assert!(idle_ns < 200_000, "{ticks} ticks: {idle_ns} ns");
     }
 }
@@ -280,7 +302,7 @@ fn reads_of_before_a_rest_are_not_taken_for_reads_at_rest() {
 #[test]
 fn work_that_is_due_is_done_in_large_requests() {
     let mut steady = Steady {
-        pacer: Pacer::default(),
+        controller: Controller::default(),
         now_ns: 0,
     };
     steady.go_on(1000, 100_000, 0);
@@ -292,8 +314,11 @@ fn work_that_is_due_is_done_in_large_requests() {
         flushed_bytes: 1 << 30,
         ..Observed::default()
     };
-    let pace = steady.pacer.tick(steady.now_ns + TICK_NS, &observed, FLOOR);
-    assert_eq!(steady.pacer.figures().releases, 1);
+    let pace = steady
+        .controller
+        .tick(steady.now_ns + TICK_NS, &observed, Some(FLOOR))
+        .pace;
+    assert_eq!(steady.controller.figures().releases, 1);
     assert_eq!(pace, Pace::default());
 }
 
@@ -302,14 +327,14 @@ fn a_foreground_that_reads_too_little_to_tell_is_seldom_looked_at() {
     let one = reads(100_000, 1);
     // The last of them is idle between two reads.
     for every in [10, 25, 40] {
-        let mut pacer = Pacer::default();
+        let mut controller = Controller::default();
         let mut is_braked = |tick: &u64| {
             let observed = Observed {
                 reads: Some(&one).filter(|_| tick.is_multiple_of(every)),
                 background_bytes: MIB,
                 ..Observed::default()
             };
-            let pace = pacer.tick(tick * TICK_NS, &observed, FLOOR);
+            let pace = controller.tick(tick * TICK_NS, &observed, Some(FLOOR)).pace;
             pace.bytes_per_second != 0
         };
         let braked = (1..=6000).filter(|tick| is_braked(tick)).count();
@@ -332,7 +357,7 @@ proptest! {
         ),
         floor in prop_oneof![FLOOR_MIN..1 << 30, any::<u64>()],
     ) {
-        let mut pacer = Pacer::default();
+        let mut controller = Controller::default();
         let mut now = 0_u64;
         for (gap, latencies, background, flushed) in ticks {
             now = now.saturating_add(gap);
@@ -348,20 +373,24 @@ proptest! {
                 compacted_bytes: background / 2,
                 flushed_bytes: flushed,
                 busy_until_ns: flushed,
+                processor: ProcessorTime {
+                    run_ns: background,
+                    wait_ns: flushed,
+                },
             };
-            let pace = pacer.tick(now, &observed, floor);
+            let pace = controller.tick(now, &observed, Some(floor)).pace;
             let least = floor.clamp(FLOOR_MIN, FLOOR_MAX);
             prop_assert!(pace.bytes_per_second == 0 || pace.bytes_per_second >= least);
             let sizes = [0, 128 << 10, 256 << 10, 512 << 10];
             prop_assert!(sizes.contains(&pace.request_bytes));
-            prop_assert!(pacer.figures().debt_bytes <= 2 * debt::BOUND_BYTES);
+            prop_assert!(controller.figures().debt_bytes <= 2 * debt::BOUND_BYTES);
         }
         // Compactions go on, but nobody reads.
         let mut pace = None;
         for _ in 0..40 {
             now = now.saturating_add(TICK_NS);
             let observed = Observed { background_bytes: MIB, ..Observed::default() };
-            pace = Some(pacer.tick(now, &observed, floor));
+            pace = Some(controller.tick(now, &observed, Some(floor)).pace);
         }
         prop_assert!(now == u64::MAX || pace == Some(Pace::default()));
     }

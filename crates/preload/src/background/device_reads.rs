@@ -1,6 +1,6 @@
 //! The foreground's device reads, counted by latency until the controller takes them.
 
-use coldstream_policy::pacing::{LATENCY_BUCKETS, Latencies};
+use coldstream_policy::background::{LATENCY_BUCKETS, Latencies};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// This many timed reads are remembered while no background thread works; then the older half fades.
@@ -44,7 +44,7 @@ impl DeviceReads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldstream_policy::pacing::latency_bucket;
+    use coldstream_policy::background::latency_bucket;
 
     #[test]
     fn many_reads_fade_while_nobody_looks() {
