@@ -26,6 +26,7 @@ fn subject_entry() {
         Some("maps and pauses") => idle::map(),
         Some("compacts and reads") => pacing::run(),
         Some("makes a thread") => priorities::run(),
+        Some("saturates") => priorities::run_saturated(),
         Some(role) => panic!("no subject is called {role}"),
         None => {}
     }

@@ -9,6 +9,7 @@ use coldstream_host::process;
 use coldstream_host::status_page::StatusPage;
 use coldstream_io::sys::thread_priority::{io_priority, nice};
 use coldstream_policy::Priorities;
+use coldstream_policy::background::ProcessorTime;
 
 /// A process that has not answered by then hangs. `off` and `on` take milliseconds, but a slow device may need time
 /// for staged bytes, and a busy machine for everything.
@@ -139,6 +140,20 @@ impl StatusClient {
             .filter(|thread| thread.name == name.as_bytes())
             .filter_map(|thread| Some((nice(thread.id).ok()?, io_priority(thread.id).ok()?)))
             .collect()
+    }
+
+    /// Time that the threads with this name were ready to run and waited for a processor, in nanoseconds.
+    #[must_use]
+    pub fn waited_ns(&self, name: &str) -> u64 {
+        let threads = process::threads(self.process).into_iter();
+        threads
+            .filter(|thread| thread.name == name.as_bytes())
+            .filter_map(|thread| {
+                let path = format!("/proc/{}/task/{}/schedstat", self.process, thread.id);
+                ProcessorTime::parse(&std::fs::read_to_string(path).ok()?)
+            })
+            .map(|time| time.wait_ns)
+            .sum()
     }
 
     /// Waits until there is a thread with this name, and all of them fulfil the condition.

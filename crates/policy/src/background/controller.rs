@@ -68,7 +68,6 @@ impl Controller {
         if has_rested {
             // Compactions rest, so the flushed bytes need no compaction yet.
             self.debt.reset_at_rest(observed.flushed_bytes);
-            self.guard.rest();
             self.background_ns = now_ns;
         } else {
             self.debt.record(observed, elapsed_ns);

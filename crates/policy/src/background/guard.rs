@@ -19,6 +19,9 @@ const HOLD_NS: u64 = 8 * SECOND_NS;
 /// The time doubles up to this one, while the tries fail.
 const HOLD_NS_MAX: u64 = 64 * SECOND_NS;
 
+/// Background threads rest after this time in which they wanted hardly any processor time.
+const REST_NS: u64 = 2 * SECOND_NS;
+
 /// The guard. All-zero memory is a new one: priorities may be lower.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -29,6 +32,8 @@ pub(super) struct Guard {
     released_until_ns: u64,
     /// Length of the last release; 0 is none since the last rest.
     hold_ns: u64,
+    /// The time at which background threads last wanted a processor.
+    busy_ns: u64,
     /// The last release ended at this time.
     tried_ns: u64,
     releases: u64,
@@ -37,6 +42,12 @@ pub(super) struct Guard {
 impl Guard {
     /// Takes the processor time since the last tick, and whether compactions are behind flushes.
     pub(super) fn tick(&mut self, now_ns: u64, processor: ProcessorTime, is_in_debt: bool) {
+        if processor.is_work() {
+            self.busy_ns = now_ns;
+        } else if now_ns.saturating_sub(self.busy_ns) >= REST_NS {
+            self.rest();
+            return;
+        }
         if self.released_until_ns != 0 {
             if now_ns < self.released_until_ns {
                 return;
@@ -77,7 +88,7 @@ impl Guard {
     }
 
     /// Background work rests: the next one begins with a lower priority.
-    pub(super) fn rest(&mut self) {
+    fn rest(&mut self) {
         *self = Self {
             releases: self.releases,
             ..Self::default()
@@ -155,8 +166,10 @@ mod tests {
         run(&mut guard, &mut now_ns, 1, 95, 60);
         assert_eq!(guard.hold_ns, HOLD_NS, "the last try did not fail");
         assert_eq!(guard.releases(), releases + 1);
-        guard.rest();
-        assert!(guard.may_lower());
+        for tick in 1..=10 {
+            guard.tick(now_ns + tick * TICK_NS, ProcessorTime::default(), false);
+        }
+        assert!(guard.may_lower(), "they rest");
     }
 
     #[test]

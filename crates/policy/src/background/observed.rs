@@ -50,6 +50,11 @@ impl ProcessorTime {
         self.run_ns.saturating_add(self.wait_ns)
     }
 
+    /// Whether it is more than threads need that wake up now and then: 1 ms.
+    pub fn is_work(self) -> bool {
+        self.wanted_ns() >= SECOND_NS / 1000
+    }
+
     /// The time since an earlier one; zero if this one is earlier.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {

@@ -150,7 +150,6 @@ impl Background {
         if role == Role::Compaction {
             self.compacted_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
-        self.ask_to_watch(core);
         if !self.is_paced(core) {
             return;
         }
@@ -161,8 +160,9 @@ impl Background {
         }
     }
 
-    /// Background work goes on: wakes the control thread, if it must watch and sleeps.
-    fn ask_to_watch(&self, core: &Core) {
+    /// A background thread reads or writes an SSTable: wakes the control thread, if it must watch and sleeps.
+    #[inline]
+    pub(crate) fn ask_to_watch(&self, core: &Core) {
         if !self.is_watched.load(Ordering::Relaxed)
             && self.is_guarded(core)
             && !self.is_watched.swap(true, Ordering::SeqCst)
@@ -296,7 +296,7 @@ impl Background {
             ..self.take_work()
         };
         let has_worked = observed.background_bytes > 0 || observed.flushed_bytes > 0;
-        if has_worked || processor.wanted_ns() > 0 {
+        if has_worked || processor.is_work() {
             self.worked_ns.store(now_ns, Ordering::Relaxed);
         }
         let decision = self.advance(core, &mut controller, now_ns, &observed);

@@ -133,6 +133,7 @@ impl Runtime {
         if core.owner.is_seen_by_a_child() {
             return plain();
         }
+        self.background.ask_to_watch(core);
         (self.background).wait_to_read(core, call.descriptor, call.offset);
         // SAFETY: passed on.
         if let Some(served) = unsafe { self.serve(tracked, call) } {
@@ -234,6 +235,7 @@ impl Runtime {
     ) -> isize {
         let before = errno::get();
         // The wait comes first: no lock is held here, and a signal handler may still write a file.
+        self.background.ask_to_watch(&self.core);
         self.background.wait_to_write(&self.core);
         let call = WriteCall {
             descriptor,

@@ -46,7 +46,9 @@ fn a_database_that_is_switched_for_ever_has_the_same_content() {
     let preload = Preload::quiet()
         .with("COLDSTREAM_WRITES", "direct")
         .with("COLDSTREAM_VISIBLE", "process")
-        .with("COLDSTREAM_PACING", "on");
+        .with("COLDSTREAM_PACING", "on")
+        // Without the guard: it would restore priorities whenever processors are saturated.
+        .with("COLDSTREAM_PRIORITY", "reads-first");
     let running = fill(&database).unwrap().start_with(&preload);
     let process = running.process_id();
     let mut client = StatusClient::of(process);

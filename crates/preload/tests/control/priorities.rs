@@ -28,6 +28,11 @@ pub fn start_nice() -> bool {
     allowed
 }
 
+/// Without the guard: this machine's processors may be saturated by other tests.
+fn without_guard() -> Preload {
+    Preload::quiet().with("COLDSTREAM_PRIORITY", "reads-first")
+}
+
 fn has_no_io_priority(io: i32) -> bool {
     io >> 13 == 0
 }
@@ -116,7 +121,7 @@ fn threads_get_a_priority_and_what_they_had() {
     let work = directory.path().join("work");
     std::fs::create_dir(&work).unwrap();
     let mut running = subject::program("makes a thread", &work, &directory.path().join("journal"))
-        .start_with(&Preload::quiet());
+        .start_with(&without_guard());
     let mut client = StatusClient::of(running.process_id());
     running.wait_until(|| work.join("inherited").exists());
     let found = inherited(&work);
@@ -185,7 +190,7 @@ fn what_could_not_be_given_back_is_not_taken() {
     }
     let directory = directories::on_disk();
     for (mode, given, refused, outcome) in [
-        ("auto", NICE, 1, Outcome::Done),
+        ("reads-first", NICE, 1, Outcome::Done),
         ("always", 10, 0, Outcome::PriorityKept),
         ("off", NICE, 0, Outcome::Done),
     ] {
@@ -216,6 +221,62 @@ fn what_could_not_be_given_back_is_not_taken() {
             "{mode}: {found:?}"
         );
         std::fs::write(work.join("go on"), "").unwrap();
+        std::fs::write(work.join("stop"), "").unwrap();
+        running.end().well();
+    }
+}
+
+/// The subject. A compaction thread, and many threads that always want a processor, until there is a file.
+pub fn run_saturated() {
+    std::fs::write("000001.sst", vec![7; 1 << 20]).unwrap();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..3 * processors {
+            scope.spawn(|| {
+                while !Path::new("calm").exists() {
+                    (0..1_000_000).for_each(|number| _ = std::hint::black_box(number));
+                }
+            });
+        }
+        scope.spawn(|| {
+            // SAFETY: a NUL-terminated text.
+            unsafe { subject::calls::prctl(libc::PR_SET_NAME, c"rocksdb:low".as_ptr()) };
+            let file = File::open("000001.sst").unwrap();
+            while !Path::new("stop").exists() {
+                file.read_exact_at(&mut [0; 4096], 0).unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn starving_threads_get_their_priority_back_unless_reads_come_first() {
+    if !start_nice() {
+        return;
+    }
+    let directory = directories::on_disk();
+    for (mode, has_guard) in [("auto", true), ("reads-first", false)] {
+        let work = directory.path().join(mode);
+        std::fs::create_dir(&work).unwrap();
+        let mut running = subject::program("saturates", &work, &directory.path().join("journal"))
+            .start_with(&Preload::quiet().with("COLDSTREAM_PRIORITY", mode));
+        let client = StatusClient::of(running.process_id());
+        if has_guard {
+            running.wait_until(|| client.get(Counter::PriorityReleases) > 0);
+            client.wait_for("rocksdb:low", |nice, io| {
+                nice == NICE && has_no_io_priority(io)
+            });
+            assert!(client.get(Counter::BackgroundWaitNanoseconds) > 0);
+            std::fs::write(work.join("calm"), "").unwrap();
+        }
+        // With processors that are free, it gets a lower one again.
+        client.wait_for("rocksdb:low", |nice, io| nice == 10 && io == LAST_LEVEL);
+        if !has_guard {
+            running.wait_until(|| client.waited_ns("rocksdb:low") > 2_000_000_000);
+            assert_eq!(client.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
+            assert_eq!(client.get(Counter::PriorityReleases), 0);
+            std::fs::write(work.join("calm"), "").unwrap();
+        }
         std::fs::write(work.join("stop"), "").unwrap();
         running.end().well();
     }
