@@ -132,9 +132,9 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         let could_lower = std::mem::replace(&mut self.may_lower, true);
         let mut goes_on = false;
         if self.background.is_watched(self.core) {
-            let processor = self.threads.processor_time(&self.priorities);
+            let processor = self.threads.processor_time();
             let watched = self.background.watch(self.core, processor);
-            self.may_lower = watched.may_lower_priority;
+            self.may_lower = !watched.is_behind || self.mode != PriorityMode::Auto;
             goes_on = watched.goes_on;
         }
         if self.may_lower && !could_lower {

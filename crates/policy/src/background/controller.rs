@@ -8,13 +8,14 @@ use super::pacer::{Moment, Pace, Pacer};
 /// Background work rests after this time without background I/O.
 const REST_NS: u64 = 2 * SECOND_NS;
 
-/// What background work may do from now on.
+/// What is decided for background work from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The pace of background I/O; no limit without pacing.
     pub pace: Pace,
-    /// Whether background threads may have a lower priority than the application gave them.
-    pub may_lower_priority: bool,
+    /// Compactions are behind flushes, or wait for processors for long. Then background threads should have
+    /// the priority that the application gave them, and lose no time to other work.
+    pub is_behind: bool,
 }
 
 /// Figures for the status page.
@@ -83,7 +84,7 @@ impl Controller {
         });
         Decision {
             pace: pace.unwrap_or_default(),
-            may_lower_priority: self.guard.may_lower(),
+            is_behind: self.debt.is_due() || !self.guard.may_lower(),
         }
     }
 

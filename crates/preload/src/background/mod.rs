@@ -49,6 +49,8 @@ pub(crate) struct Background {
     floor: AtomicU64,
     /// Whether priority has a guard.
     has_guard: AtomicBool,
+    /// Whether there are handovers.
+    has_handover: AtomicBool,
     /// The control thread advances the controller. Otherwise it sleeps until background work begins.
     is_watched: AtomicBool,
     /// The rate in force, in bytes per second; 0 is no limit.
@@ -70,8 +72,8 @@ pub(crate) struct Background {
 
 /// What the control thread is to do until it looks again.
 pub(crate) struct Watched {
-    /// Background threads may have a lower priority than the application gave them.
-    pub(crate) may_lower_priority: bool,
+    /// Background threads should have the priority that the application gave them.
+    pub(crate) is_behind: bool,
     /// Background work goes on: look again soon.
     pub(crate) goes_on: bool,
 }
@@ -87,6 +89,8 @@ impl Background {
     pub(crate) fn open(&self, config: &Config) {
         let has_guard = config.priority == PriorityMode::Auto;
         self.has_guard.store(has_guard, Ordering::Relaxed);
+        let has_handover = config.handover;
+        self.has_handover.store(has_handover, Ordering::Relaxed);
         if config.pacing {
             self.floor
                 .store(config.pacing_floor_bytes(), Ordering::Relaxed);
@@ -126,9 +130,10 @@ impl Background {
         }
     }
 
-    /// Whether the guard of priority watches background work.
-    pub(crate) fn is_guarded(&self, core: &Core) -> bool {
-        self.has_guard.load(Ordering::Relaxed) && core.is_on(Mechanism::Priority)
+    /// Whether somebody must know that compactions are behind: priority's guard, or the handover.
+    fn is_guarded(&self, core: &Core) -> bool {
+        let is = |has: &AtomicBool, mechanism| has.load(Ordering::Relaxed) && core.is_on(mechanism);
+        is(&self.has_guard, Mechanism::Priority) || is(&self.has_handover, Mechanism::Handover)
     }
 
     /// Whether background work is counted for the controller.
@@ -302,7 +307,7 @@ impl Background {
         let decision = self.advance(core, &mut controller, now_ns, &observed);
         drop(controller);
         Watched {
-            may_lower_priority: decision.may_lower_priority,
+            is_behind: decision.is_behind,
             goes_on: self.goes_on(now_ns),
         }
     }
@@ -339,6 +344,7 @@ impl Background {
         let floor = self.floor.load(Ordering::Relaxed);
         let floor = self.is_paced(core).then_some(floor);
         let decision = controller.tick(now_ns, observed, floor);
+        core.set_behind(decision.is_behind);
         let figures = controller.figures();
         if let Some(page) = core.page() {
             page.set(Counter::PacingBrakes, figures.brakes);
@@ -383,7 +389,7 @@ mod tests {
         let mut controller = background.controller.try_lock().unwrap();
         let decision = controller.tick(7, &Observed::default(), Some(1 << 20));
         assert_eq!(decision.pace, Pace::default());
-        assert!(decision.may_lower_priority);
+        assert!(!decision.is_behind);
     }
 
     #[test]

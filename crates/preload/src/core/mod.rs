@@ -25,7 +25,7 @@ use inode_map::InodeMap;
 use owner::Owner;
 use private_descriptors::PrivateDescriptors;
 use status_page::StatusPage;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use switches::OwnSwitches;
 
 /// State that several mechanisms share. All-zero memory is a valid, empty one.
@@ -40,7 +40,14 @@ pub(crate) struct Core {
     pub(crate) scanner: Scanner,
     /// The largest request of background I/O, in bytes; 0 is no limit.
     request_bytes: AtomicUsize,
+    /// Compactions are behind flushes, or wait for processors for long.
+    is_behind: AtomicBool,
+    /// Mean time in which the handover warms a page, in nanoseconds; 0 is unknown.
+    page_warming_ns: AtomicU64,
 }
+
+/// The time to warm a page, in nanoseconds, before one was warmed: about what a disk in the cloud needs.
+const PAGE_WARMING_NS_AT_FIRST: u64 = 50_000;
 
 impl Core {
     /// Prepares for the first tracked file of this process.
@@ -125,6 +132,36 @@ impl Core {
             if let Some(bell) = page.bell() {
                 process::futex_wake_shared(bell);
             }
+        }
+    }
+
+    /// Whether compactions are behind: their threads should not lose any more time.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
+    }
+
+    /// Says whether compactions are behind.
+    pub(crate) fn set_behind(&self, is_behind: bool) {
+        self.is_behind.store(is_behind, Ordering::Relaxed);
+    }
+
+    /// `pages` were warmed in `taken_ns`.
+    pub(crate) fn record_warming(&self, pages: u64, taken_ns: i128) {
+        let taken_ns = u64::try_from(taken_ns).unwrap_or(u64::MAX);
+        if let Some(now) = taken_ns.checked_div(pages) {
+            let mean = match self.page_warming_ns.load(Ordering::Relaxed) {
+                0 => now,
+                before => before - before / 4 + now / 4,
+            };
+            self.page_warming_ns.store(mean.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// The expected time to warm a page, in nanoseconds; never zero.
+    pub(crate) fn page_warming_ns(&self) -> i128 {
+        match self.page_warming_ns.load(Ordering::Relaxed) {
+            0 => PAGE_WARMING_NS_AT_FIRST.into(),
+            mean => mean.into(),
         }
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Work {
     started: Vec<Started>,
     /// The last key of the Cassandra SSTable that was handed over to last.
     pub(crate) passed: Option<Key>,
+    /// The end of the thread's last handover, by the monotonic clock.
+    pub(crate) handed_over_ns: Option<i128>,
 }
 
 #[derive(Default)]
@@ -109,6 +111,7 @@ impl Threads {
                     outputs: Vec::new(),
                     started: Vec::new(),
                     passed: None,
+                    handed_over_ns: None,
                 });
                 self.works.len() - 1
             }

@@ -229,7 +229,11 @@ impl Handover {
             }
             return TookPlace::No;
         };
+        if core.is_behind() {
+            transfer.limit_time(lineage.handed_over_ns);
+        }
         let attempt = core.protect(|| work(&transfer, &mut lineage));
+        lineage.handed_over_ns = Some(process::clock_ns(libc::CLOCK_MONOTONIC));
         self.lineage.give_back(lineage);
         if let Some(Err(refused)) = attempt {
             transfer.count_refused(&refused);

@@ -30,6 +30,12 @@ const HOT_PAGES_A_CHECK: u32 = 64;
 /// Nothing is warmed while memory stalls all tasks for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
 
+/// While compactions are behind, a handover takes at most this share of its thread's time. The compaction, and
+/// the writes that wait for it, must not lose more.
+const TIME_SHARE: i128 = 20;
+/// The least time, in nanoseconds: enough for the hottest pages.
+const BUDGET_MIN_NS: i128 = 5_000_000;
+
 /// A cold input is not looked at again for 50 times as long as it took to find that it is cold.
 const COLD_REST_TIMES: i128 = 50;
 
@@ -68,6 +74,9 @@ pub(super) struct Transfer<'b> {
     settings: &'b Settings,
     pub(super) present: Present,
     started_ns: i128,
+    /// The time that the handover may take; `None` while compactions keep up: then only the configured limit
+    /// counts.
+    budget_ns: Cell<Option<i128>>,
     end: End<'b>,
     /// How many pages may still be warmed; `None` before that is known.
     pages_left: Cell<Option<usize>>,
@@ -117,6 +126,7 @@ impl<'b> Transfer<'b> {
             settings,
             present,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
+            budget_ns: Cell::new(None),
             end: End {
                 core,
                 switched_off: Rc::default(),
@@ -174,6 +184,20 @@ impl<'b> Transfer<'b> {
             }
             if is_over.get() { 0 } else { heat }
         }
+    }
+
+    /// Limits the time to a share of the time since the thread's last handover: compactions are behind.
+    pub(super) fn limit_time(&self, last_ended_ns: Option<i128>) {
+        let since_ns = last_ended_ns.map_or(0, |ended_ns| self.started_ns - ended_ns);
+        let budget_ns = (since_ns / TIME_SHARE).clamp(BUDGET_MIN_NS, self.time_ns());
+        self.budget_ns.set(Some(budget_ns));
+    }
+
+    /// The end of warming.
+    fn warming_end_ns(&self) -> i128 {
+        // The number of pages keeps to the budget. Twice its time is for a device that has become slower.
+        let budget_ns = self.budget_ns.get().map(|budget_ns| 2 * budget_ns);
+        self.started_ns + budget_ns.map_or(self.time_ns(), |ns| ns.min(self.time_ns()))
     }
 
     /// How long the handover may take.
@@ -238,7 +262,7 @@ impl<'b> Transfer<'b> {
             (plan.pages.len() + plan.left_out) as u64,
         );
         core.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
-        let warmed = self.warm(output, &plan, self.started_ns + self.time_ns());
+        let warmed = self.warm(output, &plan, self.warming_end_ns());
         let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
         let is_warm = |page: &&Page| page.number < warmed_to;
         // Otherwise a drop-behind writer would drop the warm pages at the end of a part.
@@ -273,7 +297,10 @@ impl<'b> Transfer<'b> {
         let is_over = || self.end.is_reached(end_ns);
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;
+        let started_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
         let warmed = warm::warm(output.number(), ranges, in_flight, is_over);
+        let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - started_ns;
+        self.core.record_warming(warmed.pages, taken_ns);
         self.core.count(Counter::HandoverPagesWarmed, warmed.pages);
         let pages = usize::try_from(warmed.pages).unwrap_or(usize::MAX);
         let left = self.pages_left().saturating_sub(pages);
@@ -296,7 +323,19 @@ impl<'b> Transfer<'b> {
             self.core.count(Counter::HandoverShortOfMemory, 1);
             return 0;
         }
-        (bytes / 4096) as usize
+        let pages = (bytes / PAGE_BYTES) as usize;
+        pages.min(self.affordable_pages())
+    }
+
+    /// The number of pages that can be warmed within the rest of the budget.
+    fn affordable_pages(&self) -> usize {
+        let Some(budget_ns) = self.budget_ns.get() else {
+            return usize::MAX;
+        };
+        let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
+        // At least half of it is for warming, however long the search took.
+        let left_ns = (budget_ns - taken_ns).max(budget_ns / 2);
+        usize::try_from(left_ns / self.core.page_warming_ns()).unwrap_or(0)
     }
 
     /// Counts how long the application's thread was delayed.

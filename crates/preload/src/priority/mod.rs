@@ -139,15 +139,15 @@ impl Threads {
         Some(number as Slot + 1)
     }
 
-    /// Processor time since the last call of the threads that `priorities` gives a lower nice value. Only the
-    /// control thread calls this.
-    pub(crate) fn processor_time(&self, priorities: &Priorities) -> ProcessorTime {
+    /// Processor time since the last call of all background threads but flushes. Only the control thread calls
+    /// this.
+    pub(crate) fn processor_time(&self) -> ProcessorTime {
         let mut sum = ProcessorTime::default();
         for entry in &self.entries {
             let id = entry.id.load(Ordering::Acquire);
             let role = Role::from_u8(entry.role.load(Ordering::Relaxed));
             if id > 0
-                && priorities.of(role).nice.is_some()
+                && role.is_background_reader()
                 && let Some(now) = processor_time(id)
             {
                 sum = sum.plus(entry.take_processor_time(now));
@@ -308,21 +308,16 @@ mod tests {
             });
             let id = hear.recv().unwrap();
             threads.enter(id, Role::Compaction).unwrap();
-            let priorities = Priorities::default();
-            assert_eq!(threads.processor_time(&Priorities::none()).wanted_ns(), 0);
             let started = Instant::now();
             while processor_time(id).is_some_and(|time| time.run_ns < 5_000_000) {
                 assert!(started.elapsed() < Duration::from_secs(60));
                 std::thread::yield_now();
             }
-            assert_eq!(
-                threads.processor_time(&priorities),
-                ProcessorTime::default()
-            );
+            assert_eq!(threads.processor_time(), ProcessorTime::default());
             let mut all = ProcessorTime::default();
             while all.run_ns < 5_000_000 {
                 assert!(started.elapsed() < Duration::from_secs(60));
-                all = all.plus(threads.processor_time(&priorities));
+                all = all.plus(threads.processor_time());
             }
             stop.store(true, Ordering::Relaxed);
         });
