@@ -388,6 +388,9 @@ counters! {
     /// Times that background threads got their former priorities back, because they waited for processors
     /// for long.
     PriorityReleases = "priority_releases": Priority, Total(Count);
+    /// SSTables without handover because compactions were behind: they wait for processors for long, or are
+    /// far behind flushes. Handovers take a twentieth of their threads' time then.
+    HandoverPutOff = "handover_put_off": Handover, Total(Count);
     /// Time that background threads with a priority of ours, or without one for the time being, spent on
     /// processors.
     BackgroundRunNanoseconds = "background_run_nanoseconds": Priority, Total(Nanoseconds);

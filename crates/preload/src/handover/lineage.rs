@@ -59,6 +59,13 @@ struct Started {
     descriptor: i32,
 }
 
+/// Times of a handover, by the monotonic clock.
+pub(crate) struct LastHandover {
+    pub(crate) ended_ns: i128,
+    /// The time in which it found what is hot.
+    pub(crate) search_ns: i128,
+}
+
 /// What a thread reads and writes.
 pub(crate) struct Work {
     thread: i32,
@@ -69,8 +76,8 @@ pub(crate) struct Work {
     started: Vec<Started>,
     /// The last key of the Cassandra SSTable that was handed over to last.
     pub(crate) passed: Option<Key>,
-    /// The end of the thread's last handover, by the monotonic clock.
-    pub(crate) handed_over_ns: Option<i128>,
+    /// The thread's last handover.
+    pub(crate) last_handover: Option<LastHandover>,
 }
 
 #[derive(Default)]
@@ -111,7 +118,7 @@ impl Threads {
                     outputs: Vec::new(),
                     started: Vec::new(),
                     passed: None,
-                    handed_over_ns: None,
+                    last_handover: None,
                 });
                 self.works.len() - 1
             }

@@ -229,11 +229,18 @@ impl Handover {
             }
             return TookPlace::No;
         };
-        if core.is_behind() {
-            transfer.limit_time(lineage.handed_over_ns);
+        if core.is_behind()
+            && let Some(last) = &lineage.last_handover
+            && !transfer.limit_time(last)
+        {
+            self.lineage.give_back(lineage);
+            if tracked.kind != FileKind::CassandraData {
+                present.heat.forget(transfer.key(), 0..stamp.size_bytes);
+            }
+            return TookPlace::No;
         }
         let attempt = core.protect(|| work(&transfer, &mut lineage));
-        lineage.handed_over_ns = Some(process::clock_ns(libc::CLOCK_MONOTONIC));
+        lineage.last_handover = Some(transfer.ended());
         self.lineage.give_back(lineage);
         if let Some(Err(refused)) = attempt {
             transfer.count_refused(&refused);

@@ -1,6 +1,6 @@
 //! One handover: its limits, its inputs and its output, and the warming. Common to all engines.
 
-use super::lineage::Input;
+use super::lineage::{Input, LastHandover};
 use super::sstable_file::SsTableFile;
 use crate::core::{Core, host_memory, inode_map};
 use crate::heat::Present;
@@ -30,11 +30,9 @@ const HOT_PAGES_A_CHECK: u32 = 64;
 /// Nothing is warmed while memory stalls all tasks for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
 
-/// While compactions are behind, a handover takes at most this share of its thread's time. The compaction, and
-/// the writes that wait for it, must not lose more.
+/// While compactions are behind, handovers take at most one part in this number of their thread's time.
+/// Compactions, and the writes that wait for them, must not lose more.
 const TIME_SHARE: i128 = 20;
-/// The least time, in nanoseconds: enough for the hottest pages.
-const BUDGET_MIN_NS: i128 = 5_000_000;
 
 /// A cold input is not looked at again for 50 times as long as it took to find that it is cold.
 const COLD_REST_TIMES: i128 = 50;
@@ -77,6 +75,8 @@ pub(super) struct Transfer<'b> {
     /// The time that the handover may take; `None` while compactions keep up: then only the configured limit
     /// counts.
     budget_ns: Cell<Option<i128>>,
+    /// The time at which the search had ended.
+    searched_ns: Cell<Option<i128>>,
     end: End<'b>,
     /// How many pages may still be warmed; `None` before that is known.
     pages_left: Cell<Option<usize>>,
@@ -127,6 +127,7 @@ impl<'b> Transfer<'b> {
             present,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             budget_ns: Cell::new(None),
+            searched_ns: Cell::new(None),
             end: End {
                 core,
                 switched_off: Rc::default(),
@@ -186,11 +187,24 @@ impl<'b> Transfer<'b> {
         }
     }
 
-    /// Limits the time to a share of the time since the thread's last handover: compactions are behind.
-    pub(super) fn limit_time(&self, last_ended_ns: Option<i128>) {
-        let since_ns = last_ended_ns.map_or(0, |ended_ns| self.started_ns - ended_ns);
-        let budget_ns = (since_ns / TIME_SHARE).clamp(BUDGET_MIN_NS, self.time_ns());
-        self.budget_ns.set(Some(budget_ns));
+    /// Limits the time: compactions are behind. The thread's last handover ended at `last.ended_ns`. Returns
+    /// false if its search alone took longer than this one may take. Then it is the turn of a later output.
+    pub(super) fn limit_time(&self, last: &LastHandover) -> bool {
+        let budget_ns = (self.started_ns - last.ended_ns) / TIME_SHARE;
+        self.budget_ns.set(Some(budget_ns.min(self.time_ns())));
+        let may_begin = budget_ns > last.search_ns;
+        self.core
+            .count(Counter::HandoverPutOff, u64::from(!may_begin));
+        may_begin
+    }
+
+    /// The end of this handover, and the time of its search.
+    pub(super) fn ended(&self) -> LastHandover {
+        let ended_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
+        LastHandover {
+            ended_ns,
+            search_ns: self.searched_ns.get().unwrap_or(ended_ns) - self.started_ns,
+        }
     }
 
     /// The end of warming.
@@ -298,6 +312,7 @@ impl<'b> Transfer<'b> {
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;
         let started_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
+        self.searched_ns.set(Some(started_ns));
         let warmed = warm::warm(output.number(), ranges, in_flight, is_over);
         let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - started_ns;
         self.core.record_warming(warmed.pages, taken_ns);
@@ -333,8 +348,7 @@ impl<'b> Transfer<'b> {
             return usize::MAX;
         };
         let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
-        // At least half of it is for warming, however long the search took.
-        let left_ns = (budget_ns - taken_ns).max(budget_ns / 2);
+        let left_ns = (budget_ns - taken_ns).max(0);
         usize::try_from(left_ns / self.core.page_warming_ns()).unwrap_or(0)
     }
 
