@@ -448,6 +448,30 @@ fn doctor_says_why_the_library_does_nothing() {
 }
 
 #[test]
+fn doctor_names_unknown_threads_that_look_like_background_work() {
+    let scene = Scene::new();
+    let script = "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'CompactionPool1', 0, 0, 0); \
+                  print('ready', flush=True); sys.stdin.readline()";
+    let program = Command::new("python3")
+        .args(["-c", script])
+        .env("LD_PRELOAD", scene.path("libcoldstream.so"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut program) = program else {
+        return skip("python3 is not installed");
+    };
+    first_line(&mut program);
+    let json = doctor_json(&scene, program.id().to_string().as_ref());
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let process = &json["processes"][0];
+    assert_eq!(process["unknown_threads"][0], "CompactionPool1");
+    let advice = process["advice"].to_string();
+    assert!(advice.contains("CompactionPool1"), "{advice}");
+}
+
+#[test]
 fn a_process_in_a_container_is_asked_there() {
     if !rustix::process::geteuid().is_root() {
         return skip("only root makes a namespace of process ids");

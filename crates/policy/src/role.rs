@@ -83,23 +83,105 @@ const ROCKSDB: [(&[u8], Role); 3] = [
     (b"rocksdb:high", Role::Flush),
 ];
 
-/// The beginnings of the names of Cassandra's executors (4.1 to 6.0). Linux keeps 15 characters of a
-/// name. The JVM cuts off the end; newer JVMs cut out the middle. So both ends are compared.
-const CASSANDRA: [(&[u8], Role); 7] = [
-    (b"CompactionExecutor", Role::Compaction),
-    (b"ValidationExecutor", Role::Validation),
-    (b"PerDiskMemtableFlushWriter", Role::Flush),
-    (b"MemtableFlushWriter", Role::Flush),
-    (b"Stream-Deserializer", Role::Streaming),
-    (b"Streaming-EventLoop", Role::Streaming),
-    (b"NettyStreaming-Outbound", Role::Streaming),
+/// The threads of Cassandra (4.0 to 6.0) that do background work.
+const CASSANDRA: [JavaThread; 8] = [
+    JavaThread::numbered("CompactionExecutor", Role::Compaction),
+    JavaThread::numbered("ValidationExecutor", Role::Validation),
+    JavaThread::numbered("PerDiskMemtableFlushWriter", Role::Flush),
+    JavaThread::numbered("LocalSystemKeyspacesDiskMemtableFlushWriter", Role::Flush),
+    JavaThread::numbered("MemtableFlushWriter", Role::Flush),
+    // An address and the id of a connection follow.
+    JavaThread::addressed("Stream-Deserializer", Role::Streaming),
+    JavaThread::addressed("NettyStreaming-Outbound", Role::Streaming),
+    JavaThread::numbered("Streaming-EventLoop", Role::Streaming),
 ];
+
+/// Threads of Cassandra whose names resemble those, and which are foreground: none of them reads or writes
+/// whole SSTables.
+const CASSANDRA_FOREGROUND: [JavaThread; 5] = [
+    JavaThread::numbered("MemtablePostFlush", Role::Foreground),
+    JavaThread::numbered("MemtableReclaimMemory", Role::Foreground),
+    JavaThread::numbered("CompactionLogger", Role::Foreground),
+    JavaThread::numbered("StreamingTransferTaskTimeouts", Role::Foreground),
+    JavaThread::numbered("StreamReceiveTask", Role::Foreground),
+];
+
+/// Parts of names, in lower case, that background threads of many engines have.
+const BACKGROUND_WORDS: [&[u8]; 6] = [
+    b"compact",
+    b"memtable",
+    b"flush",
+    b"stream",
+    b"validat",
+    b"rocksdb:",
+];
+
+/// The beginnings of such names that are known to mean something else: threads of InnoDB, and RocksDB's
+/// reads for the application.
+const OTHER_BEGINNINGS: [&[u8]; 2] = [b"ib_", b"rocksdb:user"];
 
 /// Characters of a thread name that Linux keeps (`TASK_COMM_LEN` minus the NUL).
 const NAME_BYTES_MAX: usize = 15;
 
-/// The number of characters that identify an executor.
-const CASSANDRA_BYTES_MIN: usize = 7;
+/// What a JVM makes of a longer name: it keeps the first 15 characters, or, since OpenJDK's change 8368124
+/// (`os::set_native_thread_name` in `os_linux.cpp`), the first 7 and the last 6 with two dots between them.
+const HEAD_BYTES: usize = 7;
+const DOTS: &[u8] = b"..";
+
+/// The thread of a Java program. Its name is longer than Linux keeps.
+struct JavaThread {
+    /// How its name begins.
+    beginning: &'static str,
+    /// Whether only numbers follow, each after one of `:`, `-` and `_`.
+    is_numbered: bool,
+    role: Role,
+}
+
+impl JavaThread {
+    const fn numbered(beginning: &'static str, role: Role) -> Self {
+        Self {
+            beginning,
+            is_numbered: true,
+            role,
+        }
+    }
+
+    const fn addressed(beginning: &'static str, role: Role) -> Self {
+        Self {
+            beginning,
+            is_numbered: false,
+            role,
+        }
+    }
+
+    /// Whether Linux shows this thread by `name`.
+    fn has_name(&self, name: &[u8]) -> bool {
+        let beginning = self.beginning.as_bytes();
+        let kept = beginning.get(..NAME_BYTES_MAX).unwrap_or(beginning);
+        if name.starts_with(kept) {
+            return true;
+        }
+        let tail = beginning
+            .get(..HEAD_BYTES)
+            .and_then(|head| name.strip_prefix(head)?.strip_prefix(DOTS));
+        name.len() == NAME_BYTES_MAX
+            && tail.is_some_and(|tail| {
+                // Where the numbers are long, nothing of the beginning is left in front of them.
+                !self.is_numbered || beginning.ends_with(without_numbers(tail))
+            })
+    }
+}
+
+/// The text without the numbers at its end, and without the character before each.
+fn without_numbers(mut text: &[u8]) -> &[u8] {
+    while let Some((b'0'..=b'9', rest)) = text.split_last() {
+        text = rest;
+        if let Some((b':' | b'-' | b'_', rest)) = text.split_last() {
+            text = rest;
+        }
+    }
+    text
+}
 
 impl Profile {
     /// The role of a thread with this name (up to the first NUL). LevelDB does not name its one
@@ -115,13 +197,26 @@ impl Profile {
             }
         }
         if self.includes(Profile::Cassandra) {
-            for (known, role) in CASSANDRA {
-                if is_cut_of(name, known) {
-                    return role;
+            for known in &CASSANDRA {
+                if known.has_name(name) {
+                    return known.role;
                 }
             }
         }
         Role::Foreground
+    }
+
+    /// Whether a name is unknown, and resembles those of background threads. Such a thread counts as foreground.
+    pub fn looks_like_background(self, name: &[u8]) -> bool {
+        let name = name.split(|byte| *byte == 0).next().unwrap_or(name);
+        let has = |word: &&[u8]| {
+            let mut parts = name.windows(word.len());
+            parts.any(|part| part.eq_ignore_ascii_case(word))
+        };
+        self.role_of_thread(name) == Role::Foreground
+            && BACKGROUND_WORDS.iter().any(has)
+            && !CASSANDRA_FOREGROUND.iter().any(|it| it.has_name(name))
+            && !OTHER_BEGINNINGS.iter().any(|it| name.starts_with(it))
     }
 
     /// The role of a thread while it has an SSTable of `kind` open for writing, whatever its name is.
@@ -133,31 +228,6 @@ impl Profile {
             Role::Foreground
         }
     }
-}
-
-/// Whether `name` is `executor` plus a number, cut to 15 characters. It is either the beginning, or the
-/// beginning and the end with the middle cut out.
-fn is_cut_of(name: &[u8], executor: &[u8]) -> bool {
-    let common = name
-        .iter()
-        .zip(executor)
-        .take_while(|(left, right)| left == right)
-        .count();
-    if common == executor.len().min(NAME_BYTES_MAX) {
-        return true;
-    }
-    if common < CASSANDRA_BYTES_MIN || name.len() != NAME_BYTES_MAX {
-        return false;
-    }
-    // `Compact..utor:12`: after the cut come the executor's end, a separator and digits.
-    let rest = name.get(common..).unwrap_or_default();
-    let tail = rest
-        .iter()
-        .position(|byte| *byte != b'.')
-        .and_then(|start| rest.get(start..))
-        .unwrap_or_default();
-    let letters = tail.split(|byte| *byte == b':' || *byte == b'-').next();
-    letters.is_some_and(|letters| !letters.is_empty() && executor.ends_with(letters))
 }
 
 #[cfg(test)]
@@ -209,6 +279,86 @@ mod tests {
             Profile::RocksDb.role_of_thread(b"rocksdb:low\0\0\0\0\0"),
             Role::Compaction
         );
+    }
+
+    /// As a JVM before and after OpenJDK's change 8368124 names a native thread.
+    fn cut_in_both_ways(name: &str) -> [String; 2] {
+        if name.len() <= 15 {
+            return [name.to_owned(), name.to_owned()];
+        }
+        let (head, tail) = (&name[..7], &name[name.len() - 6..]);
+        [name[..15].to_owned(), format!("{head}..{tail}")]
+    }
+
+    #[test]
+    fn all_threads_of_cassandra_in_both_cuts() {
+        for (name, role) in [
+            ("CompactionExecutor:1", Role::Compaction),
+            ("CompactionExecutor:12", Role::Compaction),
+            ("CompactionExecutor:4711", Role::Compaction),
+            ("CompactionExecutor:1234567", Role::Compaction),
+            ("ValidationExecutor:3", Role::Validation),
+            ("ValidationExecutor:12345", Role::Validation),
+            ("MemtableFlushWriter:1", Role::Flush),
+            ("MemtableFlushWriter:4711", Role::Flush),
+            ("PerDiskMemtableFlushWriter_0:1", Role::Flush),
+            ("PerDiskMemtableFlushWriter_11:123", Role::Flush),
+            ("LocalSystemKeyspacesDiskMemtableFlushWriter:2", Role::Flush),
+            (
+                "Stream-Deserializer-/127.0.0.2:7000-672a9b1c",
+                Role::Streaming,
+            ),
+            (
+                "Stream-Deserializer-672d8154-/127.0.0.2:7000",
+                Role::Streaming,
+            ),
+            ("Streaming-EventLoop-4-4", Role::Streaming),
+            ("Streaming-EventLoop-14-12", Role::Streaming),
+            ("NettyStreaming-Outbound-/10.0.0.2.7000:1", Role::Streaming),
+            ("MemtablePostFlush:1", Role::Foreground),
+            ("MemtableReclaimMemory:1", Role::Foreground),
+            ("CompactionLogger:1", Role::Foreground),
+            ("StreamingTransferTaskTimeouts:1", Role::Foreground),
+            ("StreamReceiveTask:1", Role::Foreground),
+            ("SecondaryIndexManagement:1", Role::Foreground),
+            ("ReadStage-1", Role::Foreground),
+            ("MutationStage-2", Role::Foreground),
+            ("Native-Transport-Requests-1", Role::Foreground),
+            ("epollEventLoopGroup-5-1", Role::Foreground),
+            ("Messaging-EventLoop-3-1", Role::Foreground),
+            ("COMMIT-LOG-ALLOCATOR", Role::Foreground),
+            ("PERIODIC-COMMIT-LOG-SYNCER", Role::Foreground),
+            ("HintsDispatcher:1", Role::Foreground),
+            ("ViewBuildExecutor:1", Role::Foreground),
+            ("CacheCleanupExecutor:1", Role::Foreground),
+        ] {
+            for cut in cut_in_both_ways(name) {
+                let found = Profile::Auto.role_of_thread(cut.as_bytes());
+                assert_eq!(found, role, "{name} as {cut}");
+                let looks = Profile::Auto.looks_like_background(cut.as_bytes());
+                assert!(!looks, "{name} as {cut} is known");
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_names_that_look_like_background_work() {
+        for (name, looks) in [
+            ("Compact..ol-1-1", true),
+            ("CompactionPool1", true),
+            ("rocksdb:lowly", true),
+            ("MyFlushThread", true),
+            ("sst-streamer", true),
+            ("ReadStage-1", false),
+            ("rocksdb:user", false),
+            ("rocksdb:low", false),
+            ("ib_log_flush", false),
+            ("java", false),
+            ("", false),
+        ] {
+            let found = Profile::Auto.looks_like_background(name.as_bytes());
+            assert_eq!(found, looks, "{name}");
+        }
     }
 
     #[test]

@@ -22,6 +22,9 @@ use crate::processes::{self, Status};
 /// The target of the descriptor of an io_uring.
 const IO_URING: &str = "anon_inode:[io_uring]";
 
+/// Names of unknown threads that are printed.
+const UNKNOWN_THREADS_MAX: usize = 8;
+
 /// The report about a process.
 #[derive(Serialize)]
 pub struct Process {
@@ -63,6 +66,8 @@ pub struct Process {
     pub io_uring: bool,
     /// Number of threads in each background role, by their names.
     pub background_threads: BTreeMap<&'static str, usize>,
+    /// Names of threads that look like background work and are not known. They count as foreground.
+    pub unknown_threads: BTreeSet<String>,
     /// The tightest limit of its memory cgroup.
     pub memory_limit: Option<MemoryLimit>,
     /// Its configuration, if it is a Cassandra node with a readable one.
@@ -117,6 +122,7 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         mapped_sstables: sstables(mapped),
         io_uring,
         background_threads: background_threads(pid),
+        unknown_threads: unknown_threads(pid),
         memory_limit: cgroup::memory_limit(pid, &mounts::read()),
         cassandra: None,
         advice: Vec::new(),
@@ -183,6 +189,15 @@ fn background_threads(pid: u32) -> BTreeMap<&'static str, usize> {
     threads
 }
 
+/// Names that resemble those of background threads. Control characters are replaced: the program chose them.
+fn unknown_threads(pid: u32) -> BTreeSet<String> {
+    let names = process::threads(pid).into_iter().map(|thread| thread.name);
+    names
+        .filter(|name| Profile::Auto.looks_like_background(name))
+        .map(|name| String::from_utf8_lossy(&name).replace(char::is_control, "?"))
+        .collect()
+}
+
 fn advice(process: &Process) -> Vec<String> {
     let mut advice = Vec::new();
     let replaced = process.cassandra.as_ref().and(process.allocator.as_ref());
@@ -228,6 +243,23 @@ fn advice(process: &Process) -> Vec<String> {
              unchanged"
                 .to_owned(),
         );
+    }
+    if !process.unknown_threads.is_empty() && process.library.is_some() {
+        let names: Vec<&str> = process
+            .unknown_threads
+            .iter()
+            .take(UNKNOWN_THREADS_MAX)
+            .map(String::as_str)
+            .collect();
+        let more = match process.unknown_threads.len().saturating_sub(names.len()) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        advice.push(format!(
+            "these names of threads look like background work, but Coldstream does not know them: \
+             {}{more}. They count as foreground; report them if they read or write whole SSTables",
+            names.join(", ")
+        ));
     }
     let refused = |status: &Snapshot| status.get(Counter::PriorityRefused) > 0;
     if process.status.as_ref().is_some_and(refused) {
