@@ -98,7 +98,8 @@ pub fn run() {
     let (inherited, inherited_io) = made.join().unwrap();
     assert_eq!(nice(0), Ok(given), "the maker keeps its own");
     std::fs::write("part", "").unwrap();
-    std::fs::write("part", format!("{given} {inherited} {inherited_io}")).unwrap();
+    let c11 = nice_of_c11_thread();
+    std::fs::write("part", format!("{given} {inherited} {inherited_io} {c11}")).unwrap();
     std::fs::rename("part", "inherited").unwrap();
     // Idle for a while, then busy again.
     wait_until(&|| Path::new("go on").exists());
@@ -106,7 +107,28 @@ pub fn run() {
     own.join().unwrap();
 }
 
-/// The nice value that the library set, and the nice value and I/O priority of a new thread.
+/// The nice value of a new thread that `thrd_create` makes.
+fn nice_of_c11_thread() -> i32 {
+    unsafe extern "C" {
+        fn thrd_join(thread: libc::pthread_t, result: *mut i32) -> i32;
+    }
+    extern "C" fn entry(_: *mut libc::c_void) -> i32 {
+        nice(0).unwrap()
+    }
+    let (mut thread, mut found) = (0, -1);
+    let entry: extern "C" fn(*mut libc::c_void) -> i32 = entry;
+    // SAFETY: the function is what the call expects, and the thread is joined once.
+    unsafe {
+        let made =
+            subject::calls::thrd_create(&raw mut thread, entry as *mut _, std::ptr::null_mut());
+        assert_eq!(made, 0);
+        assert_eq!(thrd_join(thread, &raw mut found), 0);
+    }
+    found
+}
+
+/// The nice value that the library set, the nice value and I/O priority of a new thread, and the nice value of
+/// one by `thrd_create`.
 fn inherited(work: &Path) -> Vec<i32> {
     let text = std::fs::read_to_string(work.join("inherited")).unwrap();
     text.split(' ').map(|word| word.parse().unwrap()).collect()
@@ -127,6 +149,7 @@ fn threads_get_a_priority_and_what_they_had() {
     let found = inherited(&work);
     assert_eq!(found[..2], [10, NICE], "a new thread has the former one");
     assert!(has_no_io_priority(found[2]));
+    assert_eq!(found[3], NICE, "one by thrd_create too");
     assert_eq!(client.threads("rocksdb:low"), [(10, LAST_LEVEL)]);
     // The application's own priority was lower. The library does not change it.
     let own = [(15, 3 << 13)];

@@ -198,6 +198,7 @@ calls! { INTERPOSED:
     fn prctl(option: c_int; ...argument: *const c_char) -> c_int;
     fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int;
     fn pthread_create(thread: *mut pthread_t, attributes: *const c_void, entry: *mut c_void, argument: *mut c_void) -> c_int;
+    fn thrd_create(thread: *mut pthread_t, entry: *mut c_void, argument: *mut c_void) -> c_int;
 }
 
 // Calls that change descriptors or content unseen by the library. It must not depend on seeing them.
