@@ -5,7 +5,7 @@
 //! has the namespace of the process id too, unless that is the machine's own.
 
 use std::ffi::OsStr;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -61,14 +61,27 @@ impl fmt::Display for PageName {
     }
 }
 
-/// The id of the process whose page has this file name; `None` for other namespaces and other files.
+/// The id of the process whose page has this file name; `None` for other namespaces and other files. Does not
+/// allocate.
 #[must_use]
 pub fn pid_of_file_name(name: &OsStr, namespace: PidNamespace) -> Option<u32> {
     let text = name.to_str()?;
     let digits = text.split('-').next()?;
     let pid: u32 = digits.parse().ok()?;
     // `+7` and `007` parse too, but are no names of pages.
-    (PageName { pid, namespace }.to_string() == text).then_some(pid)
+    let mut rest = Rest(text);
+    let is_same = write!(rest, "{}", PageName { pid, namespace }).is_ok() && rest.0.is_empty();
+    is_same.then_some(pid)
+}
+
+/// What is left of a text after everything that is written to it. So nothing is allocated.
+struct Rest<'a>(&'a str);
+
+impl fmt::Write for Rest<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.strip_prefix(text).ok_or(fmt::Error)?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]

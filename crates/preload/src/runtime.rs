@@ -121,6 +121,7 @@ impl Runtime {
         }
         self.background.open(config);
         let has_page = self.core.status.create(settings);
+        self.core.remove_predecessors();
         if opened.is_ok() && has_page {
             self.core.status.publish();
             self.state.store(STATE_STARTED, Ordering::Release);
@@ -167,7 +168,7 @@ impl Runtime {
                 self.core.publish_memory();
                 report::log_summary(settings, page);
             }
-            self.core.status.remove();
+            self.core.remove_page();
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What a process leaves on its host: what it reads at its start, and where it logs.
 
+use coldstream_host::status_page::page_of;
 use coldstream_testkit::library::{self, Preload};
-use coldstream_testkit::process::Program;
+use coldstream_testkit::process::{Program, Running};
 use coldstream_testkit::{directories, files, skip, tools};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -31,6 +32,18 @@ impl Scene {
 
     fn compile(&self, name: &str, options: &[&str]) -> PathBuf {
         tools::compile("host.c", self.directory.path(), name, options)
+    }
+
+    /// A program that has a status page, and does what it is told.
+    fn start(&self, executable: &Path, what: &str) -> Running {
+        self.program(executable, what).start_with(&Preload::quiet())
+    }
+
+    /// As [`Scene::start`]; waits until it sleeps.
+    fn start_and_pause(&self, executable: &Path) -> Running {
+        let mut running = self.start(executable, "pause");
+        running.wait_until_printed("pause");
+        running
     }
 
     fn program(&self, executable: &Path, what: &str) -> Program {
@@ -165,5 +178,54 @@ fn a_privileged_program_reads_and_logs_nothing() {
     for configuration in ["", wrong] {
         let nothing = (text.clone(), String::new(), false);
         assert_eq!(run("secure", configuration), nothing, "{configuration}");
+    }
+}
+
+#[test]
+fn an_orderly_end_removes_the_status_page() {
+    let scene = Scene::new();
+    let program = scene.compile("host", &[]);
+    for way in ["read", "exit", "_exit", "_Exit", "quick_exit", "thread"] {
+        let running = scene.start(&program, way);
+        let page = page_of(running.process_id());
+        running.end().well();
+        assert!(!page.exists(), "{way}: it is left");
+    }
+}
+
+/// Forked children have no page, and a child that shares the memory has none of its own.
+#[test]
+fn a_child_that_ends_leaves_its_parents_page() {
+    let scene = Scene::new();
+    let running = scene.start_and_pause(&scene.compile("host", &[]));
+    assert!(page_of(running.process_id()).exists());
+}
+
+#[test]
+fn a_start_removes_the_pages_of_ended_processes_only() {
+    let scene = Scene::new();
+    let program = scene.compile("host", &[]);
+    let alive = scene.start_and_pause(&program);
+    let pages: Vec<PathBuf> = (0..3)
+        .map(|_| {
+            let killed = scene.start(&program, "killed");
+            let page = page_of(killed.process_id());
+            assert!(!killed.end().status.success());
+            page
+        })
+        .collect();
+    // Its content does not tell: it may be one that is just being made.
+    let new = page_of(std::process::id());
+    std::fs::write(&new, [0; 4096]).unwrap();
+    let foreign = new.with_file_name("not-a-page");
+    std::fs::write(&foreign, "").unwrap();
+
+    let mut running = scene.start(&program, "pause");
+    running.wait_until_printed("pause");
+    assert!(pages.iter().all(|page| !page.exists()));
+    assert!(page_of(running.process_id()).exists());
+    assert!(page_of(alive.process_id()).exists());
+    for other in [new, foreign] {
+        std::fs::remove_file(&other).expect("it is left alone");
     }
 }

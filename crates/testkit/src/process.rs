@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -327,6 +328,21 @@ impl Running {
             );
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Waits until it has printed this text.
+    ///
+    /// # Panics
+    /// As [`Running::wait_until`].
+    #[track_caller]
+    pub fn wait_until_printed(&mut self, text: &str) {
+        let stdout = self.stdout.try_clone().expect("dup");
+        self.wait_until(|| {
+            // By position: the program writes at the position that both share.
+            let mut printed = vec![0; 64 << 10];
+            let count = stdout.read_at(&mut printed, 0).expect("read");
+            String::from_utf8_lossy(&printed[..count]).contains(text)
+        });
     }
 
     /// Kills it with `SIGKILL`.

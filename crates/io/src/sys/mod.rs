@@ -19,6 +19,7 @@ pub mod fadvise;
 pub mod fcntl;
 pub mod file;
 pub mod futex;
+pub mod getdents;
 pub mod lseek;
 pub mod madvise;
 pub mod memory;

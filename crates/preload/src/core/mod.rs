@@ -8,6 +8,7 @@ pub(crate) mod heap;
 pub(crate) mod host_memory;
 pub(crate) mod inode_map;
 pub(crate) mod owner;
+mod predecessors;
 mod private_descriptors;
 pub(crate) mod status_page;
 pub(crate) mod switches;
@@ -111,6 +112,18 @@ impl Core {
     /// The status page; `None` before the first tracked file.
     pub(crate) fn page(&self) -> Option<&PageView<'static>> {
         self.status.page()
+    }
+
+    /// The process ends: removes its status page. A child, which may share this memory, leaves its parent's.
+    pub(crate) fn remove_page(&self) {
+        if self.page().is_some() && self.owner.is_this_process() {
+            self.status.remove();
+        }
+    }
+
+    /// Removes the pages that ended processes of this user left behind.
+    pub(crate) fn remove_predecessors(&self) {
+        predecessors::remove_pages(&self.status.address());
     }
 
     /// Adds to a counter of the status page.

@@ -9,7 +9,7 @@ use coldstream_io::lock::FutexLock;
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::{file, process};
 use std::io::Write;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// The page of this process; all-zero memory has none.
 #[repr(C)]
@@ -19,15 +19,18 @@ pub(crate) struct StatusPage {
     memory: FutexLock<Option<PageView<'static>>>,
     /// The namespace of process ids, which the page's name contains.
     namespace: AtomicU64,
+    /// The user that made the page. The process may have another one by now.
+    user: AtomicU32,
 }
 
 impl StatusPage {
     /// Makes the page, once. Other threads do not see it before [`StatusPage::publish`].
     pub(crate) fn create(&self, settings: &Settings) -> bool {
-        let namespace = own_namespace();
+        let (namespace, user) = (own_namespace(), process::effective_user());
         self.namespace.store(namespace.0, Ordering::Relaxed);
+        self.user.store(user, Ordering::Relaxed);
         let mut memory = self.memory.lock();
-        *memory = create_page(settings, namespace);
+        *memory = create_page(settings, &self.address());
         memory.is_some()
     }
 
@@ -47,26 +50,47 @@ impl StatusPage {
         unsafe { self.view.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Removes the page's file.
+    /// Removes the page's file. A signal handler may call it.
     pub(crate) fn remove(&self) {
-        remove_page(PidNamespace(self.namespace.load(Ordering::Relaxed)));
+        let own = self.address().page_of(process::process_id() as u32);
+        if let Some(path) = own.as_c_str() {
+            let _ = file::unlink(path);
+        }
+    }
+
+    pub(super) fn address(&self) -> PageAddress {
+        PageAddress {
+            user: self.user.load(Ordering::Relaxed),
+            namespace: PidNamespace(self.namespace.load(Ordering::Relaxed)),
+        }
     }
 }
 
 /// Longest path of a status page.
-type PagePath = Text<64>;
+pub(super) type PagePath = Text<64>;
 
-/// As `coldstream_control::page_path`, without allocating.
-fn page_path(user: u32, process_id: i32, namespace: PidNamespace) -> (PagePath, PagePath) {
-    let mut directory = PagePath::new();
-    let mut path = PagePath::new();
-    let _ = write!(directory, "/dev/shm/coldstream-{user}\0");
-    let name = PageName {
-        pid: process_id as u32,
-        namespace,
-    };
-    let _ = write!(path, "/dev/shm/coldstream-{user}/{name}\0");
-    (directory, path)
+/// Where the pages of a user's processes are. As `coldstream_control::page_path`, without allocating.
+pub(super) struct PageAddress {
+    pub(super) user: u32,
+    pub(super) namespace: PidNamespace,
+}
+
+impl PageAddress {
+    pub(super) fn directory(&self) -> PagePath {
+        let mut directory = PagePath::new();
+        let _ = write!(directory, "/dev/shm/coldstream-{}\0", self.user);
+        directory
+    }
+
+    pub(super) fn page_of(&self, process_id: u32) -> PagePath {
+        let mut path = PagePath::new();
+        let name = PageName {
+            pid: process_id,
+            namespace: self.namespace,
+        };
+        let _ = write!(path, "/dev/shm/coldstream-{}/{name}\0", self.user);
+        path
+    }
 }
 
 /// As `PidNamespace::own`, without allocating.
@@ -80,9 +104,9 @@ fn own_namespace() -> PidNamespace {
 }
 
 /// Makes this process's status page; a private one if it cannot be shared.
-fn create_page(settings: &Settings, namespace: PidNamespace) -> Option<PageView<'static>> {
+fn create_page(settings: &Settings, address: &PageAddress) -> Option<PageView<'static>> {
     let process_id = process::process_id();
-    let (directory, path) = page_path(process::effective_user(), process_id, namespace);
+    let (directory, path) = (address.directory(), address.page_of(process_id as u32));
     let page = match (directory.as_c_str(), path.as_c_str()) {
         (Some(directory), Some(path)) => SharedPage::create(directory, path).ok(),
         _ => None,
@@ -101,15 +125,6 @@ fn create_page(settings: &Settings, namespace: PidNamespace) -> Option<PageView<
         memory_bytes: config.memory_bytes as u64,
     });
     Some(view)
-}
-
-/// Removes this process's status page.
-fn remove_page(namespace: PidNamespace) {
-    let (user, process_id) = (process::effective_user(), process::process_id());
-    let (_, path) = page_path(user, process_id, namespace);
-    if let Some(path) = path.as_c_str() {
-        let _ = file::unlink(path);
-    }
 }
 
 fn own_start_time() -> Option<u64> {
@@ -134,7 +149,11 @@ mod tests {
             PidNamespace::own(),
         ];
         for namespace in namespaces {
-            let (directory, path) = page_path(u32::MAX, i32::MAX, namespace);
+            let address = PageAddress {
+                user: u32::MAX,
+                namespace,
+            };
+            let (directory, path) = (address.directory(), address.page_of(i32::MAX as u32));
             let expected = coldstream_control::page_path(u32::MAX, i32::MAX as u32, namespace);
             assert_eq!(text(&path), expected.to_str().unwrap());
             assert_eq!(

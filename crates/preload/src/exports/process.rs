@@ -84,6 +84,7 @@ extern "C" fn before(
         (Scope::End, _) => {
             if let Some(runtime) = runtime::get() {
                 runtime.writes.close_for_good(&runtime.core);
+                runtime.core.remove_page();
             }
             Ok(())
         }
