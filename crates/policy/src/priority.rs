@@ -36,7 +36,8 @@ pub enum PriorityMode {
     /// priorities always. Both are restored while background threads starve.
     #[default]
     Auto,
-    /// As `Auto`, but nothing is restored while background threads starve.
+    /// As `Auto`, but nothing is restored while background threads starve, and handovers take all the time that
+    /// they need.
     ReadsFirst,
     /// As `ReadsFirst`, also where the process cannot restore nice values.
     Always,

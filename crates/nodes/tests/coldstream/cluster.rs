@@ -42,7 +42,7 @@ impl Cluster {
         Self {
             scene,
             settings,
-            options: &[],
+            options: program::WITHOUT_GUARD,
             nodes: Vec::new(),
             rounds: 0,
         }
@@ -253,7 +253,7 @@ fn hot_partitions_are_warm_on_both_sides_of_a_repair() {
         };
         let mut cluster = Cluster::new(scene, scene::settings());
         // What its thread read at the start of the node was cached.
-        cluster.options = &["--writes", "direct"];
+        cluster.options = &["--writes", "direct", "--priority", "reads-first"];
         for (number, tokens) in TOKENS {
             cluster.settings = scene::settings();
             let tokens = format!("initial_token: '{tokens}'");

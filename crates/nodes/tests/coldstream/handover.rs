@@ -92,7 +92,7 @@ fn compact(scene: Scene, format: SstableFormat) {
         format,
         ..scene::settings()
     };
-    let mut node = scene.start(1, &settings, &program::launch());
+    let mut node = scene.start(1, &settings, &program::launch_without_guard());
     let client = Client::connect(&node.cql(), Consistency::One);
     client.create_keyspace(1);
     let mut handovers = 0;

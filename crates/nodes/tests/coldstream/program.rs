@@ -24,6 +24,14 @@ pub fn launch() -> Launch {
     launch_with(&[])
 }
 
+/// The same, with handovers that take their time even if the processors are saturated.
+pub fn launch_without_guard() -> Launch {
+    launch_with(WITHOUT_GUARD)
+}
+
+/// The options of [`launch_without_guard`].
+pub const WITHOUT_GUARD: &[&str] = &["--priority", "reads-first"];
+
 /// The same, with options of `coldstream run`.
 pub fn launch_with(options: &[&str]) -> Launch {
     let words = [&["run", "--profile", "cassandra"], options, &["--"]].concat();

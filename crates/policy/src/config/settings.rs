@@ -289,9 +289,10 @@ settings! {
     ///   that does not run as root needs `LimitNICE=+0` or `CAP_SYS_NICE`. While background threads wait for
     ///   processors for long, they have their former priorities: reads must not starve writes.
     /// - `reads-first`: as `auto`, but without that guard. On saturated processors reads are faster, and
-    ///   compactions and writes much slower.
+    ///   compactions and writes much slower. Handovers take all the time that they need.
     /// - `always`: as `reads-first`, and nice values also where they can never be restored.
-    /// - `off`: neither.
+    /// - `off`: neither. The guard still limits the time of handovers while background threads wait for
+    ///   processors for long.
     priority: PriorityMode = PriorityMode::Auto => {
         section: Priority,
         option: "--priority WHEN",

@@ -47,7 +47,7 @@ const END_SHARE: u64 = 16;
 pub(crate) struct Background {
     /// Bytes per second; 0 is no pacing at all.
     floor: AtomicU64,
-    /// Whether priority has a guard.
+    /// Whether priority and handover end, or are limited, while compactions are behind.
     has_guard: AtomicBool,
     /// Whether there are handovers.
     has_handover: AtomicBool,
@@ -87,7 +87,10 @@ pub(crate) enum Moved {
 
 impl Background {
     pub(crate) fn open(&self, config: &Config) {
-        let has_guard = config.priority == PriorityMode::Auto;
+        let has_guard = match config.priority {
+            PriorityMode::Auto | PriorityMode::Off => true,
+            PriorityMode::ReadsFirst | PriorityMode::Always => false,
+        };
         self.has_guard.store(has_guard, Ordering::Relaxed);
         let has_handover = config.handover;
         self.has_handover.store(has_handover, Ordering::Relaxed);
@@ -132,8 +135,9 @@ impl Background {
 
     /// Whether somebody must know that compactions are behind: priority's guard, or the handover.
     fn is_guarded(&self, core: &Core) -> bool {
-        let is = |has: &AtomicBool, mechanism| has.load(Ordering::Relaxed) && core.is_on(mechanism);
-        is(&self.has_guard, Mechanism::Priority) || is(&self.has_handover, Mechanism::Handover)
+        self.has_guard.load(Ordering::Relaxed)
+            && (core.is_on(Mechanism::Priority)
+                || self.has_handover.load(Ordering::Relaxed) && core.is_on(Mechanism::Handover))
     }
 
     /// Whether background work is counted for the controller.

@@ -190,12 +190,13 @@ impl<'b> Transfer<'b> {
     /// Limits the time: compactions are behind. The thread's last handover ended at `last.ended_ns`. Returns
     /// false if its search alone took longer than this one may take. Then it is the turn of a later output.
     pub(super) fn limit_time(&self, last: &LastHandover) -> bool {
-        let budget_ns = (self.started_ns - last.ended_ns) / TIME_SHARE;
-        self.budget_ns.set(Some(budget_ns.min(self.time_ns())));
-        let may_begin = budget_ns > last.search_ns;
+        let budget_ns = budget(self.started_ns, last);
+        self.budget_ns
+            .set(budget_ns.map(|ns| ns.min(self.time_ns())));
+        let is_put_off = budget_ns.is_none();
         self.core
-            .count(Counter::HandoverPutOff, u64::from(!may_begin));
-        may_begin
+            .count(Counter::HandoverPutOff, u64::from(is_put_off));
+        !is_put_off
     }
 
     /// The end of this handover, and the time of its search.
@@ -361,6 +362,12 @@ impl<'b> Transfer<'b> {
     }
 }
 
+/// The time that a handover may take which begins at `started_ns`; `None` if the search of the last one was longer.
+fn budget(started_ns: i128, last: &LastHandover) -> Option<i128> {
+    let budget_ns = (started_ns - last.ended_ns) / TIME_SHARE;
+    (budget_ns > last.search_ns).then_some(budget_ns)
+}
+
 /// The pages in which pieces with noticeable heat begin, each with the heat of its hottest piece: a colder one
 /// must not hide it.
 fn hottest_of_each_page(pieces: &[Piece]) -> Vec<Page> {
@@ -378,6 +385,30 @@ fn hottest_of_each_page(pieces: &[Piece]) -> Vec<Page> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn handovers_keep_to_their_share_of_a_threads_time() {
+        // Outputs once in 400 ms. A handover that has the time takes 30 ms, 20 of them for the search.
+        let (output_ns, search_ns, handover_ns) = (400_000_000, 20_000_000, 30_000_000);
+        let (mut now_ns, mut spent_ns) = (0, 0);
+        let mut last = LastHandover {
+            ended_ns: 0,
+            search_ns,
+        };
+        for _ in 0..1000 {
+            now_ns += output_ns;
+            let Some(budget_ns) = budget(now_ns, &last) else {
+                continue;
+            };
+            assert!(budget_ns > search_ns);
+            let taken_ns = handover_ns.min(budget_ns);
+            now_ns += taken_ns;
+            spent_ns += taken_ns;
+            last.ended_ns = now_ns;
+        }
+        let share = spent_ns * 1000 / now_ns;
+        assert!((25..=50).contains(&share), "{share} in a thousand");
+    }
 
     #[test]
     fn the_hottest_piece_of_a_page_counts() {
