@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coldstream_testkit::skip;
+use coldstream_testkit::tools::find;
 
 /// `coldstream lab rocksdb` in a directory of its own, with few reads a second.
 fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
@@ -132,6 +133,133 @@ fn a_recipe_reads_in_a_closed_loop_while_compaction_never_ends() {
                 assert_eq!(phase["response_us"], phase["service_us"]);
             }
         }
+    }
+}
+
+/// `coldstream lab rocksdb` of a tiny recipe, with `db_bench`.
+fn lab_by_db_bench(directory: &Path, db_bench: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_coldstream"));
+    command
+        .args(["lab", "rocksdb", "--recipe", "pr14743", "--runs", "1"])
+        .arg("--db-bench")
+        .arg(db_bench)
+        .args(["--keys", "3000", "--memory-mib", "128", "--work-dir", "work"])
+        .args(["--compaction-seconds", "2", "--engine-options"])
+        .arg("write_buffer_size=1048576;target_file_size_base=1048576;max_bytes_for_level_base=4194304")
+        .args(words)
+        .current_dir(directory)
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn a_recipe_is_measured_with_db_bench() {
+    let Some(db_bench) = find("db_bench") else {
+        return;
+    };
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let words = [
+        "--modes",
+        "buffered,direct-writes@use_direct_reads=true,coldstream",
+        "--all",
+        "--html",
+        "report.html",
+        "--json-file",
+        "report.json",
+    ];
+    let ended = lab_by_db_bench(directory.path(), &db_bench, &words)
+        .output()
+        .expect("start");
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{error}");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    for part in [
+        "p99 in compaction",
+        "4 readers of db_bench",
+        "68959 / ",
+        "do not compare",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("NaN") && !said.contains("inf"), "{said}");
+    let page = std::fs::read_to_string(directory.path().join("report.html")).expect("report");
+    assert!(!page.contains("NaN"));
+    let text = std::fs::read_to_string(directory.path().join("report.json")).expect("report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    for case in 0..2 {
+        let case = &report["cases"][case];
+        for mode in 0..3 {
+            let run = &case["runs"][mode][0];
+            assert_eq!(run["phases"].as_array().map(Vec::len), Some(1), "{run}");
+            let phase = &run["phases"][0];
+            assert!(phase["reads_per_second"].as_f64() > Some(0.0), "{phase}");
+            let us = |name: &str| phase["service_us"][name].as_f64().expect("a number");
+            assert!(0.0 < us("p50") && us("p50") <= us("p99") && us("p99") <= us("max"));
+            assert!(phase["seconds"].as_f64() >= Some(2.0), "{phase}");
+            for figure in ["compacted_read_bytes", "user_written_bytes"] {
+                assert!(run[figure].as_u64() > Some(0), "{figure}: {run}");
+            }
+            assert_eq!(run["compaction_tax_p99"].as_f64(), Some(0.0));
+        }
+    }
+    let range = &report["cases"][0]["parameters"]["read_random_exp_range"];
+    assert!(range.as_f64() > Some(5.0), "{range}");
+    assert!(!directory.path().join("work").exists());
+}
+
+#[test]
+fn a_db_bench_that_cannot_be_used_is_named() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let plain = directory.path().join("plain");
+    std::fs::write(&plain, "#!/bin/sh\n").expect("file");
+    let refused = |db_bench: &Path, words: &[&str], said: &str| {
+        let ended = lab_by_db_bench(directory.path(), db_bench, words)
+            .output()
+            .expect("start");
+        let error = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success(), "{error}");
+        assert!(error.contains(said), "{said}: {error}");
+        assert!(!directory.path().join("work").exists());
+    };
+    let modes = ["--modes", "buffered"];
+    let missing = Path::new("/no/such/db_bench");
+    refused(
+        missing,
+        &modes,
+        "/no/such/db_bench: there is no such program",
+    );
+    refused(&plain, &modes, "plain: it is not executable");
+    refused(
+        Path::new("/bin/cat"),
+        &modes,
+        "/bin/cat: this is no db_bench",
+    );
+    let Some(db_bench) = find("db_bench") else {
+        return;
+    };
+    for (words, said) in [
+        (
+            &["--modes", "buffered@no_such_flag=1"][..],
+            "--no_such_flag",
+        ),
+        (
+            &["--modes", "buffered", "--cases", "in-memory"],
+            "in-memory",
+        ),
+        (
+            &["--modes", "buffered", "--update-mib-per-second", "0"],
+            "--update-mib-per-second",
+        ),
+        (&["--modes", "buffered", "--verify"], "--verify"),
+    ] {
+        refused(&db_bench, words, said);
+    }
+    let help = Command::new(&db_bench).arg("--help").output();
+    let help = help.expect("start").stdout;
+    if !String::from_utf8_lossy(&help).contains("use_direct_io_for_compaction_reads") {
+        let words = ["--modes", "direct-reads"];
+        refused(&db_bench, &words, "mode direct-reads: ");
+        refused(&db_bench, &words, "--use_direct_io_for_compaction_reads");
     }
 }
 

@@ -71,6 +71,7 @@ pub struct Measurement {
     /// Every read, where the virtual machine pauses.
     reads: Option<Vec<ReadTime>>,
     pauses: Pauses,
+    summary: Option<ReadSummary>,
 }
 
 /// Bytes that the compaction moved.
@@ -93,6 +94,21 @@ struct Updated {
 struct Written {
     user_bytes: u64,
     stall_us: u64,
+}
+
+/// The reads of the compaction phase, where the load program does not tell each of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadSummary {
+    /// Their number.
+    pub reads: u64,
+    /// Duration of the load. The phase ends with it, and may begin earlier.
+    pub seconds: f64,
+    /// Reads a second.
+    pub reads_per_second: f64,
+    /// Service times, µs.
+    pub service_us: Percentiles,
+    /// Quantiles and their service times, µs.
+    pub curve: Vec<(f64, f64)>,
 }
 
 /// Start and end of a read.
@@ -118,6 +134,7 @@ impl Measurement {
             backlogs: Vec::new(),
             reads: None,
             pauses: Pauses::default(),
+            summary: None,
         }
     }
 
@@ -130,6 +147,11 @@ impl Measurement {
     /// Sets all pauses of the run.
     pub fn set_pauses(&mut self, pauses: Pauses) {
         self.pauses = pauses;
+    }
+
+    /// Sets what is known of the reads. The run then has the compaction phase only.
+    pub fn set_summary(&mut self, summary: ReadSummary) {
+        self.summary = Some(summary);
     }
 
     /// Takes an event. Returns the phase that begins with it, if one does.
@@ -314,15 +336,14 @@ impl Measurement {
 
     fn phase_report(&self, phase: Phase) -> Result<PhaseReport> {
         let (begin, end) = self.bounds(phase)?;
+        if let Some(summary) = &self.summary {
+            return self.summary_report(phase, summary, end.at_ns);
+        }
         let (begin_ns, end_ns) = (begin.at_ns, end.at_ns);
         let latencies = self.phases.get(&phase).with_context(|| {
             let phase = phase.name();
             format!("no read of the phase {phase} was answered: this load is more than is served")
         })?;
-        let nearest_sample = |at_ns| {
-            (self.nearest_sample(at_ns))
-                .context("the kernel's counters were not read in every phase")
-        };
         let (dirty_mib_mean, dirty_mib_peak) = self.dirty_mib(begin_ns, end_ns);
         let seconds = end_ns.saturating_sub(begin_ns) as f64 / 1e9;
         let reads = latencies.service.len();
@@ -336,7 +357,7 @@ impl Measurement {
             service_us: Percentiles::of(&latencies.service),
             response_us: Percentiles::of(&latencies.response),
             fast_reads_percent: latencies.fast as f64 * 100.0 / reads as f64,
-            rates: Rates::between(nearest_sample(begin_ns)?, nearest_sample(end_ns)?),
+            rates: self.rates(begin_ns, end_ns)?,
             dirty_mib_mean,
             dirty_mib_peak,
             curve: curve(&latencies.service),
@@ -345,19 +366,66 @@ impl Measurement {
         })
     }
 
+    /// The report of a phase whose reads are known by a summary. They are of a closed loop.
+    fn summary_report(
+        &self,
+        phase: Phase,
+        summary: &ReadSummary,
+        end_ns: u64,
+    ) -> Result<PhaseReport> {
+        let begin_ns = end_ns.saturating_sub((summary.seconds * 1e9) as u64);
+        let (dirty_mib_mean, dirty_mib_peak) = self.dirty_mib(begin_ns, end_ns);
+        Ok(PhaseReport {
+            phase,
+            seconds: summary.seconds,
+            reads: summary.reads,
+            failed_reads: 0,
+            failed_updates: 0,
+            reads_per_second: summary.reads_per_second,
+            service_us: summary.service_us,
+            response_us: summary.service_us,
+            fast_reads_percent: 0.0,
+            rates: self.rates(begin_ns, end_ns)?,
+            dirty_mib_mean,
+            dirty_mib_peak,
+            curve: summary.curve.clone(),
+            pauses: PausesReport::default(),
+            backlog: self.backlog_of(phase),
+        })
+    }
+
+    /// Rates of the kernel's counters between two times.
+    fn rates(&self, begin_ns: u64, end_ns: u64) -> Result<Rates> {
+        let sample = |at_ns| {
+            (self.nearest_sample(at_ns))
+                .context("the kernel's counters were not read in every phase")
+        };
+        Ok(Rates::between(sample(begin_ns)?, sample(end_ns)?))
+    }
+
     /// The run's report.
     ///
     /// # Errors
     /// A counted phase is missing, or no read was answered in it.
     pub fn report(&self, library_log: Vec<String>) -> Result<RunReport> {
-        let phases = Phase::COUNTED.map(|phase| self.phase_report(phase));
-        let phases: Vec<PhaseReport> = phases.into_iter().collect::<Result<_>>()?;
+        let counted = match self.summary {
+            Some(_) => &[Phase::Compaction][..],
+            None => &Phase::COUNTED,
+        };
+        let phases = counted.iter().map(|phase| self.phase_report(*phase));
+        let phases: Vec<PhaseReport> = phases.collect::<Result<_>>()?;
+        let of = |phase| phases.iter().find(|report| report.phase == phase);
+        let compaction = of(Phase::Compaction).context("no compaction was measured")?;
+        let idle = of(Phase::Idle);
         // Only this phase has the same threads at its start and at its end.
         let (begin, end) = self.bounds(Phase::Compaction)?;
         let (compaction_cpu_seconds, compaction_engine_cpu_seconds) = begin.cpu_seconds_until(end);
-        let compaction_seconds = phases[1].seconds;
+        let compaction_seconds = compaction.seconds;
         let write_stall_seconds = self.written.stall_us as f64 / 1e6;
-        let tax = |of: fn(&PhaseReport) -> f64| of(&phases[1]) / of(&phases[0]).max(0.001);
+        // Without an idle phase there is none.
+        let tax = |of: fn(&PhaseReport) -> f64| {
+            idle.map_or(0.0, |idle| of(compaction) / of(idle).max(0.001))
+        };
         let Compacted {
             read_bytes,
             written_bytes,
@@ -559,6 +627,56 @@ mod tests {
             report.phase(Phase::After).unwrap().pauses.rates.longest_ms,
             0.0
         );
+    }
+
+    #[test]
+    fn a_summary_stands_for_the_reads_of_the_only_phase() {
+        let mut measurement = Measurement::new(40_000);
+        // Two seconds before the load begins.
+        for (phase, at) in [(Phase::Compaction, 1), (Phase::End, 7)] {
+            let at_ns = at * 1_000_000_000;
+            measurement.take(Event::Phase {
+                phase,
+                at_ns,
+                process_cpu_ns: 0,
+                load_cpu_ns: 0,
+            });
+        }
+        for (at, refaults) in [(1, 0), (3, 1000), (7, 1040)] {
+            measurement.sample(Sample {
+                at_ns: at * 1_000_000_000,
+                refaults,
+                ..Sample::default()
+            });
+        }
+        measurement.take(Event::Compacted {
+            read_bytes: 3 << 20,
+            written_bytes: 1 << 20,
+        });
+        let service_us = Percentiles {
+            p50: 10.0,
+            p99: 500.0,
+            ..Percentiles::default()
+        };
+        measurement.set_summary(ReadSummary {
+            reads: 400,
+            seconds: 4.0,
+            reads_per_second: 100.0,
+            service_us,
+            curve: vec![(0.5, 10.0), (0.99, 500.0)],
+        });
+        let report = measurement.report(Vec::new()).unwrap();
+        assert_eq!(report.phases.len(), 1);
+        let phase = report.phase(Phase::Compaction).unwrap();
+        assert_eq!((phase.reads, phase.reads_per_second), (400, 100.0));
+        assert_eq!(
+            (phase.service_us, phase.response_us),
+            (service_us, service_us)
+        );
+        assert_eq!(phase.rates.refaults_per_second, 10.0);
+        assert_eq!(report.compaction_mib_per_second, 1.0);
+        assert_eq!(report.compaction_tax_p99, 0.0);
+        assert!(report.timeline.is_empty());
     }
 
     #[test]

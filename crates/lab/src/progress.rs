@@ -71,18 +71,7 @@ impl Progress {
             .seconds_of_runs
             .push(self.run_start.elapsed().as_secs_f64());
         self.run_start = Instant::now();
-        let p99 = |phase| {
-            report
-                .phase(phase)
-                .map_or(0.0, |report| report.service_us.p99)
-        };
-        self.line(&format!(
-            "{title}: p99 {:.0} µs idle, {:.0} in compaction, {:.0} after; tax {:.2}",
-            p99(Phase::Idle),
-            p99(Phase::Compaction),
-            p99(Phase::After),
-            report.compaction_tax_p99
-        ));
+        self.line(&format!("{title}: {}", result(report)));
     }
 
     /// Removes the bar for good.
@@ -98,6 +87,19 @@ fn new_bar() -> ProgressBar {
         .expect("a constant template")
         .progress_chars("━━─");
     ProgressBar::new(STEPS).with_style(style)
+}
+
+/// p99 of each phase that there was.
+fn result(report: &RunReport) -> String {
+    let p99 = |phase| report.phase(phase).map(|report| report.service_us.p99);
+    let compaction = p99(Phase::Compaction).unwrap_or(0.0);
+    match (p99(Phase::Idle), p99(Phase::After)) {
+        (Some(idle), Some(after)) => format!(
+            "p99 {idle:.0} µs idle, {compaction:.0} in compaction, {after:.0} after; tax {:.2}",
+            report.compaction_tax_p99
+        ),
+        _ => format!("p99 {compaction:.0} µs in compaction"),
+    }
 }
 
 fn message(title: &str, phase: Phase, p99_us: Option<f64>, seconds_left: Option<f64>) -> String {
@@ -180,6 +182,11 @@ mod tests {
         );
         assert_eq!(pace.share(Phase::Idle, 15.0), 0.625);
         assert_eq!(pace.share(Phase::Idle, 100.0), 0.75);
+    }
+
+    #[test]
+    fn the_result_has_the_phases_that_there_were() {
+        assert_eq!(result(&RunReport::default()), "p99 0 µs in compaction");
     }
 
     #[test]

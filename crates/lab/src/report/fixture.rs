@@ -95,6 +95,19 @@ pub fn case(modes: &[Figures], runs: u32) -> CaseReport {
     CaseReport::new(description, modes.iter().map(runs_of).collect())
 }
 
+/// The same of a load that has the compaction phase only, and tells nothing second by second.
+pub fn case_without_idle(modes: &[Figures], runs: u32) -> CaseReport {
+    let mut case = case(modes, runs);
+    for run in case.runs.iter_mut().flatten() {
+        run.phases
+            .retain(|report| report.phase == Phase::Compaction);
+        run.boundaries = vec![(Phase::Compaction, 0.0), (Phase::End, 5.0)];
+        run.compaction_tax_p99 = 0.0;
+        run.timeline.clear();
+    }
+    CaseReport::new(case.description, case.runs)
+}
+
 /// The same with the user's writes of each mode, MiB/s.
 pub fn case_with_writes(modes: &[(Figures, f64)], runs: u32) -> CaseReport {
     let figures: Vec<Figures> = modes.iter().map(|(figures, _)| *figures).collect();

@@ -134,7 +134,7 @@ fn trades(modes: &[String], trades: &[Trade], focus: Option<usize>) -> Vec<Strin
 fn table(modes: &[String], verdict: &CaseVerdict, rows: usize) -> Vec<String> {
     let mut table = empty_table();
     let headings = verdict.columns.iter().map(|column| {
-        let heading = column.measure.heading().join("\n");
+        let heading = column.heading().join("\n");
         Cell::new(heading).set_alignment(CellAlignment::Right)
     });
     table.set_header(std::iter::once(Cell::new("mode")).chain(headings));

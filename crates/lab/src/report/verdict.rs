@@ -63,12 +63,12 @@ impl Measure {
         Self::Compaction,
     ];
 
-    /// Heading of the column, and its second line.
-    pub fn heading(self) -> [&'static str; 2] {
+    /// Heading of the column, and the second line of those without an idle phase.
+    fn heading(self) -> [&'static str; 2] {
         match self {
-            Self::P50 => ["p50 µs", IDLE_TO_COMPACTION],
-            Self::P99 => ["p99 µs", IDLE_TO_COMPACTION],
-            Self::P99_9 => ["p99.9 µs", IDLE_TO_COMPACTION],
+            Self::P50 => ["p50 µs", "in comp."],
+            Self::P99 => ["p99 µs", "in comp."],
+            Self::P99_9 => ["p99.9 µs", "in comp."],
             Self::Tax => ["tax", "p99"],
             Self::ForegroundReads => ["foreground", "device MiB/s"],
             Self::UserWrites => ["user writes", "MiB/s"],
@@ -100,7 +100,7 @@ impl Measure {
         report.map_or(0.0, |report| percentile(&report.service_us))
     }
 
-    fn has_idle(self) -> bool {
+    fn is_percentile(self) -> bool {
         matches!(self, Self::P50 | Self::P99 | Self::P99_9)
     }
 }
@@ -117,10 +117,30 @@ pub struct Column {
     pub cells: Vec<Cell>,
 }
 
+impl Column {
+    /// Whether it also has figures of the idle phase.
+    pub fn has_idle(&self) -> bool {
+        self.cells.iter().any(|cell| cell.idle.is_some())
+    }
+
+    /// Its heading, and the second line.
+    pub fn heading(&self) -> [&'static str; 2] {
+        let [name, second] = self.measure.heading();
+        [
+            name,
+            if self.has_idle() {
+                IDLE_TO_COMPACTION
+            } else {
+                second
+            },
+        ]
+    }
+}
+
 /// A figure of a mode.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// In the idle phase, for percentiles.
+    /// In the idle phase, for percentiles; none without such a phase.
     pub idle: Option<Spread>,
     /// In compaction.
     pub compaction: Spread,
@@ -215,6 +235,8 @@ const COLDSTREAM: &str = "coldstream";
 
 /// The columns; one that is 0 for every mode is left out: the laboratory did not measure it.
 fn columns(modes: &[Vec<RunReport>]) -> Vec<Column> {
+    let mut runs = modes.iter().flatten();
+    let has_idle = runs.any(|run| run.phase(Phase::Idle).is_some());
     let column = |measure: Measure| {
         let spread = |runs: &Vec<RunReport>, phase| {
             Spread::of(runs.iter().map(|run| measure.in_phase(run, phase)))
@@ -223,7 +245,7 @@ fn columns(modes: &[Vec<RunReport>]) -> Vec<Column> {
         let cells = modes.iter().map(|runs| {
             let compaction = spread(runs, Phase::Compaction);
             Cell {
-                idle: measure.has_idle().then(|| spread(runs, Phase::Idle)),
+                idle: (has_idle && measure.is_percentile()).then(|| spread(runs, Phase::Idle)),
                 compaction,
                 change: Change::between(measure.better(), &first, &compaction),
             }
@@ -244,6 +266,9 @@ fn headline(modes: &[String], focus: Option<usize>, columns: &[Column]) -> Strin
     let Some(p99) = column(columns, Measure::P99) else {
         return "No read was measured".to_owned();
     };
+    if !p99.has_idle() {
+        return headline_without_idle(modes, focus, p99);
+    }
     let effect = |mode: usize| {
         let cell = &p99.cells[mode];
         let (idle, compaction) = (cell.idle.unwrap_or_default(), cell.compaction);
@@ -266,15 +291,32 @@ fn headline(modes: &[String], focus: Option<usize>, columns: &[Column]) -> Strin
     let Some(focus) = focus else {
         return first;
     };
-    let name = match modes[focus].as_str() {
-        COLDSTREAM => "Coldstream",
-        name => name,
-    };
+    let name = name_in_headline(&modes[focus]);
     let second = match effect(focus) {
         (true, from, to) => format!("from {}", latencies(from, "to", to)),
         (false, from, to) => latencies(from, "→", to),
     };
     format!("{first}; with {name}, {second}")
+}
+
+/// The headline of a load that has no phase without a compaction: nothing tells what it costs.
+fn headline_without_idle(modes: &[String], focus: Option<usize>, p99: &Column) -> String {
+    let of = |mode: usize| p99.cells[mode].compaction.median;
+    match focus {
+        Some(focus) => format!(
+            "p99 in compaction {}, with {}",
+            latencies(of(0), "→", of(focus)),
+            name_in_headline(&modes[focus])
+        ),
+        None => format!("p99 in compaction {} µs", figure(of(0))),
+    }
+}
+
+fn name_in_headline(mode: &str) -> &str {
+    match mode {
+        COLDSTREAM => "Coldstream",
+        name => name,
+    }
 }
 
 /// `coldstream: p99 in compaction 203 → 103 µs, tax 3.06 → 1.27; compaction 4 % slower (within the
@@ -422,6 +464,29 @@ mod tests {
         );
         assert_eq!(alone.headline, "Compaction raises p99 from 50.0 to 100 µs");
         assert!(alone.sentences.is_empty() && alone.evidence.is_none());
+    }
+
+    #[test]
+    fn without_an_idle_phase_there_is_no_tax() {
+        let modes = names(&["buffered", "coldstream"]);
+        let case = fixture::case_without_idle(&[(67.0, 203.0, 100.0), (67.0, 103.0, 96.0)], 4);
+        assert!(case.rows.iter().all(|row| row.phase != Some(Phase::Idle)));
+        let verdict = verdict(&modes, &case);
+        assert_eq!(
+            verdict.headline,
+            "p99 in compaction 203 → 103 µs, with Coldstream"
+        );
+        assert_eq!(
+            text(&verdict.sentences[0]),
+            "p99 in compaction 203 → 103 µs; compaction 4 % slower"
+        );
+        assert!(column(&verdict.columns, Measure::Tax).is_none());
+        let p99 = column(&verdict.columns, Measure::P99).unwrap();
+        assert_eq!(p99.heading(), ["p99 µs", "in comp."]);
+        assert_eq!(p99.cells[1].text(), "103");
+        let alone = fixture::case_without_idle(&[(67.0, 203.0, 100.0)], 4);
+        let verdict = super::verdict(&modes[..1], &alone);
+        assert_eq!(verdict.headline, "p99 in compaction 203 µs");
     }
 
     #[test]

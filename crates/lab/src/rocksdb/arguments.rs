@@ -35,6 +35,8 @@ Examples:
     coldstream lab rocksdb --recipe pr14743 --keep --html report.html
   The same at full scale, with other modes:
     coldstream lab rocksdb --recipe pr14743 --memory-mib 1024 --modes buffered,coldstream
+  The same with the program that published it, which has one phase and another skew:
+    coldstream lab rocksdb --recipe pr14743 --db-bench /usr/bin/db_bench
   A device like a cloud volume:
     coldstream lab rocksdb --device-mib-per-second 120 --device-requests-per-second 3000
   Another build of RocksDB, for modes that Debian's 7.8 does not have. The Java artifact of
@@ -149,6 +151,21 @@ pub struct RocksDbArgs {
     /// The load driver [default: coldstream-rocksdb-driver beside this program, ../lib/coldstream]
     #[arg(long, value_name = "PATH")]
     pub driver: Option<PathBuf>,
+    /// Make a recipe's load with this db_bench instead of the load driver
+    ///
+    /// Its reads are skewed: 80 % of them go to as many keys as the case has hot ones, and most of
+    /// these to few. The driver reads its hot keys alike, so figures of the two cannot be compared.
+    /// There is no idle phase. An option in a mode or in --engine-options is a flag of db_bench.
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "recipe",
+        conflicts_with_all = [
+            "driver", "engine_library", "verify", "reads_per_second", "load_steps", "hot_layout",
+            "compaction_mib_per_second", "start", "warm_up_seconds", "idle_seconds", "after_seconds",
+        ]
+    )]
+    pub db_bench: Option<PathBuf>,
     /// After every run, compare the whole database with what was written
     #[arg(long)]
     pub verify: bool,

@@ -1,34 +1,14 @@
-//! The data set. The driver loads it once. Each run gets a copy by hard links: SSTables never change
+//! The data set. It is loaded once. Each run gets a copy by hard links: SSTables never change
 //! after they were written. Files that the engine does change are copied.
 
 use super::arguments::RocksDbArgs;
-use super::driver::Driver;
-use super::parameters::{DatabaseParameters, LoadParameters, Shape};
+use super::load_program::LoadProgram;
 use super::workload::Workload;
 use crate::linked::LinkedCopy;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// The shape that suits the load.
-///
-/// - A compaction of everything: two sorted runs, so that it reads two bytes for each that it
-///   writes.
-/// - Continuous updates: the shape that levels have in the long run, so that nothing is left to
-///   compact before the updates begin.
-fn shape(workload: &Workload) -> Shape {
-    match workload.update_mib_per_second {
-        0 => Shape {
-            sorted_runs: 2,
-            updates: 0,
-        },
-        _ => Shape {
-            sorted_runs: 1,
-            updates: workload.sizes.keys / 4,
-        },
-    }
-}
 
 /// A loaded data set on disk. Removed when dropped, except with `--keep`.
 #[derive(Debug)]
@@ -42,27 +22,19 @@ impl Dataset {
     pub fn prepare(
         arguments: &RocksDbArgs,
         workload: &Workload,
-        driver: &Driver,
+        program: &LoadProgram,
         testbed: &mut Testbed,
     ) -> Result<Self> {
         let keys = workload.sizes.keys;
-        let name = format!("dataset-{keys}x{}", arguments.value_bytes);
+        let wanted = program.wanted_dataset(arguments, workload)?;
         // Removed if it cannot be completed.
         let mut dataset = Self {
-            path: testbed.directory().join(name),
+            path: testbed.directory().join(wanted.name),
             keep: false,
         };
         let path = &dataset.path;
         let complete = path.join("COMPLETE");
-        let parameters = LoadParameters {
-            database: DatabaseParameters::of(arguments, workload, path),
-            shape: shape(workload),
-        };
-        let DatabaseParameters {
-            library, options, ..
-        } = &parameters.database;
-        let made_with = format!("{:?} {library} {options}", parameters.shape);
-        let is_complete = fs::read_to_string(&complete).ok().as_ref() == Some(&made_with);
+        let is_complete = fs::read_to_string(&complete).ok().as_ref() == Some(&wanted.made_with);
         let values_bytes = keys * arguments.value_bytes;
         check_space(testbed.directory(), values_bytes, is_complete)?;
         if !is_complete {
@@ -71,11 +43,12 @@ impl Dataset {
                     .with_context(|| format!("remove the outdated {}", path.display()))?;
             }
             testbed.progress.line(&format!(
-                "loading {keys} keys of {} bytes, {} times, and {} updates",
-                arguments.value_bytes, parameters.shape.sorted_runs, parameters.shape.updates
+                "loading {keys} keys of {} bytes, {}",
+                arguments.value_bytes, wanted.how
             ));
-            driver.load(&parameters)?;
-            fs::write(&complete, made_with).with_context(|| complete.display().to_string())?;
+            program.load(arguments, workload, path)?;
+            fs::write(&complete, wanted.made_with)
+                .with_context(|| complete.display().to_string())?;
         }
         dataset.keep = arguments.work_dir.keep;
         Ok(dataset)

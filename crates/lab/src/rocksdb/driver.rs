@@ -2,23 +2,17 @@
 //! record by record.
 
 use super::arguments::RocksDbArgs;
+use super::load_process::{Ended, LoadProcess, command_in_cgroups};
 use super::parameters::{self, LoadParameters, OptionsParameters, RunParameters};
-use crate::error::{Interrupted, WrongValue};
-use crate::interrupt;
+use crate::error::WrongValue;
 use crate::phase::{Backlog, Event, Phase};
 use anyhow::{Context, Result, bail};
-use std::collections::VecDeque;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// Lines of the driver's standard error that an error message shows.
-const LAST_LINES: usize = 20;
 
 /// The driver's exit code after it read a wrong value (`kExitVerification` in `fail.h`).
 const WRONG_VALUE: i32 = 4;
@@ -77,7 +71,7 @@ impl Driver {
             .process_group(0)
             .spawn()
             .with_context(|| format!("start {}", self.executable.display()))?;
-        DriverProcess::of(child).finish()
+        DriverProcess(LoadProcess::of(child)).finish()
     }
 
     /// Starts a run in the cgroups that have these files of processes. `command_prefix` comes before
@@ -103,23 +97,8 @@ impl Driver {
         let output = child.stdout.take().context("the load driver's output")?;
         let (send, receive) = sync_channel(RECORDS_MAX);
         std::thread::spawn(move || send_records(output, &send));
-        Ok((DriverProcess::of(child), receive))
+        Ok((DriverProcess(LoadProcess::of(child)), receive))
     }
-}
-
-/// A shell that enters the cgroups and then becomes the command in its further arguments. So
-/// everything that the command does is charged to the cgroups. Their paths have no spaces.
-fn command_in_cgroups(processes_files: &[PathBuf]) -> Command {
-    let files = processes_files
-        .iter()
-        .map(|file| file.display().to_string());
-    let files: Vec<String> = files.collect();
-    let mut command = Command::new("/bin/sh");
-    command
-        .arg("-c")
-        .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
-        .arg(files.join(" "));
-    command
 }
 
 /// Sends the driver's records until it ends, or until nobody receives them any more.
@@ -183,66 +162,24 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
 
 /// A driver that runs. Killed when dropped.
 #[derive(Debug)]
-pub struct DriverProcess {
-    child: Child,
-    /// Reads its standard error all the time: the driver would wait at a full pipe. Returns the last
-    /// lines, without progress.
-    last_lines: Option<JoinHandle<String>>,
-}
+pub struct DriverProcess(LoadProcess);
 
 impl DriverProcess {
-    fn of(mut child: Child) -> Self {
-        let errors = child.stderr.take();
-        let last_lines = errors.map(|errors| std::thread::spawn(move || last_lines(errors)));
-        Self { child, last_lines }
-    }
-
     /// Waits for its end.
     ///
     /// # Errors
-    /// - [`Interrupted`], at once.
+    /// - [`Interrupted`](crate::error::Interrupted), at once.
     /// - [`WrongValue`] if the driver read one.
     /// - The driver's own message if it failed otherwise.
-    pub fn finish(mut self) -> Result<()> {
-        let status = loop {
-            if interrupt::is_requested() {
-                return Err(Interrupted.into());
-            }
-            if let Some(status) = self.child.try_wait()? {
-                break status;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
+    pub fn finish(self) -> Result<()> {
+        let Ended { status, message } = self.0.wait()?;
         if status.success() {
             return Ok(());
         }
-        let message = self.last_lines.take().map(JoinHandle::join);
-        let message = message.and_then(Result::ok).unwrap_or_default();
         if status.code() == Some(WRONG_VALUE) {
             return Err(WrongValue(message).into());
         }
         bail!("the load driver ended with {status}: {message}")
-    }
-}
-
-/// The last lines of a driver's standard error, without progress.
-fn last_lines(errors: impl Read) -> String {
-    let mut lines: VecDeque<String> = VecDeque::new();
-    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
-        if !line.starts_with(b"loading:") {
-            lines.push_back(String::from_utf8_lossy(&line).into_owned());
-        }
-        if lines.len() > LAST_LINES {
-            lines.pop_front();
-        }
-    }
-    lines.make_contiguous().join("; ")
-}
-
-impl Drop for DriverProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -319,20 +256,5 @@ mod tests {
             record[0] = unknown;
             assert!(decode(&record).is_err());
         }
-    }
-
-    #[test]
-    fn a_driver_that_says_much_does_not_wait() {
-        let child = Command::new("/bin/sh")
-            .args([
-                "-c",
-                "yes loading: | head -n 22000 >&2; echo worse >&2; exit 3",
-            ])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let error = DriverProcess::of(child).finish().unwrap_err().to_string();
-        assert!(error.ends_with(": worse"), "{error}");
     }
 }

@@ -3,9 +3,10 @@
 use super::arguments::RocksDbArgs;
 use super::case::Start;
 use super::dataset::Dataset;
-use super::driver::Driver;
+use super::db_bench::read_random_exp_range;
+use super::load_program::LoadProgram;
 use super::mode::Mode;
-use super::parameters::{OptionsParameters, RunParameters, Setup};
+use super::parameters::{RunParameters, Setup};
 use super::preset::Loop;
 use super::workload::Workload;
 use crate::engine::{Case, Description, Engine, Plan, Run};
@@ -22,14 +23,14 @@ use std::cell::OnceCell;
 use std::fs;
 use std::path::Path;
 
-/// RocksDB, driven by the load driver.
+/// RocksDB, driven by the load driver or by db_bench.
 #[derive(Debug)]
 pub struct RocksDb {
     arguments: RocksDbArgs,
     workload: Workload,
-    /// A mode of the recipe that the engine's library does not know, and what is measured instead.
+    /// A mode of the recipe that the engine does not know, and what is measured instead.
     replaced: Vec<String>,
-    driver: Driver,
+    program: LoadProgram,
     /// Known after the first run.
     version: OnceCell<String>,
 }
@@ -48,19 +49,18 @@ impl Engine for RocksDb {
     type Dataset = Dataset;
 
     const PROFILE: Profile = Profile::RocksDb;
-    /// The driver gives its readers this name (`run.cc`).
-    const READER_THREADS: &'static [&'static str] = &["reader"];
+    /// The driver gives its readers the first name (`run.cc`). db_bench's threads have its own.
+    const READER_THREADS: &'static [&'static str] = &["reader", "db_bench"];
 
     fn find(arguments: RocksDbArgs) -> Result<Self> {
-        let driver = Driver::find(&arguments)?;
         let mut workload = arguments.workload();
-        let is_named = !arguments.modes.is_empty();
-        let replaced = check_modes(&arguments.engine_library, &driver, &mut workload, is_named)?;
+        let program = LoadProgram::find(&arguments, &workload)?;
+        let replaced = check_modes(&arguments, &program, &mut workload)?;
         Ok(Self {
             arguments,
             workload,
             replaced,
-            driver,
+            program,
             version: OnceCell::new(),
         })
     }
@@ -70,11 +70,14 @@ impl Engine for RocksDb {
         let case = |case| {
             let (limit_bytes, hot_keys) = workload.limit_and_hot_keys(case);
             let start = workload.start_of(case);
+            let db_bench = self.program.db_bench();
+            let exp_range = db_bench.map(|_| read_random_exp_range(workload.sizes.keys, hot_keys));
             Case {
                 description: CaseDescription {
                     title: option_name(case),
                     text: format!(
-                        "{hot_keys} hot keys, limit {} MiB, {} start",
+                        "{hot_keys} hot keys{}, limit {} MiB, {} start",
+                        exp_range.map_or("", |_| " with 80 % of the reads"),
                         limit_bytes >> 20,
                         option_name(start)
                     ),
@@ -82,6 +85,7 @@ impl Engine for RocksDb {
                         "limit_bytes": limit_bytes,
                         "hot_keys": hot_keys,
                         "start": start,
+                        "read_random_exp_range": exp_range,
                     }),
                     published: (workload.recipe).and_then(|recipe| recipe.published(case)),
                 },
@@ -101,7 +105,10 @@ impl Engine for RocksDb {
         for text in &self.replaced {
             testbed.add_limitation(text.clone());
         }
-        Dataset::prepare(&self.arguments, &self.workload, &self.driver, testbed)
+        if let Some(note) = self.program.note() {
+            testbed.add_limitation(note.to_owned());
+        }
+        Dataset::prepare(&self.arguments, &self.workload, &self.program, testbed)
     }
 
     fn copy_dataset(&self, dataset: &Dataset, _: &Mode, directory: &Path) -> Result<LinkedCopy> {
@@ -122,13 +129,26 @@ impl Engine for RocksDb {
             hot_keys: run.condition.hot_keys,
             seed: run.turn,
         };
-        let parameters = RunParameters::of(&self.arguments, &self.workload, &setup);
+        let (arguments, workload) = (&self.arguments, &self.workload);
         let processes_files = run.limits.processes_files();
-        let (running, events) =
-            (self.driver).start(&parameters, &processes_files, &run.command_prefix)?;
+        let prefix = run.command_prefix.clone();
         let mut measurement = Measurement::new(HIT_NS_MAX);
-        run.record(testbed, &mut measurement, &events, || (0, 0))?;
-        running.finish()?;
+        match &self.program {
+            LoadProgram::Driver(driver) => {
+                let parameters = RunParameters::of(arguments, workload, &setup);
+                let (running, events) = driver.start(&parameters, &processes_files, &prefix)?;
+                run.record(testbed, &mut measurement, &events, || (0, 0))?;
+                running.finish()?;
+            }
+            LoadProgram::DbBench(db_bench) => {
+                // The driver does this itself.
+                run.copy.drop_pages()?;
+                let (running, events) =
+                    db_bench.start(arguments, workload, &setup, &processes_files, &prefix)?;
+                run.record(testbed, &mut measurement, &events, || (0, 0))?;
+                running.finish(&mut measurement)?;
+            }
+        }
         self.version.get_or_init(|| engine_version(&database));
         Ok(measurement)
     }
@@ -143,7 +163,11 @@ impl Engine for RocksDb {
         };
         let reads = match workload.reader_loop {
             Loop::Open => format!("{} reads/s", workload.reads_per_second),
-            Loop::Closed => format!("{} readers in a closed loop", arguments.readers),
+            Loop::Closed => format!(
+                "{} readers{} in a closed loop",
+                arguments.readers,
+                self.program.db_bench().map_or("", |_| " of db_bench"),
+            ),
         };
         let compaction = match workload.update_mib_per_second {
             0 => format!(
@@ -170,6 +194,7 @@ impl Engine for RocksDb {
                 "readers": arguments.readers,
                 "engine_options": arguments.engine_options,
                 "engine_library": arguments.engine_library,
+                "db_bench": arguments.db_bench,
                 "compaction_seconds": sizes.compaction_seconds,
                 "verify": arguments.verify,
                 "load_steps": arguments.load_steps,
@@ -182,42 +207,39 @@ impl Engine for RocksDb {
     }
 }
 
-/// Checks that the engine's library knows the options of every mode, before the data set is loaded.
+/// Checks that the engine knows the options of every mode, before the data set is loaded.
 ///
 /// A release before 11.5 has no direct compaction reads. Of the modes of a preset, such a one is
 /// replaced by `direct-writes`. Returns what was replaced.
 ///
 /// # Errors
-/// The library does not know an option that was asked for.
+/// The engine does not know an option that was asked for.
 fn check_modes(
-    library: &str,
-    driver: &Driver,
+    arguments: &RocksDbArgs,
+    program: &LoadProgram,
     workload: &mut Workload,
-    is_named: bool,
 ) -> Result<Vec<String>> {
     let mut replaced = Vec::new();
-    for mode in &mut workload.modes {
-        let check = |mode: &Mode| {
-            driver.check_options(&OptionsParameters {
-                library,
-                options: workload.engine_options.clone() + &mode.engine_options(),
-            })
-        };
+    let mut modes = workload.modes.clone();
+    for mode in &mut modes {
+        let check = |mode: &Mode| program.check_mode(arguments, workload, mode);
         let Err(error) = check(mode) else {
             continue;
         };
-        let writes = mode.without_direct_reads().filter(|_| !is_named);
+        let is_preset = arguments.modes.is_empty();
+        let writes = mode.without_direct_reads().filter(|_| is_preset);
         match writes {
             Some(writes) if check(&writes).is_ok() => {
+                let (engine, option) = program.engine(arguments);
                 replaced.push(format!(
-                    "{library} has no direct compaction reads: {writes} instead of {mode}; see \
-                     --engine-library"
+                    "{engine} has no direct compaction reads: {writes} instead of {mode}; see {option}"
                 ));
                 *mode = writes;
             }
             _ => return Err(error.context(format!("mode {mode}"))),
         }
     }
+    workload.modes = modes;
     Ok(replaced)
 }
 

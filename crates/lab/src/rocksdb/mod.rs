@@ -1,10 +1,14 @@
-//! RocksDB. A load driver in C++ (`rocksdb-driver/`) drives any build of it by its C API.
+//! RocksDB. A load driver in C++ (`rocksdb-driver/`) drives any build of it by its C API. For published
+//! measurements db_bench can take its place.
 
 mod arguments;
 mod case;
 mod dataset;
+mod db_bench;
 mod driver;
 mod engine;
+mod load_process;
+mod load_program;
 mod mode;
 mod parameters;
 mod preset;

@@ -31,22 +31,51 @@ pub enum Tuning {
     DbBench,
 }
 
+/// The options of RocksDB that a tuning chooses.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineSizes {
+    /// Bytes of a memtable and of an SSTable.
+    pub sstable_bytes: u64,
+    /// Threads of flushes and compactions.
+    pub background_jobs: u32,
+}
+
+impl EngineSizes {
+    /// Bytes of the first level that has a target.
+    pub fn level_base_bytes(self) -> u64 {
+        4 * self.sstable_bytes
+    }
+}
+
 impl Tuning {
-    /// RocksDB options of every mode: incompressible values, small blocks, filters, and a small block
-    /// cache, so that reads depend on the page cache.
-    pub fn engine_options(self, has_updates: bool, further: &str) -> String {
+    /// Its sizes.
+    pub fn sizes(self, has_updates: bool) -> EngineSizes {
         let (sstable_bytes, background_jobs) = match self {
             Self::ByLoad if has_updates => (16 << 20, 4),
             Self::ByLoad => (64 << 20, 4),
             Self::DbBench => (64 << 20, 2),
         };
+        EngineSizes {
+            sstable_bytes,
+            background_jobs,
+        }
+    }
+
+    /// RocksDB options of every mode: incompressible values, small blocks, filters, and a small block
+    /// cache, so that reads depend on the page cache.
+    pub fn engine_options(self, has_updates: bool, further: &str) -> String {
+        let sizes = self.sizes(has_updates);
+        let EngineSizes {
+            sstable_bytes,
+            background_jobs,
+        } = sizes;
         let mut options = format!(
             "compression=kNoCompression;write_buffer_size={sstable_bytes};\
              target_file_size_base={sstable_bytes};max_bytes_for_level_base={};\
              max_open_files=-1;max_background_jobs={background_jobs};\
              block_based_table_factory={{block_size=4096;block_cache={{capacity=8388608}};\
              filter_policy=bloomfilter:10:false}}",
-            4_u64 * sstable_bytes
+            sizes.level_base_bytes()
         );
         if !further.is_empty() {
             options.push(';');

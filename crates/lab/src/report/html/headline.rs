@@ -134,7 +134,7 @@ pub fn table(report: &Report, verdict: &CaseVerdict, slots: &[Slot]) -> Markup {
             thead { tr {
                 th { "Mode" }
                 @for column in &verdict.columns {
-                    @let (name, detail) = heading(column.measure);
+                    @let (name, detail) = heading(column);
                     th { (name) small { (detail) } }
                 }
             } }
@@ -150,11 +150,16 @@ pub fn table(report: &Report, verdict: &CaseVerdict, slots: &[Slot]) -> Markup {
     }
 }
 
-fn heading(measure: Measure) -> (&'static str, &'static str) {
-    match measure {
-        Measure::P50 => ("p50", "idle → in compaction, µs"),
-        Measure::P99 => ("p99", "idle → in compaction, µs"),
-        Measure::P99_9 => ("p99.9", "idle → in compaction, µs"),
+fn heading(column: &Column) -> (&'static str, &'static str) {
+    let phases = if column.has_idle() {
+        "idle → in compaction, µs"
+    } else {
+        "in compaction, µs"
+    };
+    match column.measure {
+        Measure::P50 => ("p50", phases),
+        Measure::P99 => ("p99", phases),
+        Measure::P99_9 => ("p99.9", phases),
         Measure::Tax => ("Tax", "p99"),
         Measure::ForegroundReads => ("Device reads", "for the foreground, MiB/s"),
         Measure::UserWrites => ("User writes", "MiB/s"),
@@ -163,7 +168,7 @@ fn heading(measure: Measure) -> (&'static str, &'static str) {
 }
 
 fn cell(column: &Column, cell: &Cell) -> Markup {
-    let (name, detail) = heading(column.measure);
+    let (name, detail) = heading(column);
     html! {
         td data-name={ (name) ", " (detail) } title=(range(&cell.compaction)) {
             @if let Some(idle) = &cell.idle {

@@ -87,17 +87,18 @@ fn section(report: &Report, case: &CaseReport, verdict: &CaseVerdict, number: us
 /// The two pictures that matter.
 fn pictures(report: &Report, case: &CaseReport, slots: &[Slot]) -> Markup {
     let panels = percentiles(&case.runs, slots, &[Phase::Idle, Phase::Compaction]);
+    let seconds = p99_by_mode(&report.modes, &case.runs, slots);
     html! {
         h3 { "Read latency by percentile" }
         (legend(&report.modes, slots))
         div.panels { @for panel in panels { figure.card { (panel) } } }
-        h3 { "p99 second by second" }
-        p.hint {
-            "The shaded part is the compaction. The dashed line is the p99 of the idle phase. Each panel \
-             shows the run whose p99 in compaction is the median."
-        }
-        div.panels {
-            @for panel in p99_by_mode(&report.modes, &case.runs, slots) { figure.card { (panel) } }
+        @if !seconds.is_empty() {
+            h3 { "p99 second by second" }
+            p.hint {
+                "The shaded part is the compaction. The dashed line is the p99 of the idle phase. Each \
+                 panel shows the run whose p99 in compaction is the median."
+            }
+            div.panels { @for panel in seconds { figure.card { (panel) } } }
         }
     }
 }
@@ -144,6 +145,22 @@ mod tests {
             assert!(at < page.find("class=\"tiles\"").unwrap());
         }
         assert!(!page(&two_modes(1)).contains("buys its latency"));
+    }
+
+    #[test]
+    fn a_page_has_pictures_of_the_phases_that_there_were() {
+        let case = fixture::case_without_idle(&[(67.0, 203.0, 100.0), (67.0, 103.0, 96.0)], 4);
+        let page = page(&fixture::report(&["buffered", "coldstream"], vec![case]));
+        assert!(page.contains("Service time by percentile: In compaction"));
+        for other in [
+            "percentile: Idle",
+            "percentile: After",
+            "second by second",
+            "idle",
+        ] {
+            let (_, body) = page.split_once("<body>").unwrap();
+            assert!(!body.contains(other), "{other}");
+        }
     }
 
     #[test]

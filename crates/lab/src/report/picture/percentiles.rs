@@ -27,7 +27,7 @@ const RIGHT: f64 = WIDTH - 22.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = HEIGHT - 28.0;
 
-/// A panel for each phase. All have the same axes, so that the eye can compare them.
+/// A panel for each of these phases that any run had. All have the same axes, so that the eye can compare them.
 pub fn percentiles(runs: &[Vec<RunReport>], slots: &[Slot], phases: &[Phase]) -> Vec<Markup> {
     let curves: Vec<Vec<Points>> = (phases.iter())
         .map(|phase| runs.iter().map(|runs| median_curve(runs, *phase)).collect())
@@ -36,6 +36,7 @@ pub fn percentiles(runs: &[Vec<RunReport>], slots: &[Slot], phases: &[Phase]) ->
     let values = points.map(|(_, us)| *us);
     let time = Axis::logarithmic(values, (BOTTOM, TOP));
     (phases.iter().zip(&curves))
+        .filter(|(_, curves)| curves.iter().any(|curve| !curve.is_empty()))
         .map(|(phase, curves)| panel(*phase, curves, slots, &time))
         .collect()
 }

@@ -78,10 +78,14 @@ const BAR_DISTANCE: f64 = 3.5;
 const NAME_WIDTH_MIN: f64 = 56.0;
 
 /// p99 over time: a panel for each mode, with the compaction phase shaded. All have the same axes.
-/// It shows the run whose p99 in compaction is nearest to the median of the runs.
+/// It shows the run whose p99 in compaction is nearest to the median of the runs. None where the load
+/// does not tell each read.
 pub fn p99_by_mode(modes: &[String], runs: &[Vec<RunReport>], slots: &[Slot]) -> Vec<Markup> {
     let typical: Vec<Option<&RunReport>> = runs.iter().map(|runs| typical_run(runs)).collect();
     let seconds = || typical.iter().flatten().flat_map(|run| &run.timeline);
+    if seconds().all(|second| second.p99_us == 0.0) {
+        return Vec::new();
+    }
     let time = Axis::logarithmic(seconds().map(|second| second.p99_us), (BOTTOM, TOP));
     let end = seconds().map(|it| it.second + 1.0).fold(1.0, f64::max);
     let x = Axis::linear(end, (LEFT, RIGHT));
