@@ -136,6 +136,30 @@ fn a_recipe_reads_in_a_closed_loop_while_compaction_never_ends() {
     }
 }
 
+#[test]
+fn a_stalled_writer_of_a_closed_loop_makes_up_for_little() {
+    // More updates than any machine makes: the writer is late all the time.
+    let late_ms = |words: &[&str]| {
+        let directory =
+            tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+        let mut command = lab_at_any_rate(directory.path(), words)?;
+        command.args(["--runs", "1", "--modes", "buffered", "--value-bytes", "100"]);
+        command.args(["--update-mib-per-second", "1000000", "--json"]);
+        command.args(["--compaction-seconds", "3", "--engine-options"]);
+        command.arg("write_buffer_size=67108864");
+        let ended = command.output().expect("start");
+        let error = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{error}");
+        let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+        report["cases"][0]["runs"][0][0]["update_late_ms_max"].as_f64()
+    };
+    let Some(closed) = late_ms(&["--closed-loop"]) else {
+        return;
+    };
+    let open = late_ms(&["--reads-per-second", "500"]).expect("the driver is there");
+    assert!(closed * 4.0 < open, "{closed} ms, {open} ms");
+}
+
 /// `coldstream lab rocksdb` of a tiny recipe, with `db_bench`.
 fn lab_by_db_bench(directory: &Path, db_bench: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coldstream"));
