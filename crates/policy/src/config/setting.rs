@@ -32,7 +32,7 @@ impl Section {
             Self::Writes => Some("design/write-path.md"),
             Self::Handover => Some("design/handover.md"),
             Self::Readahead | Self::Priority => Some("design/readahead-and-priority.md"),
-            Self::Pacing => Some("design/pacing.md"),
+            Self::Pacing => Some("design/background.md"),
             Self::Eviction => Some("design/eviction.md"),
         }
     }
