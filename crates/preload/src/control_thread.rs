@@ -132,8 +132,7 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         let could_lower = std::mem::replace(&mut self.may_lower, true);
         let mut goes_on = false;
         if self.background.is_watched(self.core) {
-            let processor = self.threads.processor_time();
-            let watched = self.background.watch(self.core, processor);
+            let watched = self.background.watch(self.core);
             self.may_lower = !watched.is_behind || self.mode != PriorityMode::Auto;
             goes_on = watched.goes_on;
         }

@@ -9,7 +9,6 @@ use coldstream_host::process;
 use coldstream_host::status_page::StatusPage;
 use coldstream_io::sys::thread_priority::{io_priority, nice};
 use coldstream_policy::Priorities;
-use coldstream_policy::background::ProcessorTime;
 
 /// A process that has not answered by then hangs. `off` and `on` take milliseconds, but a slow device may need time
 /// for staged bytes, and a busy machine for everything.
@@ -150,9 +149,9 @@ impl StatusClient {
             .filter(|thread| thread.name == name.as_bytes())
             .filter_map(|thread| {
                 let path = format!("/proc/{}/task/{}/schedstat", self.process, thread.id);
-                ProcessorTime::parse(&std::fs::read_to_string(path).ok()?)
+                let schedstat = std::fs::read_to_string(path).ok()?;
+                schedstat.split(' ').nth(1)?.parse::<u64>().ok()
             })
-            .map(|time| time.wait_ns)
             .sum()
     }
 

@@ -27,6 +27,45 @@ pub fn thread_id() -> i32 {
     unsafe { syscall(libc::SYS_gettid, []) as i32 }
 }
 
+/// What a thread has used since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadUsage {
+    /// Time on a processor, in nanoseconds; the kernel tells microseconds.
+    pub processor_ns: u64,
+    /// Times that it gave its processor up by itself, to wait for something (`ru_nvcsw`).
+    pub sleeps: u64,
+}
+
+impl ThreadUsage {
+    /// Of a thread that has not run yet.
+    pub const NONE: Self = Self {
+        processor_ns: 0,
+        sleeps: 0,
+    };
+}
+
+/// [`getrusage(2)`](https://man7.org/linux/man-pages/man2/getrusage.2.html) of the calling thread. `None`
+/// under a filter.
+pub fn thread_usage() -> Option<ThreadUsage> {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the kernel writes one `struct rusage`.
+    let result = unsafe {
+        syscall(
+            libc::SYS_getrusage,
+            [libc::RUSAGE_THREAD as usize, usage.as_mut_ptr() as usize],
+        )
+    };
+    Errno::check(result).ok()?;
+    // SAFETY: the call succeeded, so it was written.
+    let usage = unsafe { usage.assume_init() };
+    let ns =
+        |time: libc::timeval| (time.tv_sec as u64) * 1_000_000_000 + (time.tv_usec as u64) * 1000;
+    Some(ThreadUsage {
+        processor_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+        sleeps: usage.ru_nvcsw as u64,
+    })
+}
+
 /// [`geteuid(2)`](https://man7.org/linux/man-pages/man2/geteuid.2.html): the effective user.
 pub fn effective_user() -> u32 {
     // SAFETY: takes no argument and cannot fail.

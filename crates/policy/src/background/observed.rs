@@ -34,17 +34,6 @@ pub struct ProcessorTime {
 }
 
 impl ProcessorTime {
-    /// Reads `/proc/PID/task/TID/schedstat`: time on a processor, time in a run queue, time slices
-    /// (`Documentation/scheduler/sched-stats.rst`). `None` for another text.
-    pub fn parse(schedstat: &str) -> Option<Self> {
-        let mut words = schedstat.split_ascii_whitespace();
-        let mut number = || words.next()?.parse().ok();
-        Some(Self {
-            run_ns: number()?,
-            wait_ns: number()?,
-        })
-    }
-
     /// Both together.
     pub fn wanted_ns(self) -> u64 {
         self.run_ns.saturating_add(self.wait_ns)
@@ -53,15 +42,6 @@ impl ProcessorTime {
     /// Whether it is more than threads need that wake up now and then: 1 ms.
     pub fn is_work(self) -> bool {
         self.wanted_ns() >= SECOND_NS / 1000
-    }
-
-    /// The time since an earlier one; zero if this one is earlier.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
-            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
-        }
     }
 
     /// The sum with another one.
@@ -78,19 +58,4 @@ impl ProcessorTime {
 pub(super) fn per_second(bytes: u64, elapsed_ns: u64) -> u64 {
     let per_second = u128::from(bytes) * u128::from(SECOND_NS) / u128::from(elapsed_ns.max(1));
     u64::try_from(per_second).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_two_words_of_schedstat_are_times() {
-        let time = ProcessorTime::parse("4026531840 37 19\n");
-        let (run_ns, wait_ns) = (4_026_531_840, 37);
-        assert_eq!(time, Some(ProcessorTime { run_ns, wait_ns }));
-        for text in ["", "1", "1 -2 3", "a b c"] {
-            assert_eq!(ProcessorTime::parse(text), None, "{text}");
-        }
-    }
 }

@@ -5,8 +5,7 @@
 //!
 //! - some foreground reads of SSTables are timed, for pacing;
 //! - bytes of flushes and compactions are counted;
-//! - the control thread reads the time that background threads wait for processors
-//!   ([`crate::priority`]).
+//! - background threads take the time that they wait for processors.
 //!
 //! The brake: a background thread waits before a read or a write. It holds no lock of ours then. After the
 //! call it takes the bytes that it moved out of a bucket, which all threads share.
@@ -63,6 +62,9 @@ pub(crate) struct Background {
     background_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
     flushed_bytes: AtomicU64,
+    /// Processor time of background threads since the last look of the control thread, in nanoseconds.
+    run_ns: AtomicU64,
+    wait_ns: AtomicU64,
     /// A time of the clock [`monotonic_ns`](process::monotonic_ns).
     busy_until_ns: AtomicU64,
     /// The time of the last background work that the control thread found, by the same clock.
@@ -169,9 +171,30 @@ impl Background {
         }
     }
 
-    /// A background thread reads or writes an SSTable: wakes the control thread, if it must watch and sleeps.
+    /// Runs a call by which a background thread reads or writes an SSTable. Before it and after it, takes the
+    /// thread's processor time, if somebody must know it.
     #[inline]
-    pub(crate) fn ask_to_watch(&self, core: &Core) {
+    pub(crate) fn watch_call<T>(&self, core: &Core, call: impl FnOnce() -> T) -> T {
+        self.ask_to_watch(core);
+        if !self.is_watched.load(Ordering::Relaxed) {
+            return call();
+        }
+        self.look_at_processor();
+        let result = call();
+        self.look_at_processor();
+        result
+    }
+
+    fn look_at_processor(&self) {
+        if let Some(time) = thread::look_at_processor(process::monotonic_ns()) {
+            self.run_ns.fetch_add(time.run_ns, Ordering::Relaxed);
+            self.wait_ns.fetch_add(time.wait_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes the control thread, if it must watch and sleeps.
+    #[inline]
+    fn ask_to_watch(&self, core: &Core) {
         if !self.is_watched.load(Ordering::Relaxed)
             && self.is_guarded(core)
             && !self.is_watched.swap(true, Ordering::SeqCst)
@@ -295,10 +318,14 @@ impl Background {
         self.is_watched.load(Ordering::SeqCst) && self.is_guarded(core)
     }
 
-    /// Takes the processor time of background threads since the last call. Returns what the guard of priority
+    /// Takes the processor time of background threads since the last call. Returns what the guard
     /// decides. Only the control thread calls this. Needs no thread-local storage.
-    pub(crate) fn watch(&self, core: &Core, processor: ProcessorTime) -> Watched {
-        let now_ns = process::monotonic_ns();
+    pub(crate) fn watch(&self, core: &Core) -> Watched {
+        let now_ns = u64::try_from(process::clock_ns(libc::CLOCK_MONOTONIC)).unwrap_or(0);
+        let processor = ProcessorTime {
+            run_ns: self.run_ns.swap(0, Ordering::Relaxed),
+            wait_ns: self.wait_ns.swap(0, Ordering::Relaxed),
+        };
         let mut controller = self.controller.lock();
         let observed = Observed {
             processor,

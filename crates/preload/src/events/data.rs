@@ -133,10 +133,10 @@ impl Runtime {
         if core.owner.is_seen_by_a_child() {
             return plain();
         }
-        self.background.ask_to_watch(core);
         (self.background).wait_to_read(core, call.descriptor, call.offset);
         // SAFETY: passed on.
-        if let Some(served) = unsafe { self.serve(tracked, call) } {
+        let served = || unsafe { self.serve(tracked, call) };
+        if let Some(served) = self.background.watch_call(core, served) {
             return served;
         }
         let offset = call.offset.max(0) as u64;
@@ -235,7 +235,6 @@ impl Runtime {
     ) -> isize {
         let before = errno::get();
         // The wait comes first: no lock is held here, and a signal handler may still write a file.
-        self.background.ask_to_watch(&self.core);
         self.background.wait_to_write(&self.core);
         let call = WriteCall {
             descriptor,
@@ -243,8 +242,11 @@ impl Runtime {
             length_bytes,
             io_priority: self.priority.io_priority(thread::priority_slot()),
         };
-        // SAFETY: passed on.
-        match unsafe { self.writes.write(&self.core, tracked, &call, &plain) } {
+        let staged = || {
+            // SAFETY: passed on.
+            unsafe { self.writes.write(&self.core, tracked, &call, &plain) }
+        };
+        match self.background.watch_call(&self.core, staged) {
             Written::Plain => plain(),
             Written::Done(Ok(written)) => {
                 (self.background).record_moved(&self.core, Moved::Written, written as u64);

@@ -13,17 +13,13 @@
 mod changes;
 
 use crate::core::Core;
-use crate::core::host_memory::read;
-use crate::core::text::Text;
 use crate::thread::Slot;
 use changes::Changes;
 use coldstream_control::{Counter, PageView};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::{process, thread_priority};
-use coldstream_policy::background::ProcessorTime;
 use coldstream_policy::{Priorities, PriorityMode, Role};
-use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 /// The most threads with a priority of ours at once. Further threads are left alone.
 const THREADS_MAX: usize = 256;
@@ -47,9 +43,6 @@ struct Entry {
     /// The thread's present I/O priority, in the kernel's format; 0 is none.
     io_priority: AtomicI32,
     changes: FutexLock<Changes>,
-    /// Its processor time when the control thread last looked, in nanoseconds.
-    run_ns: AtomicU64,
-    wait_ns: AtomicU64,
 }
 
 impl Threads {
@@ -132,28 +125,10 @@ impl Threads {
         // Nothing was changed for this thread yet. The entry's former thread does not count.
         *entry.changes.lock() = Changes::default();
         entry.io_priority.store(0, Ordering::Relaxed);
-        entry.take_processor_time(ProcessorTime::default());
         entry.role.store(role as u8, Ordering::Relaxed);
         entry.is_fresh.store(true, Ordering::Relaxed);
         entry.id.store(id, Ordering::Release);
         Some(number as Slot + 1)
-    }
-
-    /// Processor time since the last call of all background threads but flushes. Only the control thread calls
-    /// this.
-    pub(crate) fn processor_time(&self) -> ProcessorTime {
-        let mut sum = ProcessorTime::default();
-        for entry in &self.entries {
-            let id = entry.id.load(Ordering::Acquire);
-            let role = Role::from_u8(entry.role.load(Ordering::Relaxed));
-            if id > 0
-                && role.is_background_reader()
-                && let Some(now) = processor_time(id)
-            {
-                sum = sum.plus(entry.take_processor_time(now));
-            }
-        }
-        sum
     }
 
     /// Sets or restores the priority of every thread. Returns whether everything was restored that had to
@@ -192,28 +167,6 @@ impl Threads {
         page.set(Counter::PriorityThreads, changed_threads);
         all_given_back
     }
-}
-
-impl Entry {
-    /// The processor time since the last call. The first call of a thread returns nothing.
-    fn take_processor_time(&self, now: ProcessorTime) -> ProcessorTime {
-        let before = ProcessorTime {
-            run_ns: self.run_ns.swap(now.run_ns, Ordering::Relaxed),
-            wait_ns: self.wait_ns.swap(now.wait_ns, Ordering::Relaxed),
-        };
-        if before == ProcessorTime::default() {
-            return before;
-        }
-        now.since(before)
-    }
-}
-
-/// The processor time of a thread of this process since its start; `None` if the kernel does not tell
-/// (`CONFIG_SCHED_INFO`).
-fn processor_time(id: i32) -> Option<ProcessorTime> {
-    let mut path = Text::<64>::new();
-    let _ = write!(path, "/proc/self/task/{id}/schedstat\0");
-    ProcessorTime::parse(read(path.as_c_str()?, &mut [0; 96])?)
 }
 
 #[cfg(test)]
@@ -290,36 +243,6 @@ mod tests {
             assert_eq!(threads.enter(id, Role::Compaction), Some(slot));
             assert!(tend(PriorityMode::Auto, &wanted));
             assert_eq!(thread_priority::nice(id), Ok(after));
-        });
-    }
-
-    #[test]
-    fn processor_time_is_counted_from_the_first_look_on() {
-        let threads = threads();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let (say, hear) = mpsc::channel();
-            let stop = &stop;
-            scope.spawn(move || {
-                say.send(process::thread_id()).unwrap();
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-            let id = hear.recv().unwrap();
-            threads.enter(id, Role::Compaction).unwrap();
-            let started = Instant::now();
-            while processor_time(id).is_some_and(|time| time.run_ns < 5_000_000) {
-                assert!(started.elapsed() < Duration::from_secs(60));
-                std::thread::yield_now();
-            }
-            assert_eq!(threads.processor_time(), ProcessorTime::default());
-            let mut all = ProcessorTime::default();
-            while all.run_ns < 5_000_000 {
-                assert!(started.elapsed() < Duration::from_secs(60));
-                all = all.plus(threads.processor_time());
-            }
-            stop.store(true, Ordering::Relaxed);
         });
     }
 

@@ -3,6 +3,7 @@
 //! Every function is about the calling thread, unless it says otherwise.
 
 mod inside;
+mod processor;
 mod role;
 mod samples;
 mod writer;
@@ -13,8 +14,10 @@ pub(crate) use role::{SLOT_IN_USE, Slot, forget_all_roles};
 use crate::settings;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::process;
+use coldstream_policy::background::ProcessorTime;
 use coldstream_policy::scan::Sequences;
 use coldstream_policy::{FileKind, Role};
+use processor::Processor;
 use role::KnownRole;
 use samples::Samples;
 use std::ops::Range;
@@ -32,6 +35,7 @@ struct State {
     writer: Writer,
     samples: Samples,
     sequences: Sequences,
+    processor: Processor,
 }
 
 // Without a destructor and with a constant initialiser: neither registers with libc nor
@@ -43,6 +47,7 @@ thread_local! {
             writer: Writer::none(),
             samples: Samples::none(),
             sequences: Sequences::none(),
+            processor: Processor::none(),
         }
     };
 }
@@ -166,6 +171,15 @@ pub(crate) fn record_sequence(
 ) -> Option<Range<u64>> {
     let (ahead, _) = STATE.with(|state| state.sequences.record(descriptor, offset, length_bytes));
     ahead
+}
+
+/// Processor time of the thread since the last look, if it is time for a look and the thread has a role whose reads are
+/// background reads. `now_ns` is a time of [`process::monotonic_ns`].
+pub(crate) fn look_at_processor(now_ns: u64) -> Option<ProcessorTime> {
+    STATE.with(|state| {
+        let is_background = state.role().is_background_reader();
+        is_background.then(|| state.processor.look(now_ns, process::thread_usage))?
+    })
 }
 
 /// Ends the turn of a sample. Returns the count of read pages, if it is large enough to be flushed.
