@@ -391,10 +391,10 @@ counters! {
     /// SSTables without handover because compactions were behind: they wait for processors for long, or are
     /// far behind flushes. Handovers take a twentieth of their threads' time then.
     HandoverPutOff = "handover_put_off": Handover, Total(Count);
-    /// Time that background threads with a priority of ours, or without one for the time being, spent on
-    /// processors.
+    /// Time that background threads spent on processors, as far as they did not sleep within a millisecond
+    /// or more.
     BackgroundRunNanoseconds = "background_run_nanoseconds": Priority, Total(Nanoseconds);
-    /// Time that the same threads were ready to run, and waited for a processor.
+    /// Time within the same intervals in which they were ready to run, and waited for a processor.
     BackgroundWaitNanoseconds = "background_wait_nanoseconds": Priority, Total(Nanoseconds);
 }
 
