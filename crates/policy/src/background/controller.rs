@@ -13,8 +13,8 @@ const REST_NS: u64 = 2 * SECOND_NS;
 pub struct Decision {
     /// The pace of background I/O; no limit without pacing.
     pub pace: Pace,
-    /// Compactions are behind flushes, or wait for processors for long. Then background threads should have
-    /// the priority that the application gave them, and lose no time to other work.
+    /// Compactions wait for processors for long; or a little, while they are behind flushes. Then background
+    /// threads should have the priority that the application gave them, and lose little time to other work.
     pub is_behind: bool,
 }
 
@@ -73,7 +73,7 @@ impl Controller {
         } else {
             self.debt.record(observed, elapsed_ns);
         }
-        (self.guard).tick(now_ns, observed.processor, self.debt.is_due());
+        (self.guard).tick(now_ns, observed.processor, self.debt.is_surely_due());
         let pace = floor.map(|floor| {
             let moment = Moment {
                 now_ns,
@@ -84,7 +84,7 @@ impl Controller {
         });
         Decision {
             pace: pace.unwrap_or_default(),
-            is_behind: self.debt.is_due() || !self.guard.may_lower(),
+            is_behind: !self.guard.may_lower(),
         }
     }
 

@@ -37,6 +37,8 @@ pub(super) struct Debt {
     /// The rate of flushes, in bytes per second.
     flush_rate: u64,
     is_due: bool,
+    /// The cost was raised because compactions did not rest. It is a guess.
+    is_guessed: bool,
     releases: u64,
 }
 
@@ -56,6 +58,7 @@ impl Debt {
         if self.restless_ns >= RESTLESS_NS {
             // In the end pacing stops until compactions have caught up.
             self.restless_ns = 0;
+            self.is_guessed = true;
             self.cost = (self.cost() / 4 * 5).min(COST_MAX);
         }
         let elapsed_ns = elapsed_ns.min(FLUSH_MEAN_NS);
@@ -95,6 +98,7 @@ impl Debt {
         self.bytes = 0;
         self.flush_rate = 0;
         self.is_due = false;
+        self.is_guessed = false;
     }
 
     fn cost(&self) -> u64 {
@@ -120,6 +124,11 @@ impl Debt {
     /// Whether pacing must stop.
     pub(super) fn is_due(&self) -> bool {
         self.is_due
+    }
+
+    /// The same, without guesses: compactions that never rest may keep up all the same.
+    pub(super) fn is_surely_due(&self) -> bool {
+        self.is_due && !self.is_guessed
     }
 
     pub(super) fn releases(&self) -> u64 {
@@ -152,7 +161,7 @@ mod tests {
         debt.record(&observed(64 << 20, 0), SECOND_NS);
         assert!(!debt.is_due() && debt.bytes() == 512 << 20);
         debt.record(&observed(192 << 20, 0), SECOND_NS);
-        assert!(debt.is_due() && debt.releases() == 1);
+        assert!(debt.is_due() && debt.is_surely_due() && debt.releases() == 1);
         debt.record(&observed(0, 1 << 30), SECOND_NS);
         assert!(debt.is_due(), "half of it is left");
         debt.record(&observed(0, 512 << 20), SECOND_NS);
@@ -184,6 +193,7 @@ mod tests {
             debt.record(&second, SECOND_NS);
         }
         assert_eq!(debt.releases(), 1, "they do what was thought enough");
+        assert!(debt.is_due() && !debt.is_surely_due());
         assert!(debt.cost() > 3 * COST_AT_FIRST);
         for _ in 0..600 {
             debt.record(&second, SECOND_NS);
