@@ -90,6 +90,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // A test that failed may have left it stopped: then it would never end.
+        let _ = Command::new("kill").args(["-CONT", &self.pid()]).status();
         // It ends by itself, so that it removes its page.
         drop(self.0.stdin.take());
         let _ = self.0.wait();
