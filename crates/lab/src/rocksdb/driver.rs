@@ -9,9 +9,8 @@ use crate::phase::{Backlog, Event, Phase};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::{BufReader, Read};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// The driver's exit code after it read a wrong value (`kExitVerification` in `fail.h`).
@@ -63,15 +62,9 @@ impl Driver {
 
     /// Carries out a command that has no output.
     fn finish(&self, command: parameters::Command<'_>) -> Result<()> {
-        let child = Command::new(&self.executable)
-            .args(command.words()?)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
+        let process = LoadProcess::start(Command::new(&self.executable).args(command.words()?))
             .with_context(|| format!("start {}", self.executable.display()))?;
-        DriverProcess(LoadProcess::of(child)).finish()
+        DriverProcess(process).finish()
     }
 
     /// Starts a run in the cgroups that have these files of processes. `command_prefix` comes before
@@ -83,21 +76,16 @@ impl Driver {
         command_prefix: &[String],
     ) -> Result<(DriverProcess, Receiver<Result<Event>>)> {
         let mut command = command_in_cgroups(processes_files);
-        let mut child = command
+        command
             // Only the driver gets the preload library, not the shell.
             .args(command_prefix)
             .arg(&self.executable)
-            .args(parameters::Command::Run(parameters).words()?)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .context("start the load driver")?;
-        let output = child.stdout.take().context("the load driver's output")?;
+            .args(parameters::Command::Run(parameters).words()?);
+        let (process, output) =
+            LoadProcess::start_and_read(&mut command).context("start the load driver")?;
         let (send, receive) = sync_channel(RECORDS_MAX);
         std::thread::spawn(move || send_records(output, &send));
-        Ok((DriverProcess(LoadProcess::of(child)), receive))
+        Ok((DriverProcess(process), receive))
     }
 }
 

@@ -4,9 +4,10 @@ use crate::error::Interrupted;
 use crate::interrupt;
 use anyhow::Result;
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -49,11 +50,28 @@ pub struct Ended {
 }
 
 impl LoadProcess {
-    /// A child whose standard error is a pipe.
-    pub fn of(mut child: Child) -> Self {
+    /// Starts a program, in a process group of its own: a Ctrl-C at the terminal does not reach it.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        Self::start_with(command, Stdio::null())
+    }
+
+    /// Starts a program, and returns what it prints.
+    pub fn start_and_read(command: &mut Command) -> io::Result<(Self, ChildStdout)> {
+        let mut process = Self::start_with(command, Stdio::piped())?;
+        let output = process.child.stdout.take();
+        Ok((process, output.ok_or(io::ErrorKind::BrokenPipe)?))
+    }
+
+    fn start_with(command: &mut Command, output: Stdio) -> io::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
         let errors = child.stderr.take();
         let last_lines = errors.map(|errors| std::thread::spawn(move || last_lines(errors)));
-        Self { child, last_lines }
+        Ok(Self { child, last_lines })
     }
 
     /// Waits for its end.
@@ -103,20 +121,15 @@ fn last_lines(errors: impl Read) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Stdio;
 
     #[test]
     fn a_program_that_says_much_does_not_wait() {
-        let child = Command::new("/bin/sh")
-            .args([
-                "-c",
-                "yes loading: | head -n 22000 >&2; echo worse >&2; exit 3",
-            ])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let ended = LoadProcess::of(child).wait().unwrap();
+        let mut command = Command::new("/bin/sh");
+        command.args([
+            "-c",
+            "yes loading: | head -n 22000 >&2; echo worse >&2; exit 3",
+        ]);
+        let ended = LoadProcess::start(&mut command).unwrap().wait().unwrap();
         assert_eq!(ended.status.code(), Some(3));
         assert_eq!(ended.message, "worse");
     }

@@ -22,7 +22,7 @@ pub use flags::read_random_exp_range;
 use output::Output;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -139,15 +139,10 @@ impl DbBench {
         workload: &Workload,
         directory: &Path,
     ) -> Result<()> {
-        let child = Command::new(&self.program)
-            .args(flags::load(arguments, workload, directory)?)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
+        let flags = flags::load(arguments, workload, directory)?;
+        let process = LoadProcess::start(Command::new(&self.program).args(flags))
             .with_context(|| format!("start {}", self.program.display()))?;
-        finish(LoadProcess::of(child))
+        finish(process)
     }
 
     /// Starts a run in the cgroups that have these files of processes. `command_prefix` comes before
@@ -161,24 +156,16 @@ impl DbBench {
         command_prefix: &[String],
     ) -> Result<(DbBenchProcess, Receiver<Result<Event>>)> {
         let mut command = command_in_cgroups(processes_files);
-        let mut child = command
+        command
             // Only db_bench gets the preload library, not the shell.
             .args(command_prefix)
             .arg(&self.program)
-            .args(flags::run(arguments, workload, setup)?)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .context("start db_bench")?;
-        let output = child.stdout.take().context("db_bench's output")?;
+            .args(flags::run(arguments, workload, setup)?);
+        let (process, output) =
+            LoadProcess::start_and_read(&mut command).context("start db_bench")?;
         let (send, receive) = channel();
         let output = std::thread::spawn(move || read_output(output, &send));
-        let running = DbBenchProcess {
-            process: LoadProcess::of(child),
-            output,
-        };
+        let running = DbBenchProcess { process, output };
         Ok((running, receive))
     }
 }
