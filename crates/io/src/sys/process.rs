@@ -28,7 +28,7 @@ pub fn thread_id() -> i32 {
 }
 
 /// What a thread has used since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadUsage {
     /// Time on a processor, in nanoseconds; the kernel tells microseconds.
     pub processor_ns: u64,

@@ -26,7 +26,7 @@ use inode_map::InodeMap;
 use owner::Owner;
 use private_descriptors::PrivateDescriptors;
 use status_page::StatusPage;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use switches::OwnSwitches;
 
 /// State that several mechanisms share. All-zero memory is a valid, empty one.
@@ -43,12 +43,7 @@ pub(crate) struct Core {
     request_bytes: AtomicUsize,
     /// Compactions are behind flushes, or wait for processors for long.
     is_behind: AtomicBool,
-    /// Mean time in which the handover warms a page, in nanoseconds; 0 is unknown.
-    page_warming_ns: AtomicU64,
 }
-
-/// The time to warm a page, in nanoseconds, before one was warmed: about what a disk in the cloud needs.
-const PAGE_WARMING_NS_AT_FIRST: u64 = 50_000;
 
 impl Core {
     /// Prepares for the first tracked file of this process.
@@ -156,26 +151,6 @@ impl Core {
     /// Says whether compactions are behind.
     pub(crate) fn set_behind(&self, is_behind: bool) {
         self.is_behind.store(is_behind, Ordering::Relaxed);
-    }
-
-    /// `pages` were warmed in `taken_ns`.
-    pub(crate) fn record_warming(&self, pages: u64, taken_ns: i128) {
-        let taken_ns = u64::try_from(taken_ns).unwrap_or(u64::MAX);
-        if let Some(now) = taken_ns.checked_div(pages) {
-            let mean = match self.page_warming_ns.load(Ordering::Relaxed) {
-                0 => now,
-                before => before - before / 4 + now / 4,
-            };
-            self.page_warming_ns.store(mean.max(1), Ordering::Relaxed);
-        }
-    }
-
-    /// The expected time to warm a page, in nanoseconds; never zero.
-    pub(crate) fn page_warming_ns(&self) -> i128 {
-        match self.page_warming_ns.load(Ordering::Relaxed) {
-            0 => PAGE_WARMING_NS_AT_FIRST.into(),
-            mean => mean.into(),
-        }
     }
 
     /// Limits the requests of background I/O: bytes of one, and requests in flight; 0 is no limit.

@@ -16,6 +16,7 @@ mod lineage;
 mod rocksdb;
 mod sstable_file;
 mod transfer;
+mod warming_time;
 
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno::ErrnoGuard;
@@ -30,11 +31,13 @@ use coldstream_io::sys::process;
 use coldstream_policy::FileKind;
 use lineage::{Lineage, Output, Work};
 use transfer::{OutputFile, Refused, Transfer};
+use warming_time::WarmingTime;
 
 /// All-zero memory knows no input.
 #[repr(C)]
 pub(crate) struct Handover {
     lineage: Lineage,
+    warming_time: WarmingTime,
 }
 
 /// The other mechanisms that a handover uses.
@@ -217,27 +220,29 @@ impl Handover {
             descriptor,
             stamp,
         };
-        let transfer = Transfer::begin(core, writes, settings, present, output);
-        let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
+        let warming_time = &self.warming_time;
+        let mut transfer = Transfer::begin(core, writes, settings, present, warming_time, output);
+        let without = |transfer: &Transfer<'_>| {
             match tracked.kind {
-                // This thread has no inputs. Heat under this inode number belongs to a deleted file.
+                // The output gets no heat. Heat under this inode number belongs to a deleted file.
                 FileKind::RocksDbSsTable | FileKind::LevelDbSsTable | FileKind::Untracked => {
                     present.heat.forget(transfer.key(), 0..stamp.size_bytes);
                 }
                 // It may be an old SSTable that was opened to be read: the heat is its own.
                 FileKind::CassandraData => {}
             }
-            return TookPlace::No;
+            TookPlace::No
+        };
+        // Without it this thread has no inputs.
+        let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
+            return without(&transfer);
         };
         if core.is_behind()
             && let Some(last) = &lineage.last_handover
             && !transfer.limit_time(last)
         {
             self.lineage.give_back(lineage);
-            if tracked.kind != FileKind::CassandraData {
-                present.heat.forget(transfer.key(), 0..stamp.size_bytes);
-            }
-            return TookPlace::No;
+            return without(&transfer);
         }
         let attempt = core.protect(|| work(&transfer, &mut lineage));
         lineage.last_handover = Some(transfer.ended());

@@ -2,6 +2,7 @@
 
 use super::lineage::{Input, LastHandover};
 use super::sstable_file::SsTableFile;
+use super::warming_time::WarmingTime;
 use crate::core::{Core, host_memory, inode_map};
 use crate::heat::Present;
 use crate::settings::Settings;
@@ -71,10 +72,11 @@ pub(super) struct Transfer<'b> {
     pub(super) writes: &'b StagedFiles,
     settings: &'b Settings,
     pub(super) present: Present,
+    warming_time: &'b WarmingTime,
     started_ns: i128,
     /// The time that the handover may take; `None` while compactions keep up: then only the configured limit
     /// counts.
-    budget_ns: Cell<Option<i128>>,
+    budget_ns: Option<i128>,
     /// The time at which the search had ended.
     searched_ns: Cell<Option<i128>>,
     end: End<'b>,
@@ -118,6 +120,7 @@ impl<'b> Transfer<'b> {
         writes: &'b StagedFiles,
         settings: &'b Settings,
         present: Present,
+        warming_time: &'b WarmingTime,
         output: OutputFile,
     ) -> Self {
         Self {
@@ -125,8 +128,9 @@ impl<'b> Transfer<'b> {
             writes,
             settings,
             present,
+            warming_time,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
-            budget_ns: Cell::new(None),
+            budget_ns: None,
             searched_ns: Cell::new(None),
             end: End {
                 core,
@@ -189,10 +193,9 @@ impl<'b> Transfer<'b> {
 
     /// Limits the time: compactions are behind. The thread's last handover ended at `last.ended_ns`. Returns
     /// false if its search alone took longer than this one may take. Then it is the turn of a later output.
-    pub(super) fn limit_time(&self, last: &LastHandover) -> bool {
+    pub(super) fn limit_time(&mut self, last: &LastHandover) -> bool {
         let budget_ns = budget(self.started_ns, last);
-        self.budget_ns
-            .set(budget_ns.map(|ns| ns.min(self.time_ns())));
+        self.budget_ns = budget_ns.map(|ns| ns.min(self.time_ns()));
         let is_put_off = budget_ns.is_none();
         self.core
             .count(Counter::HandoverPutOff, u64::from(is_put_off));
@@ -211,7 +214,7 @@ impl<'b> Transfer<'b> {
     /// The end of warming.
     fn warming_end_ns(&self) -> i128 {
         // The number of pages keeps to the budget. Twice its time is for a device that has become slower.
-        let budget_ns = self.budget_ns.get().map(|budget_ns| 2 * budget_ns);
+        let budget_ns = self.budget_ns.map(|budget_ns| 2 * budget_ns);
         self.started_ns + budget_ns.map_or(self.time_ns(), |ns| ns.min(self.time_ns()))
     }
 
@@ -316,7 +319,7 @@ impl<'b> Transfer<'b> {
         self.searched_ns.set(Some(started_ns));
         let warmed = warm::warm(output.number(), ranges, in_flight, is_over);
         let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - started_ns;
-        self.core.record_warming(warmed.pages, taken_ns);
+        self.warming_time.record(warmed.pages, taken_ns);
         self.core.count(Counter::HandoverPagesWarmed, warmed.pages);
         let pages = usize::try_from(warmed.pages).unwrap_or(usize::MAX);
         let left = self.pages_left().saturating_sub(pages);
@@ -345,12 +348,11 @@ impl<'b> Transfer<'b> {
 
     /// The number of pages that can be warmed within the rest of the budget.
     fn affordable_pages(&self) -> usize {
-        let Some(budget_ns) = self.budget_ns.get() else {
+        let Some(budget_ns) = self.budget_ns else {
             return usize::MAX;
         };
         let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
-        let left_ns = (budget_ns - taken_ns).max(0);
-        usize::try_from(left_ns / self.core.page_warming_ns()).unwrap_or(0)
+        self.warming_time.pages_in(budget_ns - taken_ns)
     }
 
     /// Counts how long the application's thread was delayed.
@@ -362,7 +364,8 @@ impl<'b> Transfer<'b> {
     }
 }
 
-/// The time that a handover may take which begins at `started_ns`; `None` if the search of the last one was longer.
+/// The time that a handover may take which begins at `started_ns`; `None` if the search of the last one took
+/// longer.
 fn budget(started_ns: i128, last: &LastHandover) -> Option<i128> {
     let budget_ns = (started_ns - last.ended_ns) / TIME_SHARE;
     (budget_ns > last.search_ns).then_some(budget_ns)

@@ -173,7 +173,7 @@ pub(crate) fn record_sequence(
     ahead
 }
 
-/// Processor time of the thread since the last look, if it is time for a look and the thread has a role whose reads are
+/// Processor time of the thread since the last look, if it is time for a look, and the reads of its role are
 /// background reads. `now_ns` is a time of [`process::monotonic_ns`].
 pub(crate) fn look_at_processor(now_ns: u64) -> Option<ProcessorTime> {
     STATE.with(|state| {
