@@ -15,12 +15,13 @@ PREFIX ?= /usr/local
 CXX ?= c++
 CXXFLAGS ?= -O2 -g
 LAB_ARGS ?=
+SUITES_ARGS ?=
 FUZZ_SECONDS ?= 10
 
-.PHONY: help setup build driver check test doc deny msrv loom miri sanitize fuzz demo lab bench install uninstall clean
+.PHONY: help setup build driver check test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 19
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
 
 build: ## Build the command, the library and the RocksDB driver; needs rustup and a C++ compiler (3 min)
 	@scripts/setup build
@@ -44,6 +45,7 @@ check: ## Format, circles of modules, prose and links, clippy, unit tests: befor
 # The tests load the release library and start the release driver: build first.
 test: setup build check ## Run everything: check, integration tests, models, fuzzing, documents (30 min)
 	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) cargo test --workspace --release
+	scripts/test-rocksdb-suites
 	@$(MAKE) --no-print-directory loom miri sanitize fuzz doc msrv deny
 
 setup: ## Install the packages that tests and the demo need (apt) and the Rust toolchain
@@ -91,6 +93,10 @@ sanitize: ## Run the C++ driver under the address and undefined-behaviour saniti
 
 fuzz: ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS (default 10)
 	@scripts/fuzz $(FUZZ_SECONDS) $(TARGET)
+
+# Source and build of RocksDB lie outside this repository: SUITES_ARGS="--source DIR --work DIR".
+rocksdb-suites: $(if $(SUITES_ARGS),build) ## RocksDB's own suites and crash test under Coldstream; options in SUITES_ARGS (hours)
+	scripts/rocksdb-suites --coldstream $(COLDSTREAM) $(or $(SUITES_ARGS),--help)
 
 demo: build ## RocksDB under load and compaction, without and with Coldstream (5 min; as root)
 	@scripts/setup demo
