@@ -16,6 +16,7 @@
 //! | [`append`], [`writers`] | write new files around the page cache, with threads of their own |
 //! | [`warm`], [`sending`], [`absent`] | bring pages into the page cache, and drop exactly these again |
 //! | [`probe`], [`residency`], [`alignment`] | find out what a filesystem and the page cache do |
+//! | [`credentials`] | the privileges of the library's own threads |
 //! | [`private`], [`proc_fd`] | open the application's files once more, unseen by the application |
 //! | [`named_file`] | opens what the configuration names: the configuration itself, and the log |
 //! | [`pool`], [`mapping`], [`lock`], [`shared`] | memory and locks without libc |
@@ -81,6 +82,7 @@
 pub mod absent;
 pub mod alignment;
 pub mod append;
+pub mod credentials;
 pub mod lock;
 pub mod mapping;
 pub mod named_file;

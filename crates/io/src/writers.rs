@@ -9,6 +9,7 @@
 //!
 //! A thread is started when it is first needed, and lives as long as the process.
 
+use crate::credentials::{self, Follower};
 use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
 use crate::sys::pwrite::pwrite;
 use crate::sys::stat::{FileStamp, is_same_inode};
@@ -81,6 +82,19 @@ impl Writers {
         }
     }
 
+    /// Wakes the threads that have not followed the process's credentials. Returns whether there were any. A
+    /// thread that is about to fall asleep misses it: wake it again.
+    pub fn wake_followers(&self) -> bool {
+        let mut any = false;
+        for writer in &self.writers {
+            if writer.word.load(Ordering::Relaxed) != ABSENT && writer.credentials.is_behind() {
+                futex_wake_one(&writer.word);
+                any = true;
+            }
+        }
+        any
+    }
+
     fn writer(&self, flight: &Flight) -> Option<&Writer> {
         self.writers.get(flight.index()?)
     }
@@ -127,6 +141,7 @@ const DONE: u32 = 5;
 #[repr(C)]
 struct Writer {
     word: AtomicU32,
+    credentials: Follower,
     result: UnsafeCell<isize>,
     request: UnsafeCell<Request>,
 }
@@ -181,7 +196,10 @@ impl Writer {
         loop {
             match self.word.load(Ordering::Acquire) {
                 SUBMITTED | AWAITED => break,
-                other => futex_wait(&self.word, other),
+                other => {
+                    self.credentials.follow();
+                    futex_wait(&self.word, other);
+                }
             }
         }
         // SAFETY: submitted: the cells belong to this thread until the word is `DONE`.
@@ -195,6 +213,7 @@ impl Writer {
 /// The main function of a writer thread.
 unsafe extern "C" fn serve(writer: usize) -> ! {
     process::set_thread_name(c"coldstream-io");
+    credentials::begin();
     thread_priority::copy_from_first_thread();
     let own = thread_priority::io_priority_with_class(thread_priority::io_priority(0).unwrap_or(0));
     let mut io_priority = own;
@@ -241,6 +260,7 @@ mod model {
             let request = unsafe { std::mem::zeroed() };
             Self {
                 word: AtomicU32::new(FREE),
+                credentials: Follower::default(),
                 result: UnsafeCell::new(0),
                 request: UnsafeCell::new(request),
             }

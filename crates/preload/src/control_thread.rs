@@ -12,6 +12,7 @@ use crate::core::switches::mechanisms;
 use crate::priority::Threads;
 use crate::{settings, thread};
 use coldstream_control::{Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, Switches};
+use coldstream_io::credentials::{self, Follower};
 use coldstream_io::sys::{process, thread_priority};
 use coldstream_policy::{Config, Priorities, PriorityMode};
 use std::sync::atomic::Ordering;
@@ -23,11 +24,19 @@ const PAUSE_MILLISECONDS: u32 = 10;
 /// The time between two looks at background threads that work.
 const WATCH_MILLISECONDS: u32 = 200;
 
+/// So often helpers are woken that do not follow the process's credentials. One that writes to a slow device
+/// follows by itself when it is done, and one that has died never does.
+const WAKES_MAX: u32 = 20;
+
 /// Makes every mechanism follow the process's switches. The owner of all mechanisms implements it.
 /// Needs no thread-local storage.
 pub(crate) trait ApplySwitches {
     /// The switches were changed. Mechanisms in `before` were off; mechanisms in `off` are off now.
     fn apply_switches(&self, before: Mechanisms, off: Mechanisms) -> Outcome;
+
+    /// The credentials of the process were changed: wakes the other helpers, which follow. Returns whether one
+    /// has yet to.
+    fn wake_helpers(&self) -> bool;
 }
 
 /// Before the thread is made: says on the status page what can be switched.
@@ -53,6 +62,7 @@ pub(crate) fn run(
     all: &impl ApplySwitches,
 ) -> ! {
     process::set_thread_name(c"coldstream-keep");
+    credentials::begin_for_priorities();
     thread_priority::copy_from_first_thread();
     if let (Some(page), Some(settings)) = (core.page(), settings::get()) {
         let mut control_thread = ControlThread {
@@ -66,6 +76,8 @@ pub(crate) fn run(
             priorities: settings.config.priorities_in_force(),
             answered: 0,
             may_lower: true,
+            credentials: Follower::default(),
+            wakes_left: 0,
         };
         loop {
             control_thread.round();
@@ -91,6 +103,9 @@ struct ControlThread<'a, A> {
     answered: u32,
     /// The guard allows lower priorities.
     may_lower: bool,
+    credentials: Follower,
+    /// How often helpers are still woken that do not follow the process's credentials.
+    wakes_left: u32,
 }
 
 impl<A: ApplySwitches> ControlThread<'_, A> {
@@ -98,6 +113,7 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
     fn round(&mut self) {
         let bell = self.page.bell();
         let rung = bell.map_or(0, |bell| bell.load(Ordering::Acquire));
+        let some_are_behind = self.follow_credentials();
         let request = self.page.request();
         let is_asked = request.number != self.answered;
         let mut outcome = Outcome::Done;
@@ -120,11 +136,27 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         process::sleep(PAUSE_MILLISECONDS);
         match bell {
             Some(bell) => {
-                let milliseconds = goes_on.then_some(WATCH_MILLISECONDS);
+                let milliseconds = (goes_on || some_are_behind).then_some(WATCH_MILLISECONDS);
                 process::futex_wait_shared(bell, rung as u32, milliseconds);
             }
             None => process::sleep(u32::MAX),
         }
+    }
+
+    /// Follows the credentials of the process, as the other helpers do. Returns whether one of them has yet to.
+    fn follow_credentials(&mut self) -> bool {
+        if self.credentials.is_behind() {
+            // Nice values may be out of reach afterwards. Threads that may have them register themselves again.
+            self.threads.tend(self.mode, &Priorities::none(), self.page);
+            self.credentials.follow();
+            thread::forget_all_roles();
+            self.wakes_left = WAKES_MAX;
+        }
+        if self.wakes_left > 0 {
+            let any = self.all.wake_helpers();
+            self.wakes_left = if any { self.wakes_left - 1 } else { 0 };
+        }
+        self.wakes_left > 0
     }
 
     /// Looks whether background threads starve, if any work. Returns whether to look again soon.

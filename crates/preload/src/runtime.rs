@@ -23,6 +23,7 @@ use crate::writes::StagedFiles;
 use crate::{eviction, readahead, report, thread};
 use coldstream_control::{Counter, Mechanism, Mechanisms, Outcome};
 use coldstream_io::Errno;
+use coldstream_io::credentials;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_io::sys::thread as own_thread;
@@ -113,6 +114,7 @@ impl Runtime {
             return self.is_started();
         }
         self.core.owner.set_process();
+        credentials::forget();
         let config = &settings.config;
         let opened = self.core.open(settings);
         if config.handover || config.eviction {
@@ -151,6 +153,19 @@ impl Runtime {
                 self.core.count(Counter::EvictionRefused, 1);
             }
         }
+    }
+
+    /// Whether the library has threads of its own in this process.
+    pub(crate) fn has_helpers(&self) -> bool {
+        self.is_started() && self.core.owner.is_this_process()
+    }
+
+    /// The calling thread has changed the credentials of the process. Libc does not know the library's own threads:
+    /// they follow by themselves, a moment later.
+    pub(crate) fn credentials_changed(&self) {
+        credentials::tell();
+        self.wake_helpers();
+        self.core.wake_control_thread();
     }
 
     /// The process ends: drains what is staged, and says what was done.
@@ -219,5 +234,10 @@ impl ApplySwitches for Runtime {
             self.core.give_free_memory_back();
         }
         outcome
+    }
+
+    fn wake_helpers(&self) -> bool {
+        self.eviction.wake();
+        self.writes.wake_followers()
     }
 }

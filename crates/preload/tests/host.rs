@@ -1,6 +1,7 @@
 //! What a process leaves on its host: what it reads at its start, and where it logs.
 
 use coldstream_host::status_page::page_of;
+use coldstream_io::sys::thread_priority;
 use coldstream_testkit::library::{self, Preload};
 use coldstream_testkit::process::{Program, Running};
 use coldstream_testkit::{directories, files, skip, tools};
@@ -227,5 +228,135 @@ fn a_start_removes_the_pages_of_ended_processes_only() {
     assert!(page_of(alive.process_id()).exists());
     for other in [new, foreign] {
         std::fs::remove_file(&other).expect("it is left alone");
+    }
+}
+
+/// The credentials of a thread: its name, and its lines in `status`.
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    status: String,
+}
+
+impl Thread {
+    fn all(process_id: u32) -> Vec<Self> {
+        let tasks = std::fs::read_dir(format!("/proc/{process_id}/task")).unwrap();
+        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let threads = tasks.map(|task| {
+            let path = task.unwrap().path();
+            Self {
+                name: read(path.join("comm")).trim().to_owned(),
+                status: read(path.join("status")),
+            }
+        });
+        threads.collect()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.name.starts_with("coldstream")
+    }
+
+    fn has(&self, name: &str, wanted: &str) -> bool {
+        let line = self.status.lines().find_map(|line| line.strip_prefix(name));
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        line.map(words) == Some(words(wanted))
+    }
+}
+
+/// A root process with every kind of helper; none where this process is not root.
+fn root_process(scene: &Scene, what: &str) -> Option<Running> {
+    if !tools::is_root() {
+        skip("needs root");
+        return None;
+    }
+    let preload = Preload::writing(("direct", "process")).with("COLDSTREAM_EVICTION", "on");
+    let program = scene.compile("host", &[]);
+    let mut running = scene.program(&program, what).start_with(&preload);
+    running.wait_until_printed("pause");
+    let process_id = running.process_id();
+    // A thread names itself.
+    running.wait_until(|| {
+        let threads = Thread::all(process_id);
+        ["coldstream-keep", "coldstream-evic", "coldstream-io"]
+            .iter()
+            .all(|name| threads.iter().any(|thread| thread.name == *name))
+    });
+    Some(running)
+}
+
+/// Libc changes the users of the threads that it knows. It does not know the library's.
+#[test]
+fn no_thread_keeps_the_privileges_that_the_process_has_dropped() {
+    let scene = Scene::new();
+    for what in ["dropped", "dropped-at-last"] {
+        let Some(mut running) = root_process(&scene, what) else {
+            return;
+        };
+        let process_id = running.process_id();
+        running.wait_until(|| {
+            Thread::all(process_id).iter().all(|thread| {
+                thread.has("Uid:", "65534 65534 65534 65534")
+                    && thread.has("Gid:", "65534 65534 65534 65534")
+                    && thread.has("Groups:", "")
+                    && ["CapEff:", "CapPrm:", "CapInh:"]
+                        .map(|name| thread.has(name, "0000000000000000"))
+                        == [true; 3]
+            })
+        });
+        // A process that may not dump core belongs to root in `/proc`.
+        use std::os::unix::fs::MetadataExt;
+        let directory = std::fs::metadata(format!("/proc/{process_id}/fd")).unwrap();
+        assert_eq!(directory.uid(), NOBODY, "{what}: it is dumpable still");
+    }
+}
+
+/// Afterwards nobody could give them back.
+#[test]
+fn nice_values_are_given_back_before_the_privileges_go() {
+    if !tools::is_root() || thread_priority::set_nice(0, 0).is_err() {
+        return skip("needs a root that may set nice values");
+    }
+    let scene = Scene::new();
+    let program = scene.compile("host", &[]);
+    let preload = Preload::quiet().with("COLDSTREAM_PRIORITY", "reads-first");
+    let mut running = scene.program(&program, "lowered").start_with(&preload);
+    let process_id = running.process_id();
+    let nice_value = || {
+        let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).unwrap_or_default();
+        // The name may contain spaces, and ends with the last parenthesis. The state is field 3, the nice value 19.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        fields.split_whitespace().nth(16).map(str::to_owned)
+    };
+    running.wait_until_printed("pause");
+    running.wait_until(|| nice_value().as_deref() == Some("0"));
+}
+
+#[test]
+fn helpers_have_the_capabilities_that_they_need() {
+    const SYS_NICE: u64 = 1 << 23;
+    let scene = Scene::new();
+    for what in ["root", "regained"] {
+        let Some(mut running) = root_process(&scene, what) else {
+            return;
+        };
+        let process_id = running.process_id();
+        let found = Thread::all(process_id);
+        let application = found.iter().find(|thread| !thread.is_ours()).unwrap();
+        if application.has("CapEff:", "0000000000000000") {
+            return skip("root has no capabilities here");
+        }
+        running.wait_until(|| {
+            Thread::all(process_id).iter().all(|thread| {
+                !thread.is_ours()
+                    || thread.has("Uid:", "0 0 0 0")
+                        && thread.has("CapInh:", "0000000000000000")
+                        && (thread.has("CapEff:", &format!("{SYS_NICE:016x}"))
+                            || thread.has("CapEff:", "0000000000000000"))
+            })
+        });
     }
 }

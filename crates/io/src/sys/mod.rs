@@ -13,6 +13,7 @@ pub mod aio;
 pub mod cachestat;
 pub mod clock;
 pub mod close;
+pub mod credentials;
 mod descriptor;
 mod errno;
 pub mod fadvise;

@@ -23,6 +23,7 @@ use crate::core::Core;
 use crate::heat::{HeatMap, Present};
 use crate::settings;
 use coldstream_control::{Counter, Mechanism, PageView};
+use coldstream_io::credentials::{self, Follower};
 use coldstream_io::sys::{file, process, thread_priority};
 use coldstream_policy::IoPriority;
 use coldstream_policy::eviction::{Budget, Plan, SLEEP_MILLISECONDS_MAX};
@@ -41,6 +42,8 @@ const UNKNOWN_MILLISECONDS: u32 = 200;
 pub(crate) fn run(core: &Core, heat: &HeatMap, eviction: &Eviction) -> ! {
     // The kernel keeps fifteen bytes.
     process::set_thread_name(c"coldstream-evic");
+    credentials::begin();
+    let credentials = Follower::default();
     let _ = thread_priority::set_nice(0, NICE);
     let _ = thread_priority::set_io_priority(0, IoPriority::Idle.kernel_value());
     if let (Some(page), Some(settings)) = (core.page(), settings::get())
@@ -58,13 +61,16 @@ pub(crate) fn run(core: &Core, heat: &HeatMap, eviction: &Eviction) -> ! {
             dropped_bytes: 0,
             looked_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             rest_milliseconds: 0,
+            credentials: &credentials,
         };
         while evictor.round() {}
         eviction.is_running.store(false, Ordering::Relaxed);
     }
     core.count(Counter::EvictionRefused, 1);
     loop {
-        process::sleep(u32::MAX);
+        let rung = eviction.bell.load(Ordering::Acquire) as u32;
+        credentials.follow();
+        process::futex_wait_shared(&eviction.bell, rung, None);
     }
 }
 
@@ -84,6 +90,7 @@ struct Evictor<'a> {
     looked_ns: i128,
     /// How long to wait because nothing could be dropped; 0 while something can.
     rest_milliseconds: u32,
+    credentials: &'a Follower,
 }
 
 impl Evictor<'_> {
@@ -91,6 +98,7 @@ impl Evictor<'_> {
     fn round(&mut self) -> bool {
         let eviction = self.eviction;
         let rung = eviction.bell.load(Ordering::Acquire) as u32;
+        self.credentials.follow();
         self.page.add(Counter::EvictionWakeups, 1);
         if !self.core.is_on(Mechanism::Eviction) {
             eviction.is_running.store(false, Ordering::Relaxed);

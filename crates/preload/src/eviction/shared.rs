@@ -28,10 +28,15 @@ pub(crate) struct Eviction {
 }
 
 impl Eviction {
-    /// The switch was changed. When this function returns, the change is in effect.
-    pub(crate) fn switched(&self) {
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
         self.bell.fetch_add(1, Ordering::AcqRel);
         process::futex_wake_shared(&self.bell);
+    }
+
+    /// The switch was changed. When this function returns, the change is in effect.
+    pub(crate) fn switched(&self) {
+        self.wake();
         drop(self.dropping.lock());
     }
 

@@ -24,6 +24,7 @@ mod advice;
 mod answer;
 mod change;
 mod create;
+mod credentials;
 mod descriptor;
 mod map;
 mod metadata;
@@ -43,6 +44,7 @@ extern "C" fn construct() {
     advice::resolve();
     change::resolve();
     create::resolve();
+    credentials::resolve();
     descriptor::resolve();
     map::resolve();
     metadata::resolve();

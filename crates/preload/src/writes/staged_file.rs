@@ -121,6 +121,11 @@ impl StagedFiles {
         self.count.load(Ordering::Acquire) > 0
     }
 
+    /// Wakes the writer threads that have not followed the process's credentials. Returns whether there were any.
+    pub(crate) fn wake_followers(&self) -> bool {
+        self.writers.wake_followers()
+    }
+
     /// Whether the process ends.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)

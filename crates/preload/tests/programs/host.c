@@ -5,9 +5,15 @@
  *   secure                      prints whether the loader took the process for a privileged one
  *   exit, _exit, _Exit, quick_exit, thread, killed
  *                               ends in this way
+ *   root                        writes an SSTable, prints a line and sleeps
+ *   dropped                     as root, but first becomes the user 65534 and makes itself dumpable again
+ *   dropped-at-last             as dropped, after it was that user for a moment many times
+ *   regained                    as root, after it was that user for a moment
+ *   lowered                     waits for a lower priority, then does as dropped without writing
  *   pause                       makes children of both kinds, which end, prints a line and sleeps
  */
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +21,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +43,52 @@ static int read_table(const char *path) {
     }
     printf("%ld bytes\n", offset);
     return file;
+}
+
+/* Stays open. Large enough for a writer thread. */
+static void write_table(const char *beside) {
+    static char bytes[64 << 10];
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s/%d.sst", (int)(strrchr(beside, '/') - beside), beside, getpid());
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (file < 0) {
+        fail(path);
+    }
+    for (int part = 0; part < 64; ++part) {
+        if (write(file, bytes, sizeof bytes) != sizeof bytes) {
+            fail("write");
+        }
+    }
+}
+
+static void drop_privileges(void) {
+    if (setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0) {
+        fail("setuid");
+    }
+    if (prctl(PR_SET_DUMPABLE, 1) != 0) {
+        fail("dumpable");
+    }
+}
+
+static void become_another_for_a_moment(void) {
+    if (seteuid(65534) != 0 || seteuid(0) != 0) {
+        fail("seteuid");
+    }
+}
+
+static void wait_for_a_lower_priority(const char *path) {
+    while (getpriority(PRIO_PROCESS, 0) == 0) {
+        close(read_table(path));
+        usleep(1000);
+    }
+}
+
+static void sleep_for_ever(void) {
+    printf("pause\n");
+    fflush(stdout);
+    for (;;) {
+        pause();
+    }
 }
 
 static void make_children(void) {
@@ -85,11 +138,34 @@ int main(int count, char **words) {
     }
     if (strcmp(way, "pause") == 0) {
         make_children();
-        puts("pause");
-        fflush(stdout);
-        for (;;) {
-            pause();
+        sleep_for_ever();
+    }
+    if (strcmp(way, "root") == 0) {
+        write_table(words[2]);
+        sleep_for_ever();
+    }
+    if (strcmp(way, "dropped") == 0) {
+        write_table(words[2]);
+        drop_privileges();
+        sleep_for_ever();
+    }
+    if (strcmp(way, "dropped-at-last") == 0) {
+        write_table(words[2]);
+        for (int moment = 0; moment < 2000; ++moment) {
+            become_another_for_a_moment();
         }
+        drop_privileges();
+        sleep_for_ever();
+    }
+    if (strcmp(way, "regained") == 0) {
+        write_table(words[2]);
+        become_another_for_a_moment();
+        sleep_for_ever();
+    }
+    if (strcmp(way, "lowered") == 0) {
+        wait_for_a_lower_priority(words[2]);
+        drop_privileges();
+        sleep_for_ever();
     }
     close(file);
     return 0;

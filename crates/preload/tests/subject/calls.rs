@@ -198,6 +198,15 @@ calls! { INTERPOSED:
     fn prctl(option: c_int; ...argument: *const c_char) -> c_int;
     fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int;
     fn pthread_create(thread: *mut pthread_t, attributes: *const c_void, entry: *mut c_void, argument: *mut c_void) -> c_int;
+    fn setuid(user: libc::uid_t) -> c_int;
+    fn seteuid(user: libc::uid_t) -> c_int;
+    fn setgid(group: libc::gid_t) -> c_int;
+    fn setegid(group: libc::gid_t) -> c_int;
+    fn setreuid(real: libc::uid_t, effective: libc::uid_t) -> c_int;
+    fn setregid(real: libc::gid_t, effective: libc::gid_t) -> c_int;
+    fn setresuid(real: libc::uid_t, effective: libc::uid_t, saved: libc::uid_t) -> c_int;
+    fn setresgid(real: libc::gid_t, effective: libc::gid_t, saved: libc::gid_t) -> c_int;
+    fn capset(header: *mut c_void, data: *const c_void) -> c_int;
     fn thrd_create(thread: *mut pthread_t, entry: *mut c_void, argument: *mut c_void) -> c_int;
 }
 
