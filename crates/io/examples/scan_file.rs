@@ -10,6 +10,7 @@ use coldstream_io::residency::of_range;
 use coldstream_io::scan::{
     Event, Outcome, ReadMode, Request, ScanObserver, Scanner, Settings, Standalone,
 };
+use coldstream_io::sys::file::FileStamp;
 use coldstream_io::sys::{Descriptor, stat};
 use std::cell::Cell;
 use std::error::Error;
@@ -42,7 +43,7 @@ impl DescriptorRegistry for Windows {
     fn lowest_descriptor(&self) -> i32 {
         Standalone.lowest_descriptor()
     }
-    fn register(&self, _: Descriptor, _: u32) {}
+    fn register(&self, _: Descriptor, _: u32, _: &FileStamp) {}
     fn unregister(&self, _: Descriptor) {}
 }
 

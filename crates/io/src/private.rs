@@ -21,8 +21,8 @@ pub trait DescriptorRegistry {
     /// The lowest number that a private descriptor may have. Below it the application gets the numbers
     /// that it would get without Coldstream.
     fn lowest_descriptor(&self) -> i32;
-    /// Adds a private descriptor of file `slot`, after it was opened.
-    fn register(&self, descriptor: Descriptor, slot: u32);
+    /// Adds a private descriptor on behalf of file `slot`, after it was opened. `stamp` is of the file that it names.
+    fn register(&self, descriptor: Descriptor, slot: u32, stamp: &FileStamp);
     /// Removes a private descriptor, before it is closed.
     fn unregister(&self, descriptor: Descriptor);
 }
@@ -111,7 +111,7 @@ impl PrivateDescriptor {
             let _ = close::close(number);
             return Err(OpenError::Identity);
         };
-        registry.register(number.into(), slot);
+        registry.register(number.into(), slot, &stamp);
         Ok((Self(number + 1), stamp))
     }
 

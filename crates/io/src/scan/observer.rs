@@ -3,6 +3,7 @@
 use super::mode::ReadMode;
 use crate::private::DescriptorRegistry;
 use crate::sys::Descriptor;
+use crate::sys::stat::FileStamp;
 
 /// What the scan reader counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,6 @@ impl DescriptorRegistry for Standalone {
     fn lowest_descriptor(&self) -> i32 {
         0
     }
-    fn register(&self, _: Descriptor, _: u32) {}
+    fn register(&self, _: Descriptor, _: u32, _: &FileStamp) {}
     fn unregister(&self, _: Descriptor) {}
 }

@@ -72,6 +72,27 @@ pub fn stamp(descriptor: impl Into<Descriptor>) -> Result<FileStamp, Errno> {
 /// # Errors
 /// The kernel's, such as `ENOENT` or `EFAULT`.
 pub unsafe fn stamp_of_path(path: *const c_char) -> Result<FileStamp, Errno> {
+    // SAFETY: passed on.
+    let status = unsafe { fstatat(libc::AT_FDCWD, path, 0) }?;
+    Ok(FileStamp::from(&status))
+}
+
+/// `fstatat(2)`: the device of the file at `path`, relative to the directory `at`. Symbolic links are not
+/// followed.
+///
+/// # Safety
+/// As for [`stamp_of_path`].
+///
+/// # Errors
+/// The kernel's, such as `ENOENT` or `EFAULT`.
+pub unsafe fn device_of_link(at: i32, path: *const c_char) -> Result<u64, Errno> {
+    // SAFETY: passed on.
+    unsafe { fstatat(at, path, libc::AT_SYMLINK_NOFOLLOW) }.map(|status| status.st_dev)
+}
+
+/// # Safety
+/// As for [`stamp_of_path`].
+unsafe fn fstatat(at: i32, path: *const c_char, flags: i32) -> Result<libc::stat, Errno> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the kernel writes one `struct stat`, for which there is room; the caller vouches for
     // the path.
@@ -79,16 +100,16 @@ pub unsafe fn stamp_of_path(path: *const c_char) -> Result<FileStamp, Errno> {
         syscall(
             libc::SYS_newfstatat,
             [
-                Descriptor::from(libc::AT_FDCWD).argument(),
+                Descriptor::from(at).argument(),
                 path as usize,
                 status.as_mut_ptr() as usize,
-                0,
+                flags as usize,
             ],
         )
     };
     Errno::check(result)?;
     // SAFETY: the call succeeded, so the structure is filled.
-    Ok(FileStamp::from(unsafe { status.assume_init_ref() }))
+    Ok(unsafe { status.assume_init() })
 }
 
 /// Whether a descriptor still names the inode of `stamp` (`fstat(2)`). The file's content, size and

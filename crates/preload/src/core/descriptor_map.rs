@@ -6,6 +6,7 @@
 #[cfg(not(loom))]
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_io::sync::{AtomicPtr, AtomicU64, Ordering};
+use coldstream_io::sys::file::FileStamp;
 use coldstream_policy::FileKind;
 use std::num::NonZeroU64;
 
@@ -19,9 +20,29 @@ const LEAVES: usize = if cfg!(loom) { 2 } else { 2048 };
 pub(crate) enum Entry {
     /// The application's descriptor of an SSTable.
     Tracked(TrackedFile),
-    /// Coldstream's own descriptor of the file in this slot of the inode map.
-    Private(u32),
+    /// Coldstream's own descriptor.
+    Private(PrivateFile),
 }
+
+/// Coldstream's own descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PrivateFile {
+    /// Slot in the inode map of the file on whose behalf it was opened.
+    pub(crate) slot: u32,
+    /// Some bits of the device and the inode that it names: [`PrivateFile::identity_of`].
+    pub(crate) identity: u32,
+}
+
+impl PrivateFile {
+    /// Bits of device and inode that fit beside a slot.
+    pub(crate) fn identity_of(stamp: &FileStamp) -> u32 {
+        let key = stamp.inode ^ stamp.device.rotate_left(32);
+        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - IDENTITY_BITS)) as u32
+    }
+}
+
+const IDENTITY_BITS: u32 = 23;
+const IDENTITY_SHIFT: u32 = 64 - IDENTITY_BITS;
 
 /// The application's descriptor of an SSTable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +82,7 @@ pub(crate) struct KnownDescriptor(NonZeroU64);
 impl KnownDescriptor {
     /// `None` if the word is 0: nothing is known.
     #[inline]
-    fn of(word: u64) -> Option<Self> {
+    pub(super) fn of(word: u64) -> Option<Self> {
         NonZeroU64::new(word).map(Self)
     }
 
@@ -72,7 +93,8 @@ impl KnownDescriptor {
         // One was added, so that no entry is 0.
         let slot = (word as u32).wrapping_sub(1);
         if word & PRIVATE != 0 {
-            return Entry::Private(slot);
+            let identity = (word >> IDENTITY_SHIFT) as u32;
+            return Entry::Private(PrivateFile { slot, identity });
         }
         Entry::Tracked(TrackedFile {
             slot,
@@ -89,9 +111,13 @@ impl KnownDescriptor {
 
 impl Entry {
     /// Never 0, which means "nothing is known".
-    fn pack(self) -> u64 {
+    pub(super) fn pack(self) -> u64 {
         match self {
-            Entry::Private(slot) => PRIVATE | u64::from(slot + 1),
+            Entry::Private(private) => {
+                PRIVATE
+                    | u64::from(private.slot + 1)
+                    | u64::from(private.identity) << IDENTITY_SHIFT
+            }
             Entry::Tracked(tracked) => {
                 u64::from(tracked.slot + 1)
                     | u64::from(tracked.kind as u8) << 32
@@ -181,6 +207,14 @@ impl DescriptorMap {
         }
     }
 
+    /// Takes an entry out, unless it is not `before` any more. Whether it was.
+    pub(crate) fn take_if(&self, descriptor: i32, before: Entry) -> bool {
+        self.word(descriptor).is_some_and(|word| {
+            word.compare_exchange(before.pack(), 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        })
+    }
+
     /// Calls `visit` for each descriptor from `first` to `last` that something is known of.
     pub(crate) fn each_in(&self, first: u32, last: u32, mut visit: impl FnMut(i32, Entry)) {
         let first = first as usize;
@@ -222,6 +256,13 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
+    fn private(slot: u32) -> Entry {
+        Entry::Private(PrivateFile {
+            slot,
+            identity: (1 << IDENTITY_BITS) - 1 - slot,
+        })
+    }
+
     fn empty() -> Arc<DescriptorMap> {
         Arc::new(DescriptorMap {
             leaves: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
@@ -234,11 +275,11 @@ mod model {
         loom::model(|| {
             let descriptors = empty();
             let other = Arc::clone(&descriptors);
-            let thread = thread::spawn(move || other.put(1, Entry::Private(7)));
-            assert_eq!(descriptors.put(0, Entry::Private(8)), Ok(None));
+            let thread = thread::spawn(move || other.put(1, private(7)));
+            assert_eq!(descriptors.put(0, private(8)), Ok(None));
             assert_eq!(thread.join().unwrap(), Ok(None));
-            assert_eq!(descriptors.get(0), Some(Entry::Private(8)));
-            assert_eq!(descriptors.get(1), Some(Entry::Private(7)));
+            assert_eq!(descriptors.get(0), Some(private(8)));
+            assert_eq!(descriptors.get(1), Some(private(7)));
         });
     }
 
@@ -247,14 +288,14 @@ mod model {
     fn loom_an_entry_is_taken_once() {
         loom::model(|| {
             let descriptors = empty();
-            descriptors.put(0, Entry::Private(1)).unwrap();
+            descriptors.put(0, private(1)).unwrap();
             let threads: Vec<_> = (0..2)
                 .map(|_| {
                     let descriptors = Arc::clone(&descriptors);
                     thread::spawn(move || descriptors.take(0))
                 })
                 .collect();
-            assert!(matches!(descriptors.get(0), None | Some(Entry::Private(1))));
+            assert!([None, Some(private(1))].contains(&descriptors.get(0)));
             let taken = threads
                 .into_iter()
                 .filter_map(|thread| thread.join().unwrap())
@@ -269,12 +310,15 @@ mod model {
     fn loom_what_is_taken_is_not_replaced() {
         loom::model(|| {
             let descriptors = empty();
-            descriptors.put(0, Entry::Private(1)).unwrap();
+            descriptors.put(0, private(1)).unwrap();
             let other = Arc::clone(&descriptors);
             let thread = thread::spawn(move || other.take(0));
-            descriptors.replace(0, Entry::Private(1), Entry::Private(2));
+            descriptors.replace(0, private(1), private(2));
             let taken = thread.join().unwrap();
-            assert!(matches!(taken, Some(Entry::Private(1 | 2))), "{taken:?}");
+            assert!(
+                [Some(private(1)), Some(private(2))].contains(&taken),
+                "{taken:?}"
+            );
             assert_eq!(descriptors.get(0), None);
         });
     }
@@ -284,15 +328,15 @@ mod model {
     fn loom_replacing_and_taking_lose_nothing() {
         loom::model(|| {
             let descriptors = empty();
-            descriptors.put(0, Entry::Private(1)).unwrap();
+            descriptors.put(0, private(1)).unwrap();
             let other = Arc::clone(&descriptors);
-            let thread = thread::spawn(move || other.put(0, Entry::Private(2)).unwrap());
+            let thread = thread::spawn(move || other.put(0, private(2)).unwrap());
             let mut seen = vec![descriptors.take(0)];
             seen.push(thread.join().unwrap());
             seen.push(descriptors.take(0));
             let mut slots: Vec<_> = seen.into_iter().flatten().collect();
             slots.sort_by_key(|entry| format!("{entry:?}"));
-            assert_eq!(slots, [Entry::Private(1), Entry::Private(2)]);
+            assert_eq!(slots, [private(1), private(2)]);
         });
     }
 }
@@ -305,6 +349,13 @@ mod tests {
     fn empty_map() -> Box<DescriptorMap> {
         // SAFETY: all-zero memory is an empty map.
         unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    fn private(slot: u32) -> Entry {
+        Entry::Private(PrivateFile {
+            slot,
+            identity: (1 << IDENTITY_BITS) - 1 - slot,
+        })
     }
 
     fn entry(slot: u32) -> Entry {
@@ -327,11 +378,8 @@ mod tests {
             assert_eq!(descriptors.put(700, entry(slot)).map(|_| ()), Ok(()));
             assert_eq!(descriptors.get(700), Some(entry(slot)));
         }
-        assert_eq!(
-            descriptors.put(700, Entry::Private(3)),
-            Ok(Some(entry(65_535)))
-        );
-        assert_eq!(descriptors.take(700), Some(Entry::Private(3)));
+        assert_eq!(descriptors.put(700, private(3)), Ok(Some(entry(65_535))));
+        assert_eq!(descriptors.take(700), Some(private(3)));
         assert_eq!(descriptors.take(700), None);
     }
 

@@ -109,6 +109,11 @@ impl Inode {
             && self.device.load(Ordering::Relaxed) == stamp.device
     }
 
+    /// Whether it is on this device.
+    pub(crate) fn is_on(&self, device: u64) -> bool {
+        self.device.load(Ordering::Relaxed) == device
+    }
+
     /// Whether its content may change before the change time says so.
     pub(crate) fn may_be_written(&self) -> bool {
         self.writers.load(Ordering::Relaxed) > 0 || self.mapped_writable.load(Ordering::Relaxed)

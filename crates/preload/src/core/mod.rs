@@ -2,10 +2,12 @@
 //! status page, and memory of our own.
 
 pub(crate) mod descriptor_map;
+pub(crate) mod displaced;
 pub(crate) mod errno;
 pub(crate) mod fuse;
 pub(crate) mod heap;
 pub(crate) mod host_memory;
+pub(crate) mod inherited;
 pub(crate) mod inode_map;
 pub(crate) mod owner;
 mod predecessors;
@@ -19,8 +21,10 @@ use coldstream_control::{Counter, Mechanism, PageView};
 use coldstream_io::Errno;
 use coldstream_io::private::{DescriptorRegistry, is_marked};
 use coldstream_io::scan::{self, Event, ReadMode, ScanObserver, Scanner};
+use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::{Descriptor, process};
-use descriptor_map::{DescriptorMap, Entry, TrackedFile};
+use descriptor_map::{DescriptorMap, Entry, PrivateFile, TrackedFile};
+use displaced::Displaced;
 use errno::ErrnoGuard;
 use inode_map::InodeMap;
 use owner::Owner;
@@ -36,6 +40,7 @@ pub(crate) struct Core {
     pub(crate) inodes: InodeMap,
     pub(crate) owner: Owner,
     private: PrivateDescriptors,
+    pub(crate) displaced: Displaced,
     pub(crate) status: StatusPage,
     pub(crate) switches: OwnSwitches,
     pub(crate) scanner: Scanner,
@@ -52,6 +57,7 @@ impl Core {
     /// That of the memory for windows.
     pub(crate) fn open(&self, settings: &Settings) -> Result<(), Errno> {
         self.private.set_limits();
+        inherited::set_first(self.private.lowest());
         let config = &settings.config;
         self.scanner.configure(scan::Settings {
             window_bytes: config.window_bytes,
@@ -204,8 +210,8 @@ impl Core {
     /// Calls `visit` with the slot of each private descriptor from number `first` on.
     pub(crate) fn each_private(&self, first: u32, mut visit: impl FnMut(u32)) {
         self.descriptors.each_in(first, u32::MAX, |_, entry| {
-            if let Entry::Private(slot) = entry {
-                visit(slot);
+            if let Entry::Private(private) = entry {
+                visit(private.slot);
             }
         });
     }
@@ -213,17 +219,20 @@ impl Core {
     /// Whether a descriptor is Coldstream's own. The application sees a closed descriptor.
     #[inline]
     pub(crate) fn is_private(&self, descriptor: i32) -> bool {
-        matches!(self.descriptors.get(descriptor), Some(Entry::Private(_)))
-            && is_private_still(descriptor)
+        match self.descriptors.get(descriptor) {
+            Some(Entry::Private(private)) => is_private_still(descriptor, private),
+            _ => false,
+        }
     }
 }
 
 /// Whether a descriptor that is entered as private still is. The application may have got the number after a
-/// close that Coldstream did not see.
+/// close that Coldstream did not see, perhaps for a socket that does not wait: it has the mark too.
 #[cold]
-pub(crate) fn is_private_still(descriptor: i32) -> bool {
+pub(crate) fn is_private_still(descriptor: i32, private: PrivateFile) -> bool {
     let _errno = ErrnoGuard::new();
-    is_marked(descriptor)
+    let is_same = |stamp: FileStamp| PrivateFile::identity_of(&stamp) == private.identity;
+    is_marked(descriptor) && file::stamp(descriptor).is_ok_and(is_same)
 }
 
 impl ScanObserver for Core {
@@ -254,17 +263,23 @@ impl DescriptorRegistry for Core {
         self.private.lowest()
     }
 
-    fn register(&self, descriptor: Descriptor, slot: u32) {
+    fn register(&self, descriptor: Descriptor, slot: u32, stamp: &FileStamp) {
         self.private.add();
+        inherited::record(descriptor.number(), stamp);
+        let identity = PrivateFile::identity_of(stamp);
+        let private = Entry::Private(PrivateFile { slot, identity });
         // If the map has no room for the descriptor, it is not hidden from the application.
-        let _ = self
-            .descriptors
-            .put(descriptor.number(), Entry::Private(slot));
+        if let Ok(Some(closed @ Entry::Tracked(_))) =
+            (self.descriptors).put(descriptor.number(), private)
+        {
+            self.displaced.add(closed);
+        }
     }
 
     fn unregister(&self, descriptor: Descriptor) {
         let number = descriptor.number();
         self.private.remove();
+        inherited::forget(number);
         if let Some(Entry::Private(_)) = self.descriptors.get(number) {
             self.descriptors.take(number);
         }

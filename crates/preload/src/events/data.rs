@@ -50,12 +50,13 @@ impl Runtime {
         operation: Operation,
     ) -> Reader {
         let core = &self.core;
-        let Entry::Tracked(tracked) = known.entry() else {
-            if !is_private_still(descriptor) {
-                return Reader::Foreground;
+        let tracked = match known.entry() {
+            Entry::Tracked(tracked) => tracked,
+            Entry::Private(private) if is_private_still(descriptor, private) => {
+                errno::set(libc::EBADF);
+                return Reader::Nobody;
             }
-            errno::set(libc::EBADF);
-            return Reader::Nobody;
+            Entry::Private(_) => return Reader::Foreground,
         };
         if self.writes.is_staged(core, tracked) && !core.owner.is_seen_by_a_child() {
             return self.before_staged_read(tracked, descriptor, operation);

@@ -57,6 +57,7 @@ impl Runtime {
         if kind == FileKind::Untracked || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
             return;
         }
+        self.release_displaced();
         let Some(_inside) = Inside::enter() else {
             return;
         };
@@ -220,7 +221,7 @@ impl Runtime {
             return Visible::Yes;
         }
         let tracked = match entry {
-            Entry::Private(_) if is_private_still(descriptor) => return Visible::No,
+            Entry::Private(private) if is_private_still(descriptor, private) => return Visible::No,
             // The number names a descriptor of the application by now: it may close it.
             Entry::Private(_) => return Visible::Yes,
             Entry::Tracked(tracked) => tracked,
@@ -234,6 +235,7 @@ impl Runtime {
         };
         thread::record_close(descriptor);
         self.forget(descriptor);
+        self.release_displaced();
         match drained {
             Ok(()) => Visible::Yes,
             Err(errno) => Visible::Failed(errno),
@@ -267,8 +269,21 @@ impl Runtime {
         }
     }
 
+    /// Ends the tracking of descriptors whose numbers Coldstream's own ones have got.
+    fn release_displaced(&self) {
+        let displaced = &self.core.displaced;
+        if displaced.any()
+            && self.core.owner.is_this_process()
+            && let Some(_inside) = Inside::enter()
+        {
+            while let Some(entry) = displaced.take() {
+                self.release(entry);
+            }
+        }
+    }
+
     /// Ends the tracking of an entry that was taken out of the map.
-    fn release(&self, entry: Entry) {
+    pub(super) fn release(&self, entry: Entry) {
         let core = &self.core;
         if let Entry::Tracked(tracked) = entry {
             core.inodes.detach(tracked.slot, tracked.writable, || {
@@ -303,7 +318,7 @@ impl Runtime {
         }
         core.descriptors.each_in(first, last, |descriptor, entry| {
             match entry {
-                Entry::Private(slot) => self.free_private(slot),
+                Entry::Private(private) => self.free_private(private.slot),
                 Entry::Tracked(tracked) => {
                     if let Some(_inside) = Inside::enter() {
                         let drained = self.writes.close(core, tracked, descriptor);

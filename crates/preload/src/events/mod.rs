@@ -15,6 +15,7 @@
 //! | advised | reads, readahead |
 //! | locked, numbers run out | windows, writes (fall back) |
 //! | renamed | writes (drain) |
+//! | deleted | the call; then of other SSTables that were closed unseen: as closed |
 //! | thread named or made | priority |
 //!
 //! The steps of one event keep their order:
@@ -24,6 +25,7 @@
 //! - the map forgets a number before the kernel does.
 
 mod data;
+mod deleted;
 mod descriptors;
 mod threads;
 

@@ -7,7 +7,7 @@ use super::answer::{not_open, unless_failed};
 use super::next::interpose;
 use super::staged;
 use crate::core::descriptor_map::Entry;
-use crate::core::errno;
+use crate::core::{errno, is_private_still};
 use crate::runtime;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
@@ -21,7 +21,8 @@ fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
         return next();
     };
     match known.entry() {
-        Entry::Private(_) => not_open(),
+        Entry::Private(private) if is_private_still(descriptor, private) => not_open(),
+        Entry::Private(_) => next(),
         Entry::Tracked(tracked) => {
             let result = next();
             runtime.core.record_change(tracked);

@@ -9,7 +9,7 @@ use crate::runtime;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file;
-use libc::{c_int, c_uint, off64_t};
+use libc::{FILE, c_int, c_uint, off64_t};
 
 /// Commands of `fcntl` that neither see nor change a staged file.
 const HARMLESS_COMMANDS: [c_int; 7] = [
@@ -133,7 +133,28 @@ fn after_fcntl(descriptor: c_int, command: c_int, result: c_int) -> c_int {
     }
 }
 
+/// To be called before a call that closes a stream, whose descriptor libc closes unseen. Nothing is staged there: the
+/// staging ended when the stream was made.
+///
+/// # Safety
+/// `stream` must be a stream of libc's, or null.
+pub(super) unsafe fn before_stream_is_closed(stream: *mut FILE) {
+    if !stream.is_null()
+        && let Some(runtime) = runtime::get()
+    {
+        let _errno = ErrnoGuard::new();
+        // SAFETY: passed on.
+        let descriptor = unsafe { libc::fileno(stream) };
+        let _ = runtime.before_close(descriptor);
+    }
+}
+
 interpose! {
+    fn fclose(stream: *mut FILE) -> c_int |next| {
+        // SAFETY: the application's argument.
+        unsafe { before_stream_is_closed(stream) };
+        next()
+    }
     fn close(descriptor: c_int) -> c_int |next| {
         match runtime::get().map(|runtime| runtime.before_close(descriptor)) {
             Some(Visible::No) => {

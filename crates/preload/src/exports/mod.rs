@@ -16,7 +16,7 @@
 //! C's variadic functions are declared with the arguments that the kernel can see: on both supported
 //! architectures these travel in the same registers.
 //!
-//! Not seen: `fclose` and other closes inside libc, `syscall(2)`, and io_uring. Each served read, and each
+//! Not seen: closes inside libc other than those of a stream, `syscall(2)`, and io_uring. Each served read, and each
 //! write of our own, checks which file its descriptor names. The effect of such a call on a staged file is
 //! not known (docs/limits.md).
 
@@ -25,6 +25,7 @@ mod answer;
 mod change;
 mod create;
 mod credentials;
+mod delete;
 mod descriptor;
 mod map;
 mod metadata;
@@ -37,6 +38,7 @@ mod staged;
 mod sync;
 mod transfer;
 
+use crate::core::inherited;
 use crate::{report, runtime, settings};
 
 /// Runs before the application's `main`, and before most other constructors.
@@ -45,6 +47,7 @@ extern "C" fn construct() {
     change::resolve();
     create::resolve();
     credentials::resolve();
+    delete::resolve();
     descriptor::resolve();
     map::resolve();
     metadata::resolve();
@@ -63,6 +66,10 @@ extern "C" fn construct() {
         Ok(Ok(())) => {}
         Ok(Err(why)) => report::log_refusal(&why),
         Err(_) => {}
+    }
+    if settings::get().is_some() {
+        // SAFETY: the handler makes raw system calls only. If it cannot be registered, children inherit descriptors.
+        unsafe { libc::pthread_atfork(None, None, Some(inherited::close_in_child)) };
     }
     if settings::get().is_some()
         && let Err(errno) = runtime::create()

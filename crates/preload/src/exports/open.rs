@@ -1,6 +1,7 @@
 //! `open(2)`, `fopen(3)` and their like: files with an SSTable's name are tracked.
 
 use super::answer::with_room;
+use super::descriptor::before_stream_is_closed;
 use super::next::interpose;
 use super::staged;
 use crate::core::errno::ErrnoGuard;
@@ -69,7 +70,10 @@ interpose! {
         unsafe { opened_stream(next(), mode) }
     }
     fn freopen | freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| {
-        // SAFETY: what the next definition returns for this mode.
-        unsafe { opened_stream(next(), mode) }
+        // SAFETY: the application's stream, and what the next definition returns for this mode.
+        unsafe {
+            before_stream_is_closed(stream);
+            opened_stream(next(), mode)
+        }
     }
 }

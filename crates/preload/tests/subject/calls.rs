@@ -195,6 +195,10 @@ calls! { INTERPOSED:
     fn _exit(status: c_int) -> ();
     fn _Exit(status: c_int) -> ();
     fn quick_exit(status: c_int) -> ();
+    fn fclose(stream: *mut c_void) -> c_int;
+    fn unlink(path: *const c_char) -> c_int;
+    fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int;
+    fn remove(path: *const c_char) -> c_int;
     fn prctl(option: c_int; ...argument: *const c_char) -> c_int;
     fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int;
     fn pthread_create(thread: *mut pthread_t, attributes: *const c_void, entry: *mut c_void, argument: *mut c_void) -> c_int;
@@ -212,9 +216,6 @@ calls! { INTERPOSED:
 
 // Calls that change descriptors or content unseen by the library. It must not depend on seeing them.
 calls! { PLAIN:
-    fn fclose(stream: *mut c_void) -> c_int;
     fn munmap(address: *mut c_void, length: size_t) -> c_int;
     fn msync(address: *mut c_void, length: size_t, flags: c_int) -> c_int;
-    fn unlink(path: *const c_char) -> c_int;
-    fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int;
 }

@@ -62,7 +62,7 @@ pub struct Operation {
 pub enum Closing {
     Close,
     Range,
-    /// `fdopen` and `fclose`: libc closes it through an internal symbol.
+    /// `fdopen` and `fclose`.
     Stream,
     /// `syscall(2)`: the library does not see it.
     Raw,

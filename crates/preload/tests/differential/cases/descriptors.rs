@@ -112,6 +112,41 @@ pub fn advice_on_a_number_that_was_closed_unseen(journal: &mut Journal) {
     journal.line(&advise());
 }
 
+/// A socket that does not wait has the mark of a private descriptor. It gets the number of one that was closed unseen.
+pub fn private_numbers_that_a_socket_has_got_are_the_sockets(journal: &mut Journal) {
+    privately_scanned(journal, c"000001.sst", 1);
+    for number in high_numbers() {
+        raw::close(number);
+    }
+    let mut pair = [0; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+    // SAFETY: the kernel writes two numbers.
+    let made = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) };
+    assert_eq!(made, 0);
+    for number in high_numbers() {
+        assert_eq!(raw::duplicate_to(pair[0], number, 0), number);
+    }
+    for number in high_numbers() {
+        let bytes = [7_u8; 9];
+        let mut received = [0_u8; 9];
+        journal.line(&result(|| {
+            // SAFETY: the bytes are readable.
+            unsafe { calls::write(number, bytes.as_ptr().cast(), bytes.len()) as i64 }
+        }));
+        raw::read_all(pair[1], &mut received);
+        raw::write(pair[1], &received);
+        journal.line(&result(|| {
+            // SAFETY: there is room for the bytes.
+            unsafe { calls::read(number, received.as_mut_ptr().cast(), received.len()) as i64 }
+        }));
+        journal.line(&result(|| {
+            // SAFETY: an integer command.
+            unsafe { calls::fcntl(number, libc::F_GETFD, 0).into() }
+        }));
+        journal.line(&result(|| close(number).into()));
+    }
+}
+
 pub fn private_numbers_can_be_taken(journal: &mut Journal) {
     let descriptor = privately_scanned(journal, c"000001.sst", 1);
     table(c"000002.sst", 2, SIZE_BYTES);

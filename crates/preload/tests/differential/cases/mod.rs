@@ -42,6 +42,7 @@ cases! {
     descriptors::duplicates_share_their_status_flags,
     descriptors::private_numbers_can_be_closed_like_numbers_that_are_not_open,
     descriptors::advice_on_a_number_that_was_closed_unseen,
+    descriptors::private_numbers_that_a_socket_has_got_are_the_sockets,
     descriptors::private_numbers_can_be_taken,
     descriptors::private_numbers_look_as_if_they_were_not_open,
     descriptors::numbers_are_those_that_the_kernel_would_have_given,
