@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 
 /// Moves this process, and those that it starts, into a cgroup with a limited rate. Dropping it moves them back.
 #[derive(Debug)]
-pub struct DeviceLimit(PathBuf);
+pub struct DeviceLimit {
+    cgroup: PathBuf,
+    rule: String,
+    device: String,
+}
 
 /// Where distributions mount the controller.
 const HIERARCHY: &str = "/sys/fs/cgroup/blkio";
@@ -20,13 +24,25 @@ impl DeviceLimit {
     pub fn hold(path: &Path, rule: &str, bytes_per_second: u64) -> io::Result<Self> {
         let device = std::fs::metadata(path)?.dev();
         let process = std::process::id().to_string();
-        let limit = Self(format!("{HIERARCHY}/coldstream-{process}").into());
-        std::fs::create_dir(&limit.0)?;
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let value = format!("{major}:{minor} {bytes_per_second}");
-        std::fs::write(limit.0.join(format!("blkio.throttle.{rule}")), value)?;
-        std::fs::write(limit.0.join("cgroup.procs"), process)?;
+        let limit = Self {
+            cgroup: format!("{HIERARCHY}/coldstream-{process}").into(),
+            rule: format!("blkio.throttle.{rule}"),
+            device: format!("{major}:{minor}"),
+        };
+        std::fs::create_dir(&limit.cgroup)?;
+        limit.change(bytes_per_second)?;
+        std::fs::write(limit.cgroup.join("cgroup.procs"), process)?;
         Ok(limit)
+    }
+
+    /// Changes the rate.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn change(&self, bytes_per_second: u64) -> io::Result<()> {
+        let value = format!("{} {bytes_per_second}", self.device);
+        std::fs::write(self.cgroup.join(&self.rule), value)
     }
 }
 
@@ -34,6 +50,6 @@ impl Drop for DeviceLimit {
     fn drop(&mut self) {
         let process = std::process::id().to_string();
         let _ = std::fs::write(format!("{HIERARCHY}/cgroup.procs"), process);
-        let _ = std::fs::remove_dir(&self.0);
+        let _ = std::fs::remove_dir(&self.cgroup);
     }
 }

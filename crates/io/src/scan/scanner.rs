@@ -219,9 +219,11 @@ impl Scanner {
         result
     }
 
-    /// Closes a file: waits for its reads in flight, gives its windows back, and closes its private
-    /// descriptors. The slot is then ready for another file. A later read of the same file opens new
-    /// private descriptors.
+    /// Closes a file: gives its windows back, and closes its private descriptors. The slot is then ready for
+    /// another file. A later read of the same file opens new private descriptors.
+    ///
+    /// It waits for threads that read the file just now, and for nothing else. If the device still writes into
+    /// windows that were read ahead, they are given back later: see [`Scanner::release_orphans`].
     ///
     /// Called before the file's last descriptor is closed, and when the application needs the number of a
     /// private descriptor. A private descriptor whose number names another file now stays open.
@@ -242,6 +244,18 @@ impl Scanner {
             private.close(&stamp, host);
         }
         file.stamp = FileStamp::default();
+        drop(file);
+        self.release_orphans(host);
+    }
+
+    /// Gives back windows of closed files for which the device has finished. Waits for nothing.
+    pub fn release_orphans<H: ScanObserver>(&self, host: &H) {
+        self.streams.release_orphans(&self.pool, host);
+    }
+
+    /// Waits for the device, and gives back all windows of closed files.
+    pub fn wait_for_orphans<H: ScanObserver>(&self, host: &H) {
+        self.streams.wait_for_orphans(&self.pool, host);
     }
 }
 

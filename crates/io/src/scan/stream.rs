@@ -379,6 +379,19 @@ impl Stream {
         Ok(())
     }
 
+    /// As [`Stream::release`], but waits for nothing. Returns whether the windows were given back: the device may still
+    /// be writing into them.
+    pub(super) fn try_release<O: ScanObserver>(&mut self, pool: &WindowPool, observer: &O) -> bool {
+        if self.in_flight > 0 {
+            let _ = self.take_completions(0);
+        }
+        if self.in_flight > 0 {
+            return false;
+        }
+        self.release(pool, observer);
+        true
+    }
+
     /// Waits for all reads in flight and gives all windows back.
     pub(super) fn release<O: ScanObserver>(&mut self, pool: &WindowPool, observer: &O) {
         while self.in_flight > 0 {

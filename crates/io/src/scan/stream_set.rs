@@ -2,6 +2,9 @@
 //!
 //! A read looks for its stream in the summaries, without the streams' locks. While a thread holds a
 //! stream's lock, it only tries the locks of other streams.
+//!
+//! If a file is closed while the device writes into windows of its stream, the stream becomes an orphan. Nobody waits
+//! for it: its windows are given back by whoever needs a stream, or closes a file, after the device has finished.
 
 use super::file::STREAMS_PER_FILE;
 use super::observer::ScanObserver;
@@ -18,6 +21,9 @@ pub const STREAMS_MAX: usize = 512;
 /// A stream may lose its memory if it has not asked for a window for longer than this.
 const IDLE_MILLISECONDS: u32 = 1000;
 
+/// Instead of an owner's key: the stream is an orphan.
+const ORPHAN: u64 = u64::MAX;
+
 /// What other threads can read of a stream without its lock.
 struct StreamSummary {
     /// Key of the file that owns the stream; 0 is none.
@@ -33,6 +39,7 @@ struct StreamSummary {
 #[repr(C)]
 pub(super) struct StreamSet {
     active: AtomicUsize,
+    orphans: AtomicUsize,
     summaries: [StreamSummary; STREAMS_MAX],
     streams: [FutexLock<Stream>; STREAMS_MAX],
 }
@@ -142,6 +149,7 @@ impl StreamSet {
         pool: &WindowPool,
         observer: &O,
     ) -> Option<usize> {
+        self.release_orphans(pool, observer);
         let free = self.summaries.iter().position(|summary| {
             summary.owner.load(Ordering::Relaxed) == 0
                 && summary
@@ -152,10 +160,12 @@ impl StreamSet {
         let number = free.or_else(|| {
             (0..STREAMS_MAX).find(|&number| {
                 self.lock_idle(number, now).is_some_and(|mut stream| {
-                    stream.release(pool, observer);
+                    let released = stream.try_release(pool, observer);
                     self.publish(number, &stream);
-                    self.summaries[number].owner.store(key, Ordering::Relaxed);
-                    true
+                    if released {
+                        self.set_owner(number, key);
+                    }
+                    released
                 })
             })
         })?;
@@ -191,15 +201,63 @@ impl StreamSet {
                 continue;
             }
             if let Some(mut stream) = self.lock_idle(number, now) {
-                released |= stream.is_active();
-                stream.release(pool, observer);
+                let was_active = stream.is_active();
+                released |= stream.try_release(pool, observer) && was_active;
                 self.publish(number, &stream);
             }
         }
         released
     }
 
-    /// Releases all streams of the file `key`: waits for their reads, and gives their windows back.
+    /// Changes the owner of a stream whose lock the caller holds.
+    fn set_owner(&self, number: usize, owner: u64) {
+        let before = self.summaries[number].owner.swap(owner, Ordering::AcqRel);
+        if owner == ORPHAN && before != ORPHAN {
+            self.orphans.fetch_add(1, Ordering::Relaxed);
+        } else if owner != ORPHAN && before == ORPHAN {
+            self.orphans.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Releases those orphans for which the device has finished.
+    pub(super) fn release_orphans<O: ScanObserver>(&self, pool: &WindowPool, observer: &O) {
+        self.each_orphan(|number| {
+            if let Some(mut stream) = self.streams[number].try_lock()
+                && self.is_orphan(number)
+                && stream.try_release(pool, observer)
+            {
+                self.publish(number, &stream);
+                self.set_owner(number, 0);
+            }
+        });
+    }
+
+    /// Waits for the device, and releases all orphans.
+    pub(super) fn wait_for_orphans<O: ScanObserver>(&self, pool: &WindowPool, observer: &O) {
+        self.each_orphan(|number| {
+            let mut stream = self.streams[number].lock();
+            if self.is_orphan(number) {
+                stream.release(pool, observer);
+                self.publish(number, &stream);
+                self.set_owner(number, 0);
+            }
+        });
+    }
+
+    fn is_orphan(&self, number: usize) -> bool {
+        self.summaries[number].owner.load(Ordering::Relaxed) == ORPHAN
+    }
+
+    fn each_orphan(&self, visit: impl FnMut(usize)) {
+        if self.orphans.load(Ordering::Relaxed) > 0 {
+            (0..STREAMS_MAX)
+                .filter(|&number| self.is_orphan(number))
+                .for_each(visit);
+        }
+    }
+
+    /// Releases all streams of the file `key`. It waits for a thread that is reading by one of them just now, since that
+    /// thread uses the file's descriptors. It does not wait for what is read ahead: see [`StreamSet`].
     pub(super) fn release_file<O: ScanObserver>(
         &self,
         of_file: [u16; STREAMS_PER_FILE],
@@ -212,9 +270,9 @@ impl StreamSet {
                 continue;
             };
             if let Some(mut stream) = self.lock(number, key) {
-                stream.release(pool, observer);
+                let released = stream.try_release(pool, observer);
                 self.publish(number, &stream);
-                self.summaries[number].owner.store(0, Ordering::Release);
+                self.set_owner(number, if released { 0 } else { ORPHAN });
             }
         }
     }

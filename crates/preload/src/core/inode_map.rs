@@ -37,6 +37,8 @@ pub(crate) struct Inode {
     changes: AtomicU32,
     /// It has a shared writable mapping: content can change without a call.
     mapped_writable: AtomicBool,
+    /// Its last descriptor is being closed. Changed by the holder of the map's lock.
+    is_ending: AtomicBool,
     /// It has record locks, which closing any descriptor of the inode would drop.
     locked: AtomicBool,
     /// Number of the staged file plus one; 0 is none.
@@ -288,7 +290,7 @@ impl InodeMap {
             let inode = self.slots.get(slot)?;
             if inode.descriptors.load(Ordering::Relaxed) == 0 {
                 free = free.or(Some(slot));
-            } else if inode.is(stamp) {
+            } else if inode.is(stamp) && !inode.is_ending.load(Ordering::Relaxed) {
                 found = Some(slot);
                 break;
             }
@@ -323,22 +325,30 @@ impl InodeMap {
         }
     }
 
-    /// Counts one descriptor less. After the last one, runs `last` while no other thread can attach.
+    /// Counts one descriptor less. With the last one runs `last`, which may wait for a device: no lock is held then.
+    /// Meanwhile nobody gets the slot. If the inode is opened again, it gets another slot.
     pub(crate) fn detach(&self, slot: u32, writable: bool, last: impl FnOnce()) {
-        let _lock = self.lock.lock();
         let Some(inode) = self.get(slot) else {
             return;
         };
+        let mut lock = self.lock.lock();
         if writable {
             inode.writers.fetch_sub(1, Ordering::Relaxed);
         }
         if inode.descriptors.load(Ordering::Relaxed) == 1 {
+            inode.is_ending.store(true, Ordering::Relaxed);
+            drop(lock);
             last();
-            if let Some((word, bit)) = self.mark(slot as usize) {
-                word.fetch_and(!bit, Ordering::Relaxed);
-            }
+            lock = self.lock.lock();
+            inode.is_ending.store(false, Ordering::Relaxed);
         }
-        inode.descriptors.fetch_sub(1, Ordering::Relaxed);
+        // A descriptor may have been duplicated meanwhile, and counted.
+        if inode.descriptors.fetch_sub(1, Ordering::Relaxed) == 1
+            && let Some((word, bit)) = self.mark(slot as usize)
+        {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+        drop(lock);
     }
 }
 
@@ -369,8 +379,18 @@ mod tests {
         assert_eq!(inodes.next_in_use(0), Some(slot as usize));
         assert_eq!(inodes.next_in_use(slot as usize), Some(slot as usize));
         assert_eq!(inodes.next_in_use(slot as usize + 1), None);
-        inodes.detach(slot, false, || last = true);
-        assert!(last);
+        let mut again = None;
+        inodes.detach(slot, false, || {
+            last = true;
+            // No lock is held. An inode that is opened meanwhile gets another slot.
+            again = inodes.attach(&stamp(1), false);
+        });
+        assert!(last && again.is_some() && again != Some(slot));
+        assert_eq!(
+            inodes.next_in_use(slot as usize),
+            again.map(|slot| slot as usize)
+        );
+        inodes.detach(again.unwrap(), false, || ());
         assert_eq!(inodes.next_in_use(0), None);
     }
 

@@ -191,9 +191,11 @@ impl Core {
         self.scanner.close(slot, self);
     }
 
-    /// Closes every window, and every private descriptor of a reader. Needs no thread-local storage.
+    /// Closes every window, and every private descriptor of a reader. Waits for the device. Needs no thread-local
+    /// storage.
     pub(crate) fn close_all_windows(&self) {
         self.each_private(0, |slot| self.close_windows(slot));
+        self.scanner.wait_for_orphans(self);
         self.publish_memory();
     }
 

@@ -114,25 +114,20 @@ impl Filesystems {
         descriptor: i32,
         device: u64,
     ) -> Option<Choice> {
-        let mut known = self.known.lock();
-        let index = known
-            .iter()
-            .position(|entry| entry.choice != 0 && entry.device == device)
-            .or_else(|| known.iter().position(|entry| entry.choice == 0));
-        let mut entry = index.and_then(|index| known.get_mut(index));
-        let chosen = (entry.as_ref()).and_then(|entry| Choice::decode(entry.choice));
-        if let Some(entry) = &mut entry
-            && chosen.is_some()
-            && !entry.take_probe_turn()
-        {
-            return chosen;
+        let mut chosen = None;
+        if let Some(entry) = entry_of(&mut self.known.lock(), device) {
+            chosen = Choice::decode(entry.choice);
+            if chosen.is_some() && !entry.take_probe_turn() {
+                return chosen;
+            }
         }
+        // Without the lock: it waits for the device, and others may wait for another one.
         let probe = match probe::probe(descriptor) {
             Ok(probe) if !probe.is_inconclusive() => probe,
             _ => return chosen,
         };
         let choice = Choice::of(&probe, settings);
-        if let Some(entry) = entry {
+        if let Some(entry) = entry_of(&mut self.known.lock(), device) {
             *entry = FilesystemModes {
                 device,
                 choice: choice.encode(),
@@ -142,6 +137,18 @@ impl Filesystems {
         }
         Some(choice)
     }
+}
+
+/// The entry of a filesystem, or a free one.
+fn entry_of(
+    known: &mut [FilesystemModes; FILESYSTEMS_MAX],
+    device: u64,
+) -> Option<&mut FilesystemModes> {
+    let index = known
+        .iter()
+        .position(|entry| entry.choice != 0 && entry.device == device)
+        .or_else(|| known.iter().position(|entry| entry.choice == 0))?;
+    known.get_mut(index)
 }
 
 #[cfg(test)]
