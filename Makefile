@@ -34,11 +34,12 @@ $(DRIVER): $(DRIVER_SOURCES)
 	@mkdir -p $(RELEASE)
 	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread $(filter %.cc,$^) -ldl -o $@
 
-check: ## Format, circles of modules, prose and links, clippy, unit tests: before each commit (1 min when warm)
+check: ## Format, circles of modules, prose, links, promises, clippy, unit tests: before each commit (1 min when warm)
 	cargo fmt --all --check
 	scripts/check-circles
 	scripts/check-prose
 	scripts/check-links
+	scripts/check-promises
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --workspace --lib --bins
 

@@ -26,6 +26,20 @@ fn a_static_binary() {
     );
 }
 
+/// The loader's name tells.
+#[test]
+fn a_binary_for_musl() {
+    let scene = Scene::new();
+    let program = scene.path("program");
+    let loader = "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1";
+    assert!(scene.compile(PROGRAM, &program, &[loader]));
+    assert_error(
+        scene.coldstream().arg("run").arg("--").arg(&program),
+        4,
+        &["built for musl", "glibc build"],
+    );
+}
+
 #[test]
 fn setuid_and_setgid_binaries() {
     let scene = Scene::new();

@@ -1,5 +1,6 @@
 //! A release and its dependencies, from Maven Central.
 
+use crate::cache;
 use crate::error::{NodeError, file};
 use crate::java::Java;
 use crate::version::Version;
@@ -68,12 +69,7 @@ pub struct Distribution {
 impl Distribution {
     /// The default cache of releases: `coldstream/cassandra` in the user's cache directory.
     pub fn default_cache() -> PathBuf {
-        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-        std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(home)
-            .unwrap_or_else(std::env::temp_dir)
-            .join("coldstream/cassandra")
+        cache::directory().join("cassandra")
     }
 
     /// Takes a release from `cache`. A release that is missing there is fetched first, with a line for `progress`.

@@ -1,5 +1,6 @@
 //! The JDK that runs the nodes.
 
+use crate::cache;
 use crate::error::NodeError;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,19 +29,8 @@ impl Java {
     /// # Errors
     /// [`NodeError::NoJava`], with the JDKs that were found instead.
     pub fn find() -> Result<Self, NodeError> {
-        let mut homes: Vec<PathBuf> = std::env::var_os("JAVA_HOME")
-            .map(PathBuf::from)
-            .into_iter()
-            .collect();
-        if let Ok(installed) = fs::read_dir("/usr/lib/jvm") {
-            let mut installed: Vec<PathBuf> =
-                installed.flatten().map(|entry| entry.path()).collect();
-            installed.sort();
-            homes.extend(installed);
-        }
-        homes.extend(home_of_path());
         let mut found = Vec::new();
-        for home in homes {
+        for home in homes() {
             let Ok(release) = fs::read_to_string(home.join("release")) else {
                 continue;
             };
@@ -71,6 +61,31 @@ impl Java {
     pub fn home(&self) -> &Path {
         &self.home
     }
+}
+
+/// The first JDK or JRE of another release, for instance `21`. Looks where [`Java::find`] looks, and then at what
+/// `scripts/setup` has fetched.
+#[must_use]
+pub fn java_home(release: &str) -> Option<PathBuf> {
+    let fetched = cache::directory().join(format!("java-{release}"));
+    homes().into_iter().chain([fetched]).find(|home| {
+        let said = fs::read_to_string(home.join("release")).unwrap_or_default();
+        feature_release(&said) == Some(release) && home.join("bin/java").exists()
+    })
+}
+
+fn homes() -> Vec<PathBuf> {
+    let mut homes: Vec<PathBuf> = std::env::var_os("JAVA_HOME")
+        .map(PathBuf::from)
+        .into_iter()
+        .collect();
+    if let Ok(installed) = fs::read_dir("/usr/lib/jvm") {
+        let mut installed: Vec<PathBuf> = installed.flatten().map(|entry| entry.path()).collect();
+        installed.sort();
+        homes.extend(installed);
+    }
+    homes.extend(home_of_path());
+    homes
 }
 
 fn home_of_path() -> Option<PathBuf> {

@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod configuration;
 mod distribution;
 mod error;
@@ -35,6 +36,7 @@ mod version;
 pub use configuration::{CommitLogSync, Settings, SstableFormat};
 pub use distribution::Distribution;
 pub use error::NodeError;
+pub use java::java_home;
 pub use node::{Launch, Node};
 pub use nodetool::Nodetool;
 pub use pauses::Pause;

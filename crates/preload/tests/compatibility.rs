@@ -105,32 +105,6 @@ fn python_prints_the_same() {
 }
 
 #[test]
-fn java_prints_the_same() {
-    if let Some(java) = tools::find("java") {
-        let directory = coldstream_testkit::directories::on_disk();
-        let source = directory.path().join("Main.java");
-        std::fs::write(
-            &source,
-            "import java.nio.*; import java.nio.channels.*; import java.nio.file.*;\n\
-             public class Main { public static void main(String[] a) throws Exception {\n\
-             Path p = Path.of(a[0]); Files.write(p, new byte[100000]);\n\
-             try (FileChannel c = FileChannel.open(p, StandardOpenOption.READ, StandardOpenOption.WRITE)) {\n\
-             c.write(ByteBuffer.wrap(\"abc\".getBytes()), 5); ByteBuffer b = ByteBuffer.allocateDirect(4096);\n\
-             System.out.println(c.read(b, 0) + \" \" + b.get(6) + \" \" + c.size()); c.truncate(10); c.force(true);\n\
-             System.out.println(c.size() + \" \" + c.map(FileChannel.MapMode.READ_ONLY, 0, 10).get(5)); }\n\
-             Thread t = new Thread(() -> System.out.println(\"in a thread\"), \"CompactionExecutor:1\"); t.start(); t.join();\n\
-             System.out.println(new String(Runtime.getRuntime().exec(new String[]{\"echo\", \"child\"}).getInputStream().readAllBytes())); } }\n",
-        )
-        .expect("write");
-        same(
-            &Program::new(java)
-                .argument(&source)
-                .argument(directory.path().join("nb-1-big-Data.db")),
-        );
-    }
-}
-
-#[test]
 fn git_makes_the_same_history() {
     if tools::find("git").is_none() {
         return;

@@ -182,16 +182,27 @@ impl Program {
         }
     }
 
-    /// Runs it with the library under a tracer. `launcher` comes before the program and runs without the library.
-    pub fn run_under(&self, launcher: &[String], preload: &Preload) -> Ended {
+    /// Runs it under a tracer or the like, with the library if there is a `preload`. `launcher` comes before the
+    /// program and runs without the library.
+    pub fn run_under<'a>(
+        &self,
+        launcher: &[String],
+        preload: impl Into<Option<&'a Preload>>,
+    ) -> Ended {
         self.start_under(launcher, preload).end()
     }
 
     /// As [`Program::run_under`], but does not wait for its end.
     #[must_use]
-    pub fn start_under(&self, launcher: &[String], preload: &Preload) -> Running {
+    pub fn start_under<'a>(
+        &self,
+        launcher: &[String],
+        preload: impl Into<Option<&'a Preload>>,
+    ) -> Running {
         let mut inner = self.clone();
-        inner.preload(preload);
+        if let Some(preload) = preload.into() {
+            inner.preload(preload);
+        }
         let mut words: Vec<OsString> = launcher.iter().map(OsString::from).collect();
         words.push("/usr/bin/env".into());
         for (name, value) in &inner.variables {

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::process::Program;
+use crate::process::{Ended, Program};
 use crate::skip;
 
 /// The program with this name in `PATH`. Where it is missing, [`skip`]s with the reason.
@@ -43,27 +43,44 @@ pub fn find_library(file_name: &str) -> Option<PathBuf> {
     found
 }
 
+/// The folder of the preload library's test programs.
+#[must_use]
+pub fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/programs")
+}
+
 /// Compiles `crates/preload/tests/programs/SOURCE` into `directory`. `options` come after the source.
 ///
 /// # Panics
 /// It does not compile.
 #[must_use]
 pub fn compile(source: &str, directory: &Path, name: &str, options: &[&str]) -> PathBuf {
-    let output = directory.join(name);
-    Program::new("cc")
+    compile_by(Path::new("cc"), source, &directory.join(name), options)
+        .unwrap_or_else(|ended| panic!("{ended:?}"))
+}
+
+/// As [`compile`], by another compiler, or with options that not every machine can have.
+///
+/// # Errors
+/// What the compiler said.
+pub fn compile_by(
+    compiler: &Path,
+    source: &str,
+    output: &Path,
+    options: &[&str],
+) -> Result<PathBuf, Ended> {
+    let ended = Program::new(compiler)
         .arguments(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"])
         .argument("-o")
-        .argument(&output)
-        .argument(
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../preload/tests/programs")
-                .join(source),
-        )
+        .argument(output)
+        .argument(programs().join(source))
         .arguments(options)
         .argument("-pthread")
-        .run()
-        .well();
-    output
+        .run();
+    match ended.status.success() {
+        true => Ok(output.to_owned()),
+        false => Err(ended),
+    }
 }
 
 /// Whether this process is root.

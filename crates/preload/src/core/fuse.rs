@@ -24,3 +24,19 @@ pub(crate) fn protect<T>(on_panic: impl FnOnce(), work: impl FnOnce() -> T) -> O
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_blows_the_fuse_and_does_not_unwind() {
+        let mut times = 0;
+        assert_eq!(protect(|| times += 1, || 7), Some(7));
+        assert_eq!(times, 0);
+        let result: Option<()> = protect(|| times += 1, || panic!("on purpose"));
+        assert_eq!((result, times), (None, 1));
+        assert!(is_blown());
+        BLOWN.store(false, Ordering::Relaxed);
+    }
+}
