@@ -396,6 +396,9 @@ counters! {
     BackgroundRunNanoseconds = "background_run_nanoseconds": Priority, Total(Nanoseconds);
     /// Time within the same intervals in which they were ready to run, and waited for a processor.
     BackgroundWaitNanoseconds = "background_wait_nanoseconds": Priority, Total(Nanoseconds);
+    /// How often the application's heap had no memory for the library. What needed it was left undone, or
+    /// the library's own reserve had the memory.
+    HeapRefusals = "heap_refusals": Memory, Total(Count);
 }
 
 impl Counter {

@@ -83,7 +83,7 @@
 //! ];
 //! let part = transfer_to_finished(&output, start, &mut inputs, &|| false)?;
 //! let limits = Limits { heat_min: 10.0, pages_max: 1000 };
-//! let plan = Plan::choose(part.pieces, limits);
+//! let plan = Plan::choose(part.pieces, limits)?;
 //!
 //! // The page of "bob" in the output is warmed, and no other.
 //! let expected = output.partitions()?.find(&bob)?.ok_or("no bob")?;
@@ -93,6 +93,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 pub mod cassandra;
 mod piece;

@@ -1,6 +1,8 @@
 //! Chooses the pages of an output that are worth warming.
 
 use crate::piece::Piece;
+use coldstream_sstable::Result;
+use coldstream_sstable::memory::TryVec;
 use std::ops::Range;
 
 /// Bytes of a page of the page cache.
@@ -36,8 +38,10 @@ pub struct Plan {
 impl Plan {
     /// Chooses among the pages of `pieces`. These may overlap, and come in any order. Of a page in
     /// several pieces the highest heat counts.
-    #[must_use]
-    pub fn choose(pieces: impl IntoIterator<Item = Piece>, limits: Limits) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](coldstream_sstable::Error::OutOfMemory).
+    pub fn choose(pieces: impl IntoIterator<Item = Piece>, limits: Limits) -> Result<Self> {
         let mut pages: Vec<Page> = Vec::new();
         for piece in pieces {
             if piece.heat < limits.heat_min || piece.length == 0 {
@@ -45,10 +49,10 @@ impl Plan {
             }
             let end = piece.offset.saturating_add(piece.length);
             let numbers = piece.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-            pages.extend(numbers.map(|number| Page {
+            pages.try_extend(numbers.map(|number| Page {
                 number,
                 heat: piece.heat,
-            }));
+            }))?;
         }
         pages.sort_unstable_by(|one, other| {
             (one.number.cmp(&other.number)).then(other.heat.total_cmp(&one.heat))
@@ -60,7 +64,7 @@ impl Plan {
             pages.truncate(limits.pages_max);
             pages.sort_unstable_by_key(|page| page.number);
         }
-        Self { pages, left_out }
+        Ok(Self { pages, left_out })
     }
 
     /// The ranges of bytes of the pages, in the order of the file. Neighbouring pages are joined.
@@ -107,7 +111,7 @@ mod tests {
             piece(40_960, 10, 0.5),
             piece(20_480, 0, 50.0),
         ];
-        let plan = Plan::choose(pieces, ALL);
+        let plan = Plan::choose(pieces, ALL).unwrap();
         let pages: Vec<_> = plan
             .pages
             .iter()
@@ -128,7 +132,7 @@ mod tests {
             heat_min: 2.0,
             pages_max: 3,
         };
-        let plan = Plan::choose(pieces, limits);
+        let plan = Plan::choose(pieces, limits).unwrap();
         let numbers: Vec<_> = plan.pages.iter().map(|page| page.number).collect();
         assert_eq!(numbers, [14, 16, 18]);
         assert_eq!(plan.left_out, 5);
@@ -141,7 +145,7 @@ mod tests {
             pages_in_a_range in 1_u64..9,
         ) {
             let pieces = pieces.into_iter().map(|(offset, length, heat)| piece(offset, length, heat));
-            let plan = Plan::choose(pieces, ALL);
+            let plan = Plan::choose(pieces, ALL).unwrap();
             let mut numbers = Vec::new();
             for range in plan.ranges(pages_in_a_range * PAGE_BYTES) {
                 prop_assert!(range.end - range.start <= pages_in_a_range * PAGE_BYTES);

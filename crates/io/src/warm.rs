@@ -11,7 +11,7 @@
 
 use crate::residency;
 use crate::sys::{Descriptor, fadvise, pread};
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::ops::Range;
 
 /// The longest range in bytes. The kernel cuts longer ones off at the device's largest request.
@@ -48,22 +48,29 @@ pub struct WarmResult {
 ///
 /// Nobody else may use `descriptor`: `FADV_RANDOM` is set on it. Errors of the device are left to the
 /// later readers of the pages.
+///
+/// # Errors
+/// There is no memory for it. Nothing was read.
 pub fn warm(
     descriptor: impl Into<Descriptor>,
     ranges: impl IntoIterator<Item = Range<u64>>,
     in_flight: usize,
     is_over: impl Fn() -> bool,
-) -> WarmResult {
+) -> Result<WarmResult, TryReserveError> {
     let descriptor = descriptor.into();
     let _ = fadvise::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
-    let mut buffer = vec![0_u8; RANGE_BYTES_MAX];
+    let in_flight = in_flight.max(1);
+    let (mut buffer, mut started) = (Vec::<u8>::new(), VecDeque::new());
+    buffer.try_reserve_exact(RANGE_BYTES_MAX)?;
+    started.try_reserve(in_flight)?;
+    let buffer = buffer.spare_capacity_mut();
     let mut wait = |range: Range<u64>| {
         let length = ((range.end - range.start) as usize).min(buffer.len());
         // SAFETY: the buffer is writable for that length.
-        let _ = unsafe { pread::pread(descriptor, buffer.as_mut_ptr(), length, range.start) };
+        let _ =
+            unsafe { pread::pread(descriptor, buffer.as_mut_ptr().cast(), length, range.start) };
     };
     let mut warmed = WarmResult::default();
-    let mut started = VecDeque::new();
     let mut to_read_again = Vec::new();
     for range in ranges {
         if is_over() {
@@ -78,15 +85,21 @@ pub fn warm(
         if absent == 0 {
             continue;
         }
-        if started.len() >= in_flight.max(1)
+        if started.len() >= in_flight
             && let Some(oldest) = started.pop_front()
         {
             wait(oldest);
         }
         let _ = fadvise::advise(descriptor, range.start, length, libc::POSIX_FADV_WILLNEED);
         warmed.pages += absent;
-        to_read_again.push(range.clone());
-        started.push_back(range);
+        #[expect(clippy::disallowed_methods, reason = "there is room")]
+        {
+            // Without memory the kernel may evict the range earlier.
+            if to_read_again.try_reserve(1).is_ok() {
+                to_read_again.push(range.clone());
+            }
+            started.push_back(range);
+        }
     }
     started.into_iter().for_each(&mut wait);
     for range in to_read_again {
@@ -95,7 +108,7 @@ pub fn warm(
         }
         wait(range);
     }
-    warmed
+    Ok(warmed)
 }
 
 #[cfg(test)]
@@ -142,12 +155,13 @@ mod tests {
             ranges.map(|pages| pages.start * PAGE..pages.end * PAGE)
         };
         let asked: Vec<u64> = ranges.iter().cloned().flatten().collect();
-        let warmed = warm(descriptor, bytes(), 4, || false);
+        let warmed = warm(descriptor, bytes(), 4, || false).unwrap();
         assert_eq!(
             (warmed.pages, warmed.cut_short_at),
             (asked.len() as u64, None)
         );
-        resident(descriptor, 600) == asked && warm(descriptor, bytes(), 4, || false).pages == 0
+        resident(descriptor, 600) == asked
+            && warm(descriptor, bytes(), 4, || false).unwrap().pages == 0
     }
 
     #[test]
@@ -172,7 +186,7 @@ mod tests {
             asked.get() > 2
         };
         let ranges = [0..PAGE, 4 * PAGE..5 * PAGE];
-        let warmed = warm(file.as_file().as_raw_fd(), ranges, 4, is_over);
+        let warmed = warm(file.as_file().as_raw_fd(), ranges, 4, is_over).unwrap();
         assert_eq!(warmed.cut_short_at, None);
         // Once for each range, and once before the first second read.
         assert_eq!(asked.get(), 3);
@@ -188,7 +202,8 @@ mod tests {
             std::iter::once(0..PAGE),
             4,
             || true,
-        );
+        )
+        .unwrap();
         assert_eq!((warmed.pages, warmed.cut_short_at), (0, Some(0)));
         assert!(resident(file.as_file().as_raw_fd(), 8).is_empty());
     }

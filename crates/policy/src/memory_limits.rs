@@ -3,21 +3,6 @@
 /// In cgroup v1 "no limit" is the largest number of pages. No real limit comes near it.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
-/// The files that may hold a memory limit for a process with this `/proc/self/cgroup`.
-///
-/// They are those of its cgroups and of all cgroups above, in both versions, below the usual mount
-/// points. A limit is hard, or slows the process down. In a container only the topmost paths exist. A
-/// file that does not exist means no limit.
-pub fn limit_files(membership: &str) -> Vec<String> {
-    let mut files = Vec::new();
-    each_cgroup(membership, |version, path| {
-        let (top, file) = (version.top(), version.limit_file());
-        files.push(format!("{top}{path}/{file}"));
-        files.extend((version.high_file()).map(|file| format!("{top}{path}/{file}")));
-    });
-    files
-}
-
 /// A version of the interface of memory cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -60,11 +45,20 @@ impl Version {
             Version::V2 => Some("memory.high"),
         }
     }
+
+    /// The files of a cgroup that may hold a limit. A limit is hard, or slows the tasks down. A file that
+    /// does not exist means no limit.
+    pub fn limit_files(self) -> impl Iterator<Item = &'static str> {
+        [Some(self.limit_file()), self.high_file()]
+            .into_iter()
+            .flatten()
+    }
 }
 
 /// Calls `visit` for each cgroup that may limit the memory of a process with this `/proc/self/cgroup`.
-/// The path is below [`Version::top`]. The process's own cgroup comes first, then those above it. Does
-/// not allocate.
+/// They are its cgroups and all above, in both versions, below the usual mount points. In a container only
+/// the topmost exist. The path is below [`Version::top`]. The process's own cgroup comes first, then those
+/// above it. Does not allocate.
 pub fn each_cgroup(membership: &str, mut visit: impl FnMut(Version, &str)) {
     for (controller, version) in [("memory", Version::V1), ("", Version::V2)] {
         let Some(path) = path_of_controller(membership, controller) else {
@@ -79,15 +73,6 @@ pub fn each_cgroup(membership: &str, mut visit: impl FnMut(Version, &str)) {
             }
         }
     }
-}
-
-/// The path of the file with the usage for one of [`limit_files`]. The usage includes the page cache.
-pub fn usage_file(limit_file: &str) -> Option<String> {
-    let (directory, name) = limit_file.rsplit_once('/')?;
-    let mut versions = [Version::V1, Version::V2].into_iter();
-    let version = versions
-        .find(|version| version.limit_file() == name || version.high_file() == Some(name))?;
-    Some(format!("{directory}/{}", version.usage_file()))
 }
 
 /// The path of a process in the hierarchy of a controller, from its `/proc/self/cgroup`. Version 2 has
@@ -127,8 +112,13 @@ mod tests {
     #[test]
     fn limits_of_both_versions_up_to_the_top() {
         let membership = "7:cpu,cpuacct:/a\n4:memory:/outer/inner\n0::/slice/\nnonsense\n";
+        let mut files = Vec::new();
+        each_cgroup(membership, |version, path| {
+            let top = version.top();
+            files.extend((version.limit_files()).map(|file| format!("{top}{path}/{file}")));
+        });
         assert_eq!(
-            limit_files(membership),
+            files,
             [
                 "/sys/fs/cgroup/memory/outer/inner/memory.limit_in_bytes",
                 "/sys/fs/cgroup/memory/outer/memory.limit_in_bytes",
@@ -139,15 +129,6 @@ mod tests {
                 "/sys/fs/cgroup/memory.high",
             ]
         );
-        assert_eq!(
-            usage_file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes").as_deref(),
-            Some("/sys/fs/cgroup/memory/a/memory.usage_in_bytes")
-        );
-        assert_eq!(
-            usage_file("/sys/fs/cgroup/memory.high").as_deref(),
-            Some("/sys/fs/cgroup/memory.current")
-        );
-        assert_eq!(usage_file("/sys/fs/cgroup/other"), None);
         assert_eq!(parse_limit("1048576\n"), Some(1 << 20));
         assert_eq!(parse_limit("max\n"), None);
         assert_eq!(parse_limit("9223372036854771712\n"), None);

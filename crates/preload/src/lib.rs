@@ -9,6 +9,7 @@
 //! Modules import only those below them. From the top: `exports`, `events`, `runtime`; then the mechanisms;
 //! then `thread`, `core` and `settings`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 #![deny(unsafe_op_in_unsafe_fn)]
 // The interposed symbols are left out of the unit tests' executable, which would interpose on itself. What
 // only they use is then unused.

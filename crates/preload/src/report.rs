@@ -10,6 +10,7 @@ use coldstream_io::named_file;
 use coldstream_io::sys::thread::without_broken_pipes;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::{DisplayBytes, IoMode, LogTarget};
+use std::fmt::Display;
 use std::io::Write;
 
 /// Logs the I/O mode of background reads, once a process.
@@ -73,7 +74,7 @@ pub(crate) fn log_summary(settings: &Settings, page: &PageView<'_>) {
 
 /// Logs why the library does nothing: its configuration is wrong. Only for the constructor, which
 /// runs before the application has opened a file.
-pub(crate) fn log_refusal(why: &str) {
+pub(crate) fn log_refusal(why: impl Display) {
     let mut line = start_line();
     let _ = writeln!(line, "off: {why}. event=off");
     write_now(libc::STDERR_FILENO, &line);

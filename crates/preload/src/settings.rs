@@ -1,4 +1,12 @@
 //! The configuration, read once in the constructor, from the environment and a TOML file.
+//!
+//! Here alone Rust's own allocation is used, which ends the process if it gets no memory. So there is a reserve
+//! behind it.
+#![expect(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    reason = "the constructor has a reserve"
+)]
 
 use coldstream_io::named_file::open_regular;
 use coldstream_io::sys::{Errno, file};
@@ -84,6 +92,8 @@ fn variable(name: &str) -> Option<String> {
 
 /// A larger configuration is refused.
 const FILE_BYTES_MAX: usize = 64 * 1024;
+/// The most memory that [`load`] takes, with what is left over when lists grow.
+pub(crate) const MEMORY_BYTES: usize = 16 << 20;
 
 fn read_file(path: &str) -> Result<String, String> {
     let path = CString::new(path).map_err(|_| "a NUL in the path".to_string())?;

@@ -11,6 +11,7 @@ mod subject;
 mod differential {
     pub mod cases;
     pub mod compare;
+    pub mod memory;
     pub mod probe;
     pub mod random_programs;
     pub mod stress;

@@ -3,9 +3,12 @@
 //! Each function returns all bytes of the block, or a [`Failure`]. A block never takes more than
 //! [`MAX_BLOCK_BYTES`], even if the compressed bytes claim a larger size.
 
-use std::io::Read;
+use std::collections::TryReserveError;
+use std::io::{self, Read};
 
 use ruzstd::decoding::StreamingDecoder;
+
+use crate::memory::{self, with_working_memory};
 
 /// Largest block that is read, in bytes. The limit holds before and after decompression.
 ///
@@ -23,7 +26,37 @@ pub(crate) enum Failure {
     TooLarge,
     /// The compressed bytes contradict themselves or the size before them.
     Damaged,
+    /// There is no memory for it.
+    OutOfMemory,
 }
+
+impl From<TryReserveError> for Failure {
+    fn from(_: TryReserveError) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// What is known of the decompressed size of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    Exactly(usize),
+    AtMost(usize),
+    /// At most [`MAX_BLOCK_BYTES`]. Such a block is decompressed twice: first to find its size.
+    Unknown,
+}
+
+/// Memory that a decoder takes beside the decompressed bytes. `flate2` takes 43 KiB, `bzip2` 3.8 MiB.
+const DEFLATE_BYTES: usize = 128 << 10;
+const BZIP2_BYTES: usize = 5 << 20;
+/// Of Zstandard: the tables, literals and sequences of a block, with what is left over when they grow.
+const ZSTANDARD_BYTES: usize = 8 << 20;
+/// A frame of Zstandard with a larger window is refused, unless the block itself is larger. Frames of a known
+/// size have no larger window than that size.
+const WINDOW_BYTES_MIN: usize = 1 << 20;
+/// The buffer for the window grows in powers of two. The former ones may be left over.
+const BYTES_OF_WINDOW: usize = 4;
+/// Bytes that are taken out of a decoder at once. So it need not keep more than its window.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// `size`, if it is at most [`MAX_BLOCK_BYTES`].
 pub(crate) fn bounded(size: u64) -> Result<usize, Failure> {
@@ -35,7 +68,7 @@ pub(crate) fn bounded(size: u64) -> Result<usize, Failure> {
 
 pub(crate) fn snappy(compressed: &[u8]) -> Result<Vec<u8>, Failure> {
     let size = snap::raw::decompress_len(compressed).map_err(|_| Failure::Damaged)?;
-    let mut contents = vec![0; bounded(size as u64)?];
+    let mut contents = memory::filled(bounded(size as u64)?, 0)?;
     let written = snap::raw::Decoder::new()
         .decompress(compressed, &mut contents)
         .map_err(|_| Failure::Damaged)?;
@@ -47,7 +80,7 @@ pub(crate) fn snappy(compressed: &[u8]) -> Result<Vec<u8>, Failure> {
 }
 
 pub(crate) fn lz4(size: usize, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    let mut contents = vec![0; size];
+    let mut contents = memory::filled(size, 0)?;
     match lz4_flex::block::decompress_into(compressed, &mut contents) {
         Ok(written) if written == size => Ok(contents),
         _ => Err(Failure::Damaged),
@@ -55,37 +88,86 @@ pub(crate) fn lz4(size: usize, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
 }
 
 /// Raw deflate, without zlib's header.
-pub(crate) fn deflate(size: Option<usize>, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    all_of(flate2::read::DeflateDecoder::new(compressed), size)
+pub(crate) fn deflate(size: Size, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
+    let decoder = || Ok(flate2::bufread::DeflateDecoder::new(compressed));
+    all_of(decoder, DEFLATE_BYTES, size)
 }
 
 /// Deflate within zlib's header and checksum.
-pub(crate) fn zlib(compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    all_of(flate2::read::ZlibDecoder::new(compressed), None)
+pub(crate) fn zlib(size: Size, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
+    let decoder = || Ok(flate2::bufread::ZlibDecoder::new(compressed));
+    all_of(decoder, DEFLATE_BYTES, size)
 }
 
-pub(crate) fn bzip2(size: Option<usize>, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    all_of(bzip2::read::BzDecoder::new(compressed), size)
+pub(crate) fn bzip2(size: Size, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
+    let decoder = || Ok(bzip2::bufread::BzDecoder::new(compressed));
+    all_of(decoder, BZIP2_BYTES, size)
 }
 
-pub(crate) fn zstandard(size: Option<usize>, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
-    all_of(
-        StreamingDecoder::new(compressed).map_err(|_| Failure::Damaged)?,
-        size,
-    )
+pub(crate) fn zstandard(size: Size, compressed: &[u8]) -> Result<Vec<u8>, Failure> {
+    let window = match size {
+        Size::Exactly(size) | Size::AtMost(size) => size.max(WINDOW_BYTES_MIN),
+        Size::Unknown => MAX_BLOCK_BYTES,
+    };
+    let decoder = || {
+        StreamingDecoder::new_with_max_window_size(compressed, window as u64)
+            .map_err(|_| Failure::Damaged)
+    };
+    all_of(decoder, ZSTANDARD_BYTES + BYTES_OF_WINDOW * window, size)
 }
 
-/// Memory grows with the decompressed bytes, not with the `size` that the block claims.
-fn all_of(decoder: impl Read, size: Option<usize>) -> Result<Vec<u8>, Failure> {
-    let mut contents = Vec::new();
-    let limit = size.unwrap_or(MAX_BLOCK_BYTES);
-    decoder
-        .take(limit as u64 + 1)
-        .read_to_end(&mut contents)
-        .map_err(|_| Failure::Damaged)?;
-    match size {
-        Some(size) if contents.len() != size => Err(Failure::Damaged),
-        None if contents.len() > MAX_BLOCK_BYTES => Err(Failure::TooLarge),
-        _ => Ok(contents),
+/// All bytes of a decoder, which takes at most `working_bytes` of memory for itself.
+fn all_of<D: Read>(
+    decoder: impl Fn() -> Result<D, Failure>,
+    working_bytes: usize,
+    size: Size,
+) -> Result<Vec<u8>, Failure> {
+    let decoded = |work: &mut dyn FnMut(&mut D) -> io::Result<usize>| {
+        // An error of a decoder is memory of its own: it must not leave the working memory.
+        let whole = || work(&mut decoder()?).map_err(|_| Failure::Damaged);
+        with_working_memory(working_bytes, whole).ok_or(Failure::OutOfMemory)?
+    };
+    let limit = match size {
+        Size::Exactly(size) | Size::AtMost(size) => size,
+        Size::Unknown => decoded(&mut |decoder| count(decoder, MAX_BLOCK_BYTES))?,
+    };
+    if limit > MAX_BLOCK_BYTES {
+        return Err(Failure::TooLarge);
     }
+    // One more byte shows whether the block has more than allowed.
+    let mut contents = memory::filled(limit + 1, 0)?;
+    let length = decoded(&mut |decoder| fill(decoder, &mut contents))?;
+    match size {
+        Size::Exactly(size) if length != size => Err(Failure::Damaged),
+        Size::AtMost(limit) if length > limit => Err(Failure::TooLarge),
+        _ => {
+            contents.truncate(length);
+            Ok(contents)
+        }
+    }
+}
+
+/// Fills `contents` with the first bytes of a decoder. Returns their number.
+fn fill(decoder: &mut impl Read, contents: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < contents.len() {
+        let end = contents.len().min(length + PIECE_BYTES);
+        match decoder.read(&mut contents[length..end])? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    Ok(length)
+}
+
+/// The number of a decoder's bytes. Larger than `limit` if there are more than that.
+fn count(decoder: &mut impl Read, limit: usize) -> io::Result<usize> {
+    let (mut length, mut room) = (0, [0; PIECE_BYTES]);
+    while length <= limit {
+        match decoder.read(&mut room)? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    Ok(length)
 }

@@ -12,6 +12,7 @@
 //! - They decline an SSTable that they do not know for certain: [`Error::Unsupported`].
 //! - They report a damaged one: [`Error::Malformed`]. They never guess.
 //! - They bound their memory. Damaged lengths cannot make them allocate without limit.
+//! - They end with [`Error::OutOfMemory`] where memory is refused. They never end the process.
 //!
 //! ```no_run
 //! use coldstream_sstable::rocksdb::SsTable;
@@ -59,11 +60,15 @@
 //! `examples/dump_index.rs` prints the index of an SSTable of either kind.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 pub mod cassandra;
 mod decompression;
+pub mod memory;
 pub mod rocksdb;
 
+use std::collections::TryReserveError;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -85,6 +90,20 @@ pub enum Error {
         /// Where, in bytes from the beginning of the file.
         offset: u64,
     },
+    /// There is no memory for it.
+    #[error("out of memory")]
+    OutOfMemory,
+}
+
+impl From<TryReserveError> for Error {
+    fn from(_: TryReserveError) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// [`Error::Unsupported`] with this text.
+pub(crate) fn unsupported(what: fmt::Arguments<'_>) -> Error {
+    memory::formatted(what).map_or(Error::OutOfMemory, Error::Unsupported)
 }
 
 /// Result of an index reader.

@@ -3,6 +3,7 @@
 //! - [`process`]: runs a program with and without the preload library, with a time limit.
 //! - [`library`]: the preload library under test, and its settings for one run.
 //! - [`directories`]: test directories on several filesystems.
+//! - [`refusing_heap`]: a heap that has no memory for the library.
 //! - [`files`], [`random`]: content that names its own offset, and reproducible randomness.
 //! - [`residency`]: which pages of a file are in the page cache.
 //! - [`status_client`], [`exit_log`]: the library's status page, and the line that it logs at exit.
@@ -32,6 +33,7 @@ pub mod files;
 pub mod library;
 pub mod process;
 pub mod random;
+pub mod refusing_heap;
 pub mod residency;
 mod skip;
 pub mod status_client;

@@ -26,7 +26,7 @@ pub struct ChunkLog {
     end: u64,
     /// The bytes of a chunk have been written, but not its checksum.
     awaits_checksum: bool,
-    /// The writes are not chunks, or not contiguous. The log stays empty.
+    /// The writes are not chunks, or not contiguous, or there is no memory. The log stays empty.
     is_invalid: bool,
 }
 
@@ -39,18 +39,27 @@ impl ChunkLog {
         }
         let is_checksum = length_bytes == CHECKSUM_BYTES;
         if offset != self.end || self.awaits_checksum != is_checksum {
-            self.is_invalid = true;
-            self.starts = VecDeque::new();
+            self.invalidate();
             return;
         }
         if !is_checksum {
             if self.starts.len() >= CHUNKS_MAX && self.starts.pop_front().is_some() {
                 self.first += 1;
             }
+            if self.starts.try_reserve(1).is_err() {
+                self.invalidate();
+                return;
+            }
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
             self.starts.push_back(offset);
         }
         self.awaits_checksum = !is_checksum;
         self.end = offset + length_bytes;
+    }
+
+    fn invalidate(&mut self) {
+        self.is_invalid = true;
+        self.starts = VecDeque::new();
     }
 
     /// Number of complete chunks since the beginning of the file. `None` if the file is not written

@@ -3,7 +3,7 @@
 use super::chunk_log::{CHECKSUM_BYTES, ChunkLog};
 use super::chunks::PAGE_BYTES;
 use coldstream_sstable::cassandra::Compression;
-use coldstream_sstable::{ReadAt, Result};
+use coldstream_sstable::{ReadAt, Result, memory};
 use std::ops::Range;
 
 /// The data of an SSTable that is still being written.
@@ -77,13 +77,13 @@ impl Growing<'_> {
         let Some(stored) = self.file_range(&(start..end)).filter(|it| !it.is_empty()) else {
             return Ok(None);
         };
-        let mut bytes = vec![0; (stored.end - stored.start) as usize];
+        let mut bytes = memory::filled((stored.end - stored.start) as usize, 0)?;
         data.read_exact_at(&mut bytes, stored.start)?;
         match self {
             Self::Plain(_) => Ok(Some(bytes)),
             Self::Chunks(_, compression) => {
                 let checksum_at = bytes.len().saturating_sub(CHECKSUM_BYTES as usize);
-                Ok(compression.decompress(&bytes[..checksum_at]))
+                compression.decompress(&bytes[..checksum_at])
             }
         }
     }

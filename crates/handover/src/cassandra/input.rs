@@ -5,7 +5,7 @@ use crate::piece::HeatAt;
 use coldstream_sstable::cassandra::{
     ChunkCursor, Compression, IndexCursor, Key, Partition, Partitions, SsTable,
 };
-use coldstream_sstable::{ReadAt, Result};
+use coldstream_sstable::{Error, ReadAt, Result};
 use std::ops::Range;
 
 /// An input, and its heat. Partitions are looked up in their order only.
@@ -48,17 +48,25 @@ impl<'a, R: ReadAt> Input<'a, R> {
     ///
     /// `output` is where the partition lies in the output. `add` gets parts of it, each with its
     /// heat. Once `is_over` returns true, the input gives no more heat.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] alone. An input that cannot be read gives no more heat.
     pub(super) fn transfer(
         &mut self,
         key: &Key,
         output: &Range<u64>,
         is_over: &dyn Fn() -> bool,
-        add: &mut impl FnMut(Range<u64>, f32),
-    ) {
-        let is_ended = self.has_failed || self.is_out_of_time;
-        if !is_ended && self.try_transfer(key, output, is_over, add).is_err() {
-            self.has_failed = true;
+        add: &mut impl FnMut(Range<u64>, f32) -> Result<()>,
+    ) -> Result<()> {
+        if self.has_failed || self.is_out_of_time {
+            return Ok(());
         }
+        match self.try_transfer(key, output, is_over, add) {
+            Ok(()) => {}
+            Err(Error::OutOfMemory) => return Err(Error::OutOfMemory),
+            Err(_) => self.has_failed = true,
+        }
+        Ok(())
     }
 
     fn try_transfer(
@@ -66,7 +74,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
         key: &Key,
         output: &Range<u64>,
         is_over: &dyn Fn() -> bool,
-        add: &mut impl FnMut(Range<u64>, f32),
+        add: &mut impl FnMut(Range<u64>, f32) -> Result<()>,
     ) -> Result<()> {
         if !self.partitions.skip_to_key_within(key, is_over)? {
             self.is_out_of_time = true;
@@ -98,7 +106,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
         &mut self,
         own: &Range<u64>,
         output: &Range<u64>,
-        add: &mut impl FnMut(Range<u64>, f32),
+        add: &mut impl FnMut(Range<u64>, f32) -> Result<()>,
     ) -> Result<()> {
         let length = (own.end - own.start).max(1);
         let output_length = (output.end - output.start).max(1);
@@ -114,7 +122,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
                 }
             }
             let share = share_of_whole(length, output_length, self.chunk_length);
-            add(output.clone(), f32::from(heat) * share);
+            add(output.clone(), f32::from(heat) * share)?;
             return Ok(());
         }
         let scale = output_length as f64 / length as f64;
@@ -130,7 +138,7 @@ impl<'a, R: ReadAt> Input<'a, R> {
             add(
                 in_output(start)..in_output(end).min(output.end),
                 f32::from(heat) * share * spread(length, output_length),
-            );
+            )?;
         }
         Ok(())
     }

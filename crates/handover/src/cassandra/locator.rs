@@ -12,9 +12,9 @@
 
 use super::growing::Growing;
 use super::merged::Merged;
+use super::positions::{Located, Positions};
 use coldstream_sstable::cassandra::each_possible_partition;
-use coldstream_sstable::{ReadAt, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use coldstream_sstable::{ReadAt, Result, memory};
 use std::ops::Range;
 
 /// Chunks that are scanned for one partition.
@@ -37,19 +37,16 @@ const RATIO_MIN: f64 = 1.0 / 16.0;
 /// Hot partitions whose expected chunks are read ahead together.
 pub(super) const READ_AHEAD: usize = 16;
 
-/// A partition's number, and its position in the uncompressed data.
-pub(super) type Located = (usize, u64);
-
 /// Finds the partitions of all inputs in an output's data.
 pub(super) struct Locator<'a, R> {
     data: &'a R,
     pub(super) growing: &'a Growing<'a>,
     /// The inputs' partitions, numbered in their order.
     pub(super) merged: Merged,
-    /// Positions of the located partitions, by their numbers.
-    positions: BTreeMap<usize, u64>,
-    /// Chunks that were scanned for all partitions of `merged`.
-    scanned: BTreeSet<u64>,
+    /// Positions of the located partitions.
+    positions: Positions,
+    /// Chunks that were scanned for all partitions of `merged`, in ascending order.
+    scanned: Vec<u64>,
     is_over: &'a dyn Fn() -> bool,
 }
 
@@ -64,8 +61,8 @@ impl<'a, R: ReadAt> Locator<'a, R> {
             data,
             growing,
             merged,
-            positions: BTreeMap::new(),
-            scanned: BTreeSet::new(),
+            positions: Positions::default(),
+            scanned: Vec::new(),
             is_over,
         }
     }
@@ -75,7 +72,7 @@ impl<'a, R: ReadAt> Locator<'a, R> {
     /// # Errors
     /// If the data cannot be read.
     pub(super) fn begin(&mut self, number: usize, start: u64) -> Result<()> {
-        self.positions.insert(number, start);
+        self.positions.insert(number, start)?;
         for chunk in 0..FIRST_CHUNKS_MAX {
             if chunk >= FIRST_CHUNKS && (self.positions.len() > 1 || (self.is_over)()) {
                 break;
@@ -91,7 +88,10 @@ impl<'a, R: ReadAt> Locator<'a, R> {
     }
 
     /// The bytes of the file where the next hot partitions are expected.
-    pub(super) fn expected_ranges(&self, hot: usize) -> Vec<Range<u64>> {
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(super) fn expected_ranges(&self, hot: usize) -> Result<Vec<Range<u64>>> {
         let next = self.merged.hot.iter().skip(hot).take(READ_AHEAD);
         let ranges = next.filter_map(|hot| {
             let (before, after) = self.neighbours(hot.number);
@@ -101,7 +101,7 @@ impl<'a, R: ReadAt> Locator<'a, R> {
             let length = length.min(self.growing.chunk_length());
             self.growing.file_range(&(expected..expected + length))
         });
-        ranges.collect()
+        Ok(memory::collected(ranges)?)
     }
 
     /// The expected position of a partition between two located ones.
@@ -124,8 +124,8 @@ impl<'a, R: ReadAt> Locator<'a, R> {
     /// If the data cannot be read.
     pub(super) fn locate(&mut self, number: usize) -> Result<Option<u64>> {
         for _ in 0..SCANS_MAX {
-            if let Some(position) = self.positions.get(&number) {
-                return Ok(Some(*position));
+            if let Some(position) = self.positions.get(number) {
+                return Ok(Some(position));
             }
             let (before, after) = self.neighbours(number);
             let Some(before) = before else {
@@ -147,7 +147,7 @@ impl<'a, R: ReadAt> Locator<'a, R> {
             let by_ratio = self.expected(number, before, None);
             return Ok((is_between && by_ratio + 3 < high).then_some(by_ratio));
         }
-        Ok(self.positions.get(&number).copied())
+        Ok(self.positions.get(number))
     }
 
     /// Searches for the last partition that has been written, among those of `merged`.
@@ -180,12 +180,18 @@ impl<'a, R: ReadAt> Locator<'a, R> {
             .into_iter()
             .flat_map(|distance| [middle.checked_add(distance), middle.checked_sub(distance)])
             .flatten()
-            .find(|chunk| (first..=last).contains(chunk) && !self.scanned.contains(chunk))
+            .find(|chunk| {
+                (first..=last).contains(chunk) && self.scanned.binary_search(chunk).is_err()
+            })
     }
 
     /// Records the positions of all partitions that begin in a chunk.
     fn scan(&mut self, number: u64) -> Result<()> {
-        self.scanned.insert(number);
+        if let Err(at) = self.scanned.binary_search(&number) {
+            self.scanned.try_reserve(1)?;
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
+            self.scanned.insert(at, number);
+        }
         let chunk_length = self.growing.chunk_length();
         // A ratio needs two located partitions.
         let ratio = if self.positions.len() > 1 {
@@ -213,30 +219,29 @@ impl<'a, R: ReadAt> Locator<'a, R> {
         };
         each_possible_partition(&chunk, &(first..=last), |at, key| {
             let number = merged.number_of(key);
-            let Some(number) = number.filter(|it| !positions.contains_key(it)) else {
-                return;
+            let Some(number) = number.filter(|it| positions.get(*it).is_none()) else {
+                return Ok(());
             };
             let own = (number, start + at as u64);
             let (before, after) = neighbours(merged, positions, number);
             let is_plausible = before.is_none_or(|before| fits(before, own))
                 && after.is_none_or(|after| fits(own, after));
             if is_plausible {
-                positions.insert(own.0, own.1);
+                positions.insert(own.0, own.1)?;
             }
-        });
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The last located partition.
     pub(super) fn last_located(&self) -> Located {
-        let last = self.positions.last_key_value();
-        last.map_or((0, 0), |(number, position)| (*number, *position))
+        self.positions.last().unwrap_or_default()
     }
 
     /// The position of the last located partition up to `number`, including it.
     pub(super) fn position_up_to(&self, number: usize) -> Option<u64> {
-        let last = self.positions.range(..=number).next_back();
-        last.map(|(_, position)| *position)
+        let last = self.positions.last_up_to(number);
+        last.map(|(_, position)| position)
     }
 
     /// Bytes of the output for one byte of the inputs, before the last located partition.
@@ -244,9 +249,8 @@ impl<'a, R: ReadAt> Locator<'a, R> {
         let (last, end) = self.last_located();
         let chunk_length = self.growing.chunk_length();
         let from = self.merged.number_before(last, RATIO_CHUNKS * chunk_length);
-        let recent = self.positions.range(..=from).next_back();
-        let recent = recent.or_else(|| self.positions.first_key_value());
-        let (first, start) = recent.map_or((last, end), |(number, position)| (*number, *position));
+        let recent = self.positions.last_up_to(from);
+        let (first, start) = recent.or(self.positions.first()).unwrap_or((last, end));
         let bytes = self.merged.bytes_between(first, last);
         if bytes < chunk_length {
             return 1.0;
@@ -263,16 +267,12 @@ impl<'a, R: ReadAt> Locator<'a, R> {
 /// As [`Locator::neighbours`].
 fn neighbours(
     merged: &Merged,
-    positions: &BTreeMap<usize, u64>,
+    positions: &Positions,
     number: usize,
 ) -> (Option<Located>, Option<Located>) {
-    let located = |(number, position): (&usize, &u64)| (*number, *position);
-    let is_certain = |other: &Located| merged.is_order_certain(other.0, number);
-    let before = positions
-        .range(..number)
-        .rev()
-        .map(located)
-        .find(is_certain);
-    let after = positions.range(number + 1..).map(located).find(is_certain);
-    (before, after)
+    let is_certain = |other: &&Located| merged.is_order_certain(other.0, number);
+    let (before, _) = positions.split(number);
+    let (_, after) = positions.split(number + 1);
+    let before = before.iter().rev().find(is_certain);
+    (before.copied(), after.iter().find(is_certain).copied())
 }

@@ -2,6 +2,7 @@
 
 use super::input::Input;
 use coldstream_sstable::cassandra::Key;
+use coldstream_sstable::memory::TryVec;
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
@@ -108,7 +109,7 @@ impl Merged {
             if let Some(partition) = input.peek()?
                 && (next.as_ref()).is_none_or(|next| partition.key.compare(next).is_lt())
             {
-                next = Some(partition.key.clone());
+                next.get_or_insert_default().copy_from(partition.key)?;
             }
         }
         let Some(mut key) = next else {
@@ -121,32 +122,33 @@ impl Merged {
                 continue;
             };
             if partition.key.bytes().len() > key.bytes().len() {
-                key.clone_from(partition.key);
+                key.copy_from(partition.key)?;
             }
             length += partition.uncompressed.end - partition.uncompressed.start;
-            holders.push((number, partition.uncompressed));
+            holders.try_push((number, partition.uncompressed))?;
         }
         let mut parts = Vec::new();
         for (number, own) in holders {
             if let Some(input) = inputs.get_mut(number) {
                 input.transfer_range(&own, &(0..length), &mut |part, heat| {
                     if parts.len() < PARTS_MAX {
-                        parts.push((part, heat));
+                        parts.try_push((part, heat))?;
                     }
+                    Ok(())
                 })?;
                 input.pass()?;
             }
         }
         if !parts.is_empty() {
             let number = self.keys.len();
-            self.hot.push(Hot { number, parts });
+            self.hot.try_push(Hot { number, parts })?;
         }
         if self.before.is_empty() {
-            self.before.push(0);
+            self.before.try_push(0)?;
         }
-        self.before.push(self.bytes() + length);
+        self.before.try_push(self.bytes() + length)?;
         self.key_bytes += key.bytes().len();
-        self.keys.push(key);
+        self.keys.try_push(key)?;
         Ok(true)
     }
 }

@@ -11,6 +11,7 @@ mod input;
 mod locator;
 mod merged;
 mod output;
+mod positions;
 mod search;
 
 pub use chunk_log::ChunkLog;

@@ -4,6 +4,7 @@ use super::growing::Growing;
 use super::input::Input;
 use crate::piece::Piece;
 use coldstream_sstable::cassandra::{GrowingIndex, IndexCursor, Key, SsTable};
+use coldstream_sstable::memory::TryVec;
 use coldstream_sstable::{ReadAt, Result};
 use std::ops::Range;
 
@@ -36,18 +37,19 @@ pub struct PartHeat {
 
 impl PartHeat {
     /// Adds heat to the range `stored` of the file.
-    pub(super) fn add(&mut self, stored: &Range<u64>, heat: f32) {
+    pub(super) fn add(&mut self, stored: &Range<u64>, heat: f32) -> Result<()> {
         let length = stored.end - stored.start;
         let has_room = self.pieces.len() < PIECES_MAX;
         match self.pieces.last_mut() {
             Some(last) if last.offset == stored.start && last.length == length => last.heat += heat,
-            _ if has_room => self.pieces.push(Piece {
+            _ if has_room => self.pieces.try_push(Piece {
                 offset: stored.start,
                 length,
                 heat,
-            }),
+            })?,
             _ => {}
         }
+        Ok(())
     }
 }
 
@@ -91,14 +93,15 @@ impl Growing<'_> {
             if let Some(start) = start {
                 let range = start..last.max(start);
                 for input in &mut *inputs {
-                    input.transfer(&current, &range, is_over, &mut |part, part_heat| {
-                        if let Some(stored) = self.file_range(&part) {
-                            heat.add(&stored, part_heat);
-                        }
-                    });
+                    input.transfer(&current, &range, is_over, &mut |part, part_heat| match self
+                        .file_range(&part)
+                    {
+                        Some(stored) => heat.add(&stored, part_heat),
+                        None => Ok(()),
+                    })?;
                 }
             }
-            entry.key.clone_into(&mut current);
+            current.copy_from(entry.key)?;
             start = Some(last);
             heat.cursor = entry.cursor;
             heat.position = last;
@@ -144,14 +147,14 @@ pub fn transfer_to_finished<R: ReadAt>(
         }
         for input in &mut *inputs {
             let mut parts: Vec<(Range<u64>, f32)> = Vec::new();
-            let mut add = |part, part_heat| parts.push((part, part_heat));
-            input.transfer(partition.key, &partition.uncompressed, is_over, &mut add);
+            let mut add = |part, part_heat| Ok(parts.try_push((part, part_heat))?);
+            input.transfer(partition.key, &partition.uncompressed, is_over, &mut add)?;
             for (part, part_heat) in parts {
-                heat.add(&chunks.file_range(part)?, part_heat);
+                heat.add(&chunks.file_range(part)?, part_heat)?;
             }
         }
         heat.position = partition.uncompressed.end;
-        partition.key.clone_into(&mut last);
+        last.copy_from(partition.key)?;
     }
     heat.last_key = (count > 0).then_some(last);
     Ok(heat)

@@ -78,7 +78,10 @@ pub fn transfer_by_search<R: ReadAt>(
 fn key_at<R: ReadAt>(growing: &Growing<'_>, data: &R, position: u64) -> Result<Option<Key>> {
     let chunk_length = growing.chunk_length();
     let chunk = growing.chunk(data, position / chunk_length)?;
-    Ok(chunk.and_then(|chunk| partition_key_at(&chunk, (position % chunk_length) as usize)))
+    match chunk {
+        Some(chunk) => partition_key_at(&chunk, (position % chunk_length) as usize),
+        None => Ok(None),
+    }
 }
 
 struct Search<'a, R> {
@@ -109,7 +112,7 @@ impl<R: ReadAt> Search<'_, R> {
                 && !(self.is_over)()
             {
                 if self.next_hot.is_multiple_of(READ_AHEAD) {
-                    read_ahead(&self.locator.expected_ranges(self.next_hot));
+                    read_ahead(&self.locator.expected_ranges(self.next_hot)?);
                 }
                 let is_located = self.transfer_to(self.next_hot)?;
                 self.next_hot += 1;
@@ -192,7 +195,7 @@ impl<R: ReadAt> Search<'_, R> {
             let range = in_output(part.start)..in_output(part.end);
             if let Some(stored) = growing.file_range(&range) {
                 let heat = (*heat / share_left).min(f32::from(u8::MAX));
-                self.part.add(&stored, heat);
+                self.part.add(&stored, heat)?;
             }
         }
         Ok(true)

@@ -9,6 +9,8 @@
 //! that all their ranges have in common. If the heat followed the keys, one block would be warmed
 //! for each input, and only one of them would be right.
 
+use coldstream_sstable::Result;
+use coldstream_sstable::memory::{self, TryVec};
 use std::ops::Range;
 
 /// A hot block is explained if its range already has this share of its heat, from narrower blocks.
@@ -35,20 +37,23 @@ pub(super) struct Attribution {
 
 impl Attribution {
     /// Records a hot block. One that overlaps no block of the output is left out.
-    pub(super) fn record(&mut self, block: HotBlock) {
+    pub(super) fn record(&mut self, block: HotBlock) -> Result<()> {
         if !block.candidates.is_empty() {
-            self.hot.push(block);
+            self.hot.try_push(block)?;
         }
+        Ok(())
     }
 
     /// The expected heat of each block of the output. `blocks` is their number.
-    pub(super) fn heats(mut self, blocks: usize) -> Vec<f32> {
-        let overlaps = self.overlaps(blocks);
-        let mut heats = vec![0.0; blocks];
+    pub(super) fn heats(mut self, blocks: usize) -> Result<Vec<f32>> {
+        let overlaps = self.overlaps(blocks)?;
+        let mut heats = memory::filled(blocks, 0.0)?;
         // Narrow blocks first: they are the most precise.
-        self.hot.sort_by(|one, other| {
+        self.hot.sort_unstable_by(|one, other| {
             let width = one.candidates.len().cmp(&other.candidates.len());
-            width.then(other.heat.total_cmp(&one.heat))
+            let heat = other.heat.total_cmp(&one.heat);
+            let start = one.candidates.start.cmp(&other.candidates.start);
+            width.then(heat).then(start)
         });
         for hot in &self.hot {
             if hot.has_no_filter {
@@ -57,12 +62,12 @@ impl Attribution {
                 add_to_key_blocks(&mut heats, hot);
             }
         }
-        heats
+        Ok(heats)
     }
 
     /// For each block of the output, the number of hot blocks without a filter that overlap it.
-    fn overlaps(&self, blocks: usize) -> Vec<u32> {
-        let mut changes = vec![0_i32; blocks + 1];
+    fn overlaps(&self, blocks: usize) -> Result<Vec<u32>> {
+        let mut changes = memory::filled(blocks + 1, 0_i32)?;
         for hot in self.hot.iter().filter(|hot| hot.has_no_filter) {
             if let Some(change) = changes.get_mut(hot.candidates.start) {
                 *change += 1;
@@ -71,23 +76,22 @@ impl Attribution {
                 *change -= 1;
             }
         }
-        changes
-            .iter()
-            .take(blocks)
-            .scan(0, |count, change| {
-                *count += change;
-                Some(u32::try_from(*count).unwrap_or(0))
-            })
-            .collect()
+        let counts = changes.iter().take(blocks).scan(0, |count, change| {
+            *count += change;
+            Some(u32::try_from(*count).unwrap_or(0))
+        });
+        Ok(memory::collected(counts)?)
     }
 }
 
 /// Divides the heat among the keys. Without keys, among all candidates.
 fn add_to_key_blocks(heats: &mut [f32], hot: &HotBlock) {
     if hot.key_blocks.is_empty() {
-        add(heats, hot.candidates.clone(), hot.heat);
+        let candidates = hot.candidates.clone();
+        add(heats, candidates.clone(), candidates.len(), hot.heat);
     } else {
-        add(heats, hot.key_blocks.iter().copied(), hot.heat);
+        let key_blocks = hot.key_blocks.iter().copied();
+        add(heats, key_blocks, hot.key_blocks.len(), hot.heat);
     }
 }
 
@@ -109,15 +113,13 @@ fn add_to_common_blocks(heats: &mut [f32], overlaps: &[u32], hot: &HotBlock) {
         add_to_key_blocks(heats, hot);
         return;
     }
-    let common: Vec<usize> = (hot.candidates.clone())
-        .filter(|block| overlaps_of(*block) == most)
-        .collect();
-    add(heats, common.iter().copied(), hot.heat);
+    let common = || (hot.candidates.clone()).filter(|block| overlaps_of(*block) == most);
+    add(heats, common(), common().count(), hot.heat);
 }
 
-/// Divides heat among blocks. A block that occurs twice gets two shares.
-fn add(heats: &mut [f32], blocks: impl ExactSizeIterator<Item = usize>, heat: f32) {
-    let share = heat / blocks.len().max(1) as f32;
+/// Divides heat among `count` blocks. A block that occurs twice gets two shares.
+fn add(heats: &mut [f32], blocks: impl Iterator<Item = usize>, count: usize, heat: f32) {
+    let share = heat / count.max(1) as f32;
     for block in blocks {
         if let Some(heat) = heats.get_mut(block) {
             *heat += share;
@@ -150,8 +152,8 @@ mod tests {
         let mut attribution = Attribution::default();
         blocks
             .iter()
-            .for_each(|block| attribution.record(block.clone()));
-        attribution.heats(count)
+            .for_each(|block| attribution.record(block.clone()).unwrap());
+        attribution.heats(count).unwrap()
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod attribution;
 
 use crate::piece::{HeatAt, Piece};
 use attribution::{Attribution, HotBlock};
+use coldstream_sstable::memory::{self, TryVec};
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, Result};
 use std::ops::{Bound, Range};
@@ -57,15 +58,16 @@ impl Output {
         };
         let mut blocks = sstable.blocks();
         while let Some(block) = blocks.next()? {
-            output.separators.extend_from_slice(block.separator);
-            output.blocks.push(Block {
+            memory::append(block.separator, &mut output.separators)?;
+            output.blocks.try_push(Block {
                 separator_end: output.separators.len(),
                 offset: block.offset,
                 length: block.length,
-            });
+            })?;
             let bytes = output.separators.len() + output.blocks.len() * size_of::<Block>();
             if bytes > INDEX_BYTES_MAX {
-                return Err(Error::Unsupported("an index above 64 MiB".into()));
+                let what = memory::formatted(format_args!("an index above 64 MiB"));
+                return Err(what.map_or(Error::OutOfMemory, Error::Unsupported));
             }
             if output.blocks.len().is_multiple_of(BLOCKS_A_CHECK) && is_over() {
                 break;
@@ -75,9 +77,9 @@ impl Output {
             let mut first_key = None;
             // An error is no failure: heat of keys before the output then goes to its first block.
             let _ = sstable.user_keys(block.offset, block.length, |key| {
-                first_key.get_or_insert_with(|| key.to_vec());
+                first_key.get_or_insert_with(|| memory::copied(key));
             });
-            output.first_key = first_key.unwrap_or_default();
+            output.first_key = first_key.transpose()?.unwrap_or_default();
         }
         Ok(output)
     }
@@ -114,7 +116,7 @@ impl Output {
             let key_blocks = match candidates.len() {
                 0 | 1 => Vec::new(),
                 _ if self.keys >= KEYS_MAX => Vec::new(),
-                _ => self.blocks_of_keys(input, block.offset, block.length),
+                _ => self.blocks_of_keys(input, block.offset, block.length)?,
             };
             self.keys += key_blocks.len();
             self.attribution.record(HotBlock {
@@ -122,23 +124,26 @@ impl Output {
                 key_blocks,
                 heat,
                 has_no_filter,
-            });
+            })?;
         }
         Ok(true)
     }
 
     /// The blocks with heat, in the order of the file.
-    pub fn pieces(self) -> Vec<Piece> {
-        let heats = self.attribution.heats(self.blocks.len());
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn pieces(self) -> Result<Vec<Piece>> {
+        let heats = self.attribution.heats(self.blocks.len())?;
         let blocks = self.blocks.iter().zip(heats);
-        blocks
+        let pieces = blocks
             .filter(|(_, heat)| *heat > 0.0)
             .map(|(block, heat)| Piece {
                 offset: block.offset,
                 length: block.length,
                 heat,
-            })
-            .collect()
+            });
+        Ok(memory::collected(pieces)?)
     }
 
     fn separator(&self, number: usize) -> &[u8] {
@@ -190,13 +195,19 @@ impl Output {
 
     /// The number of the output's block for each key of an input's block. Empty if the block cannot
     /// be read.
-    fn blocks_of_keys(&self, input: &SsTable<'_>, offset: u64, length: u64) -> Vec<usize> {
+    fn blocks_of_keys(&self, input: &SsTable<'_>, offset: u64, length: u64) -> Result<Vec<usize>> {
         let mut blocks = Vec::new();
+        let mut added = Ok(());
         let read = input.user_keys(offset, length, |key| {
-            if *key >= *self.first_key {
-                blocks.push(self.first_not(|at| at < key));
+            if *key >= *self.first_key && added.is_ok() {
+                added = blocks.try_push(self.first_not(|at| at < key));
             }
         });
-        read.map_or(Vec::new(), |()| blocks)
+        added?;
+        match read {
+            Ok(()) => Ok(blocks),
+            Err(Error::OutOfMemory) => Err(Error::OutOfMemory),
+            Err(_) => Ok(Vec::new()),
+        }
     }
 }

@@ -1,10 +1,17 @@
-//! Counts the bytes of the application's heap that the library itself uses.
+//! The memory of the library's own code, from the application's heap.
 //!
-//! Three things allocate: the start of the runtime, handovers, and the lineage that they need. If a process
-//! grows, its operator must be able to find out whether Coldstream is the reason.
+//! - The heap may refuse. Our own code uses [`coldstream_sstable::memory`], and leaves undone what it has no
+//!   memory for. Refusals are counted.
+//! - Code of others ends the process if it gets no memory: the readers of the configuration, and
+//!   decompressors. It runs [`with_reserve`], which steps in where the heap refuses.
+//! - The bytes in use are counted. If a process grows, its operator must be able to find out whether
+//!   Coldstream is the reason.
 
+use super::reserve::{self, in_reserve};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+pub(crate) use super::reserve::with_reserve;
 
 /// The application's allocator, with a count of the library's bytes. It is outside the wiped region, because a
 /// forked child keeps these bytes, but not the runtime that used them.
@@ -21,9 +28,27 @@ pub(crate) fn peak_bytes() -> usize {
     HEAP.peak_bytes.load(Ordering::Relaxed)
 }
 
+/// How often the application's allocator had no memory for the library.
+pub(crate) fn refusals() -> u64 {
+    HEAP.refusals.load(Ordering::Relaxed)
+}
+
+/// As [`Box::new`]. `None` if there is no memory.
+pub(crate) fn boxed<T>(value: T) -> Option<Box<T>> {
+    const { assert!(size_of::<T>() > 0) };
+    let mut one = Vec::new();
+    one.try_reserve_exact(1).ok()?;
+    #[expect(clippy::disallowed_methods, reason = "there is room")]
+    one.push(value);
+    let one = Box::into_raw(one.into_boxed_slice());
+    // SAFETY: a slice of one value, in memory of the value's own layout.
+    Some(unsafe { Box::from_raw(one.cast::<T>()) })
+}
+
 struct CountedHeap {
     used_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
+    refusals: AtomicU64,
 }
 
 impl CountedHeap {
@@ -31,6 +56,7 @@ impl CountedHeap {
         Self {
             used_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
+            refusals: AtomicU64::new(0),
         }
     }
 
@@ -42,44 +68,105 @@ impl CountedHeap {
     fn gave_back(&self, bytes: usize) {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
+
+    /// Memory that the application's allocator was asked for, or memory of the reserve.
+    fn or_of_reserve(&self, memory: *mut u8, layout: Layout) -> *mut u8 {
+        if !memory.is_null() {
+            self.took(layout.size());
+            return memory;
+        }
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        reserve::take(layout)
+    }
 }
 
-// SAFETY: every call is the system allocator's own, and its result is passed on unchanged.
+// SAFETY: every call is the system allocator's own, and its result is passed on unchanged. Where it has no
+// memory, the reserve may have some. Such memory is told by its address, and given back to the reserve.
 unsafe impl GlobalAlloc for CountedHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as our caller promises.
-        let memory = unsafe { System.alloc(layout) };
-        if !memory.is_null() {
-            self.took(layout.size());
-        }
-        memory
+        let memory = unsafe { system_alloc(layout) };
+        self.or_of_reserve(memory, layout)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as our caller promises.
-        let memory = unsafe { System.alloc_zeroed(layout) };
-        if !memory.is_null() {
-            self.took(layout.size());
+        let memory = unsafe { system_alloc_zeroed(layout) };
+        // Memory of the reserve may have been used before.
+        let taken = self.or_of_reserve(memory, layout);
+        if memory.is_null() && !taken.is_null() {
+            // SAFETY: just taken, with this size.
+            unsafe { taken.write_bytes(0, layout.size()) };
         }
-        memory
+        taken
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+        if !in_reserve(memory) {
+            // SAFETY: as our caller promises.
+            let moved = unsafe { system_realloc(memory, layout, new_bytes) };
+            if !moved.is_null() {
+                let bytes = layout.size();
+                self.took(new_bytes.saturating_sub(bytes));
+                self.gave_back(bytes.saturating_sub(new_bytes));
+                return moved;
+            }
+        }
+        // SAFETY: our caller promises that this is a layout.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
         // SAFETY: as our caller promises.
-        let moved = unsafe { System.realloc(memory, layout, new_bytes) };
+        let moved = unsafe { self.alloc(new_layout) };
         if !moved.is_null() {
-            let bytes = layout.size();
-            self.took(new_bytes.saturating_sub(bytes));
-            self.gave_back(bytes.saturating_sub(new_bytes));
+            // SAFETY: both are valid for the shorter length, and do not overlap.
+            unsafe { moved.copy_from_nonoverlapping(memory, layout.size().min(new_bytes)) };
+            // SAFETY: as our caller promises.
+            unsafe { self.dealloc(memory, layout) };
         }
         moved
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if in_reserve(memory) {
+            reserve::give_back(memory, layout);
+            return;
+        }
         // SAFETY: as our caller promises.
         unsafe { System.dealloc(memory, layout) };
         self.gave_back(layout.size());
     }
+}
+
+/// # Safety
+/// As [`GlobalAlloc::alloc`].
+unsafe fn system_alloc(layout: Layout) -> *mut u8 {
+    #[cfg(test)]
+    if reserve::tests::heap_is_exhausted() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: as our caller promises.
+    unsafe { System.alloc(layout) }
+}
+
+/// # Safety
+/// As [`GlobalAlloc::alloc_zeroed`].
+unsafe fn system_alloc_zeroed(layout: Layout) -> *mut u8 {
+    #[cfg(test)]
+    if reserve::tests::heap_is_exhausted() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: as our caller promises.
+    unsafe { System.alloc_zeroed(layout) }
+}
+
+/// # Safety
+/// As [`GlobalAlloc::realloc`].
+unsafe fn system_realloc(memory: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+    #[cfg(test)]
+    if reserve::tests::heap_is_exhausted() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: as our caller promises.
+    unsafe { System.realloc(memory, layout, new_bytes) }
 }
 
 #[cfg(test)]

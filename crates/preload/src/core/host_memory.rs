@@ -3,9 +3,9 @@
 use crate::core::text::Text;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::memory_limits::{
-    Version, limit_files, parse_full_pressure, parse_limit, path_of_controller, usage_file,
+    Version, each_cgroup, parse_full_pressure, parse_limit, path_of_controller,
 };
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::io::Write;
 
 /// The page cache has room if an eighth of the memory is unused.
@@ -13,9 +13,9 @@ const ROOM_SHARE: u64 = 8;
 
 /// The limit of the tightest cgroup around the process, or the machine's memory, in bytes.
 pub(crate) fn limit_bytes() -> u64 {
-    let limits = cgroup_limits().into_iter().map(|(_, limit)| limit);
-    let machine = process::machine_memory_bytes().unwrap_or(u64::MAX);
-    limits.min().unwrap_or(u64::MAX).min(machine)
+    let mut least = process::machine_memory_bytes().unwrap_or(u64::MAX);
+    each_limit(|_, _, limit| least = least.min(limit));
+    least
 }
 
 /// Whether more fits in the page cache without an eviction: in every cgroup around the process, and in the
@@ -23,29 +23,33 @@ pub(crate) fn limit_bytes() -> u64 {
 pub(crate) fn has_room() -> bool {
     let free = process::machine_free_bytes().zip(process::machine_memory_bytes());
     let is_free = |room_bytes: u64, limit_bytes: u64| room_bytes >= limit_bytes / ROOM_SHARE;
-    let in_machine = free.is_some_and(|(free, memory)| is_free(free, memory));
-    in_machine
-        && cgroup_limits().into_iter().all(|(file, limit)| {
-            let used = usage_file(&file).and_then(read_number);
-            used.is_some_and(|used| is_free(limit.saturating_sub(used), limit))
-        })
+    let mut has_room = free.is_some_and(|(free, memory)| is_free(free, memory));
+    each_limit(|version, cgroup, limit| {
+        let used = read_number(version, cgroup, version.usage_file());
+        has_room &= used.is_some_and(|used| is_free(limit.saturating_sub(used), limit));
+    });
+    has_room
 }
 
-/// The cgroups around the process that have a limit: the file that holds it, and the limit.
-fn cgroup_limits() -> Vec<(String, u64)> {
+/// Calls `visit` with the path of each cgroup around the process that has a limit, and the limit. A cgroup may
+/// have two. Does not allocate.
+fn each_limit(mut visit: impl FnMut(Version, &str, u64)) {
     let mut text = [0; 4096];
     let membership = read(c"/proc/self/cgroup", &mut text).unwrap_or_default();
-    let with_limit = |file: String| Some((file.clone(), read_number(file)?));
-    limit_files(membership)
-        .into_iter()
-        .filter_map(with_limit)
-        .collect()
+    each_cgroup(membership, |version, cgroup| {
+        for file in version.limit_files() {
+            if let Some(limit) = read_number(version, cgroup, file) {
+                visit(version, cgroup, limit);
+            }
+        }
+    });
 }
 
 /// The number of bytes that a cgroup's file holds; `None` for "no limit".
-fn read_number(path: String) -> Option<u64> {
-    let mut text = [0; 64];
-    parse_limit(read(&CString::new(path).ok()?, &mut text)?)
+fn read_number(version: Version, cgroup: &str, file: &str) -> Option<u64> {
+    let mut path = Text::<4096>::new();
+    let _ = write!(path, "{}{cgroup}/{file}", version.top());
+    parse_limit(read(path.as_c_str()?, &mut [0; 64])?)
 }
 
 /// Memory pressure in percent ([`parse_full_pressure`]): that of the machine's tasks or of the process's own
@@ -137,7 +141,7 @@ mod tests {
     fn lines_are_seen_whole_as_far_as_there_is_room() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, b"one\n\nthree\n123456789abc\nfive\nrest").unwrap();
-        let path = CString::new(file.path().to_str().unwrap()).unwrap();
+        let path = std::ffi::CString::new(file.path().to_str().unwrap()).unwrap();
         let mut lines = Vec::new();
         let seen = each_line(&path, &mut [0; 8], |line| lines.push(line.to_vec()));
         assert!(seen.is_some());

@@ -12,6 +12,7 @@ pub(crate) mod inode_map;
 pub(crate) mod owner;
 mod predecessors;
 mod private_descriptors;
+mod reserve;
 pub(crate) mod status_page;
 pub(crate) mod switches;
 pub(crate) mod text;
@@ -178,6 +179,7 @@ impl Core {
             page.set(Counter::WindowMemoryPeakBytes, pool.peak_bytes() as u64);
             page.set(Counter::HeapBytes, heap::used_bytes() as u64);
             page.set(Counter::HeapPeakBytes, heap::peak_bytes() as u64);
+            page.set(Counter::HeapRefusals, heap::refusals());
         }
     }
 

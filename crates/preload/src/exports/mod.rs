@@ -38,6 +38,7 @@ mod staged;
 mod sync;
 mod transfer;
 
+use crate::core::heap;
 use crate::core::inherited;
 use crate::{report, runtime, settings};
 
@@ -57,16 +58,23 @@ extern "C" fn construct() {
     read::resolve();
     sync::resolve();
     transfer::resolve();
-    let prepared = std::panic::catch_unwind(|| {
+    let _ = std::panic::catch_unwind(|| {
         // A panic of this library's own code is counted, and not printed.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it has no size, and takes no memory"
+        )]
         std::panic::set_hook(Box::new(|_| {}));
-        settings::load()
+        coldstream_sstable::memory::set_working_memory(heap::with_reserve);
+        let is_read = heap::with_reserve(settings::MEMORY_BYTES, &mut || {
+            if let Err(why) = settings::load() {
+                report::log_refusal(why);
+            }
+        });
+        if !is_read {
+            report::log_refusal("no address space for its configuration (see `ulimit -v`)");
+        }
     });
-    match prepared {
-        Ok(Ok(())) => {}
-        Ok(Err(why)) => report::log_refusal(&why),
-        Err(_) => {}
-    }
     if settings::get().is_some() {
         // SAFETY: the handler makes raw system calls only. If it cannot be registered, children inherit descriptors.
         unsafe { libc::pthread_atfork(None, None, Some(inherited::close_in_child)) };
@@ -74,10 +82,12 @@ extern "C" fn construct() {
     if settings::get().is_some()
         && let Err(errno) = runtime::create()
     {
-        report::log_refusal(&match errno.0 {
-            libc::EINVAL => "needs Linux 4.14 (MADV_WIPEONFORK)".into(),
-            _ => format!("no address space for its state: {errno} (see `ulimit -v`)"),
-        });
+        match errno.0 {
+            libc::EINVAL => report::log_refusal("needs Linux 4.14 (MADV_WIPEONFORK)"),
+            _ => report::log_refusal(format_args!(
+                "no address space for its state: {errno} (see `ulimit -v`)"
+            )),
+        }
     }
 }
 

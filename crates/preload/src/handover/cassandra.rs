@@ -9,6 +9,7 @@ use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{
     Component, Components, Compression, Descriptor, Format, IndexCursor, Key, SsTable,
 };
+use coldstream_sstable::memory::{self, TryVec};
 use std::ffi::{CStr, CString};
 use std::ops::Range;
 
@@ -30,7 +31,7 @@ impl Files {
         let (directory, name) = path.split_at(name_at);
         let name = std::str::from_utf8(name).map_err(|_| Refused::Declined)?;
         Ok(Self {
-            directory: directory.to_vec(),
+            directory: memory::copied(directory)?,
             descriptor: Descriptor::parse(name)?,
         })
     }
@@ -43,9 +44,11 @@ impl Files {
     }
 
     fn path(&self, component: Component) -> Result<CString, Refused> {
-        let name = self.descriptor.file_name(component);
-        let path = [&self.directory[..], name.as_bytes()].concat();
-        CString::new(path).map_err(|_| Refused::Declined)
+        let (descriptor, end) = (&self.descriptor, component.name());
+        let name = memory::formatted(format_args!("{descriptor}-{end}"));
+        let name = name.ok_or(Refused::OutOfMemory)?;
+        // The path came from the kernel, so there is no NUL in it.
+        lineage::c_string(&[&self.directory, name.as_bytes()]).ok_or(Refused::OutOfMemory)
     }
 }
 
@@ -141,7 +144,7 @@ impl<'b> Transfer<'b> {
         if part_heat.last_key.is_some() {
             work.passed = part_heat.last_key;
         }
-        self.finish(&self.output()?, &part_heat.pieces, self.stamp.size_bytes);
+        self.finish(&self.output()?, &part_heat.pieces, self.stamp.size_bytes)?;
         for (number, cursor) in cursors {
             if let (Some(input), Some(cursor)) = (work.inputs.get_mut(number), cursor) {
                 input.cursor = cursor;
@@ -177,7 +180,7 @@ impl<'b> Transfer<'b> {
                 } else {
                     IndexCursor::default()
                 };
-                inputs.push(cassandra::Input::new(sstable, cursor, heat)?);
+                inputs.try_push(cassandra::Input::new(sstable, cursor, heat)?)?;
             }
         }
         let part_heat = match part.finished {
@@ -198,7 +201,7 @@ impl<'b> Transfer<'b> {
         // The cursors of a search are ahead of the keys that it found.
         if !is_searched {
             for ((number, ..), input) in sstables.iter().zip(&mut inputs) {
-                cursors.push((*number, input.cursor()));
+                cursors.try_push((*number, input.cursor()))?;
             }
         }
         Ok(Some((part_heat, cursors)))
@@ -234,8 +237,11 @@ impl<'b> Transfer<'b> {
                 && (searched || self.is_hot(input))
                 && !self.is_search_over();
             if is_wanted {
-                match self.input(input) {
-                    Ok(sstable) => sstables.push((number, sstable, self.heat_of(input))),
+                let opened = self.input(input).and_then(|sstable| {
+                    Ok(sstables.try_push((number, sstable, self.heat_of(input)))?)
+                });
+                match opened {
+                    Ok(()) => {}
                     Err(refused) if self.count_refused(&refused) => return false,
                     Err(_) => {}
                 }
@@ -327,7 +333,10 @@ impl<'b> Transfer<'b> {
             heat_min: SHARE_MIN,
             pages_max: self.pages_left(),
         };
-        self.warm(sstable, &Plan::choose(pieces, limits), self.search_end_ns());
+        // What there is no memory for is read when it is searched.
+        if let Ok(plan) = Plan::choose(pieces, limits) {
+            let _ = self.warm(sstable, &plan, self.search_end_ns());
+        }
     }
 }
 

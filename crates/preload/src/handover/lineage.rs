@@ -6,11 +6,15 @@
 //! An SSTable that a thread has read is an input of all outputs of that thread, until an output has passed the
 //! input's last key. If the thread writes two outputs at the same time, the input stays for both. A deleted
 //! SSTable is no input any more.
+//!
+//! What there is no memory for is not remembered.
 
+use crate::core::heap;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::proc_fd;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_sstable::cassandra::{IndexCursor, Key};
+use coldstream_sstable::memory::{self, TryVec};
 use std::cell::Cell;
 use std::ffi::CString;
 
@@ -111,7 +115,7 @@ impl Threads {
             Some(index) => index,
             None => {
                 self.make_room();
-                self.works.push(Work {
+                let work = Work {
                     thread,
                     used: 0,
                     inputs: Vec::new(),
@@ -119,7 +123,8 @@ impl Threads {
                     started: Vec::new(),
                     passed: None,
                     last_handover: None,
-                });
+                };
+                self.works.try_push(work).ok()?;
                 self.works.len() - 1
             }
         };
@@ -178,7 +183,7 @@ impl Lineage {
             if work.inputs.len() >= INPUTS_MAX {
                 work.inputs.remove(0);
             }
-            work.inputs.push(Input {
+            let _ = work.inputs.try_push(Input {
                 stamp: *stamp,
                 path,
                 lowest_offset: offset,
@@ -197,7 +202,7 @@ impl Lineage {
             if work.outputs.len() >= OUTPUTS_MAX {
                 work.outputs.remove(0);
             }
-            work.outputs.push(Output {
+            let _ = work.outputs.try_push(Output {
                 stamp: *stamp,
                 descriptor,
                 cursor: IndexCursor::default(),
@@ -213,7 +218,7 @@ impl Lineage {
             if work.started.len() >= STARTED_MAX {
                 work.started.remove(0);
             }
-            work.started.push(Started {
+            let _ = work.started.try_push(Started {
                 stamp: *stamp,
                 descriptor,
             });
@@ -224,15 +229,16 @@ impl Lineage {
     pub(crate) fn outputs(&self, thread: i32) -> Vec<Output> {
         let threads = self.threads.lock();
         let works = threads.as_ref().map_or(&[][..], |threads| &threads.works);
-        works
+        let outputs = works
             .iter()
             .find(|work| work.thread == thread)
-            .map_or_else(Vec::new, |work| work.outputs.clone())
+            .map(|work| memory::collected(work.outputs.iter().copied()));
+        outputs.and_then(Result::ok).unwrap_or_default()
     }
 
     fn with_work(&self, thread: i32, note: impl FnOnce(&mut Work)) {
         let mut threads = self.threads.lock();
-        if let Some(work) = threads.get_or_insert_default().work(thread) {
+        if let Some(work) = made(&mut threads).and_then(|threads| threads.work(thread)) {
             note(work);
         }
     }
@@ -248,17 +254,39 @@ impl Lineage {
     /// Puts the work of a thread back.
     pub(crate) fn give_back(&self, work: Work) {
         let mut threads = self.threads.lock();
-        let threads = threads.get_or_insert_default();
-        threads.make_room();
-        threads.works.push(work);
+        if let Some(threads) = made(&mut threads) {
+            threads.make_room();
+            let _ = threads.works.try_push(work);
+        }
     }
+}
+
+/// The list of threads, which is made with the first one. `None` if there is no memory for it.
+fn made(threads: &mut Option<Box<Threads>>) -> Option<&mut Threads> {
+    if threads.is_none() {
+        *threads = heap::boxed(Threads::default());
+    }
+    threads.as_deref_mut()
 }
 
 /// The path of the file behind a descriptor.
 pub(crate) fn path_of(descriptor: i32) -> Option<CString> {
     let mut path = [0; PATH_BYTES];
     let length = proc_fd::path_of(descriptor, &mut path).ok()?;
-    CString::new(path.get(..length)?).ok()
+    c_string(&[path.get(..length)?])
+}
+
+/// Parts of a path, as a string for a system call. `None` if there is a NUL in it, or no memory for it.
+pub(super) fn c_string(parts: &[&[u8]]) -> Option<CString> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut whole = Vec::new();
+    // Exactly: otherwise the string would be moved to memory of its own length.
+    whole.try_reserve_exact(length + 1).ok()?;
+    for part in parts {
+        memory::append(part, &mut whole).ok()?;
+    }
+    whole.try_push(0).ok()?;
+    CString::from_vec_with_nul(whole).ok()
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_policy::FileKind;
 use lineage::{Lineage, Output, Work};
+use std::cell::Cell;
 use transfer::{OutputFile, Refused, Transfer};
 use warming_time::WarmingTime;
 
@@ -221,7 +222,16 @@ impl Handover {
             stamp,
         };
         let warming_time = &self.warming_time;
-        let mut transfer = Transfer::begin(core, writes, settings, present, warming_time, output);
+        let switched_off = Cell::new(false);
+        let mut transfer = Transfer::begin(
+            core,
+            writes,
+            settings,
+            present,
+            warming_time,
+            output,
+            &switched_off,
+        );
         let without = |transfer: &Transfer<'_>| {
             match tracked.kind {
                 // The output gets no heat. Heat under this inode number belongs to a deleted file.

@@ -41,8 +41,7 @@ impl Transfer<'_> {
                 Err(refused) => !self.count_refused(&refused),
             }
         });
-        self.finish(&file, &output.pieces(), size_bytes);
-        Ok(())
+        self.finish(&file, &output.pieces()?, size_bytes)
     }
 
     /// Takes over an input's heat.

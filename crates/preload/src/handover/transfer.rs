@@ -17,7 +17,7 @@ use coldstream_io::warm::{self, WarmResult};
 use coldstream_policy::heat::{Origin, TOUCH};
 use coldstream_sstable::Error;
 use std::cell::Cell;
-use std::rc::Rc;
+use std::collections::TryReserveError;
 
 /// A page of an input is hot if it was read once lately, or more often.
 const HEAT_MIN: u8 = TOUCH;
@@ -46,6 +46,14 @@ pub(super) enum Refused {
     Failed,
     /// The file was replaced or deleted.
     Gone,
+    /// There is no memory for it.
+    OutOfMemory,
+}
+
+impl From<TryReserveError> for Refused {
+    fn from(_: TryReserveError) -> Self {
+        Self::OutOfMemory
+    }
 }
 
 impl From<Error> for Refused {
@@ -53,6 +61,7 @@ impl From<Error> for Refused {
         match error {
             Error::Unsupported(_) => Self::Declined,
             Error::Malformed { .. } | Error::Io(_) => Self::Failed,
+            Error::OutOfMemory => Self::OutOfMemory,
         }
     }
 }
@@ -100,7 +109,7 @@ pub(super) struct OutputFile {
 struct End<'b> {
     core: &'b Core,
     /// The handover was switched off. This one stays over, even if it is switched on again.
-    switched_off: Rc<Cell<bool>>,
+    switched_off: &'b Cell<bool>,
 }
 
 impl End<'_> {
@@ -114,7 +123,7 @@ impl End<'_> {
 }
 
 impl<'b> Transfer<'b> {
-    /// Begins a handover, and its time limit.
+    /// Begins a handover, and its time limit. `switched_off` is false.
     pub(super) fn begin(
         core: &'b Core,
         writes: &'b StagedFiles,
@@ -122,6 +131,7 @@ impl<'b> Transfer<'b> {
         present: Present,
         warming_time: &'b WarmingTime,
         output: OutputFile,
+        switched_off: &'b Cell<bool>,
     ) -> Self {
         Self {
             core,
@@ -132,10 +142,7 @@ impl<'b> Transfer<'b> {
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             budget_ns: None,
             searched_ns: Cell::new(None),
-            end: End {
-                core,
-                switched_off: Rc::default(),
-            },
+            end: End { core, switched_off },
             pages_left: Cell::new(None),
             slot: output.slot,
             descriptor: output.descriptor,
@@ -256,13 +263,19 @@ impl<'b> Transfer<'b> {
         match refused {
             Refused::Declined => self.core.count(Counter::HandoverDeclined, 1),
             Refused::Failed => self.core.count(Counter::HandoverFailed, 1),
+            Refused::OutOfMemory => self.core.count(Counter::HandoverShortOfMemory, 1),
             Refused::Gone => {}
         }
         matches!(refused, Refused::Gone)
     }
 
     /// Warms the hot ones among `pieces` of the output, below `end` of the file, and records their heat.
-    pub(super) fn finish(&self, output: &SsTableFile<'_>, pieces: &[Piece], end: u64) {
+    pub(super) fn finish(
+        &self,
+        output: &SsTableFile<'_>,
+        pieces: &[Piece],
+        end: u64,
+    ) -> Result<(), Refused> {
         let core = self.core;
         let is_search_cut_short = self.is_search_over();
         let hot = |piece: &&Piece| {
@@ -273,14 +286,15 @@ impl<'b> Transfer<'b> {
             heat_min: SHARE_MIN,
             pages_max: self.pages_left(),
         };
-        let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits);
+        let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits)?;
+        let beginnings = hottest_of_each_page(pieces)?;
         core.count(Counter::HandoverSsTables, 1);
         core.count(
             Counter::HandoverPagesHot,
             (plan.pages.len() + plan.left_out) as u64,
         );
         core.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
-        let warmed = self.warm(output, &plan, self.warming_end_ns());
+        let warmed = self.warm(output, &plan, self.warming_end_ns())?;
         let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
         let is_warm = |page: &&Page| page.number < warmed_to;
         // Otherwise a drop-behind writer would drop the warm pages at the end of a part.
@@ -292,7 +306,7 @@ impl<'b> Transfer<'b> {
         core.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
         let mut ranges = 0;
-        for page in hottest_of_each_page(pieces) {
+        for page in beginnings {
             let planned = plan
                 .pages
                 .binary_search_by_key(&page.number, |it| it.number);
@@ -308,23 +322,29 @@ impl<'b> Transfer<'b> {
         }
         core.count(Counter::HandoverRangesWarmed, ranges);
         self.record_delay();
+        Ok(())
     }
 
     /// Brings pages of the output into the page cache.
-    pub(super) fn warm(&self, output: &SsTableFile<'_>, plan: &Plan, end_ns: i128) -> WarmResult {
+    pub(super) fn warm(
+        &self,
+        output: &SsTableFile<'_>,
+        plan: &Plan,
+        end_ns: i128,
+    ) -> Result<WarmResult, Refused> {
         let is_over = || self.end.is_reached(end_ns);
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;
         let started_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
         self.searched_ns.set(Some(started_ns));
-        let warmed = warm::warm(output.number(), ranges, in_flight, is_over);
+        let warmed = warm::warm(output.number(), ranges, in_flight, is_over)?;
         let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - started_ns;
         self.warming_time.record(warmed.pages, taken_ns);
         self.core.count(Counter::HandoverPagesWarmed, warmed.pages);
         let pages = usize::try_from(warmed.pages).unwrap_or(usize::MAX);
         let left = self.pages_left().saturating_sub(pages);
         self.pages_left.set(Some(left));
-        warmed
+        Ok(warmed)
     }
 
     /// How many pages may still be warmed.
@@ -373,7 +393,7 @@ fn budget(started_ns: i128, last: &LastHandover) -> Option<i128> {
 
 /// The pages in which pieces with noticeable heat begin, each with the heat of its hottest piece: a colder one
 /// must not hide it.
-fn hottest_of_each_page(pieces: &[Piece]) -> Vec<Page> {
+fn hottest_of_each_page(pieces: &[Piece]) -> Result<Vec<Page>, Refused> {
     let limits = Limits {
         heat_min: 2.0,
         pages_max: usize::MAX,
@@ -382,7 +402,7 @@ fn hottest_of_each_page(pieces: &[Piece]) -> Vec<Page> {
         length: 1,
         ..*piece
     });
-    Plan::choose(beginnings, limits).pages
+    Ok(Plan::choose(beginnings, limits)?.pages)
 }
 
 #[cfg(test)]
@@ -427,7 +447,7 @@ mod tests {
             piece(0, 3.0),
             piece(100, 9.0),
         ];
-        let hottest = hottest_of_each_page(&pieces).into_iter();
+        let hottest = hottest_of_each_page(&pieces).ok().unwrap().into_iter();
         let pages: Vec<_> = hottest.map(|page| (page.number, page.heat)).collect();
         assert_eq!(pages, [(0, 9.0), (1, 187.0)]);
     }

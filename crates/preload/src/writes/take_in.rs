@@ -4,6 +4,7 @@ use super::staged_file::{StagedFile, StagedFiles, WriteMode};
 use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::fuse;
+use crate::core::heap;
 use crate::core::host_memory;
 use crate::core::inode_map::Inode;
 use crate::report;
@@ -11,6 +12,7 @@ use crate::report;
 use crate::settings::Settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
+use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::lock::FutexGuard;
 use coldstream_io::pool::WindowMemory;
@@ -145,7 +147,8 @@ impl StagedFiles {
             alignment: alignment_of(opening.descriptor),
             buffers: [memory, WindowMemory::default()],
             direct,
-            chunks: keeps_chunk_log.then(Box::default),
+            // Without memory for it there are no early parts of a handover.
+            chunks: (keeps_chunk_log.then(ChunkLog::default)).and_then(heap::boxed),
             ..StagedFile::default()
         };
         if let Some(its_inode) = self.inodes.get(number) {

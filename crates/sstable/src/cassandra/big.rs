@@ -46,7 +46,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
         let position = self.index.variable_length()?;
         let row_index_length = self.index.variable_length()?;
         self.index.skip(row_index_length)?;
-        key.set_complete(&self.partition_key);
+        key.set_complete(&self.partition_key)?;
         Ok(Some(position))
     }
 

@@ -18,6 +18,7 @@ use super::forward::ForwardReader;
 use super::key::Key;
 use super::pages::Pages;
 use super::trie::{Node, Payload, Target};
+use crate::memory::TryVec;
 use crate::{Error, ReadAt, Result};
 
 const FOOTER_BYTES: u64 = 3 * 8;
@@ -57,7 +58,7 @@ impl Footer {
             let mut bytes = Vec::new();
             let length = reader.u16()?;
             reader.read(length, &mut bytes)?;
-            Ok::<_, Error>(Key::from_partition_key(&bytes))
+            Ok::<_, Error>(Key::try_from_partition_key(&bytes)?)
         };
         let (first, last) = (read_key()?, read_key()?);
         if reader.position() != footer_at {
@@ -98,7 +99,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
         let mut entries = Self {
             footer,
             nodes: Nodes {
-                pages: Pages::new(partitions, footer.trie_end),
+                pages: Pages::new(partitions, footer.trie_end)?,
                 rows: ForwardReader::new(rows, rows.size()?, ROWS_PIECE),
                 partition_key: Vec::new(),
                 steps_left: 0,
@@ -127,7 +128,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
             match child {
                 Some(child) => {
                     step.next_slot = child.slot + 1;
-                    self.prefix.push(child.transition);
+                    self.prefix.try_push(child.transition)?;
                     self.step_to(child.position)?;
                 }
                 None => {
@@ -163,7 +164,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
                 break;
             }
             step.next_slot += 1;
-            self.prefix.push(child.transition);
+            self.prefix.try_push(child.transition)?;
             self.step_to(child.position)?;
         }
         Ok(())
@@ -182,9 +183,9 @@ impl<'a, R: ReadAt> Entries<'a, R> {
                 break;
             }
             children.clear();
-            children.push(node.first_child()?);
+            children.try_push(node.first_child()?)?;
             while let Some(child) = node.child_from(children[children.len() - 1].slot + 1)? {
-                children.push(child);
+                children.try_push(child)?;
             }
             // Binary search: the child is in from..to.
             let (mut from, mut to) = (0, children.len());
@@ -199,7 +200,7 @@ impl<'a, R: ReadAt> Entries<'a, R> {
             let child = children[from];
             step.entered = true;
             step.next_slot = child.slot + 1;
-            self.prefix.push(child.transition);
+            self.prefix.try_push(child.transition)?;
             self.step_to(child.position)?;
         }
         Ok(())
@@ -224,11 +225,11 @@ impl<'a, R: ReadAt> Entries<'a, R> {
                 offset: position,
             });
         }
-        self.path.push(Step {
+        self.path.try_push(Step {
             position,
             entered: false,
             next_slot: 0,
-        });
+        })?;
         Ok(())
     }
 
@@ -279,12 +280,12 @@ impl<R: ReadAt> Nodes<'_, R> {
 
     /// Sets `key` to that of the entry with this payload. Returns its position in the data.
     fn resolve(&mut self, prefix: &[u8], payload: Payload, key: &mut Key) -> Result<u64> {
-        key.set_prefix(prefix, payload.filter_hash);
+        key.set_prefix(prefix, payload.filter_hash)?;
         match payload.target {
             Target::Data(position) => Ok(position),
             Target::Rows(entry) => {
                 let position = self.read_rows_entry(entry)?;
-                let complete = Key::from_partition_key(&self.partition_key);
+                let complete = Key::try_from_partition_key(&self.partition_key)?;
                 if !key.matches(&complete) {
                     return Err(Error::Malformed {
                         what: "an entry of Rows.db that belongs to another key",

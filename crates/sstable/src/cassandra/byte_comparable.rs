@@ -6,6 +6,8 @@
 //! `utils/bytecomparable/ByteSource.java` (`Multi`, `Number`, `AbstractEscaper`).
 
 use super::token::token;
+use crate::memory::{TryVec, append};
+use std::collections::TryReserveError;
 
 /// Longest partition key in bytes: its length is written in two bytes.
 const LONGEST_KEY: usize = u16::MAX as usize;
@@ -22,11 +24,15 @@ const ESCAPED_ZERO_GOES_ON: u8 = 0xfe;
 const ESCAPED_ZERO_DONE: u8 = 0xff;
 
 /// Appends the byte-comparable form of a partition key whose hash is `hash`.
-pub(super) fn encode(key: &[u8], hash: [u64; 2], into: &mut Vec<u8>) {
-    into.extend_from_slice(&encoded_token(key, hash));
-    into.push(NEXT_COMPONENT);
-    escape(key, into);
-    into.push(TERMINATOR);
+pub(super) fn encode(
+    key: &[u8],
+    hash: [u64; 2],
+    into: &mut Vec<u8>,
+) -> Result<(), TryReserveError> {
+    append(&encoded_token(key, hash), into)?;
+    into.try_push(NEXT_COMPONENT)?;
+    escape(key, into)?;
+    into.try_push(TERMINATOR)
 }
 
 /// The beginning of the byte-comparable form: a separator and the token.
@@ -42,20 +48,21 @@ pub(super) fn encoded_token(key: &[u8], hash: [u64; 2]) -> [u8; 9] {
 ///
 /// - A run of n zeroes becomes 00, then n - 1 times FE, then FF.
 /// - A run at the end of the key becomes 00, then n times FE. No further 00 ends such a key.
-fn escape(key: &[u8], into: &mut Vec<u8>) {
+fn escape(key: &[u8], into: &mut Vec<u8>) -> Result<(), TryReserveError> {
+    into.try_reserve(key.len() + 1)?;
     let mut in_zeroes = false;
     for &byte in key {
         match (byte, in_zeroes) {
-            (0, false) => into.push(ESCAPE),
-            (0, true) => into.push(ESCAPED_ZERO_GOES_ON),
-            (_, false) => into.push(byte),
-            (_, true) => into.extend([ESCAPED_ZERO_DONE, byte]),
+            (0, false) => into.try_push(ESCAPE)?,
+            (0, true) => into.try_push(ESCAPED_ZERO_GOES_ON)?,
+            (_, false) => into.try_push(byte)?,
+            (_, true) => append(&[ESCAPED_ZERO_DONE, byte], into)?,
         }
         in_zeroes = byte == 0;
     }
-    into.push(if in_zeroes {
+    into.try_push(if in_zeroes {
         ESCAPED_ZERO_GOES_ON
     } else {
         ESCAPE
-    });
+    })
 }

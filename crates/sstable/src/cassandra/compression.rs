@@ -9,7 +9,8 @@
 //! `CompressedSequentialWriter.java` (`flushData`), `LZ4Compressor.java`, `SnappyCompressor.java`,
 //! `DeflateCompressor.java`, `ZstdCompressor.java`, `NoopCompressor.java`.
 
-use crate::decompression::{self, Failure};
+use crate::decompression::{self, Failure, Size};
+use crate::{Error, Result, memory};
 
 /// How an SSTable's chunks are compressed.
 #[derive(Clone, Debug)]
@@ -59,32 +60,38 @@ impl Compression {
     /// Decompresses the chunk `stored`, which comes without its checksum.
     ///
     /// `None` if the bytes are no chunk of this compression, or the compression is unknown.
-    #[must_use]
-    pub fn decompress(&self, stored: &[u8]) -> Option<Vec<u8>> {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn decompress(&self, stored: &[u8]) -> Result<Option<Vec<u8>>> {
         let chunk = if stored.len() as u64 >= self.compressed_below {
-            Ok(stored.to_vec())
+            Ok(memory::copied(stored)?)
         } else {
             self.expand(stored)
         };
-        chunk
-            .ok()
-            .filter(|chunk| chunk.len() as u64 <= self.chunk_length)
+        match chunk {
+            Err(Failure::OutOfMemory) => Err(Error::OutOfMemory),
+            chunk => Ok(chunk
+                .ok()
+                .filter(|chunk| chunk.len() as u64 <= self.chunk_length)),
+        }
     }
 
-    fn expand(&self, stored: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn expand(&self, stored: &[u8]) -> std::result::Result<Vec<u8>, Failure> {
+        let at_most = || decompression::bounded(self.chunk_length).map(Size::AtMost);
         match self.algorithm {
-            Algorithm::None => Ok(stored.to_vec()),
+            Algorithm::None => Ok(memory::copied(stored)?),
             Algorithm::Lz4 => {
                 let (length, compressed) = stored.split_first_chunk().ok_or(Failure::Damaged)?;
                 let length = u32::from_le_bytes(*length);
                 if u64::from(length) > self.chunk_length {
                     return Err(Failure::TooLarge);
                 }
-                decompression::lz4(length as usize, compressed)
+                decompression::lz4(decompression::bounded(length.into())?, compressed)
             }
             Algorithm::Snappy => decompression::snappy(stored),
-            Algorithm::Deflate => decompression::zlib(stored),
-            Algorithm::Zstandard => decompression::zstandard(None, stored),
+            Algorithm::Deflate => decompression::zlib(at_most()?, stored),
+            Algorithm::Zstandard => decompression::zstandard(at_most()?, stored),
             Algorithm::Unknown => Err(Failure::Unknown),
         }
     }
@@ -123,19 +130,26 @@ mod tests {
         ];
         for (name, stored) in stored {
             let compression = Compression::new(name, CHUNK, u64::from(i32::MAX.unsigned_abs()));
-            assert_eq!(compression.decompress(&stored).as_ref(), Some(&contents));
+            assert_eq!(
+                compression.decompress(&stored).unwrap().as_ref(),
+                Some(&contents)
+            );
             let plain = Compression::new(name, CHUNK, 1);
-            assert_eq!(plain.decompress(&stored).as_ref(), Some(&stored));
+            assert_eq!(plain.decompress(&stored).unwrap().as_ref(), Some(&stored));
         }
     }
 
     #[test]
     fn what_is_no_chunk_is_declined() {
         let lz4 = Compression::new(b"LZ4Compressor", CHUNK, u64::MAX);
-        assert_eq!(lz4.decompress(&[]), None);
-        assert_eq!(lz4.decompress(&[255, 255, 255, 127, 0]), None, "too long");
-        assert_eq!(lz4.decompress(&[0, 16, 0, 0, 1, 2, 3]), None);
+        assert_eq!(lz4.decompress(&[]).unwrap(), None);
+        assert_eq!(
+            lz4.decompress(&[255, 255, 255, 127, 0]).unwrap(),
+            None,
+            "too long"
+        );
+        assert_eq!(lz4.decompress(&[0, 16, 0, 0, 1, 2, 3]).unwrap(), None);
         let other = Compression::new(b"ZstdDictionaryCompressor", CHUNK, u64::MAX);
-        assert_eq!(other.decompress(&contents()), None);
+        assert_eq!(other.decompress(&contents()).unwrap(), None);
     }
 }

@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use super::compression::Compression;
 use super::forward::ForwardReader;
+use crate::memory::{self, TryVec};
 use crate::{Error, ReadAt, Result};
 
 /// Chunk offsets that a [`ChunkCursor`] holds at a time.
@@ -190,16 +191,16 @@ impl<R: ReadAt> ChunkCursor<'_, R> {
         // The last chunk ends at the next chunk's offset, or at the end of the file.
         let has_next = first + count < chunks.count;
         let offsets_to_read = count + u64::from(has_next);
-        let mut bytes = vec![0; offsets_to_read as usize * 8];
+        let mut bytes = memory::filled(offsets_to_read as usize * 8, 0)?;
         let at = chunks.offsets_at + first * 8;
         chunks.source.read_exact_at(&mut bytes, at)?;
         let (offsets, _) = bytes.as_chunks::<8>();
         self.first = first;
         self.offsets.clear();
         self.offsets
-            .extend(offsets.iter().map(|&offset| u64::from_be_bytes(offset)));
+            .try_extend(offsets.iter().map(|&offset| u64::from_be_bytes(offset)))?;
         if !has_next {
-            self.offsets.push(self.map.file_length);
+            self.offsets.try_push(self.map.file_length)?;
         }
         let is_ascending = self.offsets.is_sorted_by(|one, next| one < next);
         if !is_ascending || self.offsets.last() > Some(&self.map.file_length) {

@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use crate::{Error, Result};
+use crate::memory::formatted;
+use crate::{Error, Result, unsupported};
 
 /// The format of an SSTable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,9 @@ pub enum Component {
 }
 
 impl Component {
-    fn name(self) -> &'static str {
+    /// The end of its file's name, behind the [`Descriptor`] and a hyphen.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Data => "Data.db",
             Self::Index => "Index.db",
@@ -78,9 +81,11 @@ impl Descriptor {
     /// # Errors
     /// [`Error::Unsupported`] if it is no such name, or its version is not known.
     pub fn parse(file_name: &str) -> Result<Self> {
-        let unsupported = |why: &str| Err(Error::Unsupported(format!("{file_name}: {why}")));
-        let parts: Vec<&str> = file_name.split('-').collect();
-        let &[version, id, format, component] = &parts[..] else {
+        let unsupported = |why: &str| Err(unsupported(format_args!("{file_name}: {why}")));
+        let mut parts = file_name.split('-');
+        let four = [(); 4].map(|()| parts.next());
+        let ([Some(version), Some(id), Some(format), Some(component)], None) = (four, parts.next())
+        else {
             return unsupported("not a file of an SSTable");
         };
         let format = match format {
@@ -100,7 +105,7 @@ impl Descriptor {
         };
         Ok(Self {
             version,
-            id: id.to_owned(),
+            id: formatted(format_args!("{id}")).ok_or(Error::OutOfMemory)?,
             format,
         })
     }
@@ -125,6 +130,10 @@ impl Descriptor {
 
     /// Name of a file of the SSTable, without directories.
     #[must_use]
+    #[expect(
+        clippy::disallowed_macros,
+        reason = "for programs that may end for want of memory"
+    )]
     pub fn file_name(&self, component: Component) -> String {
         format!("{self}-{}", component.name())
     }

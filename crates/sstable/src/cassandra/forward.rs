@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::memory::{self, TryVec};
 use crate::{Error, ReadAt, Result};
 
 /// The error text for a file that ends within a value.
@@ -60,7 +61,7 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
         while missing > 0 {
             let bytes = self.buffered()?;
             let taken = missing.min(bytes.len());
-            into.extend_from_slice(&bytes[..taken]);
+            memory::append(&bytes[..taken], into)?;
             self.position += taken as u64;
             missing -= taken;
         }
@@ -139,7 +140,7 @@ impl<'a, R: ReadAt> ForwardReader<'a, R> {
                 // The buffer stays empty if the read fails.
                 self.buffer.clear();
                 let mut buffer = std::mem::take(&mut self.buffer);
-                buffer.resize(length, 0);
+                buffer.try_resize(length, 0)?;
                 self.source.read_exact_at(&mut buffer, self.position)?;
                 self.buffer = buffer;
                 self.buffer_start = self.position;

@@ -1,9 +1,11 @@
 //! Partition keys, in the one form that BIG and BTI share.
 
 use std::cmp::Ordering;
+use std::collections::TryReserveError;
 
 use super::byte_comparable::{encode, encoded_token};
 use super::token::hash;
+use crate::memory;
 
 /// A partition key in Cassandra's byte-comparable form, or the part of it that an index holds.
 ///
@@ -15,26 +17,11 @@ use super::token::hash;
 ///
 /// A prefix may also [match](Self::matches) a key of another SSTable that belongs to another
 /// partition. That partition is close in order. The hash excludes 255 of 256 such mistakes.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     bytes: Vec<u8>,
     complete: bool,
     filter_hash: Option<u8>,
-}
-
-impl Clone for Key {
-    fn clone(&self) -> Self {
-        let mut key = Self::default();
-        key.clone_from(self);
-        key
-    }
-
-    /// Reuses the memory: a walk through an SSTable clones each key.
-    fn clone_from(&mut self, other: &Self) {
-        self.bytes.clone_from(&other.bytes);
-        self.complete = other.complete;
-        self.filter_hash = other.filter_hash;
-    }
 }
 
 impl Key {
@@ -42,11 +29,33 @@ impl Key {
     ///
     /// Those bytes are a single column's value. Of several columns each has its length in two bytes,
     /// its value and a zero byte.
+    ///
+    /// # Panics
+    /// There is no memory for it. See [`Self::try_from_partition_key`].
     #[must_use]
     pub fn from_partition_key(partition_key: &[u8]) -> Self {
+        Self::try_from_partition_key(partition_key).expect("memory for a key")
+    }
+
+    /// As [`Self::from_partition_key`].
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn try_from_partition_key(partition_key: &[u8]) -> Result<Self, TryReserveError> {
         let mut key = Self::default();
-        key.set_complete(partition_key);
-        key
+        key.set_complete(partition_key)?;
+        Ok(key)
+    }
+
+    /// Makes this a copy of another key. Reuses the memory: a walk through an SSTable copies each key.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn copy_from(&mut self, other: &Self) -> Result<(), TryReserveError> {
+        memory::copy(&other.bytes, &mut self.bytes)?;
+        self.complete = other.complete;
+        self.filter_hash = other.filter_hash;
+        Ok(())
     }
 
     /// The byte-comparable form, or its beginning.
@@ -97,24 +106,29 @@ impl Key {
         }
     }
 
-    pub(super) fn set_complete(&mut self, partition_key: &[u8]) {
+    pub(super) fn set_complete(&mut self, partition_key: &[u8]) -> Result<(), TryReserveError> {
         let hash = hash(partition_key);
         self.bytes.clear();
-        encode(partition_key, hash, &mut self.bytes);
+        encode(partition_key, hash, &mut self.bytes)?;
         self.complete = true;
         self.filter_hash = Some(hash[1] as u8);
+        Ok(())
     }
 
     /// Makes this the token of `partition_key`: an incomplete key.
-    pub(super) fn set_token(&mut self, partition_key: &[u8]) {
+    pub(super) fn set_token(&mut self, partition_key: &[u8]) -> Result<(), TryReserveError> {
         let token = encoded_token(partition_key, hash(partition_key));
-        self.set_prefix(&token, None);
+        self.set_prefix(&token, None)
     }
 
-    pub(super) fn set_prefix(&mut self, prefix: &[u8], filter_hash: Option<u8>) {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(prefix);
+    pub(super) fn set_prefix(
+        &mut self,
+        prefix: &[u8],
+        filter_hash: Option<u8>,
+    ) -> Result<(), TryReserveError> {
+        memory::copy(prefix, &mut self.bytes)?;
         self.complete = false;
         self.filter_hash = filter_hash;
+        Ok(())
     }
 }

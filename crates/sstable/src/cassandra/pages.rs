@@ -1,5 +1,6 @@
 //! A bounded cache of the pages of a trie.
 
+use crate::memory::{self, TryVec};
 use crate::{Error, ReadAt, Result};
 
 /// Bytes of a page (`io/util/PageAware.java`, Cassandra 5.0.9). No node crosses a page's boundary.
@@ -29,12 +30,12 @@ struct Page {
 }
 
 impl<'a, R: ReadAt> Pages<'a, R> {
-    pub(super) fn new(source: &'a R, end: u64) -> Self {
-        Self {
+    pub(super) fn new(source: &'a R, end: u64) -> Result<Self> {
+        Ok(Self {
             source,
             end,
-            sets: std::iter::repeat_with(Vec::new).take(SETS).collect(),
-        }
+            sets: memory::collected(std::iter::repeat_with(Vec::new).take(SETS))?,
+        })
     }
 
     /// The bytes from `position` to the end of its page, or of the trie.
@@ -54,9 +55,10 @@ impl<'a, R: ReadAt> Pages<'a, R> {
                 let length = (self.end - start).min(PAGE_SIZE) as usize;
                 let longest_unused = (set.len() == HELD_OF_A_SET).then(|| set.pop()).flatten();
                 let mut bytes = longest_unused.map_or_else(Vec::new, |page| page.bytes);
-                bytes.resize(length, 0);
+                bytes.try_resize(length, 0)?;
                 self.source.read_exact_at(&mut bytes, start)?;
-                set.insert(0, Page { number, bytes });
+                set.try_push(Page { number, bytes })?;
+                set.rotate_right(1);
             }
         }
         Ok(&set[0].bytes[(position % PAGE_SIZE) as usize..])

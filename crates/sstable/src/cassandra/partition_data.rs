@@ -7,6 +7,7 @@
 use std::ops::RangeInclusive;
 
 use super::key::Key;
+use crate::Result;
 
 /// Longest key, in bytes, that is recognised. With longer ones allowed, most bytes would look like
 /// a key.
@@ -16,11 +17,14 @@ const KEY_BYTES_MAX: usize = 512;
 ///
 /// `visit` gets the offset and the key. Other bytes may look like a partition. The narrower `keys`
 /// are, the less likely that is.
+///
+/// # Errors
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn each_possible_partition(
     data: &[u8],
     keys: &RangeInclusive<&Key>,
-    mut visit: impl FnMut(usize, &Key),
-) {
+    mut visit: impl FnMut(usize, &Key) -> Result<()>,
+) -> Result<()> {
     let is_among = |key: &Key| key.compare(keys.start()).is_ge() && key.compare(keys.end()).is_le();
     let mut key = Key::default();
     for at in 0..data.len() {
@@ -28,20 +32,24 @@ pub fn each_possible_partition(
             continue;
         };
         // The token alone excludes most candidates, and takes less time than the whole key.
-        key.set_token(partition_key);
+        key.set_token(partition_key)?;
         if is_among(&key) {
-            key.set_complete(partition_key);
+            key.set_complete(partition_key)?;
             if is_among(&key) {
-                visit(at, &key);
+                visit(at, &key)?;
             }
         }
     }
+    Ok(())
 }
 
 /// The key of the partition that begins at offset `at` of `data`. `None` if none can begin there.
-#[must_use]
-pub fn partition_key_at(data: &[u8], at: usize) -> Option<Key> {
-    bytes_at(data, at).map(Key::from_partition_key)
+///
+/// # Errors
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+pub fn partition_key_at(data: &[u8], at: usize) -> Result<Option<Key>> {
+    let key = bytes_at(data, at).map(Key::try_from_partition_key);
+    Ok(key.transpose()?)
 }
 
 fn bytes_at(data: &[u8], at: usize) -> Option<&[u8]> {
@@ -77,14 +85,16 @@ mod tests {
             if offsets.contains(&at) {
                 found.push((at, key.clone()));
             }
-        });
+            Ok(())
+        })
+        .unwrap();
         let expected: Vec<_> = (200..300)
             .map(|it| (offsets[it], keys[it].0.clone()))
             .collect();
         assert_eq!(found, expected);
-        let key = partition_key_at(&data, offsets[7]);
+        let key = partition_key_at(&data, offsets[7]).unwrap();
         assert_eq!(key.as_ref(), Some(&keys[7].0));
-        assert_eq!(partition_key_at(&data, data.len() - 5), None);
-        assert_eq!(partition_key_at(&data, usize::MAX), None);
+        assert_eq!(partition_key_at(&data, data.len() - 5).unwrap(), None);
+        assert_eq!(partition_key_at(&data, usize::MAX).unwrap(), None);
     }
 }

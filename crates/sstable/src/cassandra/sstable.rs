@@ -12,7 +12,7 @@ use super::descriptor::{Component, Descriptor, Format};
 use super::partitions::{Entries, IndexCursor, Partitions};
 use super::statistics::require_murmur3_partitioner;
 use super::{big, bti};
-use crate::{Error, ReadAt, Result};
+use crate::{ReadAt, Result, unsupported};
 
 /// The files of an SSTable that its reader needs.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl SsTable<File> {
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str());
         let name =
-            name.ok_or_else(|| Error::Unsupported("a file name that is not UTF-8".into()))?;
+            name.ok_or_else(|| unsupported(format_args!("a file name that is not UTF-8")))?;
         let descriptor = Descriptor::parse(name)?;
         let open = |component| File::open(path.with_file_name(descriptor.file_name(component)));
         let data_length = || open(Component::Data)?.metadata().map(|data| data.len());
@@ -125,7 +125,7 @@ impl<R: ReadAt> SsTable<R> {
                 rows,
             },
             (Format::Bti, None) => {
-                return Err(Error::Unsupported("a BTI SSTable without Rows.db".into()));
+                return Err(unsupported(format_args!("a BTI SSTable without Rows.db")));
             }
         };
         let chunks = match components.compression_info {

@@ -13,7 +13,7 @@
 //! 4.1.10, 5.0.9 and 6.0-alpha2).
 
 use super::forward::ForwardReader;
-use crate::{Error, ReadAt, Result};
+use crate::{Error, ReadAt, Result, unsupported};
 
 const MURMUR3_PARTITIONER: &[u8] = b"org.apache.cassandra.dht.Murmur3Partitioner";
 const VALIDATION: u32 = 0;
@@ -35,8 +35,8 @@ pub(super) fn require_murmur3_partitioner<R: ReadAt>(statistics: &R) -> Result<(
             if partitioner == MURMUR3_PARTITIONER {
                 return Ok(());
             }
-            let name = String::from_utf8_lossy(&partitioner);
-            return Err(Error::Unsupported(format!("partitioner {name}")));
+            let name = partitioner.escape_ascii();
+            return Err(unsupported(format_args!("partitioner {name}")));
         }
     }
     Err(Error::Malformed {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::bytes::Bytes;
-use crate::{Error, Result};
+use crate::{Error, Result, memory, unsupported};
 
 /// A block ends with a number. Its lower bits count the restart points, its upper bits are flags.
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
@@ -59,9 +59,9 @@ impl Block {
             .unwrap_or_default();
         let restarts = packed & RESTARTS_MASK;
         if packed & !RESTARTS_MASK & !UNIFORM_KEYS != 0 {
-            return Err(Error::Unsupported(format!(
-                "features {:#x} of a block",
-                packed >> 28
+            let features = packed >> 28;
+            return Err(unsupported(format_args!(
+                "features {features:#x} of a block"
             )));
         }
         let Some(entries_end) = count_at.checked_sub(4 * restarts as usize) else {
@@ -147,9 +147,8 @@ impl Block {
             return Err(malformed());
         }
         position.key.truncate(shared as usize);
-        position
-            .key
-            .extend(bytes.take(unshared as usize).ok_or_else(malformed)?);
+        let unshared = bytes.take(unshared as usize).ok_or_else(malformed)?;
+        memory::append(unshared, &mut position.key)?;
 
         let value_at = bytes.position();
         if let Some(length) = stated {

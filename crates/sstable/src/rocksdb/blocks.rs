@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::index::{IndexBlockCursor, IndexValue, Separator};
 use super::sstable::SsTable;
-use crate::Result;
+use crate::{Result, memory};
 
 /// Where a data block lies, and which user keys it may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,8 @@ impl<'t> Blocks<'t> {
             .and_then(|at| self.sstable.partitions.get(at));
         self.lower = before
             .and_then(|before| before.last_key.as_deref())
-            .map(<[u8]>::to_vec);
+            .map(memory::copied)
+            .transpose()?;
         match &mut self.loaded {
             Some((loaded, cursor)) if *loaded == partition => cursor.rewind(),
             _ => self.load(partition)?,
@@ -172,7 +173,7 @@ impl<'t> Blocks<'t> {
                 continue;
             };
             if let Some(key) = cursor.stored_key() {
-                key.clone_into(self.lower.get_or_insert_default());
+                memory::copy(key, self.lower.get_or_insert_default())?;
             }
             if let Some(value) = cursor.step()? {
                 let lower = separator_of(self.lower.as_deref(), self.sstable);

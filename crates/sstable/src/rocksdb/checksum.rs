@@ -3,7 +3,7 @@
 
 use twox_hash::{XxHash3_64, XxHash32, XxHash64};
 
-use crate::{Error, Result};
+use crate::{Result, unsupported};
 
 /// The checksum of an SSTable's blocks. LevelDB has only CRC-32C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl ChecksumType {
             2 => Ok(Self::XxHash),
             3 => Ok(Self::XxHash64),
             4 => Ok(Self::Xxh3),
-            _ => Err(Error::Unsupported(format!("checksum type {number}"))),
+            _ => Err(unsupported(format_args!("checksum type {number}"))),
         }
     }
 
@@ -93,7 +93,7 @@ mod tests {
     fn an_unknown_type_is_declined() {
         assert!(matches!(
             ChecksumType::from_number(5),
-            Err(Error::Unsupported(_))
+            Err(crate::Error::Unsupported(_))
         ));
     }
 }

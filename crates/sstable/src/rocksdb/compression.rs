@@ -7,7 +7,7 @@
 //!   (`BlockBasedTableBuilder::WriteBlock`).
 
 use super::bytes::Bytes;
-use crate::decompression::{Failure, bounded, bzip2, deflate, lz4, snappy, zstandard};
+use crate::decompression::{Failure, Size, bounded, bzip2, deflate, lz4, snappy, zstandard};
 
 /// The numbering of compression types, and the framing of compressed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,23 +35,23 @@ impl CompressionFormat {
         match (self, compression_type) {
             (_, 0) => Ok(stored),
             (LevelDb | RocksDbVersion1 | RocksDbVersion2, 1) => snappy(&stored),
-            (LevelDb, 2) => zstandard(None, &stored),
-            (RocksDbVersion1, 2) => deflate(None, &stored),
-            (RocksDbVersion1, 3) => bzip2(None, &stored),
+            (LevelDb, 2) => zstandard(Size::Unknown, &stored),
+            (RocksDbVersion1, 2) => deflate(Size::Unknown, &stored),
+            (RocksDbVersion1, 3) => bzip2(Size::Unknown, &stored),
             (RocksDbVersion1, 4 | 5) => {
                 let size = compressed.fixed64().ok_or(Failure::Damaged)?;
                 lz4(bounded(size)?, compressed.rest())
             }
             (RocksDbVersion1 | RocksDbVersion2, 7 | 0x40) => {
                 let size = size_before(&mut compressed)?;
-                zstandard(Some(size), compressed.rest())
+                zstandard(Size::Exactly(size), compressed.rest())
             }
             (RocksDbVersion2, 2..=5) => {
                 let size = size_before(&mut compressed)?;
                 let compressed = compressed.rest();
                 match compression_type {
-                    2 => deflate(Some(size), compressed),
-                    3 => bzip2(Some(size), compressed),
+                    2 => deflate(Size::Exactly(size), compressed),
+                    3 => bzip2(Size::Exactly(size), compressed),
                     _ => lz4(size, compressed),
                 }
             }

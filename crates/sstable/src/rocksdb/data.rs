@@ -9,7 +9,7 @@ use super::block::{Block, Position, ValueLength};
 use super::bytes::Bytes;
 use super::handle::{BlockHandle, TRAILER_BYTES};
 use super::sstable::SsTable;
-use crate::{Error, Result};
+use crate::{Error, Result, memory, unsupported};
 
 /// Flag in a block's last number: the block has a hash index.
 const HASH_INDEX: u32 = 1 << 31;
@@ -28,7 +28,7 @@ impl SsTable<'_> {
     pub fn user_keys(&self, offset: u64, length: u64, mut visit: impl FnMut(&[u8])) -> Result<()> {
         let malformed = |what| Error::Malformed { what, offset };
         if self.dictionary {
-            return Err(Error::Unsupported("a compression dictionary".into()));
+            return Err(unsupported(format_args!("a compression dictionary")));
         }
         let size = length
             .checked_sub(TRAILER_BYTES)
@@ -50,7 +50,7 @@ impl SsTable<'_> {
                 .ok_or(malformed("a key without a sequence number"))?;
             if last.as_deref() != Some(user_key) {
                 visit(user_key);
-                user_key.clone_into(last.get_or_insert_default());
+                memory::copy(user_key, last.get_or_insert_default())?;
             }
         }
         Ok(())
@@ -78,6 +78,6 @@ fn without_hash_index(mut contents: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
         offset,
     })?;
     contents.truncate(index_at);
-    contents.extend((packed & !HASH_INDEX).to_le_bytes());
+    memory::append(&(packed & !HASH_INDEX).to_le_bytes(), &mut contents)?;
     Ok(contents)
 }

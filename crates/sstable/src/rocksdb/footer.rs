@@ -6,7 +6,7 @@
 use super::bytes::Bytes;
 use super::checksum::{ChecksumType, context_modifier};
 use super::handle::BlockHandle;
-use crate::{Error, ReadAt, Result};
+use crate::{Error, ReadAt, Result, unsupported};
 
 /// LevelDB's SSTables, and RocksDB's of `format_version` 0.
 const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
@@ -67,7 +67,7 @@ impl Footer {
             }
             found => Err(
                 match OTHER_MAGICS.iter().find(|other| Some(other.0) == found) {
-                    Some((_, name)) => Error::Unsupported((*name).into()),
+                    Some((_, name)) => unsupported(format_args!("{name}")),
                     None => Error::Malformed {
                         what: "no magic number of an SSTable",
                         offset: size - 8,
@@ -90,7 +90,7 @@ fn decode_legacy(footer: &[u8], offset: u64) -> Result<Footer> {
     })
 }
 
-fn decode_block_based(footer: &[u8], offset: u64) -> Result<Footer> {
+fn decode_block_based(footer: &[u8; BLOCK_BASED_BYTES], offset: u64) -> Result<Footer> {
     let truncated = Error::Malformed {
         what: "the footer is cut off",
         offset,
@@ -99,9 +99,7 @@ fn decode_block_based(footer: &[u8], offset: u64) -> Result<Footer> {
         return Err(truncated);
     };
     if !(1..=LATEST_FORMAT_VERSION).contains(&format_version) {
-        return Err(Error::Unsupported(format!(
-            "format_version {format_version}"
-        )));
+        return Err(unsupported(format_args!("format_version {format_version}")));
     }
     let checksum_type = ChecksumType::from_number(footer[0])?;
     if format_version >= 6 {
@@ -129,7 +127,7 @@ fn decode_handles(bytes: &[u8], offset: u64) -> Result<(BlockHandle, BlockHandle
 }
 
 fn decode_extended(
-    footer: &[u8],
+    footer: &[u8; BLOCK_BASED_BYTES],
     format_version: u32,
     checksum_type: ChecksumType,
     offset: u64,
@@ -152,7 +150,7 @@ fn decode_extended(
     if base_context_checksum == 0 {
         return Err(malformed("no context checksum in the footer"));
     }
-    let mut guarded = footer.to_vec();
+    let mut guarded = *footer;
     guarded[checksum_at..checksum_at + 4].fill(0);
     let computed = checksum_type
         .compute(&guarded)
@@ -161,7 +159,7 @@ fn decode_extended(
         return Err(malformed("the checksum of the footer does not match"));
     }
     if future != 0 {
-        return Err(Error::Unsupported("a later feature of the footer".into()));
+        return Err(unsupported(format_args!("a later feature of the footer")));
     }
     let metaindex = BlockHandle::ending_at(offset, metaindex_size.into())
         .ok_or(malformed("the metaindex does not fit before the footer"))?;

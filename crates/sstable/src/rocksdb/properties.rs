@@ -7,7 +7,7 @@ use super::block::{Block, Position, ValueLength};
 use super::bytes::Bytes;
 use super::handle::BlockHandle;
 use super::storage::{Storage, mismatch};
-use crate::{Error, Result};
+use crate::{Result, memory, unsupported};
 
 /// Figures that an SSTable stores about itself. LevelDB's SSTables have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Schema {
         if !storage.is_intact(&stored) {
             // Ingestion may write a sequence number into the finished SSTable. The checksum was
             // computed with zeros in its place.
-            let parsed = Block::parse(stored.payload().to_vec(), handle.offset)
+            let parsed = Block::parse(memory::copied(stored.payload())?, handle.offset)
                 .and_then(|block| Self::parse(&block));
             let Ok((_, Some(at))) = parsed else {
                 return Err(mismatch(handle));
@@ -52,7 +52,7 @@ impl Schema {
             }
         }
         if stored.compression_type() != 0 {
-            return Err(Error::Unsupported("compressed properties".into()));
+            return Err(unsupported(format_args!("compressed properties")));
         }
         let block = Block::parse(stored.into_payload(), handle.offset)?;
         Ok(Self::parse(&block)?.0)
@@ -83,8 +83,8 @@ impl Schema {
                 b"rocksdb.num.data.blocks" => schema.properties.data_blocks = Some(number()?),
                 b"rocksdb.data.size" => schema.properties.data_bytes = Some(number()?),
                 b"rocksdb.filter.size" => schema.properties.filter_bytes = Some(number()?),
-                b"rocksdb.comparator" => schema.comparator = Some(value.to_vec()),
-                b"rocksdb.compression" => schema.compression = value.to_vec(),
+                b"rocksdb.comparator" => schema.comparator = Some(memory::copied(value)?),
+                b"rocksdb.compression" => schema.compression = memory::copied(value)?,
                 b"rocksdb.block.based.table.index.type" => {
                     let number = value.try_into().map_err(|_| malformed())?;
                     schema.index_type = Some(u32::from_le_bytes(number));

@@ -12,7 +12,8 @@ use super::metaindex::MetaIndex;
 use super::properties::{Properties, Schema};
 use super::storage::Storage;
 use crate::decompression::MAX_BLOCK_BYTES;
-use crate::{Error, ReadAt, Result};
+use crate::memory::{self, TryVec};
+use crate::{Error, ReadAt, Result, unsupported};
 
 /// Bytewise order of user keys, without user-defined timestamps.
 const COMPARATOR: &[u8] = b"leveldb.BytewiseComparator";
@@ -49,7 +50,7 @@ pub struct SsTable<'a> {
 pub(super) struct Partition {
     pub(super) handle: BlockHandle,
     /// Its last separator, as it is stored. `None` if the index is not partitioned.
-    pub(super) last_key: Option<Box<[u8]>>,
+    pub(super) last_key: Option<Vec<u8>>,
 }
 
 impl Partition {
@@ -92,22 +93,23 @@ impl<'a> SsTable<'a> {
 
         let Some(properties) = metaindex.properties else {
             if version > 0 {
-                return Err(Error::Unsupported(
-                    "an SSTable of RocksDB without properties".into(),
-                ));
+                return Err(unsupported(format_args!(
+                    "an SSTable of RocksDB without properties"
+                )));
             }
-            return Ok(Self::of_leveldb(storage, index, &metaindex));
+            return Self::of_leveldb(storage, index, &metaindex);
         };
         let schema = Schema::read(&storage, properties)?;
         if schema.comparator.as_deref() != Some(COMPARATOR) {
-            let name = String::from_utf8_lossy(schema.comparator.as_deref().unwrap_or(b"unnamed"));
-            return Err(Error::Unsupported(format!("comparator {name}")));
+            let name = schema.comparator.as_deref().unwrap_or(b"unnamed");
+            let name = name.escape_ascii();
+            return Err(unsupported(format_args!("comparator {name}")));
         }
         storage.compression = compression_format(version, &schema.compression);
         let (layout, format) = index_format(&schema, version, properties.offset)?;
         let partitions = match layout {
             Layout::Partitioned => read_partitions(storage.read(index)?, format)?,
-            Layout::OneBlock => vec![Partition::whole(index)],
+            Layout::OneBlock => memory::collected([Partition::whole(index)])?,
         };
         Ok(Self {
             storage,
@@ -122,22 +124,22 @@ impl<'a> SsTable<'a> {
     }
 
     /// LevelDB writes no properties: everything about its index is fixed.
-    fn of_leveldb(storage: Storage<'a>, index: BlockHandle, metaindex: &MetaIndex) -> Self {
-        Self {
+    fn of_leveldb(storage: Storage<'a>, index: BlockHandle, metaindex: &MetaIndex) -> Result<Self> {
+        Ok(Self {
             storage,
             index: IndexFormat {
                 user_keys: false,
                 delta_encoded: false,
                 first_keys: false,
             },
-            partitions: vec![Partition::whole(index)],
+            partitions: memory::collected([Partition::whole(index)])?,
             dictionary: metaindex.dictionary,
             format: Format::LevelDb,
             properties: Properties {
                 filter_bytes: (!metaindex.filter).then_some(0),
                 ..Properties::default()
             },
-        }
+        })
     }
 
     /// The format of the SSTable.
@@ -179,7 +181,7 @@ fn index_format(
         Some(0 | 1) => (Layout::OneBlock, false),
         Some(2) => (Layout::Partitioned, false),
         Some(3) => (Layout::OneBlock, true),
-        Some(other) => return Err(Error::Unsupported(format!("index type {other}"))),
+        Some(other) => return Err(unsupported(format_args!("index type {other}"))),
     };
     let format = IndexFormat {
         user_keys: schema.index_key_is_user_key,
@@ -219,18 +221,18 @@ fn read_partitions(top_level: Block, format: IndexFormat) -> Result<Vec<Partitio
                 return Err(cursor.malformed("partitions of the index that are not in order"));
             }
         }
-        let last_key: Box<[u8]> = cursor.stored_key().unwrap_or_default().into();
+        let last_key = memory::copied(cursor.stored_key().unwrap_or_default())?;
         // Keys share prefixes in the block. Expanded, they may take far more memory than the block.
         bytes += size_of::<Partition>() + last_key.len();
         if bytes > MAX_BLOCK_BYTES {
-            return Err(Error::Unsupported(
-                "a top level of an index above 64 MiB".into(),
-            ));
+            return Err(unsupported(format_args!(
+                "a top level of an index above 64 MiB"
+            )));
         }
-        partitions.push(Partition {
+        partitions.try_push(Partition {
             handle: value.handle,
             last_key: Some(last_key),
-        });
+        })?;
     }
     Ok(partitions)
 }

@@ -7,7 +7,7 @@ use super::compression::CompressionFormat;
 use super::footer::Footer;
 use super::handle::{BlockHandle, TRAILER_BYTES};
 use crate::decompression::{Failure, MAX_BLOCK_BYTES};
-use crate::{Error, ReadAt, Result};
+use crate::{Error, ReadAt, Result, memory, unsupported};
 
 /// Longest read of a [`ReadAt`], in bytes.
 const READ_BYTES: usize = 1 << 20;
@@ -43,10 +43,11 @@ impl Storage<'_> {
             .compression
             .decompress(compression_type, stored.into_payload());
         contents.map_err(|failure| match failure {
-            Failure::Unknown => {
-                Error::Unsupported(format!("compression type {compression_type} of a block"))
-            }
+            Failure::Unknown => unsupported(format_args!(
+                "compression type {compression_type} of a block"
+            )),
             Failure::TooLarge => too_large(),
+            Failure::OutOfMemory => Error::OutOfMemory,
             Failure::Damaged => Error::Malformed {
                 what: "a block does not decompress",
                 offset: handle.offset,
@@ -67,7 +68,7 @@ impl Storage<'_> {
         if handle.size > MAX_BLOCK_BYTES as u64 {
             return Err(too_large());
         }
-        let mut bytes = vec![0; (handle.size + TRAILER_BYTES) as usize];
+        let mut bytes = memory::filled((handle.size + TRAILER_BYTES) as usize, 0)?;
         let mut offset = handle.offset;
         for piece in bytes.chunks_mut(READ_BYTES) {
             self.source.read_exact_at(piece, offset)?;
@@ -119,7 +120,7 @@ pub(super) fn mismatch(handle: BlockHandle) -> Error {
 }
 
 fn too_large() -> Error {
-    Error::Unsupported(format!("a block above {} MiB", MAX_BLOCK_BYTES >> 20))
+    unsupported(format_args!("a block above {} MiB", MAX_BLOCK_BYTES >> 20))
 }
 
 #[cfg(test)]
