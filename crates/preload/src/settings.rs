@@ -92,8 +92,9 @@ fn variable(name: &str) -> Option<String> {
 
 /// A larger configuration is refused.
 const FILE_BYTES_MAX: usize = 64 * 1024;
-/// The most memory that [`load`] takes, with what is left over when lists grow.
-pub(crate) const MEMORY_BYTES: usize = 16 << 20;
+/// The most memory that [`load`] takes, with what is left over when lists grow. Two bytes of a file may name a table,
+/// which takes more than 1 KiB.
+pub(crate) const MEMORY_BYTES: usize = 64 << 20;
 
 fn read_file(path: &str) -> Result<String, String> {
     let path = CString::new(path).map_err(|_| "a NUL in the path".to_string())?;
@@ -124,4 +125,67 @@ fn read_file(path: &str) -> Result<String, String> {
     }
     bytes.truncate(length);
     String::from_utf8(bytes).map_err(|_| "not UTF-8".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::heap;
+
+    /// `piece`, as often as it fits in a file.
+    fn filled(before: &str, piece: &str) -> String {
+        let times = (FILE_BYTES_MAX - before.len() - 1) / piece.len();
+        format!("{before}{}", piece.repeat(times))
+    }
+
+    fn numbered(line: impl Fn(usize) -> String) -> String {
+        let mut text = String::new();
+        for number in 0.. {
+            let line = line(number);
+            if text.len() + line.len() >= FILE_BYTES_MAX {
+                break;
+            }
+            text.push_str(&line);
+        }
+        text
+    }
+
+    /// Otherwise the process ends where it has no heap.
+    #[test]
+    fn the_reserve_is_enough_for_any_file() {
+        let files = [
+            filled("", "[[a]]\n"),
+            filled("a=[", "0,") + "]",
+            filled("a=[", "[],") + "]",
+            filled("a=[", "{},") + "]",
+            filled("a=[", "{a=0},") + "]",
+            filled("a=[", "'',") + "]",
+            filled("a=", "["),
+            filled("a=", "{a="),
+            filled("a", ".a") + "=1",
+            filled("[a", ".a") + "]",
+            filled("a=\"", "\\n") + "\"",
+            filled("a=", "1"),
+            filled("", "\n"),
+            filled("", "#"),
+            filled("", "="),
+            numbered(|number| format!("{number:x}=0\n")),
+            numbered(|number| format!("{number:x}=[]\n")),
+            numbered(|number| format!("[{number:x}]\n")),
+            numbered(|number| format!("[{number:x}.a.a.a]\n")),
+            numbered(|number| format!("{number:x}.a.a.a=0\n")),
+            numbered(|number| format!("reads.{number:x}=0\n")),
+            numbered(|number| format!("{number:x}{}=0\n", ".a".repeat(75))),
+            numbered(|number| format!("[{number:x}{}]\n", ".a".repeat(75))),
+            filled("a=[", &format!("{{a{}=0}},", ".a".repeat(70))) + "]",
+        ];
+        for (number, text) in files.iter().enumerate() {
+            println!("file {number}");
+            let is_read = heap::without_heap(MEMORY_BYTES, || {
+                let _ =
+                    Config::from_sources(Some(text), |_| None).map_err(|error| error.to_string());
+            });
+            assert!(is_read);
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use coldstream_control::Counter;
 use coldstream_testkit::database::{content, make_cold, sstables};
 use coldstream_testkit::library::Preload;
+use coldstream_testkit::overcommit::NoOvercommit;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::refusing_heap::RefusingHeap;
 use coldstream_testkit::status_client::StatusClient;
@@ -36,14 +37,6 @@ impl Bench {
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
-
-    fn closing(&self, output: &str) -> Program {
-        Program::new(&self.program)
-            .argument("close")
-            .argument(self.path("000001.sst"))
-            .argument(self.path("image"))
-            .argument(self.path(output))
-    }
 }
 
 /// An SSTable with a large metaindex of zeros.
@@ -71,56 +64,116 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn the_first_open_survives_an_exhausted_heap() {
-    let bench = Bench::new();
-    let program = Program::new(&bench.program)
-        .argument("open")
-        .argument(bench.path("000001.sst"));
-    let plain = program.run().well();
-    assert_eq!(plain, program.run_with(&Preload::quiet()).well());
+/// How the program of [`Bench`] comes to its end of memory.
+#[derive(Clone)]
+struct Shortage {
+    /// What the program starts behind, with its options.
+    launcher: Option<PathBuf>,
+    words: &'static [&'static str],
 }
 
-/// The limit meets another mapping of the library each time, up to the last.
-#[test]
-fn a_compaction_survives_any_limit_of_address_space() {
-    let bench = Bench::new();
-    for mebibytes in [0, 1, 2, 8, 32, 64, 128, 192, 256, 512, 4096] {
-        let input = bench.path("000001.sst");
-        let run = |preload: Option<&Preload>| {
-            let output = bench.path("000005.sst");
-            let _ = std::fs::remove_file(&output);
-            let ended = Program::new(&bench.program)
-                .argument("copy")
-                .argument(&input)
-                .argument(&output)
-                .argument(mebibytes.to_string())
-                .run_either(preload)
-                .well();
-            (ended, std::fs::read(&output).expect("output"))
+impl Shortage {
+    /// By `RLIMIT_AS`.
+    const OF_ADDRESSES: Self = Self {
+        launcher: None,
+        words: &[],
+    };
+
+    fn program(&self, bench: &Bench) -> Program {
+        let program = Program::new(&bench.program).arguments(self.words);
+        match &self.launcher {
+            Some(launcher) => {
+                let drop = ["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"];
+                program.behind(launcher, &drop)
+            }
+            None => program,
+        }
+    }
+
+    fn meets_the_first_open(&self) {
+        let bench = Bench::new();
+        let program = self.program(&bench).argument("open");
+        let program = program.argument(bench.path("000001.sst"));
+        let plain = program.run().well();
+        assert_eq!(plain, program.run_with(&Preload::quiet()).well());
+    }
+
+    /// The shortage begins at another request of the library each time, up to the last.
+    fn meets_a_compaction(&self) {
+        let bench = Bench::new();
+        for mebibytes in [0, 1, 2, 8, 32, 64, 128, 192, 256, 512] {
+            let input = bench.path("000001.sst");
+            let run = |preload: Option<&Preload>| {
+                let output = bench.path("000005.sst");
+                let _ = std::fs::remove_file(&output);
+                let ended = (self.program(&bench).argument("copy"))
+                    .argument(&input)
+                    .argument(&output)
+                    .argument(mebibytes.to_string())
+                    .run_either(preload)
+                    .well();
+                (ended, std::fs::read(&output).expect("output"))
+            };
+            let plain = run(None);
+            assert!(plain == run(Some(&Preload::quiet())), "{mebibytes} MiB");
+            assert!(plain.1 == std::fs::read(&input).expect("input"));
+        }
+    }
+
+    fn meets_a_handover(&self) {
+        let bench = Bench::new();
+        let closing = |output| {
+            (self.program(&bench).argument("close"))
+                .argument(bench.path("000001.sst"))
+                .argument(bench.path("image"))
+                .argument(bench.path(output))
         };
-        let plain = run(None);
-        assert!(plain == run(Some(&Preload::quiet())), "{mebibytes} MiB");
-        assert!(plain.1 == std::fs::read(&input).expect("input"));
+        let plain = closing("000002.sst").run().well();
+        let with = closing("000003.sst").run_with(&Preload::quiet());
+        assert_eq!(plain, with.well());
+        let same = std::fs::read(bench.path("000003.sst")).expect("output");
+        assert!(same == std::fs::read(bench.path("image")).expect("image"));
+
+        let done = bench.path("done");
+        let mut running = (closing("000004.sst").argument(&done)).start_with(&Preload::quiet());
+        running.wait_until(|| done.exists());
+        let status = StatusClient::of(running.process_id());
+        assert_eq!(status.get(Counter::HandoverShortOfMemory), 1);
+        assert!(status.get(Counter::HeapRefusals) > 0);
+        running.kill();
     }
 }
 
 #[test]
-fn a_handover_that_cannot_have_its_memory_is_declined() {
-    let bench = Bench::new();
-    let plain = bench.closing("000002.sst").run().well();
-    let with = bench.closing("000003.sst").run_with(&Preload::quiet());
-    assert_eq!(plain, with.well());
-    let same = std::fs::read(bench.path("000003.sst")).expect("output");
-    assert!(same == std::fs::read(bench.path("image")).expect("image"));
+fn the_first_open_survives_an_exhausted_heap() {
+    Shortage::OF_ADDRESSES.meets_the_first_open();
+}
 
-    let done = bench.path("done");
-    let mut running = (bench.closing("000004.sst").argument(&done)).start_with(&Preload::quiet());
-    running.wait_until(|| done.exists());
-    let status = StatusClient::of(running.process_id());
-    assert_eq!(status.get(Counter::HandoverShortOfMemory), 1);
-    assert!(status.get(Counter::HeapRefusals) > 0);
-    running.kill();
+#[test]
+fn a_compaction_survives_any_limit_of_address_space() {
+    Shortage::OF_ADDRESSES.meets_a_compaction();
+}
+
+#[test]
+fn a_handover_that_cannot_have_its_memory_is_declined() {
+    Shortage::OF_ADDRESSES.meets_a_handover();
+}
+
+#[test]
+fn a_machine_that_promises_no_more_memory_ends_no_process() {
+    let Some(launcher) = tools::find("setpriv") else {
+        return;
+    };
+    let Some(_strict) = NoOvercommit::begin() else {
+        return;
+    };
+    let of_promises = Shortage {
+        launcher: Some(launcher),
+        words: &["commit"],
+    };
+    of_promises.meets_the_first_open();
+    of_promises.meets_a_compaction();
+    of_promises.meets_a_handover();
 }
 
 /// A database with hot keys, which is compacted again and again.

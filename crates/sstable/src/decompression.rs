@@ -48,8 +48,9 @@ pub(crate) enum Size {
 /// Memory that a decoder takes beside the decompressed bytes. `flate2` takes 43 KiB, `bzip2` 3.8 MiB.
 const DEFLATE_BYTES: usize = 128 << 10;
 const BZIP2_BYTES: usize = 5 << 20;
-/// Of Zstandard: the tables, literals and sequences of a block, with what is left over when they grow.
-const ZSTANDARD_BYTES: usize = 8 << 20;
+/// Of Zstandard: the tables, literals (1 MiB) and sequences (1.2 MB) of a block, with what is left over when they
+/// grow. A block may bring 1 MiB of literals into a window that is full.
+const ZSTANDARD_BYTES: usize = 12 << 20;
 /// A frame of Zstandard with a larger window is refused, unless the block itself is larger. Frames of a known
 /// size have no larger window than that size.
 const WINDOW_BYTES_MIN: usize = 1 << 20;

@@ -3,7 +3,7 @@
 //! - [`process`]: runs a program with and without the preload library, with a time limit.
 //! - [`library`]: the preload library under test, and its settings for one run.
 //! - [`directories`]: test directories on several filesystems.
-//! - [`refusing_heap`]: a heap that has no memory for the library.
+//! - [`refusing_heap`], [`overcommit`]: a heap that has no memory for the library, and a machine that has none.
 //! - [`files`], [`random`]: content that names its own offset, and reproducible randomness.
 //! - [`residency`]: which pages of a file are in the page cache.
 //! - [`status_client`], [`exit_log`]: the library's status page, and the line that it logs at exit.
@@ -31,6 +31,7 @@ pub mod directories;
 pub mod exit_log;
 pub mod files;
 pub mod library;
+pub mod overcommit;
 pub mod process;
 pub mod random;
 pub mod refusing_heap;

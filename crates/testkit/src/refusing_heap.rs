@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::library::Preload;
-use crate::{long, tools};
+use crate::{long, number_from_environment, seed, tools};
 
 /// The heap, as a library to be loaded in front of Coldstream's.
 #[derive(Debug)]
@@ -58,11 +58,14 @@ impl RefusingHeap {
     }
 
     /// Which requests to refuse, in a run of `count`: each alone, and all from each on. The short form takes
-    /// `in_short` of them.
+    /// `in_short` of them. `COLDSTREAM_STRIDE` takes one of that number; which ones depends on the seed.
     #[must_use]
     pub fn refusals(count: u64, in_short: u64) -> Vec<RangeInclusive<u64>> {
-        let step = if long() { 1 } else { count.div_ceil(in_short) };
-        let numbers = (1..=count).step_by(usize::try_from(step.max(1)).expect("a step"));
+        let in_long = || if long() { 1 } else { count.div_ceil(in_short) };
+        let step = number_from_environment("COLDSTREAM_STRIDE").unwrap_or_else(in_long);
+        let step = step.max(1);
+        let first = 1 + seed().wrapping_sub(1) % step;
+        let numbers = (first..=count).step_by(usize::try_from(step).expect("a step"));
         numbers
             .flat_map(|number| [number..=number, number..=u64::MAX])
             .collect()

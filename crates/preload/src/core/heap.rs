@@ -170,6 +170,9 @@ unsafe fn system_realloc(memory: *mut u8, layout: Layout, new_bytes: usize) -> *
 }
 
 #[cfg(test)]
+pub(crate) use reserve::tests::without_heap;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -223,7 +223,7 @@ pub(super) mod tests {
     }
 
     /// Runs `work` without a heap, but with a reserve.
-    fn on_reserve(bytes: usize, mut work: impl FnMut()) -> bool {
+    pub(crate) fn without_heap(bytes: usize, mut work: impl FnMut()) -> bool {
         with_reserve(bytes, &mut || {
             HEAP_IS_EXHAUSTED.set(true);
             work();
@@ -234,7 +234,7 @@ pub(super) mod tests {
     #[test]
     fn the_reserve_serves_where_the_heap_refuses() {
         let mut seen = (0, 0);
-        assert!(on_reserve(1 << 20, || {
+        assert!(without_heap(1 << 20, || {
             let mut text = String::new();
             for number in 0..1000 {
                 text.push_str("0123456789");
@@ -249,7 +249,7 @@ pub(super) mod tests {
     #[test]
     fn its_end_is_an_error_of_fallible_code() {
         let mut result = Ok(());
-        assert!(on_reserve(1 << 16, || {
+        assert!(without_heap(1 << 16, || {
             result = Vec::<u8>::new().try_reserve(1 << 17);
         }));
         assert!(result.is_err());
@@ -259,7 +259,7 @@ pub(super) mod tests {
     #[test]
     fn what_outlives_the_work_stays() {
         let mut kept = None;
-        assert!(on_reserve(1 << 16, || kept = Some(Box::new([7_u8; 1000]))));
+        assert!(without_heap(1 << 16, || kept = Some(Box::new([7_u8; 1000]))));
         let kept = kept.unwrap();
         assert!(in_reserve(std::ptr::from_ref(&*kept).cast_mut().cast()));
         assert_eq!(kept.iter().map(|byte| u32::from(*byte)).sum::<u32>(), 7000);
@@ -280,5 +280,46 @@ pub(super) mod tests {
     #[test]
     fn without_memory_the_work_does_not_run() {
         assert!(!with_reserve(usize::MAX / 2, &mut || panic!("it ran")));
+    }
+
+    /// A block of Zstandard: literals of one byte, then copies of 3 bytes.
+    fn block(literals: u32, copies: u32) -> Vec<u8> {
+        let of_one_byte = 1 | 3 << 2;
+        let mut body = (of_one_byte | literals << 4).to_le_bytes()[..3].to_vec();
+        body.push(b'a');
+        match copies {
+            0 => body.push(0),
+            1..0x7f00 => body.extend([128 + (copies >> 8) as u8, copies as u8]),
+            _ => body.extend([255, (copies - 0x7f00) as u8, ((copies - 0x7f00) >> 8) as u8]),
+        }
+        if copies > 0 {
+            let one_symbol_each = 0b0101_0100;
+            body.extend([one_symbol_each, 0, 0, 0, 1]);
+        }
+        let compressed = 2 << 1;
+        let mut block = (compressed | (body.len() as u32) << 3).to_le_bytes()[..3].to_vec();
+        block.extend(body);
+        block
+    }
+
+    /// Otherwise a malformed SSTable ends a process without a heap.
+    #[test]
+    fn the_reserve_is_enough_for_blocks_that_make_a_decoder_grow() {
+        use coldstream_sstable::cassandra::Compression;
+        coldstream_sstable::memory::set_working_memory(with_reserve);
+        let window_of_1_mib = 0x50;
+        let frame = [
+            &[0x28, 0xb5, 0x2f, 0xfd, 0, window_of_1_mib][..],
+            &block(1 << 19, 0),
+            &block(1, 0x7eff),
+            &block((1 << 20) - 1, 0x7f00 + 0xffff),
+        ]
+        .concat();
+        let compression = Compression::new(b"ZstdCompressor", 1 << 16, u64::MAX);
+        let mut chunk = None;
+        assert!(without_heap(4 << 20, || {
+            chunk = Some(compression.decompress(&frame));
+        }));
+        assert!(matches!(chunk, Some(Ok(None))));
     }
 }

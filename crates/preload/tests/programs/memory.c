@@ -5,6 +5,7 @@
 // memory copy INPUT OUTPUT MIB          a compaction from INPUT to OUTPUT, with MIB more of address space
 // memory close INPUT IMAGE OUTPUT       a compaction from INPUT to a copy of IMAGE, whose close finds little memory
 // memory close INPUT IMAGE OUTPUT DONE  the same; then makes the file DONE and waits to be killed
+// memory commit ...                     the same as each, but the machine has no more memory to promise
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -24,8 +26,27 @@ static int fail(const char* what) {
   return 1;
 }
 
-// Limits the address space to `more` bytes above what is used now. Does not allocate.
+static int by_commit;
+
+static void* map(size_t bytes) {
+  return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+// Takes everything that the machine promises (`vm.overcommit_memory=2`), but `more` bytes.
+static void take_all_but(size_t more) {
+  void* spare = more > 0 ? map(more) : NULL;
+  if (spare == MAP_FAILED) exit(fail("mmap"));
+  for (size_t bytes = (size_t)1 << 40; bytes >= 4096;)
+    if (map(bytes) == MAP_FAILED) bytes /= 2;
+  if (spare != NULL) munmap(spare, more);
+}
+
+// Limits the memory to `more` bytes above what is used now. Does not allocate.
 static void limit_memory(size_t more) {
+  if (by_commit) {
+    take_all_but(more);
+    return;
+  }
   char text[64] = {0};
   int statm = open("/proc/self/statm", O_RDONLY);
   if (statm < 0 || read(statm, text, sizeof text - 1) < 0) exit(fail("statm"));
@@ -119,6 +140,9 @@ static int do_close(int count, char** names) {
 }
 
 int main(int argc, char** argv) {
+  by_commit = argc > 1 && strcmp(argv[1], "commit") == 0;
+  argc -= by_commit;
+  argv += by_commit;
   if (argc == 3 && strcmp(argv[1], "open") == 0) return do_open(argv[2]);
   if (argc == 5 && strcmp(argv[1], "copy") == 0) return do_copy(argv[2], argv[3], argv[4]);
   if (argc >= 5 && strcmp(argv[1], "close") == 0) return do_close(argc - 2, argv + 2);

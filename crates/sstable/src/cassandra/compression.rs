@@ -34,8 +34,10 @@ enum Algorithm {
 }
 
 impl Compression {
-    /// The compression of the class `compressor`, as `CompressionInfo.db` names it.
-    pub(super) fn new(compressor: &[u8], chunk_length: u64, compressed_below: u64) -> Self {
+    /// The compression of the class `compressor`, as `CompressionInfo.db` names it. A chunk has `chunk_length` bytes
+    /// at most. If it takes `compressed_below` bytes or more in the file, it is stored as it is.
+    #[must_use]
+    pub fn new(compressor: &[u8], chunk_length: u64, compressed_below: u64) -> Self {
         let algorithm = match compressor {
             b"NoopCompressor" => Algorithm::None,
             b"LZ4Compressor" => Algorithm::Lz4,
