@@ -47,6 +47,7 @@ impl Process {
             memory_bytes: 64 << 20,
         });
         view.add(Counter::BytesDirect, 3 << 20);
+        view.record_declined(b"/data/db", b"keys in no order");
         Self { child, page }
     }
 
@@ -74,7 +75,12 @@ fn status_of_a_process() {
     let pid = process.pid();
     let (code, stdout, stderr) = outcome(scene.coldstream().args(["ctl", &pid, "status"]));
     assert_eq!((code, stderr.as_str()), (0, ""));
-    for words in ["sleep 60", "direct (configured: auto)", "3 MiB direct"] {
+    for words in [
+        "sleep 60",
+        "direct (configured: auto)",
+        "3 MiB direct",
+        "/data/db: keys in no order",
+    ] {
         assert!(stdout.contains(words), "{words} is not in {stdout}");
     }
     assert!(!stdout.contains("eviction_bytes"), "{stdout}");
@@ -94,6 +100,7 @@ fn status_of_a_process() {
     let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(code, 0);
     assert_eq!(json["counters"]["bytes_direct"], 3 << 20);
+    assert_eq!(json["handover_declined_in"][0]["directory"], "/data/db");
     let (code, stdout, _) = outcome(scene.coldstream().args(["ctl", "list", "--json"]));
     let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(code, 0);
@@ -236,7 +243,12 @@ fn doctor_of_a_process() {
     let process = Process::new(0);
     let (code, stdout, _) = outcome(scene.coldstream().args(["doctor", &process.pid()]));
     assert_eq!(code, 0);
-    for words in ["sleep 60", "not loaded", "coldstream run"] {
+    for words in [
+        "sleep 60",
+        "not loaded",
+        "coldstream run",
+        "/data/db: keys in no order",
+    ] {
         assert!(stdout.contains(words), "{words} is not in {stdout}");
     }
 }

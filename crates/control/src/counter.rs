@@ -265,8 +265,8 @@ counters! {
     /// Part of `handover_ranges_warmed`: read by the foreground since.
     HandoverRangesHit = "handover_ranges_hit": Handover, Total(Count),
         formerly "handover_places_hit";
-    /// SSTables without handover: their format is unknown, for instance another order of keys. Their
-    /// successors arrive cold.
+    /// SSTables without handover: their format is unknown, or the order of their keys. Their successors
+    /// arrive cold.
     HandoverDeclined = "handover_declined": Handover, Total(Count);
     /// SSTables without handover: malformed, or they could not be read.
     HandoverFailed = "handover_failed": Handover, Total(Count);

@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod counter;
+mod declined;
 mod document;
 mod location;
 mod mechanism;
@@ -48,6 +49,7 @@ mod summary;
 mod switch;
 
 pub use counter::{Counter, CounterGroup, CounterKind, Unit};
+pub use declined::DeclinedDirectory;
 pub use document::with_counter_tables;
 pub use location::{
     DIRECTORY_MODE, FILE_MODE, PageName, PidNamespace, directory_path, page_path, pid_of_file_name,

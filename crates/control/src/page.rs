@@ -36,7 +36,7 @@ const UNDECIDED: u64 = 0;
 /// The code of [`Header::configured`] for [`IoModeSetting::Auto`].
 const AUTO: u64 = 0;
 
-/// The first word behind the counters. The last words are those of [`crate::switch`].
+/// The first word behind the counters. Behind it are the words of [`crate::declined`] and [`crate::switch`].
 pub(crate) const COUNTERS_END: usize = FIRST_COUNTER_WORD + Counter::COUNT;
 
 /// The process, and its settings that `ctl status` shows.

@@ -6,6 +6,7 @@ use coldstream_policy::Priorities;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use crate::counter::{Counter, DEVICE_READ_NS};
+use crate::declined::{self, DeclinedDirectory};
 use crate::mechanism::Switches;
 use crate::page::{Header, PageError, PageView};
 
@@ -18,6 +19,7 @@ pub struct Snapshot {
     /// The mechanisms of the process, and those that are off.
     pub switches: Switches,
     pub(crate) counters: [u64; Counter::COUNT],
+    pub(crate) declined: [Option<DeclinedDirectory>; declined::ENTRIES],
 }
 
 impl Snapshot {
@@ -40,6 +42,11 @@ impl Snapshot {
         self.counters()
             .filter(|&(_, value)| value != 0)
             .filter_map(|(counter, value)| Some((counter.fallback_reason()?, value)))
+    }
+
+    /// Directories whose SSTables got no handover, with the reason.
+    pub fn declined(&self) -> impl Iterator<Item = &DeclinedDirectory> {
+        self.declined.iter().flatten()
     }
 
     /// The priorities of background threads, also while priority is off; `None` if the page has no valid
@@ -102,6 +109,7 @@ impl PageView<'_> {
             header,
             switches,
             counters,
+            declined: self.declined(),
         })
     }
 
@@ -124,7 +132,7 @@ impl PageView<'_> {
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let header = &self.header;
-        let mut page = serializer.serialize_struct("Snapshot", 15)?;
+        let mut page = serializer.serialize_struct("Snapshot", 16)?;
         page.serialize_field("pid", &header.pid)?;
         page.serialize_field("start_time_ticks", &header.start_time_ticks)?;
         page.serialize_field("profile", header.profile.name())?;
@@ -144,6 +152,7 @@ impl Serialize for Snapshot {
         let io = priorities.map(|priorities| priorities.io_text());
         page.serialize_field("io_priority", &io)?;
         page.serialize_field("foreground_device_reads", &DeviceReads::of(self))?;
+        page.serialize_field("handover_declined_in", &Declined(self))?;
         page.serialize_field("counters", &Counters(self))?;
         page.end()
     }
@@ -177,6 +186,23 @@ impl DeviceReads {
             p50_below_ns: snapshot.device_reads_below_ns(500),
             p99_below_ns: snapshot.device_reads_below_ns(990),
         }
+    }
+}
+
+/// `[{ "directory": …, "reason": … }]`
+struct Declined<'a>(&'a Snapshot);
+
+impl Serialize for Declined<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(serde::Serialize)]
+        struct Entry {
+            directory: String,
+            reason: String,
+        }
+        serializer.collect_seq(self.0.declined().map(|declined| Entry {
+            directory: declined.directory(),
+            reason: declined.reason(),
+        }))
     }
 }
 
@@ -225,6 +251,7 @@ pub(crate) mod tests {
             header,
             switches,
             counters,
+            declined: [None; declined::ENTRIES],
         }
     }
 

@@ -11,7 +11,7 @@ use crate::mechanism::{Mechanisms, Switches};
 use crate::page::PageView;
 
 /// The first word of this part: there is room for more counters before, and for more words behind.
-const FIRST_WORD: usize = 480;
+pub(crate) const FIRST_WORD: usize = 480;
 const BELL_WORD: usize = FIRST_WORD;
 const REQUEST_NUMBER_WORD: usize = FIRST_WORD + 1;
 const REQUEST_OFF_WORD: usize = FIRST_WORD + 2;
@@ -22,7 +22,6 @@ const MECHANISMS_WORD: usize = FIRST_WORD + 6;
 const OFF_WORD: usize = FIRST_WORD + 7;
 const PRIORITIES_WORD: usize = FIRST_WORD + 8;
 
-const _: () = assert!(crate::page::COUNTERS_END <= FIRST_WORD);
 const _: () = assert!(PRIORITIES_WORD < crate::page::PAGE_WORDS);
 // A futex is 32 bits: the lower half of a word, where the word begins.
 const _: () = assert!(cfg!(target_endian = "little"));

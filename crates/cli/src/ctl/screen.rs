@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coldstream_control::{Counter, CounterGroup, Mechanism, Snapshot};
+use coldstream_control::{Counter, CounterGroup, DeclinedDirectory, Mechanism, Snapshot};
 use coldstream_policy::display_bytes;
 use comfy_table::{ContentArrangement, Table, presets};
 
@@ -50,6 +50,10 @@ pub fn render(snapshot: &Snapshot, command: &str, width: u16) -> String {
             table.add_row([if index == 0 { name } else { "" }, line]);
         }
     }
+    for (index, declined) in snapshot.declined().enumerate() {
+        let label = if index == 0 { "declined" } else { "" };
+        table.add_row([label.to_owned(), declined_in(declined)]);
+    }
     let mut rows = table.trim_fmt();
     if !problems.is_empty() {
         rows = rows.replacen(
@@ -59,6 +63,11 @@ pub fn render(snapshot: &Snapshot, command: &str, width: u16) -> String {
         );
     }
     format!("{}\n{rows}\n", output::bold(title))
+}
+
+/// Where there is no handover, and why.
+fn declined_in(declined: &DeclinedDirectory) -> String {
+    format!("{}: {}", declined.directory(), declined.reason())
 }
 
 /// The I/O mode of reads, and the setting where it is another.
@@ -471,6 +480,22 @@ mod tests {
         assert!(at("problems") < at("write_errors=1: "), "{plain}");
         assert!(at("write_errors=1: ") < at("notes"), "{plain}");
         assert!(at("notes") < at("fallback_changed_recently=4: "), "{plain}");
+    }
+
+    #[test]
+    fn directories_without_handover_are_named_with_the_reason() {
+        let words: Vec<AtomicU64> = (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let page = PageView::new(&words).unwrap();
+        page.initialise(&snapshot(&[], &switches(&[])).header);
+        page.record_declined(b"/var/lib/one", b"keys in no order");
+        page.record_declined(b"/var/lib/\x1b[2Jtwo", b"a compression dictionary");
+        let text = render(&page.snapshot().unwrap(), "db", 80);
+        for line in [
+            "declined  /var/lib/one: keys in no order",
+            "/var/lib/?[2Jtwo: a compression dictionary",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

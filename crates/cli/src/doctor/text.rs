@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use coldstream_control::Snapshot;
 use coldstream_host::cgroup::MemoryLimit;
 use coldstream_policy::display_bytes;
 
@@ -206,6 +207,12 @@ fn process(process: &Process) -> Vec<String> {
     lines.extend(sstables(process.open_sstables.iter()));
     lines.push(row("mapped SSTables", process.mapped_sstables.len()));
     lines.extend(sstables(process.mapped_sstables.iter()));
+    let declined = process.status.iter().flat_map(Snapshot::declined);
+    for (index, declined) in declined.enumerate() {
+        let label = if index == 0 { "no handover" } else { "" };
+        let (directory, reason) = (declined.directory(), declined.reason());
+        lines.push(row(label, format!("{directory}: {reason}")));
+    }
     lines.push(row("memory limit", limit(process.memory_limit.as_ref())));
     let files = process.descriptor_limit.map(|limit| limit.to_string());
     lines.push(row("open files", files.as_deref().unwrap_or("unlimited")));

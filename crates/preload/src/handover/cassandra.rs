@@ -29,7 +29,8 @@ impl Files {
             .rposition(|byte| *byte == b'/')
             .map_or(0, |at| at + 1);
         let (directory, name) = path.split_at(name_at);
-        let name = std::str::from_utf8(name).map_err(|_| Refused::Declined)?;
+        let name = std::str::from_utf8(name)
+            .map_err(|_| Refused::Declined("a file name that is no text".into()))?;
         Ok(Self {
             directory: memory::copied(directory)?,
             descriptor: Descriptor::parse(name)?,
@@ -136,7 +137,8 @@ impl<'b> Transfer<'b> {
             if let Some(output) = output {
                 output.is_declined = part.finished.is_none() && !part.is_searched();
             }
-            return Err(Refused::Declined);
+            let what = "data that is not compressed as its inputs are";
+            return Err(Refused::Declined(what.into()));
         };
         if let Some(output) = output {
             output.cursor = part_heat.cursor;

@@ -1,6 +1,6 @@
 //! One handover: its limits, its inputs and its output, and the warming. Common to all engines.
 
-use super::lineage::{Input, LastHandover};
+use super::lineage::{self, Input, LastHandover};
 use super::sstable_file::SsTableFile;
 use super::warming_time::WarmingTime;
 use crate::core::{Core, host_memory, inode_map};
@@ -16,6 +16,7 @@ use coldstream_io::sys::process;
 use coldstream_io::warm::{self, WarmResult};
 use coldstream_policy::heat::{Origin, TOUCH};
 use coldstream_sstable::Error;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::TryReserveError;
 
@@ -40,8 +41,8 @@ const COLD_REST_TIMES: i128 = 50;
 
 /// Why there is no handover.
 pub(super) enum Refused {
-    /// An SSTable that the index readers do not know.
-    Declined,
+    /// An SSTable that the index readers do not know, and what they do not know about it.
+    Declined(Cow<'static, str>),
     /// A damaged SSTable, or one that cannot be read.
     Failed,
     /// The file was replaced or deleted.
@@ -59,7 +60,7 @@ impl From<TryReserveError> for Refused {
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         match error {
-            Error::Unsupported(_) => Self::Declined,
+            Error::Unsupported(what) => Self::Declined(Cow::Owned(what)),
             Error::Malformed { .. } | Error::Io(_) => Self::Failed,
             Error::OutOfMemory => Self::OutOfMemory,
         }
@@ -261,12 +262,26 @@ impl<'b> Transfer<'b> {
     /// Counts the reason for no handover, of the output or of one input. Returns whether to forget the input.
     pub(super) fn count_refused(&self, refused: &Refused) -> bool {
         match refused {
-            Refused::Declined => self.core.count(Counter::HandoverDeclined, 1),
+            Refused::Declined(what) => {
+                self.core.count(Counter::HandoverDeclined, 1);
+                self.record_declined(what);
+            }
             Refused::Failed => self.core.count(Counter::HandoverFailed, 1),
             Refused::OutOfMemory => self.core.count(Counter::HandoverShortOfMemory, 1),
             Refused::Gone => {}
         }
         matches!(refused, Refused::Gone)
+    }
+
+    /// Remembers the output's directory, and why it gets no handover, on the status page.
+    fn record_declined(&self, what: &str) {
+        if let Some(page) = self.core.page()
+            && let Some(path) = lineage::path_of(self.descriptor)
+        {
+            let path = path.to_bytes();
+            let name_at = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+            page.record_declined(path.get(..name_at).unwrap_or_default(), what.as_bytes());
+        }
     }
 
     /// Warms the hot ones among `pieces` of the output, below `end` of the file, and records their heat.
