@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 /// The most attempts of a case.
 const TRIES: u32 = 3;
 
+/// Bytes of a key of the test program, without its timestamp.
+const KEY_BYTES: usize = 16;
+
 /// A data set and its hot keys.
 struct Case {
     keys: u64,
@@ -29,6 +32,8 @@ struct Case {
     scanned: bool,
     /// Whether the last run is some seconds younger than the earlier ones.
     aged: bool,
+    /// The comparator: the engine's, or the test program's own.
+    order: &'static str,
     /// Options of the SSTables and of the database.
     table_options: &'static str,
     options: &'static str,
@@ -69,6 +74,7 @@ impl Case {
                 &self.value_bytes.to_string(),
                 if self.overwrite { "1" } else { "0" },
                 &self.options(),
+                self.order,
             ])
             .run()
             .well();
@@ -86,12 +92,17 @@ impl Case {
                 &self.hot.to_string(),
                 "3",
                 &self.options(),
+                self.order,
             ])
     }
 
     fn is_hot(&self, key: &[u8]) -> bool {
+        let (key, time) = key.split_at(KEY_BYTES);
         let number: u64 = std::str::from_utf8(&key[3..]).unwrap().parse().unwrap();
-        number % self.stride < self.hot
+        let is_newest = time
+            .first()
+            .is_none_or(|time| u64::from(*time) == self.runs);
+        number % self.stride < self.hot && is_newest
     }
 
     fn find(&self, directory: &Path) -> Found {
@@ -121,8 +132,10 @@ impl Case {
                 table
                     .user_keys(block.start, block.end - block.start, |key| {
                         is_hot |= self.is_hot(key);
-                        let [_, last] = keys.get_or_insert_with(|| [key.to_vec(), Vec::new()]);
-                        key.clone_into(last);
+                        let [least, most] =
+                            keys.get_or_insert_with(|| [key.to_vec(), key.to_vec()]);
+                        *least = key.to_vec().min(std::mem::take(least));
+                        *most = key.to_vec().max(std::mem::take(most));
                     })
                     .expect("data block");
                 if is_hot {
@@ -228,6 +241,7 @@ const SCATTERED: Case = Case {
     hot: 1,
     scanned: false,
     aged: false,
+    order: "engine",
     table_options: "block_size=4096",
     options: "",
 };
@@ -249,6 +263,7 @@ fn keys_that_were_overwritten() {
         hot: 1,
         scanned: false,
         aged: false,
+        order: "engine",
         table_options: "block_size=4096;index_type=kTwoLevelIndexSearch;metadata_block_size=1024",
         options: "compression=kLZ4Compression;",
     });
@@ -265,6 +280,7 @@ fn neighbouring_keys_of_many_runs_behind_filters() {
         hot: 2_000,
         scanned: false,
         aged: false,
+        order: "engine",
         table_options: "block_size=16384;filter_policy=bloomfilter:10:false",
         options: "",
     });
@@ -281,6 +297,7 @@ fn subcompactions_in_several_threads() {
         hot: 2,
         scanned: false,
         aged: false,
+        order: "engine",
         table_options: "block_size=4096;data_block_index_type=kDataBlockBinaryAndHash",
         options: "max_subcompactions=3;max_background_jobs=4;",
     });
@@ -296,6 +313,84 @@ fn young_and_old_keys_side_by_side() {
                   preclude_last_level_data_seconds=8;",
         ..SCATTERED
     });
+}
+
+/// RocksDB's own comparators but the usual one.
+#[test]
+fn keys_in_reverse_order() {
+    assert_handed_over(&Case {
+        options: "comparator=rocksdb.ReverseBytewiseComparator;",
+        ..SCATTERED
+    });
+}
+
+/// The application's comparator has a name of its own, as MyRocks has. Nothing but the keys shows the order.
+#[test]
+fn an_own_comparator_in_bytewise_order() {
+    assert_handed_over(&Case {
+        order: "bytewise",
+        ..SCATTERED
+    });
+}
+
+#[test]
+fn an_own_comparator_in_reverse_order() {
+    assert_handed_over(&Case {
+        order: "reverse",
+        table_options: "block_size=4096;index_type=kTwoLevelIndexSearch;metadata_block_size=1024;\
+                        filter_policy=bloomfilter:10:false",
+        ..SCATTERED
+    });
+}
+
+/// Each key has three timestamps, and the newest one is read.
+#[test]
+fn an_own_comparator_with_timestamps() {
+    assert_handed_over(&Case {
+        keys: 10_000,
+        runs: 3,
+        value_bytes: 1000,
+        overwrite: true,
+        order: "timestamps",
+        ..SCATTERED
+    });
+}
+
+/// The handover declines an order that is neither, and says so. The compaction is not disturbed.
+#[test]
+fn an_order_that_is_neither_is_declined() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let Some(program) = program(directory.path()) else {
+        return;
+    };
+    let case = Case {
+        order: "backwards",
+        ..SCATTERED
+    };
+    let database = directory.path().join("database");
+    case.load(&program, &database);
+    let preload = Preload::quiet().with("COLDSTREAM_WRITES", "direct");
+    let running = case.compaction(&program, &database).start_with(&preload);
+    let client = StatusClient::of(running.process_id());
+    running.end().well();
+    let snapshot = client.snapshot();
+    println!("{snapshot:?}");
+    assert!(snapshot.get(Counter::HandoverDeclined) > 0);
+    assert_eq!(snapshot.get(Counter::HandoverFailed), 0);
+    assert_eq!(snapshot.get(Counter::HandoverPagesWarmed), 0);
+    let declined: Vec<_> = snapshot.declined().collect();
+    let [declined] = declined[..] else {
+        panic!("{declined:?}");
+    };
+    let directory = database.canonicalize().expect("the database");
+    assert_eq!(Path::new(&declined.directory()), directory);
+    assert!(declined.reason().contains("test.backwards"), "{declined:?}");
+    // Every key is there still.
+    let scan = Case {
+        scanned: true,
+        ..case
+    };
+    scan.compaction(&program, &database).run().well();
 }
 
 /// A program that reads everything once, a backup for example, makes nothing hot.

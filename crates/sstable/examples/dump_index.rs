@@ -88,6 +88,9 @@ fn dump_blocks(file: &File, output: &mut impl Write) -> Result<()> {
         let key = block.separator.escape_ascii();
         writeln!(output, "{} {} {key}", block.offset, block.length)?;
     }
+    if let Some(order) = blocks.orders().first() {
+        writeln!(output, "# order of keys: {order:?}")?;
+    }
     Ok(())
 }
 

@@ -44,6 +44,16 @@ impl Attribution {
         Ok(())
     }
 
+    /// Number of hot blocks that were recorded.
+    pub(super) fn recorded(&self) -> usize {
+        self.hot.len()
+    }
+
+    /// Forgets all hot blocks but the first `recorded` ones.
+    pub(super) fn forget_behind(&mut self, recorded: usize) {
+        self.hot.truncate(recorded);
+    }
+
     /// The expected heat of each block of the output. `blocks` is their number.
     pub(super) fn heats(mut self, blocks: usize) -> Result<Vec<f32>> {
         let overlaps = self.overlaps(blocks)?;

@@ -1,11 +1,15 @@
 //! The handover between SSTables of RocksDB or LevelDB, block by block.
+//!
+//! Keys are compared in the order in which the output has them. Its own keys tell it, whatever its
+//! comparator is called. Where they leave two orders, an input that contradicts the first one is taken over
+//! in the second. A wrong order warms wrong pages, and does nothing else.
 
 mod attribution;
 
 use crate::piece::{HeatAt, Piece};
 use attribution::{Attribution, HotBlock};
 use coldstream_sstable::memory::{self, TryVec};
-use coldstream_sstable::rocksdb::SsTable;
+use coldstream_sstable::rocksdb::{Blocks, Order, Orders, SsTable};
 use coldstream_sstable::{Error, Result};
 use std::ops::{Bound, Range};
 
@@ -17,6 +21,9 @@ const INDEX_BYTES_MAX: usize = 64 << 20;
 /// share their heat among all blocks that they overlap.
 const KEYS_MAX: usize = 4 << 20;
 
+/// Most separators of an input that are read to find out in which of several orders it is.
+const SEPARATORS_SEEN_MAX: usize = 64;
+
 /// Blocks between two checks of the deadline.
 const BLOCKS_A_CHECK: usize = 1024;
 
@@ -24,8 +31,12 @@ const BLOCKS_A_CHECK: usize = 1024;
 ///
 /// It holds the separators of the index. They take about a hundredth of the SSTable, at most 64 MiB.
 pub struct Output {
-    /// The least user key. Empty if it could not be read.
-    first_key: Vec<u8>,
+    /// The first user key. `None` if it could not be read.
+    first_key: Option<Vec<u8>>,
+    /// The orders that its keys fit.
+    orders: Orders,
+    /// The name of its comparator.
+    comparator: Option<Vec<u8>>,
     /// All separators, concatenated.
     separators: Vec<u8>,
     blocks: Vec<Block>,
@@ -47,10 +58,13 @@ impl Output {
     /// It stops when `is_over` returns true. The keys behind that point get no heat.
     ///
     /// # Errors
-    /// Those of the index. [`Error::Unsupported`] if the index takes more than 64 MiB.
+    /// Those of the index. [`Error::Unsupported`] if the index takes more than 64 MiB. The same error if the
+    /// keys are neither in bytewise nor in reverse bytewise order.
     pub fn read(sstable: &SsTable<'_>, is_over: &dyn Fn() -> bool) -> Result<Self> {
         let mut output = Self {
-            first_key: Vec::new(),
+            first_key: None,
+            orders: Orders::NONE,
+            comparator: sstable.comparator().map(memory::copied).transpose()?,
             separators: Vec::new(),
             blocks: Vec::new(),
             attribution: Attribution::default(),
@@ -73,15 +87,31 @@ impl Output {
                 break;
             }
         }
-        if let Some(block) = output.blocks.first() {
-            let mut first_key = None;
-            // An error is no failure: heat of keys before the output then goes to its first block.
-            let _ = sstable.user_keys(block.offset, block.length, |key| {
-                first_key.get_or_insert_with(|| memory::copied(key));
-            });
-            output.first_key = first_key.transpose()?.unwrap_or_default();
-        }
+        output.orders = blocks.orders();
+        output.read_first_block(sstable)?;
         Ok(output)
+    }
+
+    /// Finds the first key, and the orders that the keys of the first block fit.
+    fn read_first_block(&mut self, sstable: &SsTable<'_>) -> Result<()> {
+        if let Some(block) = self.blocks.first() {
+            let (offset, length) = (block.offset, block.length);
+            let seen = KeysSeen::in_block(sstable, offset, length, self.orders)?;
+            self.orders = seen.orders;
+            // Unless it could be read, heat of keys before the output goes to its first block.
+            self.first_key = seen.first;
+            if self.orders.is_empty() {
+                return Err(sstable.in_no_known_order());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `input` has the same comparator, as every input of this output has. Another SSTable may be of
+    /// another column family.
+    #[must_use]
+    pub fn has_comparator_of(&self, input: &SsTable<'_>) -> bool {
+        self.comparator.as_deref() == input.comparator()
     }
 
     /// Adds the heat of an input's blocks whose keys this output may hold.
@@ -90,33 +120,106 @@ impl Output {
     /// no later output has keys of it.
     ///
     /// # Errors
-    /// Those of the input's index. Heat that was added before stays.
+    /// Those of the input's index. [`Error::Unsupported`] if its keys have another order. Heat of other inputs
+    /// stays.
     pub fn take_over(
         &mut self,
         input: &SsTable<'_>,
         heat: HeatAt<'_>,
         is_over: &dyn Fn() -> bool,
     ) -> Result<bool> {
-        let has_no_filter = input.properties().filter_bytes == Some(0);
-        let mut blocks = input.blocks();
-        blocks.seek(&self.first_key)?;
-        let mut count = 0_usize;
-        while let Some(block) = blocks.next()? {
+        let mut orders = self.orders_of(input)?;
+        // Then the output has one key, and so has the input.
+        let is_undecided = orders.have_both_directions();
+        let (recorded, keys) = (self.attribution.recorded(), self.keys);
+        loop {
+            let Some(order) = orders.first() else {
+                return Err(input.in_no_known_order());
+            };
+            let mut walk = Walk {
+                blocks: input.blocks_in(Orders::only(order)),
+                order,
+                is_undecided,
+                is_contradicted: false,
+            };
+            let taken = self.take_over_in_order(input, &mut walk, heat, is_over);
+            if !walk.is_contradicted && !walk.blocks.orders().is_empty() {
+                self.orders = orders;
+                return taken;
+            }
+            self.attribution.forget_behind(recorded);
+            self.keys = keys;
+            orders = orders.without(order);
+            // The error names what was seen in the last order.
+            if orders.is_empty() && taken.is_err() {
+                return taken;
+            }
+        }
+    }
+
+    /// The orders of this output that the first keys of `input` fit. A search in a wrong order could pass by
+    /// keys that this output has.
+    fn orders_of(&self, input: &SsTable<'_>) -> Result<Orders> {
+        let mut blocks = input.blocks_in(self.orders);
+        let mut first = None;
+        let mut count = 0;
+        while !blocks.orders().is_one() && count < SEPARATORS_SEEN_MAX {
+            let Some(block) = blocks.next()? else {
+                break;
+            };
+            first.get_or_insert((block.offset, block.length));
             count += 1;
-            if self.is_behind(block.lower) || count.is_multiple_of(BLOCKS_A_CHECK) && is_over() {
+        }
+        match first {
+            Some((offset, length)) if !blocks.orders().is_one() => {
+                Ok(KeysSeen::in_block(input, offset, length, blocks.orders())?.orders)
+            }
+            _ => Ok(blocks.orders()),
+        }
+    }
+
+    /// Adds the heat of an input's blocks, as long as the input's keys fit the order of the walk.
+    fn take_over_in_order(
+        &mut self,
+        input: &SsTable<'_>,
+        walk: &mut Walk<'_>,
+        heat: HeatAt<'_>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<bool> {
+        let has_no_filter = input.properties().filter_bytes == Some(0);
+        let order = walk.order;
+        if let Some(first_key) = self.first_key.as_ref().filter(|_| !walk.is_undecided) {
+            walk.blocks.seek(first_key)?;
+        }
+        let mut count = 0_usize;
+        let mut ends_within = true;
+        while let Some(block) = walk.blocks.next()? {
+            count += 1;
+            ends_within = self.covers(block.separator, order);
+            if self.is_behind(block.lower, order)
+                || count.is_multiple_of(BLOCKS_A_CHECK) && is_over()
+            {
                 return Ok(false);
             }
             let heat = f32::from(heat(block.offset));
             if heat == 0.0 {
                 continue;
             }
-            let candidates = self.blocks_between(block.lower, block.separator);
+            let candidates = self.blocks_between(block.lower, block.separator, order);
             // With several candidates the block is read for its keys. It is hot, hence in the page
             // cache.
             let key_blocks = match candidates.len() {
                 0 | 1 => Vec::new(),
                 _ if self.keys >= KEYS_MAX => Vec::new(),
-                _ => self.blocks_of_keys(input, block.offset, block.length)?,
+                _ => {
+                    let (offset, length) = (block.offset, block.length);
+                    let Some(key_blocks) = self.blocks_of_keys(input, offset, length, order)?
+                    else {
+                        walk.is_contradicted = true;
+                        return Ok(false);
+                    };
+                    key_blocks
+                }
             };
             self.keys += key_blocks.len();
             self.attribution.record(HotBlock {
@@ -126,7 +229,7 @@ impl Output {
                 has_no_filter,
             })?;
         }
-        Ok(true)
+        Ok(ends_within && !walk.is_undecided)
     }
 
     /// The blocks with heat, in the order of the file.
@@ -172,42 +275,110 @@ impl Output {
         low
     }
 
+    /// Whether no key up to `separator` is behind this output.
+    fn covers(&self, separator: &[u8], order: Order) -> bool {
+        let last = self.blocks.len().checked_sub(1);
+        last.is_some_and(|last| order.compare(separator, self.separator(last)).is_le())
+    }
+
     /// Whether all keys above `lower` are behind this output.
-    fn is_behind(&self, lower: Bound<&[u8]>) -> bool {
-        let last = self.separator(self.blocks.len().saturating_sub(1));
+    fn is_behind(&self, lower: Bound<&[u8]>, order: Order) -> bool {
+        let Some(last) = self.blocks.len().checked_sub(1) else {
+            return true;
+        };
+        let compared = |lower| order.compare(lower, self.separator(last));
         match lower {
             Bound::Unbounded => false,
-            Bound::Included(lower) => lower > last,
-            Bound::Excluded(lower) => lower >= last,
+            Bound::Included(lower) => compared(lower).is_gt(),
+            Bound::Excluded(lower) => compared(lower).is_ge(),
         }
     }
 
     /// The numbers of the blocks that may hold keys between `lower` and `separator`.
-    fn blocks_between(&self, lower: Bound<&[u8]>, separator: &[u8]) -> Range<usize> {
+    fn blocks_between(&self, lower: Bound<&[u8]>, separator: &[u8], order: Order) -> Range<usize> {
         let first = match lower {
             Bound::Unbounded => 0,
-            Bound::Included(lower) => self.first_not(|at| at < lower),
-            Bound::Excluded(lower) => self.first_not(|at| at <= lower),
+            Bound::Included(lower) => self.first_not(|at| order.compare(at, lower).is_lt()),
+            Bound::Excluded(lower) => self.first_not(|at| order.compare(at, lower).is_le()),
         };
-        let last = self.first_not(|at| at < separator);
+        let last = self.first_not(|at| order.compare(at, separator).is_lt());
         first..(last + 1).min(self.blocks.len())
     }
 
     /// The number of the output's block for each key of an input's block. Empty if the block cannot
-    /// be read.
-    fn blocks_of_keys(&self, input: &SsTable<'_>, offset: u64, length: u64) -> Result<Vec<usize>> {
+    /// be read. `None` if its keys are in another order.
+    fn blocks_of_keys(
+        &self,
+        input: &SsTable<'_>,
+        offset: u64,
+        length: u64,
+        order: Order,
+    ) -> Result<Option<Vec<usize>>> {
         let mut blocks = Vec::new();
         let mut added = Ok(());
+        let mut previous: Option<Vec<u8>> = None;
+        let mut is_ordered = true;
         let read = input.user_keys(offset, length, |key| {
-            if *key >= *self.first_key && added.is_ok() {
-                added = blocks.try_push(self.first_not(|at| at < key));
+            if added.is_err() || !is_ordered {
+                return;
+            }
+            is_ordered = match &previous {
+                Some(previous) => order.compare(previous, key).is_le(),
+                None => true,
+            };
+            added = memory::copy(key, previous.get_or_insert_default());
+            let first_key = self.first_key.as_deref();
+            if added.is_ok() && first_key.is_none_or(|first| order.compare(key, first).is_ge()) {
+                added = blocks.try_push(self.first_not(|at| order.compare(at, key).is_lt()));
             }
         });
         added?;
         match read {
-            Ok(()) => Ok(blocks),
+            Ok(()) => Ok(is_ordered.then_some(blocks)),
             Err(Error::OutOfMemory) => Err(Error::OutOfMemory),
-            Err(_) => Ok(Vec::new()),
+            Err(_) => Ok(Some(Vec::new())),
         }
     }
+}
+
+/// What the keys of a data block show.
+struct KeysSeen {
+    /// `None` if the block could not be read.
+    first: Option<Vec<u8>>,
+    orders: Orders,
+}
+
+impl KeysSeen {
+    /// Reads a block, unless that is not possible, and finds those of `orders` that fit its keys.
+    fn in_block(sstable: &SsTable<'_>, offset: u64, length: u64, orders: Orders) -> Result<Self> {
+        let (mut first, mut previous) = (None, Vec::new());
+        let mut seen = Ok(orders);
+        let read = sstable.user_keys(offset, length, |key| {
+            if let Ok(orders) = &seen {
+                let orders = match &first {
+                    Some(_) => orders.seen(&previous, key),
+                    None => *orders,
+                };
+                seen = memory::copy(key, &mut previous).map(|()| orders);
+                first.get_or_insert_with(|| memory::copied(key));
+            }
+        });
+        match read {
+            Err(Error::OutOfMemory) => Err(Error::OutOfMemory),
+            Ok(()) | Err(_) => Ok(Self {
+                orders: seen?,
+                first: first.transpose()?,
+            }),
+        }
+    }
+}
+
+/// The walk through an input in one order.
+struct Walk<'t> {
+    blocks: Blocks<'t>,
+    order: Order,
+    /// The keys may as well have the opposite order.
+    is_undecided: bool,
+    /// The keys of a block have another order.
+    is_contradicted: bool,
 }

@@ -7,7 +7,7 @@ use coldstream_sstable::rocksdb::SsTable;
 
 /// How much of an input's keys an output covers.
 enum Taken {
-    /// None: the file was opened, but not compacted.
+    /// None: the file was opened, but not compacted, or was an input of another column family's output.
     NoInput,
     /// The input has keys behind the output's last key.
     Partly,
@@ -48,6 +48,9 @@ impl Transfer<'_> {
     fn take_over(&self, output: &mut Output, input: &Input) -> Result<Taken, Refused> {
         let file = self.open_input(input)?;
         let sstable = SsTable::open(&file)?;
+        if !output.has_comparator_of(&sstable) {
+            return Ok(Taken::NoInput);
+        }
         if let Some(data_bytes) = sstable.properties().data_bytes {
             if input.lowest_offset >= data_bytes {
                 return Ok(Taken::NoInput);

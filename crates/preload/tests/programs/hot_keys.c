@@ -1,13 +1,17 @@
 /* RocksDB with known hot keys, through its C API.
  *
- *   hot_keys load DIRECTORY KEYS RUNS VALUE_BYTES OVERWRITE OPTIONS
+ *   hot_keys load DIRECTORY KEYS RUNS VALUE_BYTES OVERWRITE OPTIONS ORDER
  *     writes RUNS sorted runs: key i in run i % RUNS, or every key in every run.
  *   hot_keys age ...
  *     the same, with AGE_SECONDS after each run
- *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS
+ *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS ORDER
  *     reads the hot keys (RUN_LENGTH of every STRIDE) TIMES times, compacts everything, ends.
  *   hot_keys scan ...
  *     the same, after a scan of all keys
+ *
+ * ORDER is "engine", or that of a comparator of this program, called "test.ORDER":
+ *   bytewise, reverse, backwards   from the last byte to the first
+ *   timestamps                     bytewise; run i writes timestamp i + 1
  */
 #include <rocksdb/c.h>
 #include <stdio.h>
@@ -28,25 +32,88 @@ static size_t key_of(long number, char *key) {
     return (size_t)sprintf(key, "key%013ld", number);
 }
 
-static rocksdb_t *open_database(const char *directory, const char *text) {
+static int bytewise(const char *one, size_t length, const char *other, size_t other_length) {
+    int compared = memcmp(one, other, length < other_length ? length : other_length);
+    return compared != 0 ? compared : (length > other_length) - (length < other_length);
+}
+
+static int compare(void *order, const char *one, size_t length, const char *other, size_t other_length) {
+    if (strcmp(order, "backwards") == 0) {
+        while (length > 0 && other_length > 0) {
+            unsigned char last = (unsigned char)one[--length];
+            unsigned char other_last = (unsigned char)other[--other_length];
+            if (last != other_last) {
+                return last < other_last ? -1 : 1;
+            }
+        }
+        return (length > 0) - (other_length > 0);
+    }
+    int compared = bytewise(one, length, other, other_length);
+    return strcmp(order, "reverse") == 0 ? -compared : compared;
+}
+
+/* Timestamps have 8 bytes, the lowest first. */
+static int compare_times(void *order, const char *one, size_t length, const char *other, size_t other_length) {
+    (void)order, (void)other_length;
+    while (length > 0) {
+        length--;
+        if (one[length] != other[length]) {
+            return (unsigned char)one[length] < (unsigned char)other[length] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static int compare_keys(void *order, const char *one, size_t length, unsigned char timed, const char *other,
+                        size_t other_length, unsigned char other_timed) {
+    (void)order;
+    return bytewise(one, length - (timed ? 8 : 0), other, other_length - (other_timed ? 8 : 0));
+}
+
+static int compare_timed(void *order, const char *one, size_t length, const char *other, size_t other_length) {
+    int compared = compare_keys(order, one, length, 1, other, other_length, 1);
+    return compared != 0 ? compared
+                         : -compare_times(order, one + length - 8, 8, other + other_length - 8, 8);
+}
+
+static const char *name(void *order) {
+    static char text[32];
+    snprintf(text, sizeof text, "test.%s", (char *)order);
+    return text;
+}
+
+static void keep(void *order) {
+    (void)order;
+}
+
+static rocksdb_t *open_database(const char *directory, const char *text, char *order) {
     char *error = NULL;
     rocksdb_options_t *defaults = rocksdb_options_create();
     rocksdb_options_t *options = rocksdb_options_create();
     rocksdb_get_options_from_string(defaults, text, options, &error);
     check(error);
+    if (strcmp(order, "timestamps") == 0) {
+        rocksdb_options_set_comparator(options,
+                                       rocksdb_comparator_with_ts_create(order, keep, compare_timed, compare_times,
+                                                                         compare_keys, name, 8));
+    } else if (strcmp(order, "engine") != 0) {
+        rocksdb_options_set_comparator(options, rocksdb_comparator_create(order, keep, compare, name));
+    }
     rocksdb_t *database = rocksdb_open(options, directory, &error);
     check(error);
     return database;
 }
 
 int main(int count, char **arguments) {
-    if (count != 8) {
+    if (count != 9) {
         return 2;
     }
     char *error = NULL;
     char key[32];
     long keys = atol(arguments[3]);
-    rocksdb_t *database = open_database(arguments[2], arguments[7]);
+    char *order = arguments[8];
+    int timed = strcmp(order, "timestamps") == 0;
+    rocksdb_t *database = open_database(arguments[2], arguments[7], order);
     int ages = strcmp(arguments[1], "age") == 0;
     if (ages || strcmp(arguments[1], "load") == 0) {
         long runs = atol(arguments[4]);
@@ -66,7 +133,13 @@ int main(int count, char **arguments) {
                     random = random * 6364136223846793005UL + 1442695040888963407UL;
                     value[at] = (char)(random >> 56);
                 }
-                rocksdb_put(database, write, key, key_of(number, key), value, value_bytes, &error);
+                size_t length = key_of(number, key);
+                if (timed) {
+                    char time[8] = {(char)(run + 1)};
+                    rocksdb_put_with_ts(database, write, key, length, time, sizeof time, value, value_bytes, &error);
+                } else {
+                    rocksdb_put(database, write, key, length, value, value_bytes, &error);
+                }
                 check(error);
             }
             rocksdb_flush(database, flush, &error);
@@ -79,6 +152,10 @@ int main(int count, char **arguments) {
     } else {
         long stride = atol(arguments[4]), run_length = atol(arguments[5]);
         rocksdb_readoptions_t *read = rocksdb_readoptions_create();
+        char now[8] = {127};
+        if (timed) {
+            rocksdb_readoptions_set_timestamp(read, now, sizeof now);
+        }
         if (strcmp(arguments[1], "scan") == 0) {
             rocksdb_iterator_t *iterator = rocksdb_create_iterator(database, read);
             long found = 0;

@@ -3,6 +3,7 @@
 use std::ops::Bound;
 
 use super::index::{IndexBlockCursor, IndexValue, Separator};
+use super::order::{Order, Orders};
 use super::sstable::SsTable;
 use crate::{Result, memory};
 
@@ -20,8 +21,7 @@ pub struct DataBlock<'b> {
     /// - [`Bound::Included`]: the same, but this block may begin with older versions of that user key.
     /// - [`Bound::Unbounded`]: the first block of the SSTable.
     pub lower: Bound<&'b [u8]>,
-    /// Every user key of the block is less than or equal to this. It need not be a key of the
-    /// SSTable.
+    /// No user key of the block comes behind this. It need not be a key of the SSTable.
     pub separator: &'b [u8],
     /// The first user key of the block, if the index has it (`kBinarySearchWithFirstKey`).
     pub first_key: Option<&'b [u8]>,
@@ -42,6 +42,10 @@ pub struct Blocks<'t> {
     next_partition: usize,
     /// The separator before the next entry, as it is stored.
     lower: Option<Vec<u8>>,
+    /// The orders that the walk may have.
+    allowed: Orders,
+    /// Those of them that all separators and first keys so far have fitted.
+    orders: Orders,
     /// Where the block before the next entry ends, in bytes from the beginning of the file.
     end: u64,
     /// An entry that was read but not returned yet.
@@ -52,20 +56,34 @@ impl SsTable<'_> {
     /// The data blocks in the order of their keys. Their offsets have the same order.
     #[must_use]
     pub fn blocks(&self) -> Blocks<'_> {
-        Blocks::new(self)
+        self.blocks_in(Orders::ALL)
+    }
+
+    /// As [`Self::blocks`]. It is an error if the keys have none of these orders.
+    #[must_use]
+    pub fn blocks_in(&self, orders: Orders) -> Blocks<'_> {
+        Blocks::new(self, self.orders.and(orders))
     }
 }
 
 impl<'t> Blocks<'t> {
-    fn new(sstable: &'t SsTable<'t>) -> Self {
+    fn new(sstable: &'t SsTable<'t>, orders: Orders) -> Self {
         Self {
             sstable,
             loaded: None,
             next_partition: 0,
             lower: None,
+            allowed: orders,
+            orders,
             end: 0,
             pending: None,
         }
+    }
+
+    /// The orders that fit all blocks so far. None behind an error because of the order.
+    #[must_use]
+    pub fn orders(&self) -> Orders {
+        self.orders
     }
 
     /// The next data block. `None` behind the last one. The next call ends its borrow.
@@ -98,20 +116,27 @@ impl<'t> Blocks<'t> {
 
     /// Moves forward or back to the first block that may hold `user_key`.
     ///
-    /// That is the first one whose separator is not less. If the key has several versions, blocks
-    /// behind it may hold the key too: see their `lower`. Partitions between are not read.
+    /// That is the first one whose separator does not come before it. If the key has several versions,
+    /// blocks behind it may hold the key too: see their `lower`. Partitions between are not read.
+    ///
+    /// It takes the first of [`Self::orders`] for true. From here on the blocks must have that order.
     ///
     /// # Errors
     /// Those of reading the index. After an error there are no more blocks.
     pub fn seek(&mut self, user_key: &[u8]) -> Result<()> {
         let sstable = self.sstable;
+        let Some(order) = self.orders.first().or(self.allowed.first()) else {
+            return Err(sstable.in_no_known_order());
+        };
+        self.orders = Orders::only(order);
+        let is_before = |key: &[u8]| order.compare(key, user_key).is_lt();
         let partition = sstable.partitions.partition_point(|partition| {
             separator_of(partition.last_key.as_deref(), sstable)
-                .is_some_and(|last| last.user_key < user_key)
+                .is_some_and(|last| is_before(last.user_key))
         });
         self.fuse(|blocks| {
             blocks.jump(partition)?;
-            blocks.skip(|separator| separator.user_key < user_key)
+            blocks.skip(|separator| is_before(separator.user_key))
         })
     }
 
@@ -177,7 +202,11 @@ impl<'t> Blocks<'t> {
             }
             if let Some(value) = cursor.step()? {
                 let lower = separator_of(self.lower.as_deref(), self.sstable);
-                self.end = verified_end(self.sstable, cursor, &value, lower, self.end)?;
+                self.orders = fitting(self.orders, cursor, &value, lower)?;
+                if self.orders.is_empty() {
+                    return Err(self.sstable.out_of_order(cursor));
+                }
+                self.end = verified_end(self.sstable, cursor, &value, self.end)?;
                 return Ok(Some(value));
             }
             let last_key = self.sstable.partitions[*partition].last_key.as_deref();
@@ -214,29 +243,41 @@ fn separator_of<'k>(stored_key: Option<&'k [u8]>, sstable: &SsTable<'_>) -> Opti
     Separator::decode(stored_key?, sstable.index.user_keys)
 }
 
-/// Where the block of `value` ends, in bytes from the beginning of the file.
-///
-/// Checks the order of separators, the first key, and that blocks do not overlap.
+/// The orders that an entry fits: its separator, behind the one before, and its first key, between both.
+fn fitting(
+    orders: Orders,
+    cursor: &IndexBlockCursor,
+    value: &IndexValue,
+    lower: Option<Separator<'_>>,
+) -> Result<Orders> {
+    let separator = cursor.separator()?;
+    let mut orders = match lower {
+        Some(lower) => lower.orders_before(separator, orders),
+        None => orders.admitting(separator.user_key),
+    };
+    if let Some(first_key) = value.first_key.clone().map(|range| cursor.slice(range)) {
+        orders = orders.admitting(first_key).that(|order| {
+            order.compare(first_key, separator.user_key).is_le()
+                && lower.is_none_or(|lower| is_above(first_key, lower, order))
+        });
+    }
+    Ok(orders)
+}
+
+/// Whether a key may be in the block behind `lower`.
+fn is_above(key: &[u8], lower: Separator<'_>, order: Order) -> bool {
+    let compared = order.compare(key, lower.user_key);
+    compared.is_gt() || compared.is_eq() && lower.may_continue()
+}
+
+/// Where the block of `value` ends, in bytes from the beginning of the file. Checks that blocks do not
+/// overlap.
 fn verified_end(
     sstable: &SsTable<'_>,
     cursor: &IndexBlockCursor,
     value: &IndexValue,
-    lower: Option<Separator<'_>>,
     previous_end: u64,
 ) -> Result<u64> {
-    let separator = cursor.separator()?;
-    if lower.is_some_and(|lower| !lower.may_precede(separator)) {
-        return Err(cursor.malformed("separators that are not in order"));
-    }
-    if let Some(first_key) = value.first_key.clone().map(|range| cursor.slice(range)) {
-        let below = lower.is_some_and(|lower| match lower.may_continue() {
-            true => first_key < lower.user_key,
-            false => first_key <= lower.user_key,
-        });
-        if below || first_key > separator.user_key {
-            return Err(cursor.malformed("a first key outside the bounds of its block"));
-        }
-    }
     match value.handle.end() {
         Some(end)
             if value.handle.offset >= previous_end && end <= sstable.storage.footer.offset =>

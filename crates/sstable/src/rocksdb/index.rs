@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::block::{Block, Position, ValueLength};
 use super::handle::BlockHandle;
+use super::order::{Order, Orders};
 use crate::{Error, Result};
 
 /// Bytes of sequence number and type behind the user key of an internal key.
@@ -27,7 +28,7 @@ pub(super) struct IndexFormat {
     pub(super) first_keys: bool,
 }
 
-/// A separator. User keys ascend bytewise. Of one key the newest version comes first.
+/// A separator. Of one user key the newest version comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Separator<'k> {
     pub(super) user_key: &'k [u8],
@@ -57,9 +58,16 @@ impl<'k> Separator<'k> {
             .is_some_and(|trailer| trailer >> 8 != MAX_SEQUENCE_NUMBER)
     }
 
-    /// Whether the separator `next` may directly follow this one.
-    pub(super) fn may_precede(self, next: Separator<'_>) -> bool {
-        match self.user_key.cmp(next.user_key) {
+    /// The orders among `orders` in which the separator `next` may directly follow this one.
+    pub(super) fn orders_before(self, next: Separator<'_>, orders: Orders) -> Orders {
+        orders
+            .admitting(self.user_key)
+            .admitting(next.user_key)
+            .that(|order| self.may_precede(next, order))
+    }
+
+    fn may_precede(self, next: Separator<'_>, order: Order) -> bool {
+        match order.compare(self.user_key, next.user_key) {
             Ordering::Less => true,
             Ordering::Equal => self.may_continue() && self.trailer >= next.trailer,
             Ordering::Greater => false,
@@ -200,7 +208,7 @@ mod tests {
 
     fn may_precede(one: &[u8], next: &[u8], user_keys: bool) -> bool {
         let separator = |key| Separator::decode(key, user_keys).unwrap();
-        separator(one).may_precede(separator(next))
+        separator(one).may_precede(separator(next), Order::Bytewise)
     }
 
     #[test]

@@ -4,21 +4,23 @@
 //! - [`SsTable::blocks`] walks the index. It returns the offset of each data block and the user keys
 //!   that it may hold. It reads one block of the index at a time.
 //! - [`SsTable::user_keys`] reads a data block and returns its keys.
+//! - [`Order`] says how user keys are sorted. Where the comparator's name does not tell, the walk
+//!   through the index finds out: [`Blocks::orders`].
 //!
 //! The reader verifies the checksum of every block. SSTables written without checksums are the
 //! exception.
 //!
 //! # Supported
 //!
-//! LevelDB's SSTables, as its databases write them. Two facts are not in the file:
-//!
-//! - The comparator is not named. The reader assumes LevelDB's own, which is bytewise.
-//! - Whether keys end with a sequence number is not stored. The reader assumes it. SSTables that
-//!   `TableBuilder` alone wrote, with other keys, look the same.
+//! LevelDB's SSTables, as its databases write them. The comparator is not named.
+//! Whether keys end with a sequence number is not stored. The reader assumes it. SSTables that
+//! `TableBuilder` alone wrote, with other keys, look the same.
 //!
 //! RocksDB's SSTables with:
 //!
 //! - `format_version` 0 to 7;
+//! - bytewise and reverse bytewise order, whatever the comparator is called, also with the
+//!   timestamps of `.u64ts`;
 //! - all four index types, index keys with and without sequence numbers, delta-encoded handles;
 //! - all checksum types;
 //! - index blocks compressed by Snappy, zlib, bzip2, LZ4 or Zstandard;
@@ -30,7 +32,7 @@
 //!
 //! - a later `format_version`, or a later feature of the footer;
 //! - plain and cuckoo SSTables;
-//! - a comparator other than `leveldb.BytewiseComparator`, hence user-defined timestamps;
+//! - keys in any other order;
 //! - an SSTable of RocksDB without properties;
 //! - unknown index types, checksum types and block features;
 //! - compression by XPRESS or by the application's own compression manager;
@@ -54,10 +56,12 @@ mod footer;
 mod handle;
 mod index;
 mod metaindex;
+mod order;
 mod properties;
 mod sstable;
 mod storage;
 
 pub use blocks::{Blocks, DataBlock};
+pub use order::{Order, Orders};
 pub use properties::Properties;
 pub use sstable::{Format, SsTable};

@@ -31,6 +31,8 @@ pub(super) struct Schema {
     pub(super) index_type: Option<u32>,
     pub(super) index_key_is_user_key: bool,
     pub(super) index_value_is_delta_encoded: bool,
+    /// User-defined timestamps are left out of the keys, although the comparator expects them.
+    pub(super) without_timestamps: bool,
     /// Since `format_version` 7 its first field names the compression manager.
     pub(super) compression: Vec<u8>,
 }
@@ -92,6 +94,9 @@ impl Schema {
                 b"rocksdb.index.key.is.user.key" => schema.index_key_is_user_key = number()? != 0,
                 b"rocksdb.index.value.is.delta.encoded" => {
                     schema.index_value_is_delta_encoded = number()? != 0;
+                }
+                b"rocksdb.user.defined.timestamps.persisted" => {
+                    schema.without_timestamps = number()? == 0;
                 }
                 b"rocksdb.external_sst_file.global_seqno" if value.len() == 8 => {
                     global_sequence_number_at = Some(at);

@@ -9,14 +9,15 @@ use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::{IndexBlockCursor, IndexFormat, Separator};
 use super::metaindex::MetaIndex;
+use super::order::{Order, Orders};
 use super::properties::{Properties, Schema};
 use super::storage::Storage;
 use crate::decompression::MAX_BLOCK_BYTES;
 use crate::memory::{self, TryVec};
 use crate::{Error, ReadAt, Result, unsupported};
 
-/// Bytewise order of user keys, without user-defined timestamps.
-const COMPARATOR: &[u8] = b"leveldb.BytewiseComparator";
+/// Most bytes of a comparator's name in a message.
+const NAME_BYTES_MAX: usize = 64;
 /// RocksDB's own compression manager, as `format_version` 7 names it.
 const BUILT_IN_COMPRESSION: &[u8] = b"BuiltinV2";
 
@@ -42,6 +43,10 @@ pub struct SsTable<'a> {
     pub(super) partitions: Vec<Partition>,
     /// Data blocks are compressed with a dictionary. This reader cannot read them.
     pub(super) dictionary: bool,
+    /// The orders of user keys that the comparator's name and the top level of the index leave.
+    pub(super) orders: Orders,
+    /// The name of the comparator. LevelDB stores none.
+    comparator: Option<Vec<u8>>,
     format: Format,
     properties: Properties,
 }
@@ -100,27 +105,25 @@ impl<'a> SsTable<'a> {
             return Self::of_leveldb(storage, index, &metaindex);
         };
         let schema = Schema::read(&storage, properties)?;
-        if schema.comparator.as_deref() != Some(COMPARATOR) {
-            let name = schema.comparator.as_deref().unwrap_or(b"unnamed");
-            let name = name.escape_ascii();
-            return Err(unsupported(format_args!("comparator {name}")));
-        }
         storage.compression = compression_format(version, &schema.compression);
         let (layout, format) = index_format(&schema, version, properties.offset)?;
-        let partitions = match layout {
-            Layout::Partitioned => read_partitions(storage.read(index)?, format)?,
-            Layout::OneBlock => memory::collected([Partition::whole(index)])?,
-        };
-        Ok(Self {
+        let mut sstable = Self {
             storage,
             index: format,
-            partitions,
+            partitions: Vec::new(),
             dictionary: metaindex.dictionary,
+            orders: orders(&schema),
+            comparator: schema.comparator,
             format: Format::RocksDb {
                 format_version: version,
             },
             properties: schema.properties,
-        })
+        };
+        match layout {
+            Layout::Partitioned => sstable.read_partitions(storage.read(index)?)?,
+            Layout::OneBlock => sstable.partitions.try_push(Partition::whole(index))?,
+        }
+        Ok(sstable)
     }
 
     /// LevelDB writes no properties: everything about its index is fixed.
@@ -134,6 +137,8 @@ impl<'a> SsTable<'a> {
             },
             partitions: memory::collected([Partition::whole(index)])?,
             dictionary: metaindex.dictionary,
+            orders: Orders::ALL,
+            comparator: None,
             format: Format::LevelDb,
             properties: Properties {
                 filter_bytes: (!metaindex.filter).then_some(0),
@@ -152,6 +157,78 @@ impl<'a> SsTable<'a> {
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.properties
+    }
+
+    /// The name of the comparator. `None` if the SSTable does not have it: LevelDB's never do.
+    #[must_use]
+    pub fn comparator(&self) -> Option<&[u8]> {
+        self.comparator.as_deref()
+    }
+
+    /// The error of an SSTable whose keys have none of the orders that are left.
+    #[must_use]
+    pub fn in_no_known_order(&self) -> Error {
+        let name = self.comparator.as_deref().unwrap_or(b"not named");
+        let name = name.get(..NAME_BYTES_MAX).unwrap_or(name).escape_ascii();
+        unsupported(format_args!(
+            "keys neither in bytewise nor in reverse bytewise order (comparator {name})"
+        ))
+    }
+
+    /// Reads the top level of a partitioned index, and checks its order.
+    fn read_partitions(&mut self, top_level: Block) -> Result<()> {
+        let mut bytes = 0;
+        let mut cursor = IndexBlockCursor::new(top_level, self.index);
+        while let Some(value) = cursor.step()? {
+            let separator = cursor.separator()?;
+            if let Some(Partition {
+                handle,
+                last_key: Some(previous),
+            }) = self.partitions.last()
+            {
+                let orders = Separator::decode(previous, self.index.user_keys)
+                    .map_or(Orders::NONE, |it| it.orders_before(separator, self.orders));
+                if handle.end().is_none_or(|end| end > value.handle.offset) {
+                    return Err(cursor.malformed("partitions of the index that are not in order"));
+                }
+                if orders.is_empty() {
+                    return Err(self.out_of_order(&cursor));
+                }
+                self.orders = orders;
+            }
+            let last_key = memory::copied(cursor.stored_key().unwrap_or_default())?;
+            // Keys share prefixes in the block. Expanded, they may take far more memory than the block.
+            bytes += size_of::<Partition>() + last_key.len();
+            if bytes > MAX_BLOCK_BYTES {
+                return Err(unsupported(format_args!(
+                    "a top level of an index above 64 MiB"
+                )));
+            }
+            self.partitions.try_push(Partition {
+                handle: value.handle,
+                last_key: Some(last_key),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The error of separators in none of the orders: the SSTable is damaged if its order is known by name.
+    pub(super) fn out_of_order(&self, cursor: &IndexBlockCursor) -> Error {
+        let name = self.comparator.as_deref();
+        match name.and_then(Order::of_comparator) {
+            Some(_) => cursor.malformed("separators that are not in order"),
+            None => self.in_no_known_order(),
+        }
+    }
+}
+
+/// The orders that the comparator's name allows.
+fn orders(schema: &Schema) -> Orders {
+    let name = schema.comparator.as_deref();
+    match name.and_then(Order::of_comparator) {
+        Some(order) if schema.without_timestamps => Orders::only(order.without_timestamps()),
+        Some(order) => Orders::only(order),
+        None => Orders::ALL,
     }
 }
 
@@ -201,40 +278,6 @@ fn compression_format(format_version: u32, property: &[u8]) -> CompressionFormat
         }
         _ => CompressionFormat::Uncompressed,
     }
-}
-
-/// The top level of a partitioned index, checked for its order.
-fn read_partitions(top_level: Block, format: IndexFormat) -> Result<Vec<Partition>> {
-    let mut partitions: Vec<Partition> = Vec::new();
-    let mut bytes = 0;
-    let mut cursor = IndexBlockCursor::new(top_level, format);
-    while let Some(value) = cursor.step()? {
-        let separator = cursor.separator()?;
-        if let Some(Partition {
-            handle,
-            last_key: Some(previous),
-        }) = partitions.last()
-        {
-            let is_ascending = Separator::decode(previous, format.user_keys)
-                .is_some_and(|previous| previous.may_precede(separator));
-            if !is_ascending || handle.end().is_none_or(|end| end > value.handle.offset) {
-                return Err(cursor.malformed("partitions of the index that are not in order"));
-            }
-        }
-        let last_key = memory::copied(cursor.stored_key().unwrap_or_default())?;
-        // Keys share prefixes in the block. Expanded, they may take far more memory than the block.
-        bytes += size_of::<Partition>() + last_key.len();
-        if bytes > MAX_BLOCK_BYTES {
-            return Err(unsupported(format_args!(
-                "a top level of an index above 64 MiB"
-            )));
-        }
-        partitions.try_push(Partition {
-            handle: value.handle,
-            last_key: Some(last_key),
-        })?;
-    }
-    Ok(partitions)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::ops::{Bound, Range};
 
-use coldstream_sstable::rocksdb::{Blocks, DataBlock, SsTable};
+use coldstream_sstable::rocksdb::{Blocks, DataBlock, Order, Orders, SsTable};
 use coldstream_sstable::{Error, ReadAt};
 
 use crate::data_block;
@@ -82,13 +82,13 @@ impl Kept {
         }
     }
 
-    fn admits(&self, key: &[u8]) -> bool {
+    fn admits(&self, key: &[u8], order: Order) -> bool {
         let above = match &self.lower {
             Bound::Unbounded => true,
-            Bound::Included(lower) => &lower[..] <= key,
-            Bound::Excluded(lower) => &lower[..] < key,
+            Bound::Included(lower) => order.compare(lower, key).is_le(),
+            Bound::Excluded(lower) => order.compare(lower, key).is_lt(),
         };
-        above && key <= &self.separator[..]
+        above && order.compare(key, &self.separator).is_le()
     }
 }
 
@@ -97,12 +97,17 @@ pub fn kept(blocks: &mut Blocks<'_>) -> coldstream_sstable::Result<Option<Kept>>
 }
 
 pub fn all(sstable: &SsTable<'_>) -> coldstream_sstable::Result<Vec<Kept>> {
+    Ok(all_and_orders(sstable)?.0)
+}
+
+/// All blocks, and the orders that fit them.
+pub fn all_and_orders(sstable: &SsTable<'_>) -> coldstream_sstable::Result<(Vec<Kept>, Orders)> {
     let mut blocks = sstable.blocks();
     let mut all = Vec::new();
     while let Some(block) = kept(&mut blocks)? {
         all.push(block);
     }
-    Ok(all)
+    Ok((all, blocks.orders()))
 }
 
 /// Figures for the report of a test.
@@ -134,7 +139,9 @@ pub fn check(engine: &EngineSsTable) -> Checked {
     let name = &engine.name;
     let source = Watched::new(&engine.bytes);
     let sstable = SsTable::open(&source).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let blocks = all(&sstable).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let (blocks, orders) =
+        all_and_orders(&sstable).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let order = orders.first().expect("an order");
     source.assert_read_once_in_small_pieces();
 
     let properties = sstable.properties();
@@ -147,9 +154,9 @@ pub fn check(engine: &EngineSsTable) -> Checked {
         assert_eq!(properties.data_blocks, Some(dump.data_blocks), "{name}");
         assert_eq!(properties.data_bytes, Some(dump.data_bytes), "{name}");
     }
-    let keys = check_keys(engine, &blocks, dump.as_ref());
+    let keys = check_keys(engine, &blocks, dump.as_ref(), order);
     let read_keys = check_data_blocks(engine, &sstable, &blocks, &keys);
-    let seeks = check_seeks(name, &sstable, &blocks, &keys);
+    let seeks = check_seeks(name, &sstable, &blocks, &keys, order);
     let ends = keys
         .windows(2)
         .filter(|pair| pair[0].last() == pair[1].first());
@@ -164,7 +171,12 @@ pub fn check(engine: &EngineSsTable) -> Checked {
 }
 
 /// The keys of each block, if they can be read.
-fn check_keys(engine: &EngineSsTable, blocks: &[Kept], dump: Option<&Dump>) -> Vec<Vec<Vec<u8>>> {
+fn check_keys(
+    engine: &EngineSsTable,
+    blocks: &[Kept],
+    dump: Option<&Dump>,
+    order: Order,
+) -> Vec<Vec<Vec<u8>>> {
     let name = &engine.name;
     let keys: Option<Vec<Vec<Vec<u8>>>> = match dump {
         Some(dump) => {
@@ -193,7 +205,7 @@ fn check_keys(engine: &EngineSsTable, blocks: &[Kept], dump: Option<&Dump>) -> V
     if let Some(keys) = &keys {
         for (block, keys) in blocks.iter().zip(keys) {
             for key in keys {
-                assert!(block.admits(key), "{name}: {key:?} in {block:?}");
+                assert!(block.admits(key, order), "{name}: {key:?} in {block:?}");
             }
             if let Some(first_key) = &block.first_key {
                 assert_eq!(Some(first_key), keys.first(), "{name}");
@@ -211,7 +223,7 @@ fn check_keys(engine: &EngineSsTable, blocks: &[Kept], dump: Option<&Dump>) -> V
             None => {
                 for key in expected {
                     assert!(
-                        blocks.iter().any(|block| block.admits(key)),
+                        blocks.iter().any(|block| block.admits(key, order)),
                         "{name}: {key:?}"
                     );
                 }
@@ -253,7 +265,13 @@ fn check_data_blocks(
 }
 
 /// A seek must return the same blocks as a walk from the beginning.
-fn check_seeks(name: &str, sstable: &SsTable<'_>, blocks: &[Kept], keys: &[Vec<Vec<u8>>]) -> usize {
+fn check_seeks(
+    name: &str,
+    sstable: &SsTable<'_>,
+    blocks: &[Kept],
+    keys: &[Vec<Vec<u8>>],
+    order: Order,
+) -> usize {
     let mut targets = vec![Vec::new(), vec![0], vec![0xff; 64]];
     for key in keys
         .iter()
@@ -267,12 +285,13 @@ fn check_seeks(name: &str, sstable: &SsTable<'_>, blocks: &[Kept], keys: &[Vec<V
     }
     // In random order: in sorted order seeks would only go forward.
     shuffle(&mut targets);
-    let mut cursor = sstable.blocks();
+    let mut cursor = sstable.blocks_in(Orders::only(order));
     for target in &targets {
         cursor
             .seek(target)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        let expected = blocks.iter().position(|block| &block.separator >= target);
+        let is_behind = |block: &Kept| order.compare(&block.separator, target).is_ge();
+        let expected = blocks.iter().position(is_behind);
         expect_from(name, &mut cursor, blocks, expected);
         if let Some(first) = keys.iter().position(|keys| keys.contains(target)) {
             assert_eq!(expected, Some(first), "{name}: {target:?}");

@@ -12,7 +12,7 @@ use std::time::Instant;
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, Result};
 
-use crate::check::{Watched, all, kept};
+use crate::check::{Watched, all, all_and_orders, kept};
 use crate::engines::{self, EngineSsTable, Skipped};
 use crate::random::Random;
 use coldstream_testkit::skip;
@@ -206,6 +206,7 @@ fn seeds() -> std::result::Result<Vec<Seed>, Skipped> {
         format!(
             "t7 format_version=7 {options} index_type=kTwoLevelIndexSearch metadata_block_size=128"
         ),
+        format!("own format_version=6 {options} order=reverse index_type=kTwoLevelIndexSearch"),
     ];
     match engines::java(&specifications) {
         Ok(java) => sstables.extend(java),
@@ -228,8 +229,9 @@ struct Exercised {
 /// Reads the whole index, seeks, and reads the keys of some data blocks.
 fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
     let sstable = SsTable::open(&bytes)?;
-    let blocks = all(&sstable);
-    if let Ok(blocks) = &blocks {
+    let blocks = all_and_orders(&sstable);
+    if let Ok((blocks, orders)) = &blocks {
+        let order = orders.first().expect("an order");
         let mut end = 0;
         for block in blocks {
             assert!(block.offset >= end);
@@ -238,7 +240,7 @@ fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
             let (Bound::Included(lower) | Bound::Excluded(lower)) = &block.lower else {
                 continue;
             };
-            assert!(lower <= &block.separator);
+            assert!(order.compare(lower, &block.separator).is_le());
         }
     }
     // After an error a seek must still work, and must not return a wrong block.
@@ -248,11 +250,12 @@ fn exercise(bytes: &[u8], random: &mut Random) -> Result<Exercised> {
         if cursor.seek(&key).is_ok()
             && let Ok(Some(block)) = kept(&mut cursor)
         {
-            assert!(block.separator >= key);
+            let order = cursor.orders().first().expect("an order");
+            assert!(order.compare(&block.separator, &key).is_ge());
         }
     }
     let (mut with_keys, mut without_keys) = (0, 0);
-    for block in blocks?.iter().take(DATA_BLOCKS_MAX) {
+    for block in blocks?.0.iter().take(DATA_BLOCKS_MAX) {
         let mut bytes_of_keys = 0;
         match sstable.user_keys(block.offset, block.length, |key| bytes_of_keys += key.len()) {
             Ok(()) => with_keys += 1,

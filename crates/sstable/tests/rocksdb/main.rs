@@ -15,9 +15,9 @@ mod random;
 
 use std::collections::BTreeSet;
 
-use check::{Checked, Watched, all, check, kept};
+use check::{Checked, Watched, all, all_and_orders, check, kept};
 use coldstream_sstable::Error;
-use coldstream_sstable::rocksdb::{Format, SsTable};
+use coldstream_sstable::rocksdb::{Format, Order, Orders, SsTable};
 use coldstream_testkit::skip;
 use engines::{EngineSsTable, Skipped};
 
@@ -175,24 +175,36 @@ fn a_sequence_number_written_into_a_finished_table() {
 
 #[test]
 fn what_is_not_known_is_declined() {
-    let options: [&[&str]; 2] = [
-        &["--user_timestamp_size=8"],
-        &[
-            "--use_plain_table=true",
-            "--mmap_read=true",
-            "--prefix_size=8",
-            "--compression_type=none",
-        ],
+    let options = [
+        "--use_plain_table=true",
+        "--mmap_read=true",
+        "--prefix_size=8",
+        "--compression_type=none",
     ];
-    for options in options {
-        match engines::db_bench(&[&SMALL[..], options].concat()) {
+    match engines::db_bench(&[&SMALL[..], &options].concat()) {
+        Ok(sstable) => {
+            let error = SsTable::open(&&sstable.bytes[..]).err();
+            assert!(matches!(error, Some(Error::Unsupported(_))), "{error:?}");
+        }
+        Err(why) => skip(&why),
+    }
+}
+
+/// Keys of 16 bytes, each with a timestamp of 8 bytes.
+#[test]
+fn timestamps_behind_the_keys() {
+    for index in ["--partition_index=false", "--partition_index=true"] {
+        let options = ["--user_timestamp_size=8", "--compression_type=none", index];
+        match engines::db_bench(&[&SMALL[..], &options].concat()) {
             Ok(sstable) => {
-                let error = SsTable::open(&&sstable.bytes[..]).err();
-                assert!(
-                    matches!(error, Some(Error::Unsupported(_))),
-                    "{}: {error:?}",
-                    sstable.name
+                let bytes = &sstable.bytes[..];
+                let opened = SsTable::open(&bytes).unwrap();
+                assert_eq!(
+                    opened.blocks().orders(),
+                    Orders::only(Order::BytewiseTimestamped)
                 );
+                let checked = check(&sstable);
+                assert!(checked.blocks > 80 && checked.keys > 1800, "{checked:?}");
             }
             Err(why) => return skip(&why),
         }
@@ -286,15 +298,97 @@ fn every_version_and_index_type_of_rocksdb_11() {
     }
 }
 
+/// An order with each kind of index.
+fn specifications_of(order: &str) -> Vec<String> {
+    let index_types = [
+        "kBinarySearch",
+        "kTwoLevelIndexSearch",
+        "kBinarySearchWithFirstKey",
+    ];
+    // An application's comparator in Java shortens nothing.
+    let shortenings: &[&str] = match order {
+        "engine-reverse" => &[
+            "kNoShortening",
+            "kShortenSeparators",
+            "kShortenSeparatorsAndSuccessor",
+        ],
+        _ => &["kShortenSeparators"],
+    };
+    let mut specifications = Vec::new();
+    for index_type in index_types {
+        for shortening in shortenings {
+            for versions in [1, 30] {
+                let at = specifications.len();
+                specifications.push(format!(
+                    "o{at} order={order} index_type={index_type} shortening={shortening} \
+                     versions={versions} seed={at} keys=1000 index_restart_interval={}",
+                    1 + at % 4
+                ));
+            }
+        }
+    }
+    specifications
+}
+
 #[test]
-fn another_order_of_keys_is_declined() {
-    match engines::java(&["reverse reverse=1".to_string()]) {
+fn an_order_is_seen_whatever_its_comparator_is_called() {
+    let orders = [
+        ("engine-reverse", Order::ReverseBytewise),
+        ("bytewise", Order::Bytewise),
+        ("reverse", Order::ReverseBytewise),
+    ];
+    for (name, order) in orders {
+        match engines::java(&specifications_of(name)) {
+            Ok(sstables) => {
+                for sstable in &sstables {
+                    let bytes = &sstable.bytes[..];
+                    let opened = SsTable::open(&bytes).unwrap();
+                    let named = opened.blocks().orders();
+                    assert!(name != "engine-reverse" || named == Orders::only(order));
+                    let (_, orders) = all_and_orders(&opened).unwrap();
+                    assert_eq!(orders, Orders::only(order), "{}", sstable.name);
+                }
+                let checked = check_all(sstables);
+                assert!(
+                    checked.blocks > 300 && checked.continued > 50,
+                    "{checked:?}"
+                );
+            }
+            Err(why) => return skip(&why),
+        }
+    }
+}
+
+#[test]
+fn an_order_that_is_neither_is_declined() {
+    match engines::java(&specifications_of("length")) {
         Ok(sstables) => {
-            let error = SsTable::open(&&sstables[0].bytes[..]).err();
-            assert!(
-                matches!(&error, Some(Error::Unsupported(what)) if what.contains("Reverse")),
-                "{error:?}"
-            );
+            for sstable in &sstables {
+                let bytes = &sstable.bytes[..];
+                let opened = SsTable::open(&bytes);
+                let error = opened.and_then(|sstable| all(&sstable).map(|_| ())).err();
+                assert!(
+                    matches!(&error, Some(Error::Unsupported(what)) if what.contains("tests.Own")),
+                    "{}: {error:?}",
+                    sstable.name
+                );
+            }
+        }
+        Err(why) => skip(&why),
+    }
+}
+
+/// One key fits every order. Two keys tell whether keys ascend or descend.
+#[test]
+fn one_key_fits_every_order() {
+    match engines::java(&["one order=reverse keys=1".to_owned()]) {
+        Ok(sstables) => {
+            for sstable in &sstables {
+                let bytes = &sstable.bytes[..];
+                let opened = SsTable::open(&bytes).unwrap();
+                let (blocks, orders) = all_and_orders(&opened).unwrap();
+                assert!(blocks.len() == 1 && orders.have_both_directions());
+            }
         }
         Err(why) => skip(&why),
     }

@@ -8,6 +8,7 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -64,8 +65,11 @@ public class Tables {
                 given.getOrDefault("compression", "NO_COMPRESSION")))
             .useFixedLengthPrefixExtractor(2)
             .setTableFormatConfig(table);
-        if (number(given, "reverse", 0) == 1) {
+        String order = given.getOrDefault("order", "engine");
+        if (order.equals("engine-reverse")) {
             options.setComparator(BuiltinComparator.REVERSE_BYTEWISE_COMPARATOR);
+        } else if (!order.equals("engine")) {
+            options.setComparator(new Own(order));
         }
         Path path = directory.resolve(name + ".db");
         List<Snapshot> snapshots = new ArrayList<>();
@@ -106,6 +110,37 @@ public class Tables {
             }
             iterator.status();
             iterator.close();
+        }
+    }
+
+    // A comparator of an application: "bytewise", "reverse", or by "length" first. Its name does not tell.
+    static class Own extends AbstractComparator {
+        final String order;
+
+        Own(String order) {
+            super(new ComparatorOptions());
+            this.order = order;
+        }
+
+        @Override
+        public String name() {
+            // The constructor above asks before there is an order.
+            return "tests.Own";
+        }
+
+        @Override
+        public int compare(ByteBuffer one, ByteBuffer other) {
+            if (order.equals("length") && one.remaining() != other.remaining()) {
+                return Integer.compare(one.remaining(), other.remaining());
+            }
+            int at = one.mismatch(other);
+            int compared = 0;
+            if (at >= 0) {
+                boolean ends = at == one.remaining() || at == other.remaining();
+                compared = ends ? Integer.compare(one.remaining(), other.remaining())
+                    : Integer.compare(one.get(one.position() + at) & 0xff, other.get(other.position() + at) & 0xff);
+            }
+            return order.equals("reverse") ? -compared : compared;
         }
     }
 
