@@ -7,8 +7,9 @@
 //! - The bytes in use are counted. If a process grows, its operator must be able to find out whether
 //!   Coldstream is the reason.
 
+use super::leak_sanitizer::System;
 use super::reserve::{self, in_reserve};
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub(crate) use super::reserve::with_reserve;

@@ -9,6 +9,7 @@ pub(crate) mod heap;
 pub(crate) mod host_memory;
 pub(crate) mod inherited;
 pub(crate) mod inode_map;
+pub(crate) mod leak_sanitizer;
 pub(crate) mod owner;
 mod predecessors;
 mod private_descriptors;

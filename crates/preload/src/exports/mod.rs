@@ -38,8 +38,7 @@ mod staged;
 mod sync;
 mod transfer;
 
-use crate::core::heap;
-use crate::core::inherited;
+use crate::core::{heap, inherited, leak_sanitizer};
 use crate::{report, runtime, settings};
 
 /// Runs before the application's `main`, and before most other constructors.
@@ -58,6 +57,7 @@ extern "C" fn construct() {
     read::resolve();
     sync::resolve();
     transfer::resolve();
+    leak_sanitizer::find();
     let _ = std::panic::catch_unwind(|| {
         // A panic of this library's own code is counted, and not printed.
         #[expect(

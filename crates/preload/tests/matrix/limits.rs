@@ -2,7 +2,8 @@
 
 use super::condition::{Condition, Effect, database};
 use coldstream_host::kernel_setting::KernelSetting;
-use coldstream_testkit::{long, skip, tools};
+use coldstream_testkit::overcommit::NoOvercommit;
+use coldstream_testkit::{skip, tools};
 
 const NOBODY: u32 = 65534;
 
@@ -65,7 +66,6 @@ fn a_billion_descriptors_as_it_seems() {
 const LEFT_KIB: [u64; 5] = [0, 64, 1 << 10, 16 << 10, 128 << 10];
 
 #[test]
-#[ignore = "known fault: a failed allocation ends the process"]
 fn little_address_space() {
     for left in LEFT_KIB {
         Condition::of(database())
@@ -77,7 +77,6 @@ fn little_address_space() {
 
 /// As under `vm.overcommit_memory=2`: every private writable mapping counts, whether it is used or not.
 #[test]
-#[ignore = "known fault: a failed allocation ends the process"]
 fn little_private_memory() {
     for left in LEFT_KIB {
         Condition::of(database())
@@ -88,7 +87,6 @@ fn little_private_memory() {
 }
 
 #[test]
-#[ignore = "known fault: a failed allocation ends the process"]
 fn an_exhausted_heap() {
     Condition::of(database())
         .word("full")
@@ -104,6 +102,15 @@ fn locked_memory() {
     Condition::of(database()).word("locked").check();
 }
 
+const AS_NOBODY: [&str; 6] = [
+    "setpriv",
+    "--reuid",
+    "65534",
+    "--regid",
+    "65534",
+    "--clear-groups",
+];
+
 /// The program itself needs a part of the limit only. For root there is none.
 #[test]
 #[ignore = "known fault: reservations count as locked memory"]
@@ -111,49 +118,24 @@ fn locked_memory_with_a_limit() {
     if !tools::is_root() {
         return skip("needs root");
     }
-    let nobody = NOBODY.to_string();
-    let user = [
-        "setpriv",
-        "--reuid",
-        &nobody,
-        "--regid",
-        &nobody,
-        "--clear-groups",
-    ];
     for mebibytes in [8, 32, 64, 128, 256] {
         let bytes = mebibytes << 20;
         Condition::of(database())
             .under(["prlimit".to_owned(), format!("--memlock={bytes}:{bytes}")])
-            .under(user)
+            .under(AS_NOBODY)
             .owner(NOBODY)
             .word("locked")
             .check();
     }
 }
 
-/// Committed memory of the whole system is limited to what there is, and a bit more.
+/// The kernel promises no memory that it does not have, not even for reservations.
 #[test]
 fn strict_accounting_of_memory() {
-    if !long() {
-        return skip("it changes the whole system: COLDSTREAM_LONG=1, and nothing else running");
-    }
-    let meminfo = std::fs::read_to_string("/proc/meminfo").expect("meminfo");
-    let committed_kib: u64 = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("Committed_AS:"))
-        .and_then(|line| line.trim().trim_end_matches(" kB").parse().ok())
-        .expect("Committed_AS");
-    for left_kib in [64 << 10, 256 << 10, 1 << 20] {
-        let limit = (committed_kib + left_kib).to_string();
-        let Some(_limit) = system_setting("/proc/sys/vm/overcommit_kbytes", &limit) else {
-            return;
-        };
-        let Some(_mode) = system_setting("/proc/sys/vm/overcommit_memory", "2") else {
-            return;
-        };
-        Condition::of(database())
-            .word("lean")
-            .effect(Effect::Any)
-            .check();
-    }
+    let Some(_setting) = NoOvercommit::begin() else {
+        return;
+    };
+    let row = Condition::of(database()).under(AS_NOBODY).owner(NOBODY);
+    row.check();
+    row.word("full").effect(Effect::Any).check();
 }

@@ -48,7 +48,6 @@ fn tcmalloc_in_front_and_behind() {
 /// The sanitizer's runtime must be the first library. It is where it was linked into the program, or where
 /// `LD_PRELOAD` names it first. Its search for leaks must not find the library's memory.
 #[test]
-#[ignore = "known fault: the search for leaks finds the library's heap"]
 fn an_address_sanitized_program() {
     let directory = open_directory();
     let sanitize = ["-fsanitize=address", "-fno-omit-frame-pointer"];
