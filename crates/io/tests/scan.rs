@@ -6,6 +6,7 @@ use coldstream_io::residency;
 use coldstream_io::scan::{
     BufferCheck, Fallback, Outcome, ReadMode, Request, Scanner, Settings, Standalone,
 };
+use coldstream_io::sys::clock::coarse_milliseconds;
 use coldstream_io::sys::{Descriptor, file};
 use coldstream_testkit::skip;
 use proptest::prelude::*;
@@ -440,6 +441,36 @@ fn two_hundred_files_at_once_keep_the_cap() {
 }
 
 #[test]
+fn what_an_abandoned_scan_holds_is_given_back() {
+    const MINUTE_MILLISECONDS: u32 = 60_000;
+    let directory = scratch();
+    let bytes = content(11, 8 << 20);
+    let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
+        return;
+    };
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mode = ReadMode::Direct(probe.alignment);
+    let mut buffer = vec![0; 64 << 10];
+    let mut read_at = |offset: u64| {
+        let (count, outcome) = read(scanner, 0, &file, mode, offset, &mut buffer);
+        assert!(is_served(&outcome));
+        assert_eq!(buffer[..count], bytes[offset as usize..][..count]);
+    };
+    (0..20).for_each(|chunk| read_at(chunk << 16));
+    let now = coarse_milliseconds();
+    assert!(scanner.tend(now, &Standalone), "it has a context");
+    assert!(scanner.pool().used_bytes() > 0, "and windows");
+    // The device may still be at it.
+    let started = std::time::Instant::now();
+    while scanner.tend(now.wrapping_add(2 * MINUTE_MILLISECONDS), &Standalone) {
+        assert!(started.elapsed().as_secs() < 60);
+        std::thread::yield_now();
+    }
+    assert_eq!(scanner.pool().used_bytes(), 0);
+    (20..40).for_each(|chunk| read_at(chunk << 16));
+}
+
+#[test]
 fn several_threads_scan_one_file_at_once() {
     let directory = scratch();
     let bytes = content(7, 8 << 20);
@@ -500,6 +531,7 @@ fn any_sequence_of_reads_gives_the_bytes_of_the_file() {
             if kind == 2 { drop_cache(&file); }
         }
         scanner.close(3, &Standalone);
+        scanner.wait_for_orphans(&Standalone);
         prop_assert_eq!(scanner.pool().used_bytes(), 0);
     });
     assert!(by_drop_behind.get() > 0, "no window was read");

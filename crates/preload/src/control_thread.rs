@@ -24,6 +24,9 @@ const PAUSE_MILLISECONDS: u32 = 10;
 /// The time between two looks at background threads that work.
 const WATCH_MILLISECONDS: u32 = 200;
 
+/// The time between two looks at what readers do not need any more.
+const TEND_MILLISECONDS: u32 = 1000;
+
 /// So often helpers are woken that do not follow the process's credentials. One that writes to a slow device
 /// follows by itself when it is done, and one that has died never does.
 const WAKES_MAX: u32 = 20;
@@ -78,6 +81,8 @@ pub(crate) fn run(
             may_lower: true,
             credentials: Follower::default(),
             wakes_left: 0,
+            tended_milliseconds: 0,
+            tends: true,
         };
         loop {
             control_thread.round();
@@ -106,6 +111,10 @@ struct ControlThread<'a, A> {
     credentials: Follower,
     /// How often helpers are still woken that do not follow the process's credentials.
     wakes_left: u32,
+    /// When it last gave back what readers did not need any more ([`process::coarse_milliseconds`]).
+    tended_milliseconds: u32,
+    /// Readers may have something that is given back when they do not need it any more.
+    tends: bool,
 }
 
 impl<A: ApplySwitches> ControlThread<'_, A> {
@@ -121,6 +130,7 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
             outcome = self.obey(request.off_bits, request.priorities_bits);
         }
         let goes_on = self.watch();
+        self.tend_readers();
         let priorities = if self.core.is_on(Mechanism::Priority) && self.may_lower {
             self.priorities
         } else {
@@ -136,10 +146,23 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         process::sleep(PAUSE_MILLISECONDS);
         match bell {
             Some(bell) => {
-                let milliseconds = (goes_on || some_are_behind).then_some(WATCH_MILLISECONDS);
+                let milliseconds = match goes_on || some_are_behind {
+                    true => Some(WATCH_MILLISECONDS),
+                    false => self.tends.then_some(TEND_MILLISECONDS),
+                };
                 process::futex_wait_shared(bell, rung as u32, milliseconds);
             }
             None => process::sleep(u32::MAX),
+        }
+    }
+
+    /// Gives back what readers do not need any more, once a second at most.
+    fn tend_readers(&mut self) {
+        let now = process::coarse_milliseconds();
+        let is_due = now.wrapping_sub(self.tended_milliseconds) >= TEND_MILLISECONDS;
+        self.tends = !is_due || self.core.tend_readers(now);
+        if is_due {
+            self.tended_milliseconds = now;
         }
     }
 

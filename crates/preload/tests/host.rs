@@ -360,3 +360,40 @@ fn helpers_have_the_capabilities_that_they_need() {
         });
     }
 }
+
+/// The kernel's asynchronous contexts of a process: each has a mapping.
+fn contexts(process_id: u32) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{process_id}/maps")).unwrap();
+    maps.lines().filter(|line| line.contains("/[aio]")).count()
+}
+
+/// All processes of a machine share one limit of them (`fs.aio-max-nr`).
+#[test]
+fn streams_share_asynchronous_contexts_and_give_them_back() {
+    const TABLES: u64 = 40;
+    let scene = Scene::new();
+    for number in 100..100 + TABLES {
+        files::create(&scene.path(&format!("{number}.sst")), number, 1 << 20);
+    }
+    std::thread::sleep(files::REST);
+    let program = scene.compile("host", &[]);
+    let preload = Preload::quiet().with("COLDSTREAM_WINDOW_BYTES", "64KiB");
+    let mut running = scene.program(&program, "contexts").start_with(&preload);
+    let process_id = running.process_id();
+    let go_on = |after: &str| std::fs::write(scene.path(after), "").unwrap();
+
+    // One stream at a time, each in a thread of its own.
+    running.wait_until_printed("whole");
+    let found = contexts(process_id);
+    assert!(found <= 2, "{found} for one stream at a time");
+    go_on("whole");
+    running.wait_until_printed("partly");
+    let found = contexts(process_id);
+    if found == 0 {
+        return skip("no direct reads here");
+    }
+    assert!(found > 2, "{found}: else this test shows nothing");
+    go_on("partly");
+    running.wait_until_printed("pause");
+    running.wait_until(|| contexts(process_id) == 0);
+}

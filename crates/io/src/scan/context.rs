@@ -1,5 +1,6 @@
 //! What a stream needs from the scanner for one read.
 
+use super::contexts::Contexts;
 use super::mode::ReadMode;
 use super::observer::ScanObserver;
 use super::request::BufferCheck;
@@ -16,10 +17,17 @@ pub(super) struct Destination {
     pub(super) check: BufferCheck,
 }
 
+/// What all streams share. All-zero memory is valid: no memory and no context of asynchronous I/O.
+#[repr(C)]
+pub(super) struct Shared {
+    pub(super) pool: WindowPool,
+    pub(super) contexts: Contexts,
+}
+
 /// The file and the limits of one read.
 pub(super) struct ReadContext<'a, O: ScanObserver> {
     pub(super) observer: &'a O,
-    pub(super) pool: &'a WindowPool,
+    pub(super) shared: &'a Shared,
     pub(super) mode: ReadMode,
     /// The direct descriptor; the buffered one if the mode is not direct.
     pub(super) descriptor: Descriptor,

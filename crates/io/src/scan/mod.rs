@@ -15,6 +15,7 @@
 //! 3. Each stream has a ring of windows.
 
 mod context;
+mod contexts;
 mod file;
 mod mode;
 mod observer;

@@ -3,7 +3,7 @@
 //! Order of locks: first a file's, then a stream's. A read holds the file's lock only until it knows its
 //! stream.
 
-use super::context::{Destination, ReadContext};
+use super::context::{Destination, ReadContext, Shared};
 use super::file::ScannedFile;
 use super::observer::ScanObserver;
 use super::outcome::{Fallback, Outcome};
@@ -34,7 +34,7 @@ pub struct Scanner {
     /// Lower limits of both, for a while; 0 is none.
     window_bytes_limit: AtomicUsize,
     windows_in_flight_limit: AtomicUsize,
-    pool: WindowPool,
+    shared: Shared,
     streams: StreamSet,
     files: [FutexLock<ScannedFile>; FILES_MAX],
 }
@@ -59,7 +59,7 @@ impl Scanner {
     /// # Errors
     /// The kernel's, such as `ENOMEM`.
     pub fn configure(&self, settings: Settings) -> Result<(), Errno> {
-        self.pool.reserve(settings.memory_bytes)?;
+        self.shared.pool.reserve(settings.memory_bytes)?;
         self.windows_in_flight.store(
             settings.windows_in_flight.clamp(1, WINDOWS_MAX - 1),
             Ordering::Relaxed,
@@ -80,7 +80,19 @@ impl Scanner {
 
     /// The memory of the windows, for figures.
     pub fn pool(&self) -> &WindowPool {
-        &self.pool
+        &self.shared.pool
+    }
+
+    /// Gives back what streams do not need any more: contexts of asynchronous I/O that were free since the last call,
+    /// and everything of streams without a read for a minute. `now` is a time of
+    /// [`coarse_milliseconds`](crate::sys::clock::coarse_milliseconds). Returns whether there is more to give back later.
+    ///
+    /// To be called about once a second after [`Event::ContextMade`](super::Event::ContextMade), by a thread that may
+    /// wait for some milliseconds.
+    pub fn tend<H: ScanObserver>(&self, now: u32, host: &H) -> bool {
+        self.streams.release_orphans(&self.shared, host);
+        self.streams.release_abandoned(now, &self.shared, host);
+        self.shared.contexts.destroy_unneeded() > 0
     }
 
     /// Serves a read into `destination`. The file at `request.slot` must always be the same one, until
@@ -173,9 +185,9 @@ impl Scanner {
         let key = file.key(request.slot);
         file.check_stamp(&request.stamp)?;
         file.ensure_open(request, host)?;
-        let number = self
-            .streams
-            .find(&mut file.streams, key, request.offset, &self.pool, host)?;
+        let number =
+            self.streams
+                .find(&mut file.streams, key, request.offset, &self.shared, host)?;
         let (direct, buffered) = (file.direct.get(), file.buffered.get());
         drop(file);
 
@@ -187,7 +199,7 @@ impl Scanner {
         let windows_in_flight = limited(&self.windows_in_flight, &self.windows_in_flight_limit);
         let context = ReadContext {
             observer: host,
-            pool: &self.pool,
+            shared: &self.shared,
             mode: request.mode,
             descriptor: if request.mode.is_direct() {
                 direct.ok_or(Fallback::OpenFailed)?
@@ -197,7 +209,7 @@ impl Scanner {
             buffered,
             stamp: request.stamp,
             window_bytes: fair_share(
-                self.pool.cap_bytes(),
+                self.shared.pool.cap_bytes(),
                 self.streams.active() + usize::from(!stream.is_active()),
                 1 + windows_in_flight,
                 limited(&self.window_bytes, &self.window_bytes_limit),
@@ -207,7 +219,8 @@ impl Scanner {
         let cover_end = stream.sequence.cover_end;
         // SAFETY: the destination is checked, or the caller of `read` vouches for it.
         let mut result = unsafe { stream.read(&context, destination, request.offset) };
-        if result == Err(Fallback::MemoryCap) && self.streams.release_idle(number, &self.pool, host)
+        if result == Err(Fallback::MemoryCap)
+            && self.streams.release_idle(number, &self.shared, host)
         {
             // SAFETY: as above.
             result = unsafe { stream.read(&context, destination, request.offset) };
@@ -235,7 +248,7 @@ impl Scanner {
         let key = file.key(slot);
         file.next_generation();
         self.streams
-            .release_file(std::mem::take(&mut file.streams), key, &self.pool, host);
+            .release_file(std::mem::take(&mut file.streams), key, &self.shared, host);
         let stamp = file.stamp;
         for private in [
             &mut std::mem::take(&mut file.direct),
@@ -250,12 +263,12 @@ impl Scanner {
 
     /// Gives back windows of closed files for which the device has finished. Waits for nothing.
     pub fn release_orphans<H: ScanObserver>(&self, host: &H) {
-        self.streams.release_orphans(&self.pool, host);
+        self.streams.release_orphans(&self.shared, host);
     }
 
     /// Waits for the device, and gives back all windows of closed files.
     pub fn wait_for_orphans<H: ScanObserver>(&self, host: &H) {
-        self.streams.wait_for_orphans(&self.pool, host);
+        self.streams.wait_for_orphans(&self.shared, host);
     }
 }
 

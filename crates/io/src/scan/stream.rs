@@ -3,7 +3,8 @@
 //!
 //! Not thread-safe: the scanner lets one thread at a time use it.
 
-use super::context::{Destination, ReadContext};
+use super::context::{Destination, ReadContext, Shared};
+use super::contexts::REQUESTS_MAX;
 use super::mode::ReadMode;
 use super::observer::{Event, ScanObserver};
 use super::outcome::Fallback;
@@ -11,14 +12,13 @@ use super::request::BufferCheck;
 use super::sequence::{Relation, Sequence, relation};
 use super::window::{State, Window};
 use crate::absent::AbsentPages;
-use crate::pool::WindowPool;
 use crate::residency;
 use crate::sys::pread::{RWF_DONTCACHE, pread, pread_with_flags};
 use crate::sys::stat::{FileStamp, is_same_inode};
 use crate::sys::{Errno, aio, sync_file_range, user_memory};
 
 /// The most windows of one stream: the consumer's own and those that are read ahead of it.
-pub const WINDOWS_MAX: usize = 5;
+pub const WINDOWS_MAX: usize = REQUESTS_MAX;
 
 /// A stream. All-zero memory is a valid one without windows.
 pub(super) struct Stream {
@@ -60,7 +60,7 @@ impl Stream {
         let result = unsafe { self.read_windows(context, destination, offset) };
         let is_at_end = self.consumed_to >= context.stamp.size_bytes;
         if result.is_err() || is_at_end {
-            self.release(context.pool, context.observer);
+            self.release(context.shared, context.observer);
         }
         result
     }
@@ -74,14 +74,14 @@ impl Stream {
         offset: u64,
     ) -> Result<usize, Fallback> {
         if self.stamp != context.stamp {
-            self.release(context.pool, context.observer);
+            self.release(context.shared, context.observer);
             self.stamp = context.stamp;
-            // Other programs may have given contexts back.
+            // Contexts may have been given back.
             self.aio_refused = false;
         }
         let now = relation(self.sequence.cover_start, self.sequence.cover_end, offset);
         if now != Relation::Continues {
-            self.release(context.pool, context.observer);
+            self.release(context.shared, context.observer);
             self.sequence.restart(offset, context.mode.alignment(), now);
         }
         self.sequence.record_read();
@@ -155,7 +155,11 @@ impl Stream {
         if within + length_bytes > window.filled_bytes {
             return Err(Fallback::ReadFailed);
         }
-        let source = context.pool.address(&window.memory).wrapping_add(within);
+        let source = context
+            .shared
+            .pool
+            .address(&window.memory)
+            .wrapping_add(within);
         // SAFETY: the kernel has finished writing the window's `filled_bytes`. The destination is writable.
         // The application never gets window memory, so the ranges do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(source, destination, length_bytes) };
@@ -253,8 +257,13 @@ impl Stream {
     /// arrives.
     fn submit<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>, place: usize) {
         if self.aio_context == 0 && !self.aio_refused {
-            match aio::create(WINDOWS_MAX as u32) {
-                Ok(created) => self.aio_context = created,
+            match context.shared.contexts.take() {
+                Ok(taken) => {
+                    self.aio_context = taken.context;
+                    if taken.is_new {
+                        context.observer.count(Event::ContextMade, 1);
+                    }
+                }
                 Err(_) => {
                     self.aio_refused = true;
                     context.observer.count(Event::AsynchronousUnavailable, 1);
@@ -271,7 +280,7 @@ impl Stream {
             aio::submit_read(
                 self.aio_context,
                 context.descriptor,
-                context.pool.address(&window.memory),
+                context.shared.pool.address(&window.memory),
                 window.length_bytes,
                 window.start,
                 place as u64,
@@ -333,7 +342,7 @@ impl Stream {
     /// Reads the first window while the consumer waits.
     fn fill_now<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>) -> Result<(), Fallback> {
         let window = &mut self.windows[self.first];
-        let memory = context.pool.address(&window.memory);
+        let memory = context.shared.pool.address(&window.memory);
         let expected =
             (context.stamp.size_bytes - window.start).min(window.length_bytes as u64) as usize;
         let flags = match context.mode {
@@ -381,29 +390,33 @@ impl Stream {
 
     /// As [`Stream::release`], but waits for nothing. Returns whether the windows were given back: the device may still
     /// be writing into them.
-    pub(super) fn try_release<O: ScanObserver>(&mut self, pool: &WindowPool, observer: &O) -> bool {
+    pub(super) fn try_release<O: ScanObserver>(&mut self, shared: &Shared, observer: &O) -> bool {
         if self.in_flight > 0 {
             let _ = self.take_completions(0);
         }
         if self.in_flight > 0 {
             return false;
         }
-        self.release(pool, observer);
+        self.release(shared, observer);
         true
     }
 
-    /// Waits for all reads in flight and gives all windows back.
-    pub(super) fn release<O: ScanObserver>(&mut self, pool: &WindowPool, observer: &O) {
+    /// Waits for all reads in flight, and gives the windows and the context back.
+    pub(super) fn release<O: ScanObserver>(&mut self, shared: &Shared, observer: &O) {
         while self.in_flight > 0 {
             if self.take_completions(1).is_err() {
                 // Destroying the context waits for the device: then nothing is in flight. The next context is
-                // created with the next file, because creation takes milliseconds.
-                aio::destroy(self.aio_context);
-                self.aio_context = 0;
+                // taken with the next file, because to make one takes milliseconds.
+                shared
+                    .contexts
+                    .discard(std::mem::take(&mut self.aio_context));
                 self.aio_refused = true;
                 self.in_flight = 0;
                 observer.count(Event::AsynchronousUnavailable, 1);
             }
+        }
+        if self.aio_context != 0 {
+            shared.contexts.put(std::mem::take(&mut self.aio_context));
         }
         for step in 0..self.count {
             let window = &self.windows[(self.first + step) % self.ring];
@@ -413,7 +426,7 @@ impl Stream {
         }
         for window in &mut self.windows {
             window.state = State::Empty;
-            pool.give_back(std::mem::take(&mut window.memory));
+            shared.pool.give_back(std::mem::take(&mut window.memory));
         }
         self.first = 0;
         self.count = 0;

@@ -6,13 +6,13 @@
 //! If a file is closed while the device writes into windows of its stream, the stream becomes an orphan. Nobody waits
 //! for it: its windows are given back by whoever needs a stream, or closes a file, after the device has finished.
 
+use super::context::Shared;
 use super::file::STREAMS_PER_FILE;
 use super::observer::ScanObserver;
 use super::outcome::Fallback;
 use super::sequence::{Relation, relation};
 use super::stream::Stream;
 use crate::lock::{FutexGuard, FutexLock};
-use crate::pool::WindowPool;
 use crate::sys::clock::coarse_milliseconds;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 pub const STREAMS_MAX: usize = 512;
 /// A stream may lose its memory if it has not asked for a window for longer than this.
 const IDLE_MILLISECONDS: u32 = 1000;
+/// A stream loses its windows and its context if it has not asked for a window for longer than this. A throttled
+/// compaction of many SSTables asks for one every few seconds.
+pub(super) const ABANDONED_MILLISECONDS: u32 = 60_000;
 
 /// Instead of an owner's key: the stream is an orphan.
 const ORPHAN: u64 = u64::MAX;
@@ -56,7 +59,7 @@ impl StreamSet {
         of_file: &mut [u16; STREAMS_PER_FILE],
         key: u64,
         offset: u64,
-        pool: &WindowPool,
+        shared: &Shared,
         observer: &O,
     ) -> Result<usize, Fallback> {
         let mut skipping = None;
@@ -97,7 +100,7 @@ impl StreamSet {
                 .ok_or(Fallback::StreamLimit);
         };
         let number = self
-            .acquire(key, coarse_milliseconds(), pool, observer)
+            .acquire(key, coarse_milliseconds(), shared, observer)
             .ok_or(Fallback::StreamLimit)?;
         *entry = number as u16 + 1;
         Ok(number)
@@ -146,10 +149,10 @@ impl StreamSet {
         &self,
         key: u64,
         now: u32,
-        pool: &WindowPool,
+        shared: &Shared,
         observer: &O,
     ) -> Option<usize> {
-        self.release_orphans(pool, observer);
+        self.release_orphans(shared, observer);
         let free = self.summaries.iter().position(|summary| {
             summary.owner.load(Ordering::Relaxed) == 0
                 && summary
@@ -159,14 +162,15 @@ impl StreamSet {
         });
         let number = free.or_else(|| {
             (0..STREAMS_MAX).find(|&number| {
-                self.lock_idle(number, now).is_some_and(|mut stream| {
-                    let released = stream.try_release(pool, observer);
-                    self.publish(number, &stream);
-                    if released {
-                        self.set_owner(number, key);
-                    }
-                    released
-                })
+                self.lock_idle(number, now, IDLE_MILLISECONDS)
+                    .is_some_and(|mut stream| {
+                        let released = stream.try_release(shared, observer);
+                        self.publish(number, &stream);
+                        if released {
+                            self.set_owner(number, key);
+                        }
+                        released
+                    })
             })
         })?;
         let summary = &self.summaries[number];
@@ -177,10 +181,15 @@ impl StreamSet {
         Some(number)
     }
 
-    /// Locks a stream if it is idle and its lock is free.
-    fn lock_idle(&self, number: usize, now: u32) -> Option<FutexGuard<'_, Stream>> {
+    /// Locks a stream if it was idle for `milliseconds`, and its lock is free.
+    fn lock_idle(
+        &self,
+        number: usize,
+        now: u32,
+        milliseconds: u32,
+    ) -> Option<FutexGuard<'_, Stream>> {
         let touched = &self.summaries[number].touched_milliseconds;
-        let is_idle = || now.wrapping_sub(touched.load(Ordering::Relaxed)) > IDLE_MILLISECONDS;
+        let is_idle = || now.wrapping_sub(touched.load(Ordering::Relaxed)) > milliseconds;
         if !is_idle() {
             return None;
         }
@@ -191,7 +200,7 @@ impl StreamSet {
     pub(super) fn release_idle<O: ScanObserver>(
         &self,
         own: usize,
-        pool: &WindowPool,
+        shared: &Shared,
         observer: &O,
     ) -> bool {
         let now = coarse_milliseconds();
@@ -200,9 +209,9 @@ impl StreamSet {
             if !self.summaries[number].active.load(Ordering::Relaxed) {
                 continue;
             }
-            if let Some(mut stream) = self.lock_idle(number, now) {
+            if let Some(mut stream) = self.lock_idle(number, now, IDLE_MILLISECONDS) {
                 let was_active = stream.is_active();
-                released |= stream.try_release(pool, observer) && was_active;
+                released |= stream.try_release(shared, observer) && was_active;
                 self.publish(number, &stream);
             }
         }
@@ -220,11 +229,11 @@ impl StreamSet {
     }
 
     /// Releases those orphans for which the device has finished.
-    pub(super) fn release_orphans<O: ScanObserver>(&self, pool: &WindowPool, observer: &O) {
+    pub(super) fn release_orphans<O: ScanObserver>(&self, shared: &Shared, observer: &O) {
         self.each_orphan(|number| {
             if let Some(mut stream) = self.streams[number].try_lock()
                 && self.is_orphan(number)
-                && stream.try_release(pool, observer)
+                && stream.try_release(shared, observer)
             {
                 self.publish(number, &stream);
                 self.set_owner(number, 0);
@@ -233,11 +242,11 @@ impl StreamSet {
     }
 
     /// Waits for the device, and releases all orphans.
-    pub(super) fn wait_for_orphans<O: ScanObserver>(&self, pool: &WindowPool, observer: &O) {
+    pub(super) fn wait_for_orphans<O: ScanObserver>(&self, shared: &Shared, observer: &O) {
         self.each_orphan(|number| {
             let mut stream = self.streams[number].lock();
             if self.is_orphan(number) {
-                stream.release(pool, observer);
+                stream.release(shared, observer);
                 self.publish(number, &stream);
                 self.set_owner(number, 0);
             }
@@ -256,13 +265,30 @@ impl StreamSet {
         }
     }
 
+    /// Releases the windows of abandoned streams for which the device has finished. Waits for nothing.
+    pub(super) fn release_abandoned<O: ScanObserver>(
+        &self,
+        now: u32,
+        shared: &Shared,
+        observer: &O,
+    ) {
+        for number in 0..STREAMS_MAX {
+            if self.summaries[number].active.load(Ordering::Relaxed)
+                && let Some(mut stream) = self.lock_idle(number, now, ABANDONED_MILLISECONDS)
+            {
+                stream.try_release(shared, observer);
+                self.publish(number, &stream);
+            }
+        }
+    }
+
     /// Releases all streams of the file `key`. It waits for a thread that is reading by one of them just now, since that
     /// thread uses the file's descriptors. It does not wait for what is read ahead: see [`StreamSet`].
     pub(super) fn release_file<O: ScanObserver>(
         &self,
         of_file: [u16; STREAMS_PER_FILE],
         key: u64,
-        pool: &WindowPool,
+        shared: &Shared,
         observer: &O,
     ) {
         for entry in of_file {
@@ -270,7 +296,7 @@ impl StreamSet {
                 continue;
             };
             if let Some(mut stream) = self.lock(number, key) {
-                let released = stream.try_release(pool, observer);
+                let released = stream.try_release(shared, observer);
                 self.publish(number, &stream);
                 self.set_owner(number, if released { 0 } else { ORPHAN });
             }

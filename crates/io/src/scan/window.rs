@@ -53,10 +53,10 @@ impl Window {
         if memory.bytes() >= length_bytes && memory.bytes() <= context.window_bytes {
             return Ok(length_bytes);
         }
-        context.pool.give_back(std::mem::take(memory));
+        context.shared.pool.give_back(std::mem::take(memory));
         let mut bytes = length_bytes;
         loop {
-            if let Some(taken) = context.pool.take(bytes) {
+            if let Some(taken) = context.shared.pool.take(bytes) {
                 *memory = taken;
                 return Ok(length_bytes.min(memory.bytes()));
             }

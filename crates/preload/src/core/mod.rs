@@ -189,6 +189,12 @@ impl Core {
         self.scanner.pool().give_free_to_system();
     }
 
+    /// Gives back what readers do not need any more. Returns whether there is more to give back later. Needs no
+    /// thread-local storage.
+    pub(crate) fn tend_readers(&self, now_milliseconds: u32) -> bool {
+        self.scanner.tend(now_milliseconds, self)
+    }
+
     /// Closes the windows and private descriptors of a file's readers.
     pub(crate) fn close_windows(&self, slot: u32) {
         self.scanner.close(slot, self);
@@ -253,6 +259,8 @@ impl ScanObserver for Core {
             Event::WindowWaited => self.count(Counter::WindowsWaited, amount),
             Event::ReadAheadWasted => self.count(Counter::ReadAheadWastedBytes, amount),
             Event::AsynchronousUnavailable => self.count(Counter::AioUnavailable, amount),
+            // It gives contexts back.
+            Event::ContextMade => self.wake_control_thread(),
         }
     }
 }

@@ -10,6 +10,8 @@
  *   dropped-at-last             as dropped, after it was that user for a moment many times
  *   regained                    as root, after it was that user for a moment
  *   lowered                     waits for a lower priority, then does as dropped without writing
+ *   contexts                    reads many SSTables one after the other, then many at once, each by a thread, and
+ *                               closes them
  *   pause                       makes children of both kinds, which end, prints a line and sleeps
  */
 #include <fcntl.h>
@@ -109,6 +111,71 @@ static void make_children(void) {
     waitpid(forked, NULL, 0);
 }
 
+enum { TABLES = 40, WINDOW = 64 << 10 };
+
+/* What a thread reads: the descriptor and the number of windows. */
+struct scan {
+    int file;
+    int windows;
+};
+
+static void *read_windows(void *argument) {
+    const struct scan *scan = argument;
+    char bytes[WINDOW / 4];
+    prctl(PR_SET_NAME, "rocksdb:low");
+    for (long offset = 0; offset < (long)scan->windows * WINDOW; offset += sizeof bytes) {
+        if (pread(scan->file, bytes, sizeof bytes, offset) < 0) {
+            fail("pread");
+        }
+    }
+    return NULL;
+}
+
+/* Opens all SSTables beside the first, and reads so many windows of each by a thread, which ends. */
+static void read_tables(const char *beside, int *files, int windows) {
+    for (int number = 0; number < TABLES; ++number) {
+        char path[4096];
+        snprintf(path, sizeof path, "%.*s/%d.sst", (int)(strrchr(beside, '/') - beside), beside, 100 + number);
+        files[number] = open(path, O_RDONLY);
+        if (files[number] < 0) {
+            fail(path);
+        }
+        struct scan scan = {files[number], windows};
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, read_windows, &scan) != 0 || pthread_join(thread, NULL) != 0) {
+            fail("thread");
+        }
+    }
+}
+
+static void close_tables(int *files) {
+    for (int number = 0; number < TABLES; ++number) {
+        close(files[number]);
+    }
+}
+
+/* Prints a line, and waits until a file of that name appears beside the SSTable. */
+static void say(const char *beside, const char *what) {
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(beside, '/') - beside), beside, what);
+    puts(what);
+    fflush(stdout);
+    while (access(path, F_OK) != 0) {
+        usleep(1000);
+    }
+}
+
+static void use_contexts(const char *beside) {
+    int files[TABLES];
+    read_tables(beside, files, 1000);
+    say(beside, "whole");
+    close_tables(files);
+    read_tables(beside, files, 3);
+    say(beside, "partly");
+    close_tables(files);
+    sleep_for_ever();
+}
+
 int main(int count, char **words) {
     if (count != 3) {
         return 2;
@@ -139,6 +206,9 @@ int main(int count, char **words) {
     if (strcmp(way, "pause") == 0) {
         make_children();
         sleep_for_ever();
+    }
+    if (strcmp(way, "contexts") == 0) {
+        use_contexts(words[2]);
     }
     if (strcmp(way, "root") == 0) {
         write_table(words[2]);
