@@ -7,8 +7,13 @@
 
 use super::observed::{ProcessorTime, SECOND_NS};
 
-/// A decision needs this much time of background threads on processors and in run queues.
+/// A decision needs this much time of background threads on processors and in run queues. Threads that wait for the
+/// device in between are seen for a small part of the time only, so it takes longer than it seems.
 const DECISION_NS: u64 = SECOND_NS / 2;
+/// After this much the guard releases already if the share of waiting is beyond doubt.
+const SURE_NS: u64 = DECISION_NS / 10;
+/// That share, in percent. A nice value of 10 leaves a tenth of the processors beside threads that always run.
+const SURELY_STARVED_PERCENT: u64 = 80;
 /// The guard releases at this share of waiting in that time, in percent. Without a lower priority, threads
 /// that share their processor with one other thread wait for half of the time.
 const STARVED_PERCENT: u64 = 33;
@@ -59,17 +64,17 @@ impl Guard {
         }
         self.since_decision = self.since_decision.plus(processor);
         let wanted_ns = self.since_decision.wanted_ns();
-        if wanted_ns < DECISION_NS {
-            return;
-        }
-        let waited = u128::from(self.since_decision.wait_ns) * 100;
-        let bound_percent = if is_in_debt {
-            STARVED_IN_DEBT_PERCENT
-        } else {
-            STARVED_PERCENT
+        let bound_percent = match wanted_ns {
+            DECISION_NS.. if is_in_debt => STARVED_IN_DEBT_PERCENT,
+            DECISION_NS.. => STARVED_PERCENT,
+            SURE_NS.. => SURELY_STARVED_PERCENT,
+            _ => return,
         };
+        let waited = u128::from(self.since_decision.wait_ns) * 100;
         let is_starved = waited >= u128::from(wanted_ns) * u128::from(bound_percent);
-        self.since_decision = ProcessorTime::default();
+        if is_starved || wanted_ns >= DECISION_NS {
+            self.since_decision = ProcessorTime::default();
+        }
         if is_starved {
             self.release(now_ns);
         }
@@ -139,7 +144,7 @@ mod tests {
     fn starving_threads_get_their_priority_back_and_keep_it() {
         let (mut guard, mut now_ns) = (Guard::default(), 0);
         assert!(
-            run(&mut guard, &mut now_ns, 1, 95, 60) >= 40,
+            run(&mut guard, &mut now_ns, 1, 70, 60) >= 40,
             "decides on half a second"
         );
         assert!(!guard.may_lower());
@@ -147,6 +152,23 @@ mod tests {
         assert!(run(&mut guard, &mut now_ns, 60, 95, 60) <= 3);
         assert!(run(&mut guard, &mut now_ns, 600, 95, 60) <= 1);
         assert!(guard.releases() < 16, "{}", guard.releases());
+    }
+
+    #[test]
+    fn threads_that_hardly_run_are_released_at_once() {
+        // Of each 200 ms of a thread that also waits for the device, 30 ms are known.
+        let tick = |wait_percent: u64| ProcessorTime {
+            run_ns: 300_000 * (100 - wait_percent),
+            wait_ns: 300_000 * wait_percent,
+        };
+        for (wait_percent, ticks) in [(92_u64, 2), (60, 17), (20, u64::MAX)] {
+            let mut guard = Guard::default();
+            let released = (1..100).find(|number| {
+                guard.tick(number * TICK_NS, tick(wait_percent), false);
+                !guard.may_lower()
+            });
+            assert_eq!(released.unwrap_or(u64::MAX), ticks, "{wait_percent}");
+        }
     }
 
     #[test]
