@@ -115,7 +115,9 @@ impl Background {
         let Some(bucket) = latency_bucket(ns) else {
             return false;
         };
-        self.reads.record(bucket);
+        if self.is_paced(core) {
+            self.reads.record(bucket);
+        }
         core.count(Counter::of_device_read(ns), 1);
         true
     }

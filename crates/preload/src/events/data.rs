@@ -105,10 +105,11 @@ impl Runtime {
     /// whether to time the read.
     #[cold]
     fn take_sample_turn(&self) -> bool {
-        if let Some(pages) = thread::take_sample_turn() {
+        let turn = thread::take_sample_turn();
+        if let Some(pages) = turn.pages {
             self.heat.advance(pages);
         }
-        self.background.is_paced(&self.core)
+        turn.is_timed_at_rest || self.background.is_paced(&self.core)
     }
 
     /// A foreground read took `ns`.

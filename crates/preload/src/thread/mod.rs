@@ -19,7 +19,7 @@ use coldstream_policy::scan::Sequences;
 use coldstream_policy::{FileKind, Role};
 use processor::Processor;
 use role::KnownRole;
-use samples::Samples;
+use samples::{Samples, Turn};
 use std::ops::Range;
 use std::sync::OnceLock;
 use writer::Writer;
@@ -182,8 +182,8 @@ pub(crate) fn look_at_processor(now_ns: u64) -> Option<ProcessorTime> {
     })
 }
 
-/// Ends the turn of a sample. Returns the count of read pages, if it is large enough to be flushed.
-pub(crate) fn take_sample_turn() -> Option<u64> {
+/// Ends the turn of a sample.
+pub(crate) fn take_sample_turn() -> Turn {
     STATE.with(|state| state.samples.take_turn())
 }
 

@@ -10,6 +10,8 @@ const READ_PAGES_MAX: u64 = 4096;
 
 /// One foreground read in 16 may be timed: a clock costs as much as all else that is done for a read.
 const TIMED_EVERY: u32 = 16;
+/// While nothing but statistics wants latencies, one turn in four is timed: one read in 64.
+const TIMED_TURNS_AT_REST: u32 = 4;
 /// The four reads after one that came from the device are timed. A clock costs nothing beside them.
 const TIMED_AFTER: u32 = 4;
 
@@ -20,6 +22,17 @@ pub(super) struct Samples {
     reads_left: Cell<u32>,
     /// How many of the next reads are all samples.
     reads_to_time: Cell<u32>,
+    /// Turns that ended.
+    turns: Cell<u32>,
+}
+
+/// The turn of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// The count of read pages, if it is large enough to be flushed.
+    pub(crate) pages: Option<u64>,
+    /// The read is to be timed even if only statistics want its latency.
+    pub(crate) is_timed_at_rest: bool,
 }
 
 impl Samples {
@@ -28,6 +41,7 @@ impl Samples {
             foreground_pages: Cell::new(0),
             reads_left: Cell::new(TIMED_EVERY),
             reads_to_time: Cell::new(0),
+            turns: Cell::new(0),
         }
     }
 
@@ -42,14 +56,19 @@ impl Samples {
         left == 0
     }
 
-    /// Ends the turn of a sample, and sets the next one. Returns the count of read pages, if it is large
-    /// enough to be flushed.
-    pub(super) fn take_turn(&self) -> Option<u64> {
+    /// Ends the turn of a sample, and sets the next one.
+    pub(super) fn take_turn(&self) -> Turn {
         let pages = self.foreground_pages.get();
         let is_enough = pages >= PAGES_A_FLUSH;
         self.foreground_pages.set(if is_enough { 0 } else { pages });
-        self.time_next(self.reads_to_time.get().saturating_sub(1));
-        is_enough.then_some(u64::from(pages))
+        let turns = self.turns.get().wrapping_add(1);
+        self.turns.set(turns);
+        let to_time = self.reads_to_time.get();
+        self.time_next(to_time.saturating_sub(1));
+        Turn {
+            pages: is_enough.then_some(u64::from(pages)),
+            is_timed_at_rest: to_time > 0 || turns.is_multiple_of(TIMED_TURNS_AT_REST),
+        }
     }
 
     /// The read that was timed came from the device.
@@ -69,13 +88,21 @@ mod tests {
     use super::*;
 
     /// The numbers of the timed reads, and the flushed pages. `is_of_device` tells which reads are slow.
-    fn timed(samples: &Samples, reads: u32, is_of_device: impl Fn(u32) -> bool) -> (Vec<u32>, u64) {
+    fn timed(
+        samples: &Samples,
+        is_paced: bool,
+        reads: u32,
+        is_of_device: impl Fn(u32) -> bool,
+    ) -> (Vec<u32>, u64) {
         let mut timed = Vec::new();
         let mut flushed = 0;
         for number in 1..=reads {
             if samples.count_read(4000) {
-                flushed += samples.take_turn().unwrap_or(0);
-                timed.push(number);
+                let turn = samples.take_turn();
+                flushed += turn.pages.unwrap_or(0);
+                if is_paced || turn.is_timed_at_rest {
+                    timed.push(number);
+                }
                 if is_of_device(number) {
                     samples.time_next_reads();
                 }
@@ -87,14 +114,23 @@ mod tests {
     #[test]
     fn one_read_in_sixteen_is_timed_and_those_behind_one_of_the_device() {
         let samples = Samples::none();
-        let (numbers, flushed) = timed(&samples, 512, |_| false);
+        let (numbers, flushed) = timed(&samples, true, 512, |_| false);
         assert_eq!(numbers.len(), 32);
         assert!(numbers.iter().all(|number| number % 16 == 0));
         assert_eq!(flushed, 512, "in lots");
-        let (numbers, _) = timed(&samples, 100, |number| number == 32);
+        let (numbers, _) = timed(&samples, true, 100, |number| number == 32);
         assert_eq!(numbers, [16, 32, 33, 34, 35, 36, 52, 68, 84, 100]);
-        let (numbers, flushed) = timed(&samples, 1000, |_| true);
+        let (numbers, flushed) = timed(&samples, true, 1000, |_| true);
         assert!(numbers.len() > 980, "{}", numbers.len());
         assert!((700..=1100).contains(&flushed), "{flushed}");
+    }
+    #[test]
+    fn for_statistics_alone_one_read_in_sixty_four_is_timed() {
+        let samples = Samples::none();
+        let (numbers, flushed) = timed(&samples, false, 512, |_| false);
+        assert_eq!(numbers, [64, 128, 192, 256, 320, 384, 448, 512]);
+        assert_eq!(flushed, 512);
+        let (numbers, _) = timed(&samples, false, 130, |number| number == 64);
+        assert_eq!(numbers, [64, 65, 66, 67, 68]);
     }
 }
