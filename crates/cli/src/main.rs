@@ -1,4 +1,4 @@
-//! The `coldstream` command: run, doctor, ctl, lab.
+//! The `coldstream` command: run, doctor, ctl, top, metrics, lab.
 //!
 //! A thin layer: it reads arguments, checks them and prints. Decisions are in `policy`, system
 //! calls in `io`. Every error is one line: what is wrong, where, and what to do. Its exit code is
@@ -12,10 +12,12 @@ mod doctor;
 mod exit;
 mod lab;
 mod library;
+mod metrics;
 mod output;
 mod processes;
 mod run;
 mod shell;
+mod top;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,8 @@ Examples:
   coldstream run -- db_bench --benchmarks=fillrandom,compact --db=/var/lib/bench
   coldstream ctl list
   coldstream ctl status 4711
+  coldstream top                              # live
+  coldstream metrics --listen                 # for Prometheus
   coldstream lab rocksdb --quick              # measure on this machine
 ";
 
@@ -52,6 +56,8 @@ enum Command {
     Run(Box<run::RunArguments>),
     Doctor(doctor::DoctorArguments),
     Ctl(ctl::CtlArguments),
+    Top(top::TopArguments),
+    Metrics(metrics::MetricsArguments),
     Lab(lab::LabArguments),
     Completions(shell::CompletionsArguments),
     Man(shell::ManArguments),
@@ -63,6 +69,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(*arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Ctl(arguments) => ctl::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
         Command::Completions(arguments) => {
             shell::completions(&arguments, &mut Arguments::command())

@@ -2,6 +2,7 @@
 
 use coldstream_control::Snapshot;
 use coldstream_host::status_page::{self, StatusPageError};
+use coldstream_host::survey::{self, Survey};
 
 pub use coldstream_host::process::{command_line, id_in_container, is_own_user, started, user};
 pub use coldstream_host::status_page::{Status, status};
@@ -65,6 +66,14 @@ pub fn running(pid: u32) -> anyhow::Result<Box<Snapshot>> {
 /// As [`running`].
 pub fn with_pages() -> anyhow::Result<Vec<u32>> {
     status_page::with_pages().map_err(|error| unusable(&error))
+}
+
+/// All processes under Coldstream that this user may see.
+///
+/// # Errors
+/// As [`running`].
+pub fn survey() -> anyhow::Result<Survey> {
+    survey::survey().map_err(|error| unusable(&error))
 }
 
 /// The error for a status page, or their directory, that cannot be used.

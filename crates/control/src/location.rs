@@ -16,7 +16,7 @@ pub const DIRECTORY_MODE: u32 = 0o700;
 pub const FILE_MODE: u32 = 0o600;
 
 /// The namespace that gave a process its id: the inode of `/proc/self/ns/pid` (namespaces(7)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PidNamespace(pub u64);
 
 impl PidNamespace {
@@ -43,7 +43,7 @@ pub fn page_path(uid: u32, pid: u32, namespace: PidNamespace) -> PathBuf {
 }
 
 /// The file name of a process's page. Displaying it does not allocate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageName {
     /// The process id.
     pub pid: u32,
@@ -61,17 +61,31 @@ impl fmt::Display for PageName {
     }
 }
 
+impl PageName {
+    /// The page that has this file name; `None` for other files. Does not allocate.
+    #[must_use]
+    pub fn of_file_name(name: &OsStr) -> Option<Self> {
+        let text = name.to_str()?;
+        let (digits, inode) = match text.split_once('-') {
+            Some((digits, inode)) => (digits, Some(inode.parse().ok()?)),
+            None => (text, None),
+        };
+        let pid = digits.parse().ok()?;
+        let namespace = inode.map_or(PidNamespace::INITIAL, PidNamespace);
+        let page = Self { pid, namespace };
+        // `+7` and `007` parse too, but are no names of pages.
+        let mut rest = Rest(text);
+        let is_same = write!(rest, "{page}").is_ok() && rest.0.is_empty();
+        is_same.then_some(page)
+    }
+}
+
 /// The id of the process whose page has this file name; `None` for other namespaces and other files. Does not
 /// allocate.
 #[must_use]
 pub fn pid_of_file_name(name: &OsStr, namespace: PidNamespace) -> Option<u32> {
-    let text = name.to_str()?;
-    let digits = text.split('-').next()?;
-    let pid: u32 = digits.parse().ok()?;
-    // `+7` and `007` parse too, but are no names of pages.
-    let mut rest = Rest(text);
-    let is_same = write!(rest, "{}", PageName { pid, namespace }).is_ok() && rest.0.is_empty();
-    is_same.then_some(pid)
+    let page = PageName::of_file_name(name)?;
+    (page.namespace == namespace).then_some(page.pid)
 }
 
 /// What is left of a text after everything that is written to it. So nothing is allocated.
@@ -111,5 +125,7 @@ mod tests {
         assert_eq!(pid(theirs), None);
         assert_eq!(pid(PidNamespace::INITIAL), None);
         assert_eq!(pid_of_file_name(OsStr::new("1"), ours), None);
+        let page = PageName::of_file_name(OsStr::new("1-4026532001"));
+        assert_eq!(page.map(|page| page.namespace), Some(ours));
     }
 }

@@ -5,7 +5,7 @@
 use coldstream_policy::Priorities;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-use crate::counter::{Counter, DEVICE_READ_NS};
+use crate::counter::{Counter, CounterKind, DEVICE_READ_NS};
 use crate::declined::{self, DeclinedDirectory};
 use crate::mechanism::Switches;
 use crate::page::{Header, PageError, PageView};
@@ -35,6 +35,20 @@ impl Snapshot {
     /// All counters with their values, in the order of the page.
     pub fn counters(&self) -> impl Iterator<Item = (Counter, u64)> {
         Counter::ALL.into_iter().zip(self.counters)
+    }
+
+    /// What happened since an earlier snapshot of the same process: sums are differences. Present and largest
+    /// values, header and switches stay.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut difference = self.clone();
+        for (counter, value) in Counter::ALL.into_iter().zip(&mut difference.counters) {
+            if counter.kind() == CounterKind::Total {
+                // Figures of a forged page may fall.
+                *value = value.saturating_sub(earlier.get(counter));
+            }
+        }
+        difference
     }
 
     /// The reason and the number of each fallback that happened.
@@ -278,6 +292,23 @@ pub(crate) mod tests {
         assert_eq!(forged.device_reads_below_ns(500), Some(64_000));
         let slow = snapshot(&[(Counter::ForegroundDeviceReadsLonger, 7)]);
         assert_eq!(slow.device_reads_below_ns(500), None);
+    }
+
+    #[test]
+    fn sums_are_differences_and_present_values_stay() {
+        let values = |sum, gauge| {
+            snapshot(&[
+                (Counter::BytesDirect, sum),
+                (Counter::PacingDebtBytes, gauge),
+            ])
+        };
+        let since = values(7, 3).since(&values(5, 9));
+        assert_eq!(since.get(Counter::BytesDirect), 2);
+        assert_eq!(since.get(Counter::PacingDebtBytes), 3);
+        assert_eq!(
+            values(1, 0).since(&values(2, 0)).get(Counter::BytesDirect),
+            0
+        );
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use coldstream_policy::memory_limits::{Version, parse_limit, path_of_controller};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::counters;
 use crate::kernel_file::{number, text};
 use crate::mounts::Mount;
 
@@ -56,6 +57,63 @@ pub fn memory_limit(process: impl Display, mounts: &[Mount]) -> Option<MemoryLim
         },
         cgroup,
     })
+}
+
+/// What the memory of a cgroup consists of, as `memory.stat` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// The tightest limit; `None` if there is none.
+    pub limit_bytes: Option<u64>,
+    /// All memory, page cache included.
+    pub used_bytes: Option<u64>,
+    /// Memory of programs.
+    pub anonymous_bytes: Option<u64>,
+    /// Page cache.
+    pub file_bytes: Option<u64>,
+    /// What kubelets call the working set: all memory but inactive file pages.
+    pub working_set_bytes: Option<u64>,
+    /// Page cache that has to be written back.
+    pub dirty_bytes: Option<u64>,
+}
+
+/// The memory of the cgroup of a process: of the one that sets its tightest limit, else of its own. `process` is its
+/// id, or `self`. `None` without a memory controller.
+#[must_use]
+pub fn memory_use(process: impl Display, mounts: &[Mount]) -> Option<MemoryUse> {
+    let membership = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    let membership = membership_of(&membership, mounts)?;
+    let limit = memory_limit(process, mounts);
+    let cgroup = match &limit {
+        Some(limit) => limit.cgroup.clone(),
+        None => membership.top.join(&membership.below),
+    };
+    let used_bytes = number(cgroup.join(membership.version.usage_file()));
+    let statistics = fs::read_to_string(cgroup.join("memory.stat")).ok()?;
+    let mut memory = parse_use(&statistics, membership.version, used_bytes);
+    memory.limit_bytes = limit.map(|limit| limit.limit_bytes);
+    Some(memory)
+}
+
+/// The names are those of `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`.
+fn parse_use(statistics: &str, version: Version, used_bytes: Option<u64>) -> MemoryUse {
+    let value = |v1, v2| {
+        let name = match version {
+            Version::V1 => v1,
+            Version::V2 => v2,
+        };
+        counters::value(statistics, name)
+    };
+    let inactive = value("total_inactive_file", "inactive_file");
+    MemoryUse {
+        limit_bytes: None,
+        used_bytes,
+        anonymous_bytes: value("total_rss", "anon"),
+        file_bytes: value("total_cache", "file"),
+        working_set_bytes: used_bytes
+            .zip(inactive)
+            .map(|(used, inactive)| used.saturating_sub(inactive)),
+        dirty_bytes: value("total_dirty", "file_dirty"),
+    }
 }
 
 /// Where a cgroup with a memory limit can be made, and by which interface. A v1 memory controller comes first: while
@@ -134,6 +192,24 @@ mod tests {
         let found = membership_of("0::/docker/1/x\n", &[inner]).unwrap();
         assert_eq!(found.below, PathBuf::from("x"));
         assert!(membership_of("0::/\n", &[]).is_none());
+    }
+
+    #[test]
+    fn the_working_set_is_all_but_inactive_file_pages() {
+        let v2 = "anon 10\nfile 50\ninactive_file 30\nfile_dirty 2\n";
+        let memory = parse_use(v2, Version::V2, Some(70));
+        assert_eq!(memory.working_set_bytes, Some(40));
+        assert_eq!(
+            (memory.anonymous_bytes, memory.dirty_bytes),
+            (Some(10), Some(2))
+        );
+        let v1 = "rss 1\ntotal_rss 10\ntotal_cache 50\ntotal_inactive_file 90\ntotal_dirty 2\n";
+        let memory = parse_use(v1, Version::V1, Some(70));
+        assert_eq!(memory.working_set_bytes, Some(0));
+        assert_eq!(
+            (memory.anonymous_bytes, memory.file_bytes),
+            (Some(10), Some(50))
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!
 //! - [`process`]: one process in `/proc`: user, threads, open and mapped files, memory.
 //! - [`status_page`]: the page on which the preload library in a process publishes its counters and takes requests.
+//! - [`survey`]: all processes under Coldstream that the caller may see, read without changing anything.
 //! - [`cgroup`], [`own_cgroup`]: memory limits in both versions, and cgroups that exist for one run.
 //! - [`mounts`], [`block_device`]: the filesystem and the disk below a path.
 //! - [`machine`], [`counters`], [`reclaimers`], [`kernel_setting`]: facts, figures and settings of the kernel.
@@ -40,3 +41,4 @@ pub mod own_cgroup;
 pub mod process;
 pub mod reclaimers;
 pub mod status_page;
+pub mod survey;

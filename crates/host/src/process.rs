@@ -85,6 +85,14 @@ pub fn command_line(pid: u32) -> String {
     text.trim().to_owned()
 }
 
+/// The short name (`comm`) without control characters; empty if the process has ended.
+#[must_use]
+pub fn short_name(pid: u32) -> String {
+    let name = fs::read(proc_path(pid, "comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
+    name.trim_end_matches('\n').replace(char::is_control, "?")
+}
+
 /// The arguments, the program first; `None` if they cannot be read.
 #[must_use]
 pub fn arguments(pid: u32) -> Option<Vec<OsString>> {

@@ -4,8 +4,8 @@ mod counters;
 mod request;
 mod screen;
 mod status;
-mod switch;
-mod values;
+pub mod switch;
+pub mod values;
 
 use std::ffi::OsString;
 

@@ -106,6 +106,26 @@ fn switch(
     print(results, arguments.format.format())
 }
 
+/// Switches one mechanism of a process to the other state.
+///
+/// # Errors
+/// As [`ask`].
+pub fn toggle(pid: u32, mechanism: Mechanism) -> anyhow::Result<()> {
+    let chosen = Mechanisms::of(&[mechanism]);
+    let answered = ask(pid, |now| {
+        let off = if now.off.contains(mechanism) {
+            now.off.without(chosen)
+        } else {
+            now.off.with(chosen)
+        };
+        Ok(Desired {
+            off,
+            priorities_bits: now.priorities_bits,
+        })
+    });
+    answered.map(|_| ())
+}
+
 /// The processes that are alive. The pages of the others are removed.
 fn retain_alive(mut pids: Vec<u32>) -> Vec<u32> {
     pids.retain(|pid| {

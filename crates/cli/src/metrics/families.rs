@@ -1,0 +1,404 @@
+//! Which metrics there are: families of samples, made of the counters of all processes.
+//!
+//! Names follow Prometheus' conventions: base units, `_total` for sums, a label instead of many names. A counter
+//! without an entry here gets a family of its own name, so that none is forgotten.
+
+use coldstream_control::{Counter, CounterKind, Unit};
+use coldstream_host::survey::{Survey, Surveyed};
+
+/// How a family's value changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A sum that only grows.
+    Counter,
+    /// A value that grows and falls.
+    Gauge,
+    /// Samples by their upper bounds.
+    Histogram,
+}
+
+/// Samples of one name.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The name without `_total`.
+    pub name: String,
+    /// How its value changes.
+    pub kind: Kind,
+    /// One sentence for people.
+    pub help: String,
+    /// The samples of all processes.
+    pub samples: Vec<Sample>,
+}
+
+/// One value.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// What the sample's name has after that of its family: `_bucket`, `_count`, `_sum`, or nothing.
+    pub suffix: &'static str,
+    /// Names and values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value.
+    pub value: Value,
+}
+
+/// A number as it is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Things or bytes.
+    Whole(u64),
+    /// A duration, printed in seconds.
+    Nanoseconds(u64),
+}
+
+/// Counters that are one family, with a label that tells them apart.
+struct Group {
+    name: &'static str,
+    help: &'static str,
+    label: &'static str,
+    /// The counters, and their values of the label.
+    members: fn() -> Vec<(Counter, &'static str)>,
+}
+
+const GROUPS: [Group; 5] = [
+    Group {
+        name: "background_read_bytes",
+        help: "Bytes that background threads read from SSTables, by the way they took. Only `page_cache` and \
+               `plain` touch the page cache for long.",
+        label: "mode",
+        members: || {
+            vec![
+                (Counter::BytesDirect, "direct"),
+                (Counter::BytesDontcache, "dontcache"),
+                (Counter::BytesDropBehind, "drop_behind"),
+                (Counter::BytesFromCache, "page_cache"),
+                (Counter::BytesBuffered, "plain"),
+            ]
+        },
+    },
+    Group {
+        name: "background_written_bytes",
+        help: "Bytes that background threads wrote to staged SSTables, by the way they took.",
+        label: "mode",
+        members: || {
+            vec![
+                (Counter::WriteBytesDirect, "direct"),
+                (Counter::WriteBytesDontcache, "dontcache"),
+                (Counter::WriteBytesDropBehind, "drop_behind"),
+                (Counter::WriteBytesBuffered, "plain"),
+            ]
+        },
+    },
+    Group {
+        name: "handovers_incomplete",
+        help: "SSTables that were published without a handover, or with a part of it only, by reason.",
+        label: "reason",
+        members: || {
+            vec![
+                (Counter::HandoverDeclined, "declined"),
+                (Counter::HandoverFailed, "failed"),
+                (Counter::HandoverShortOfMemory, "short_of_memory"),
+                (Counter::HandoverCutShort, "cut_short"),
+                (Counter::HandoverPutOff, "put_off"),
+            ]
+        },
+    },
+    Group {
+        name: "fallbacks",
+        help: "Plain calls instead of a mechanism, by reason. Correct, but worth a look if many.",
+        label: "reason",
+        members: || labelled(Counter::fallback_reason),
+    },
+    Group {
+        name: "staging_ended",
+        help: "SSTables that were written by plain calls from some moment on, by reason.",
+        label: "reason",
+        members: || labelled(Counter::staging_ended_reason),
+    },
+];
+
+/// Counters that are the sum of the samples of a group.
+const SUMS: [Counter; 2] = [Counter::BackgroundBytes, Counter::WriteBytes];
+
+/// Counters whose unit stands at the end of the metric's name only.
+const RENAMED: [(Counter, &str); 4] = [
+    (Counter::DeviceBytesDirect, "device_read_bytes"),
+    (Counter::WriteBytesOverlapped, "overlapped_written_bytes"),
+    (Counter::ScanBytesAhead, "scan_ahead_bytes"),
+    (Counter::SendfileBytesDropped, "sendfile_dropped_bytes"),
+];
+
+/// Counters that are classes of a histogram.
+struct Classes {
+    name: &'static str,
+    help: &'static str,
+    counters: &'static [Counter],
+    first_bound_ns: u64,
+    factor: u64,
+    sum: Option<Counter>,
+}
+
+const HISTOGRAMS: [Classes; 2] = [
+    Classes {
+        name: "handover_delay_seconds",
+        help: "Time for which handovers held up the publication of their SSTables.",
+        counters: &Counter::HANDOVER_DELAYS,
+        first_bound_ns: 1_000_000,
+        factor: Counter::HANDOVER_DELAY_FACTOR,
+        sum: Some(Counter::HandoverNanoseconds),
+    },
+    Classes {
+        name: "foreground_device_read_seconds",
+        help: "Latency of sampled foreground reads of SSTables that came from the device.",
+        counters: &Counter::DEVICE_READS,
+        first_bound_ns: 64_000,
+        factor: 2,
+        sum: None,
+    },
+];
+
+fn labelled(reason: fn(Counter) -> Option<&'static str>) -> Vec<(Counter, &'static str)> {
+    let all = Counter::ALL.into_iter();
+    all.filter_map(|counter| Some((counter, reason(counter)?)))
+        .collect()
+}
+
+/// All families, in an order that does not change.
+pub fn of(survey: &Survey) -> Vec<Family> {
+    let processes = survey.processes.as_slice();
+    let mut families = vec![
+        unreadable(survey),
+        information(processes),
+        switches(processes),
+    ];
+    families.extend(
+        HISTOGRAMS
+            .iter()
+            .map(|classes| histogram(classes, processes)),
+    );
+    let mut named: Vec<Counter> = SUMS.to_vec();
+    for classes in &HISTOGRAMS {
+        named.extend(classes.counters);
+        named.extend(classes.sum);
+    }
+    for group in &GROUPS {
+        let members = (group.members)();
+        named.extend(members.iter().map(|(counter, _)| counter));
+        families.push(Family {
+            name: group.name.to_owned(),
+            kind: Kind::Counter,
+            help: group.help.to_owned(),
+            samples: each(processes, |process| {
+                let members = members.iter();
+                let samples = members.map(|(counter, label)| {
+                    let value = value(process, *counter);
+                    sample("", [(group.label, (*label).to_owned())], value)
+                });
+                samples.collect()
+            }),
+        });
+    }
+    let alone = Counter::ALL.into_iter();
+    let alone = alone.filter(|counter| !named.contains(counter));
+    families.extend(alone.map(|counter| of_one(counter, processes)));
+    families
+}
+
+/// The samples of each process, with the labels that name it in front.
+fn each(processes: &[Surveyed], of: impl Fn(&Surveyed) -> Vec<Sample>) -> Vec<Sample> {
+    let mut all = Vec::new();
+    for process in processes {
+        for mut sample in of(process) {
+            let mut labels = vec![
+                ("pid", process.pid.to_string()),
+                ("program", process.program.clone()),
+            ];
+            labels.append(&mut sample.labels);
+            sample.labels = labels;
+            all.push(sample);
+        }
+    }
+    all
+}
+
+fn sample<const N: usize>(
+    suffix: &'static str,
+    labels: [(&'static str, String); N],
+    value: Value,
+) -> Sample {
+    Sample {
+        suffix,
+        labels: labels.into(),
+        value,
+    }
+}
+
+fn value(process: &Surveyed, counter: Counter) -> Value {
+    let value = process.snapshot.get(counter);
+    match counter.unit() {
+        Unit::Nanoseconds => Value::Nanoseconds(value),
+        Unit::Count | Unit::Bytes | Unit::BytesPerSecond => Value::Whole(value),
+    }
+}
+
+fn of_one(counter: Counter, processes: &[Surveyed]) -> Family {
+    let renamed = RENAMED.iter().find(|(renamed, _)| *renamed == counter);
+    let name = renamed.map_or_else(|| counter.name(), |(_, name)| name);
+    let name = match name.strip_suffix("_nanoseconds") {
+        Some(what) => format!("{what}_seconds"),
+        None => name.to_owned(),
+    };
+    let kind = match counter.kind() {
+        CounterKind::Total => Kind::Counter,
+        CounterKind::Gauge | CounterKind::Peak => Kind::Gauge,
+    };
+    Family {
+        name,
+        kind,
+        help: counter.explanation().replace('`', ""),
+        samples: each(processes, |process| {
+            vec![sample("", [], value(process, counter))]
+        }),
+    }
+}
+
+fn histogram(classes: &Classes, processes: &[Surveyed]) -> Family {
+    let samples = each(processes, |process| {
+        let mut samples = Vec::new();
+        let mut below = 0_u64;
+        let mut bound_ns = classes.first_bound_ns;
+        for (index, counter) in classes.counters.iter().enumerate() {
+            below = below.saturating_add(process.snapshot.get(*counter));
+            let is_last = index + 1 == classes.counters.len();
+            let bound = if is_last {
+                "+Inf".to_owned()
+            } else {
+                seconds(bound_ns)
+            };
+            samples.push(sample("_bucket", [("le", bound)], Value::Whole(below)));
+            bound_ns = bound_ns.saturating_mul(classes.factor);
+        }
+        if let Some(sum) = classes.sum {
+            samples.push(sample("_sum", [], value(process, sum)));
+        }
+        samples.push(sample("_count", [], Value::Whole(below)));
+        samples
+    });
+    Family {
+        name: classes.name.to_owned(),
+        kind: Kind::Histogram,
+        help: classes.help.to_owned(),
+        samples,
+    }
+}
+
+/// Nanoseconds in seconds, as text: exact, without an exponent.
+pub fn seconds(ns: u64) -> String {
+    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    let text = text.trim_end_matches('0');
+    text.strip_suffix('.')
+        .map_or_else(|| text.to_owned(), |whole| format!("{whole}.0"))
+}
+
+fn unreadable(survey: &Survey) -> Family {
+    let pages = u64::try_from(survey.unreadable.len()).unwrap_or(u64::MAX);
+    Family {
+        name: "status_pages_unreadable".to_owned(),
+        kind: Kind::Gauge,
+        help: "Status pages that could not be read, for instance of another version.".to_owned(),
+        samples: vec![sample("", [], Value::Whole(pages))],
+    }
+}
+
+fn information(processes: &[Surveyed]) -> Family {
+    let samples = each(processes, |process| {
+        let header = &process.snapshot.header;
+        let in_force = header
+            .in_force
+            .map_or("undecided", |io_mode| io_mode.name());
+        let labels = [
+            ("profile", header.profile.name().to_owned()),
+            ("reads_configured", header.configured.name().to_owned()),
+            ("reads", in_force.to_owned()),
+        ];
+        vec![sample("", labels, Value::Whole(1))]
+    });
+    Family {
+        name: "process_info".to_owned(),
+        kind: Kind::Gauge,
+        help: "Always 1: the processes under Coldstream, their engine, and how background reads are made."
+            .to_owned(),
+        samples,
+    }
+}
+
+fn switches(processes: &[Surveyed]) -> Family {
+    let samples = each(processes, |process| {
+        let switches = process.snapshot.switches.iter();
+        let samples = switches.map(|(mechanism, is_on)| {
+            let label = [("mechanism", mechanism.name().to_owned())];
+            sample("", label, Value::Whole(u64::from(is_on)))
+        });
+        samples.collect()
+    });
+    Family {
+        name: "mechanism_on".to_owned(),
+        kind: Kind::Gauge,
+        help: "1 where a mechanism is on, 0 where `coldstream ctl` switched it off.".to_owned(),
+        samples,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_its_place_once() {
+        let mut places: Vec<Counter> = SUMS.to_vec();
+        for group in &GROUPS {
+            places.extend((group.members)().into_iter().map(|(counter, _)| counter));
+        }
+        for classes in &HISTOGRAMS {
+            places.extend(classes.counters);
+            places.extend(classes.sum);
+        }
+        let mut distinct = places.clone();
+        distinct.sort_unstable_by_key(|counter| *counter as usize);
+        distinct.dedup();
+        assert_eq!(distinct.len(), places.len());
+    }
+
+    #[test]
+    fn names_are_distinct_and_have_base_units() {
+        let families = of(&Survey::default());
+        let mut names: Vec<_> = families.iter().map(|family| &family.name).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        for family in &families {
+            let name = &family.name;
+            assert!(
+                !name.contains("nanoseconds") && !name.contains("milliseconds"),
+                "{name}"
+            );
+            assert!(!name.ends_with("_total"), "{name}");
+            if name.contains("bytes") {
+                assert!(
+                    name.ends_with("_bytes") || name.ends_with("_per_second"),
+                    "{name}"
+                );
+            }
+            assert!(family.help.ends_with('.'), "{name}: {}", family.help);
+        }
+    }
+
+    #[test]
+    fn durations_are_exact_seconds() {
+        assert_eq!(seconds(0), "0.0");
+        assert_eq!(seconds(64_000), "0.000064");
+        assert_eq!(seconds(1_024_000_000), "1.024");
+        assert_eq!(seconds(2_000_000_000), "2.0");
+        assert_eq!(seconds(u64::MAX), "18446744073.709551615");
+    }
+}

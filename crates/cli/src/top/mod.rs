@@ -1,0 +1,117 @@
+//! `coldstream top`: what Coldstream does for each process, live.
+//!
+//! - [`look`]: what is read at one moment.
+//! - [`model`]: what happened between two looks (pure).
+//! - [`view`]: the screen of a model (pure).
+//! - [`state`]: what the user chose (pure).
+//! - [`terminal`]: the live screen. [`source`] and [`record`]: where models come from, and go to.
+
+mod look;
+mod model;
+mod record;
+mod source;
+mod state;
+mod terminal;
+mod view;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use self::record::Record;
+use self::source::{Machine, Models, Replay};
+use self::state::State;
+use crate::exit::{Exit, failure};
+use crate::output::{self, Format, FormatArguments};
+use crate::processes;
+
+const EXAMPLES: &str = "\
+Examples:
+  coldstream top                        # all processes that you may see
+  coldstream top 4711                   # one
+  coldstream top --once                 # one interval, as text
+  coldstream top --json | jq '.processes[].foreground'
+  coldstream top --record night.jsonl   # and later: coldstream top --replay night.jsonl
+
+Keys: q quit, ↑ ↓ choose, s sort, space pause, 1 to 7 switch a mechanism (asks first).
+To root it shows the processes of all users, and those in containers; to others, their own.
+Exit codes: 1 no terminal, 5 no permission, 7 no such process or no library in it.";
+
+/// Show what Coldstream does for each process, live
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TopArguments {
+    /// A process id [default: all]
+    #[arg(value_parser = processes::id_parser())]
+    pid: Option<u32>,
+    /// Print one interval as text, and end
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    format: FormatArguments,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval_parser)]
+    interval: f64,
+    /// Append each interval to this new file, too
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    record: Option<PathBuf>,
+    /// Show a recorded file instead of this machine
+    #[arg(long, value_name = "FILE", conflicts_with = "pid")]
+    replay: Option<PathBuf>,
+}
+
+fn interval_parser(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("use seconds from 0.1 to 3600".to_owned()),
+    }
+}
+
+/// Shows or prints.
+///
+/// # Errors
+/// No such process, no terminal, or a file that cannot be used.
+pub fn run(arguments: &TopArguments) -> anyhow::Result<()> {
+    let interval = Duration::from_secs_f64(arguments.interval);
+    let format = arguments.format.format();
+    let is_live = !arguments.once && format == Format::Text;
+    if is_live && !std::io::stdout().is_terminal() {
+        let text = "standard output is no terminal: use --once, --json, or --once with --record";
+        return Err(failure(Exit::Failure, text));
+    }
+    let mut source = source(arguments)?;
+    if is_live {
+        let state = State::live(arguments.replay.is_some());
+        return terminal::show(source.as_mut(), state, interval);
+    }
+    if arguments.replay.is_none() {
+        std::thread::sleep(interval);
+    }
+    let Some(model) = source.last()? else {
+        return Ok(());
+    };
+    match format {
+        Format::Json => output::print_json(&model),
+        Format::Text => output::print(&view::text(&model, &State::default(), output::width())),
+    }
+}
+
+fn source(arguments: &TopArguments) -> anyhow::Result<Box<dyn Models>> {
+    if let Some(path) = &arguments.replay {
+        let models = record::read(path)?;
+        return Ok(Box::new(Replay(models.into())));
+    }
+    let record = arguments
+        .record
+        .as_deref()
+        .map(Record::create)
+        .transpose()?;
+    let machine = Machine::new(arguments.pid, record)?;
+    if let Some(pid) = arguments.pid
+        && machine.sees_nothing()
+    {
+        // It gives the same reason as `ctl status`.
+        processes::running(pid)?;
+    }
+    Ok(Box::new(machine))
+}

@@ -1,0 +1,256 @@
+//! All processes under Coldstream that the caller may see: its own; for root those of all users, and those in
+//! containers.
+//!
+//! Unlike [`crate::status_page`], nothing here maps or removes a file. Pages are read by `read`: another user who
+//! truncates a page cannot end the caller by `SIGBUS`.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+use coldstream_control::{PAGE_BYTES, PageError, PageName, PageView, PidNamespace, Snapshot};
+use rustix::fs::OFlags;
+
+use crate::process::{self, proc_path};
+use crate::status_page::{self, StatusPageError};
+
+/// Where every process's own view has its status pages.
+const SHARED_MEMORY: &str = "dev/shm";
+const DIRECTORY_PREFIX: &str = "coldstream-";
+
+/// One process under Coldstream.
+#[derive(Clone, Debug)]
+pub struct Surveyed {
+    /// Its id, as the caller sees it. [`Snapshot::header`] has the one in its container.
+    pub pid: u32,
+    /// Its effective user, as the caller sees it.
+    pub user: Option<u32>,
+    /// Its short name (`comm`), without control characters. 15 bytes at most.
+    pub program: String,
+    /// Its counters.
+    pub snapshot: Snapshot,
+}
+
+/// What [`survey`] found.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// The processes, in ascending order of their ids.
+    pub processes: Vec<Surveyed>,
+    /// Pages that could not be read: path and reason, in one line each.
+    pub unreadable: Vec<String>,
+}
+
+/// Looks at all status pages that the caller may see. Pages of ended processes are passed over.
+///
+/// # Errors
+/// The directory of the caller's own pages cannot be used. Other users' directories are passed over.
+pub fn survey() -> Result<Survey, StatusPageError> {
+    let own = status_page::own_directory()?;
+    let mut places = vec![own];
+    let mut residents = Residents::default();
+    if rustix::process::geteuid().is_root() {
+        residents = Residents::of_this_machine();
+        places.extend(user_directories(Path::new("/")));
+        for pid in residents.representatives() {
+            places.extend(user_directories(&proc_path(pid, "root")));
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    let mut survey = Survey::default();
+    for directory in &places {
+        for (name, path) in pages_in(directory) {
+            let Some(pid) = residents.seen_from_here(name) else {
+                continue;
+            };
+            match look(&path, name.pid, pid) {
+                Ok(process) => survey.processes.push(process),
+                Err(Problem::Gone) => {}
+                Err(Problem::Unreadable(reason)) => {
+                    survey
+                        .unreadable
+                        .push(format!("{}: {reason}", path.display()));
+                }
+            }
+        }
+    }
+    survey.processes.sort_unstable_by_key(|process| process.pid);
+    // A container may share this machine's `/dev/shm`: its pages were found twice.
+    survey.processes.dedup_by_key(|process| process.pid);
+    Ok(survey)
+}
+
+/// The directories of all users below a root directory that belong to the users in their names.
+fn user_directories(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root.join(SHARED_MEMORY));
+    let directories = entries.into_iter().flatten().flatten().filter(|entry| {
+        let name = entry.file_name();
+        let user = name
+            .to_str()
+            .and_then(|it| it.strip_prefix(DIRECTORY_PREFIX));
+        let is_named = user.is_some_and(|user| user.parse::<u32>().is_ok());
+        is_named && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    });
+    directories.map(|entry| entry.path()).collect()
+}
+
+fn pages_in(directory: &Path) -> Vec<(PageName, PathBuf)> {
+    let entries = fs::read_dir(directory);
+    let pages = entries.into_iter().flatten().flatten().filter_map(|entry| {
+        let name = PageName::of_file_name(&entry.file_name())?;
+        Some((name, entry.path()))
+    });
+    pages.collect()
+}
+
+/// The processes of containers: those that this machine's ids are not the ids on their pages.
+#[derive(Default)]
+struct Residents {
+    /// The id that the caller sees, by id and namespace in the container.
+    pids: HashMap<PageName, u32>,
+    /// A process of each mount namespace but the caller's.
+    mounts: HashMap<u64, u32>,
+}
+
+impl Residents {
+    fn of_this_machine() -> Self {
+        let own_mounts = namespace("self", "mnt");
+        let own_pids = PidNamespace::own();
+        let mut residents = Self::default();
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for entry in entries {
+            let name = entry.file_name();
+            let Some(pid) = name.to_str().and_then(|it| it.parse::<u32>().ok()) else {
+                continue;
+            };
+            if let Some(mounts) = namespace(&name, "mnt")
+                && Some(mounts) != own_mounts
+            {
+                residents.mounts.entry(mounts).or_insert(pid);
+            }
+            let Some(inode) = namespace(&name, "pid") else {
+                continue;
+            };
+            let namespace = PidNamespace(inode);
+            if namespace != own_pids
+                && let Some(inside) = process::id_in_container(pid)
+            {
+                let page = PageName {
+                    pid: inside,
+                    namespace,
+                };
+                residents.pids.insert(page, pid);
+            }
+        }
+        residents
+    }
+
+    /// A process of each other mount namespace.
+    fn representatives(&self) -> impl Iterator<Item = u32> {
+        self.mounts.values().copied()
+    }
+
+    /// The caller's id of the process that has this page.
+    fn seen_from_here(&self, page: PageName) -> Option<u32> {
+        if page.namespace == PidNamespace::own() {
+            return Some(page.pid);
+        }
+        self.pids.get(&page).copied()
+    }
+}
+
+/// The inode of a namespace of a process.
+fn namespace(pid: impl AsRef<OsStr>, kind: &str) -> Option<u64> {
+    let path = Path::new("/proc").join(pid.as_ref()).join("ns").join(kind);
+    Some(fs::metadata(path).ok()?.ino())
+}
+
+enum Problem {
+    /// The process has ended; or the page vanished meanwhile.
+    Gone,
+    Unreadable(String),
+}
+
+/// Reads the page at `path` of the process that calls itself `inside`, and that the caller knows as `pid`.
+fn look(path: &Path, inside: u32, pid: u32) -> Result<Surveyed, Problem> {
+    let Some(started) = process::started(pid) else {
+        return Err(Problem::Gone);
+    };
+    let user = process::user(pid);
+    let words = words(path, user).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Problem::Gone,
+        _ => Problem::Unreadable(error.to_string()),
+    })?;
+    let page = PageView::new(&words).and_then(|view| view.snapshot_of(inside, started));
+    let snapshot = page.map_err(|error| match error {
+        PageError::Stale { .. } => Problem::Gone,
+        other => Problem::Unreadable(other.to_string()),
+    })?;
+    Ok(Surveyed {
+        pid,
+        user,
+        program: process::short_name(pid),
+        snapshot,
+    })
+}
+
+/// The words of a page, which must belong to the user of its process: nobody else knows its figures.
+fn words(path: &Path, user: Option<u32>) -> io::Result<Vec<AtomicU64>> {
+    // O_NONBLOCK: the path may name a pipe, whose open would wait.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let flags = i32::try_from(flags).map_err(io::Error::other)?;
+    let file: File = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    if user != Some(found.uid()) {
+        let owner = found.uid();
+        let reason = format!("belongs to user {owner}, and the process does not");
+        return Err(io::Error::other(reason));
+    }
+    let mut bytes = Vec::with_capacity(PAGE_BYTES);
+    file.take(PAGE_BYTES as u64).read_to_end(&mut bytes)?;
+    let (words, _) = bytes.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_ne_bytes(*word));
+    Ok(words.map(AtomicU64::new).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forged_pages_are_said_and_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("1");
+        let pid = std::process::id();
+        assert!(matches!(look(&path, pid, pid), Err(Problem::Gone)));
+        fs::write(&path, [7; 4096]).unwrap();
+        assert!(matches!(look(&path, pid, pid), Err(Problem::Unreadable(_))));
+        fs::write(&path, "short").unwrap();
+        assert!(matches!(look(&path, pid, pid), Err(Problem::Unreadable(_))));
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/proc/self/stat", &path).unwrap();
+        assert!(matches!(look(&path, pid, pid), Err(Problem::Unreadable(_))));
+        assert!(matches!(look(&path, pid, u32::MAX), Err(Problem::Gone)));
+    }
+
+    #[test]
+    fn only_directories_with_a_users_number_are_entered() {
+        let root = tempfile::tempdir().unwrap();
+        let shared = root.path().join(SHARED_MEMORY);
+        for name in ["coldstream-0", "coldstream-x", "other-1"] {
+            fs::create_dir_all(shared.join(name)).unwrap();
+        }
+        fs::write(shared.join("coldstream-2"), "").unwrap();
+        assert_eq!(user_directories(root.path()), [shared.join("coldstream-0")]);
+    }
+}
