@@ -1,10 +1,10 @@
 /* RocksDB with known hot keys, through its C API.
  *
- *   hot_keys load DIRECTORY KEYS RUNS VALUE_BYTES OVERWRITE OPTIONS ORDER
+ *   hot_keys load DIRECTORY KEYS RUNS VALUE_BYTES OVERWRITE OPTIONS [ORDER]
  *     writes RUNS sorted runs: key i in run i % RUNS, or every key in every run.
  *   hot_keys age ...
  *     the same, with AGE_SECONDS after each run
- *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS ORDER
+ *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS [ORDER]
  *     reads the hot keys (RUN_LENGTH of every STRIDE) TIMES times, compacts everything, ends.
  *   hot_keys scan ...
  *     the same, after a scan of all keys
@@ -105,13 +105,13 @@ static rocksdb_t *open_database(const char *directory, const char *text, char *o
 }
 
 int main(int count, char **arguments) {
-    if (count != 9) {
+    if (count != 8 && count != 9) {
         return 2;
     }
     char *error = NULL;
     char key[32];
     long keys = atol(arguments[3]);
-    char *order = arguments[8];
+    char *order = count == 9 ? arguments[8] : "engine";
     int timed = strcmp(order, "timestamps") == 0;
     rocksdb_t *database = open_database(arguments[2], arguments[7], order);
     int ages = strcmp(arguments[1], "age") == 0;
