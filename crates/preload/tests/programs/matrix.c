@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -298,17 +299,29 @@ static void read_beside_the_compaction(void) {
     sem_post(&output_was_read);
 }
 
-/* Files that have no name any more, but a descriptor. */
+/* Files that have no name any more, but a descriptor. opendir would need memory. */
 static long deleted_files(void) {
-    char name[64], target[PATH_MAX + 16];
-    long found = 0;
-    for (int number = 0; number < 20000; number++) {
-        snprintf(name, sizeof name, "/proc/self/fd/%d", number);
-        ssize_t length = readlink(name, target, sizeof target);
-        static const char suffix[] = ".sst (deleted)";
-        size_t tail = sizeof suffix - 1;
-        found += length > (ssize_t)tail && memcmp(target + length - tail, suffix, tail) == 0;
+    struct entry {
+        uint64_t inode, next;
+        uint16_t length;
+        unsigned char kind;
+        char name[];
+    };
+    static _Alignas(8) char entries[4096];
+    static const char suffix[] = ".sst (deleted)";
+    const size_t tail = sizeof suffix - 1;
+    char target[PATH_MAX + 16];
+    long found = 0, length;
+    int directory_of_all = open("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+    while ((length = syscall(SYS_getdents64, directory_of_all, entries, sizeof entries)) > 0) {
+        for (long place = 0; place < length;) {
+            const struct entry *entry = (const void *)(entries + place);
+            ssize_t end = readlinkat(directory_of_all, entry->name, target, sizeof target);
+            found += end > (ssize_t)tail && memcmp(target + end - tail, suffix, tail) == 0;
+            place += entry->length;
+        }
     }
+    close(directory_of_all);
     return found;
 }
 
