@@ -20,6 +20,7 @@
 //! | [`private`], [`proc_fd`] | open the application's files once more, unseen by the application |
 //! | [`named_file`] | opens what the configuration names: the configuration itself, and the log |
 //! | [`pool`], [`mapping`], [`lock`], [`shared`] | memory and locks without libc |
+//! | [`lock_memory`] | `mlockall` for the application's memory alone |
 //! | [`sys`] | the system calls, one file a man page |
 //!
 //! [`signals`] is for the command line only.
@@ -85,6 +86,7 @@ pub mod alignment;
 pub mod append;
 pub mod credentials;
 pub mod lock;
+pub mod lock_memory;
 pub mod mapping;
 pub mod named_file;
 pub mod pool;

@@ -97,7 +97,8 @@ pub fn each_page(
         let mut vector = [0_u8; CHUNK_PAGES];
         let mapped = memory::map(
             pages * PAGE_BYTES as usize,
-            libc::PROT_READ,
+            // A mapping that can be read is read from the device at once where future mappings are locked.
+            libc::PROT_NONE,
             libc::MAP_SHARED,
             descriptor,
             offset + done,

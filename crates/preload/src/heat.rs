@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::core::inode_map::Inode;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
-use coldstream_io::mapping::{OnFork, map_for_life};
+use coldstream_io::mapping::{OnFork, give_untouched_back, map_for_life};
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
@@ -48,6 +48,17 @@ impl HeatMap {
         self.word_count
             .store(word_count - word_count % GROUP_WORDS, Ordering::Relaxed);
         self.words.store(words.cast(), Ordering::Release);
+    }
+
+    /// Gives pages without heat back to the system that `mlockall` has made resident. Heat that a page gets just now
+    /// may be lost.
+    pub(crate) fn give_untouched_back(&self) {
+        let words = self.words.load(Ordering::Acquire);
+        if !words.is_null() {
+            let length_bytes = self.word_count.load(Ordering::Relaxed) * size_of::<AtomicU64>();
+            // SAFETY: a mapping of at least this length, which lives as long as the process. Heat is an estimate.
+            unsafe { give_untouched_back(words.cast(), length_bytes, |_| true) };
+        }
     }
 
     /// The sketch; `None` if nothing is counted.

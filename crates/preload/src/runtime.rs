@@ -18,7 +18,7 @@ use crate::priority::Threads;
 use crate::reads::Reads;
 use crate::sending::Sendings;
 use crate::settings::Settings;
-use crate::thread::Slot;
+use crate::thread::{Inside, Slot};
 use crate::writes::StagedFiles;
 use crate::{eviction, readahead, report, thread};
 use coldstream_control::{Counter, Mechanism, Mechanisms, Outcome};
@@ -27,6 +27,7 @@ use coldstream_io::credentials;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::mapping::{OnFork, map_for_life};
 use coldstream_io::sys::thread as own_thread;
+use coldstream_io::sys::unlocked;
 use coldstream_policy::{Config, Role};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
@@ -59,6 +60,7 @@ static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// then.
 pub(crate) fn create() -> Result<(), Errno> {
     let memory = map_for_life(size_of::<Runtime>(), OnFork::Wipe)?;
+    unlocked::prepare();
     // First: a thread whose role is looked up before it has a slot would never get one.
     thread::set_role_listener(register_role);
     RUNTIME.store(memory.cast(), Ordering::Release);
@@ -115,6 +117,10 @@ impl Runtime {
         }
         self.core.owner.set_process();
         credentials::forget();
+        if unlocked::is_any_memory_locked() {
+            // Perhaps by a call that was not seen: `syscall(2)`, or a symbol looked up in libc itself.
+            self.unlock_memory();
+        }
         let config = &settings.config;
         let opened = self.core.open(settings);
         if config.handover || config.eviction {
@@ -166,6 +172,27 @@ impl Runtime {
         credentials::tell();
         self.wake_helpers();
         self.core.wake_control_thread();
+    }
+
+    /// The application has locked its mappings. `is_resident`: they have become resident.
+    #[cold]
+    pub(crate) fn memory_locked(&self, is_resident: bool) {
+        if is_resident
+            && self.core.owner.is_this_process_or_nobody()
+            && let Some(_inside) = Inside::enter()
+        {
+            self.unlock_memory();
+        } else {
+            unlocked::unlock_all();
+        }
+    }
+
+    /// Unlocks reservations, and gives back what was never used of them.
+    fn unlock_memory(&self) {
+        unlocked::unlock_all();
+        // SAFETY: the runtime lies in such a mapping.
+        unsafe { self.core.give_untouched_back() };
+        self.heat.give_untouched_back();
     }
 
     /// The process ends: drains what is staged, and says what was done.

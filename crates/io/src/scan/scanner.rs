@@ -12,7 +12,7 @@ use super::sequence::fair_share;
 use super::stream::WINDOWS_MAX;
 use super::stream_set::StreamSet;
 use crate::lock::FutexLock;
-use crate::mapping::{OnFork, map_for_life};
+use crate::mapping::{OnFork, give_untouched_back, map_for_life};
 use crate::pool::WindowPool;
 use crate::private::DescriptorRegistry;
 use crate::sys::stat::FileStamp;
@@ -259,6 +259,22 @@ impl Scanner {
         file.stamp = FileStamp::default();
         drop(file);
         self.release_orphans(host);
+    }
+
+    /// Gives memory of files back to the system that `mlockall` has made resident, and that was never used.
+    ///
+    /// # Safety
+    /// The scanner lies in a mapping of [`map_for_life`]. No thread calls it with a slot for which `is_in_use` is
+    /// false.
+    pub unsafe fn give_untouched_back(&self, is_in_use: impl Fn(usize) -> bool) {
+        let start = std::ptr::from_ref(&self.files).cast_mut().cast();
+        let file_bytes = size_of::<FutexLock<ScannedFile>>();
+        // SAFETY: passed on.
+        unsafe {
+            give_untouched_back(start, size_of_val(&self.files), |page| {
+                !(page.start / file_bytes..page.end.div_ceil(file_bytes)).any(&is_in_use)
+            });
+        }
     }
 
     /// Gives back windows of closed files for which the device has finished. Waits for nothing.

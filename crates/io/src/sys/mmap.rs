@@ -55,6 +55,34 @@ pub fn map_anonymous(length_bytes: usize, more_flags: i32) -> Result<*mut u8, Er
     )
 }
 
+/// [`mremap(2)`](https://man7.org/linux/man-pages/man2/mremap.2.html): makes a mapping longer. It may move. What is
+/// added has the properties of what was there: protection, advice, and whether it is locked.
+///
+/// # Safety
+/// The range must be a mapping of which nobody keeps an address.
+///
+/// # Errors
+/// The kernel's, such as `ENOMEM`.
+pub unsafe fn grow(
+    address: *mut u8,
+    length_bytes: usize,
+    new_length_bytes: usize,
+) -> Result<*mut u8, Errno> {
+    // SAFETY: the caller vouches for the range.
+    let result = unsafe {
+        syscall(
+            libc::SYS_mremap,
+            [
+                address as usize,
+                length_bytes,
+                new_length_bytes,
+                libc::MREMAP_MAYMOVE as usize,
+            ],
+        )
+    };
+    Errno::check(result).map(|address| address as *mut u8)
+}
+
 /// `munmap(2)`.
 ///
 /// # Safety

@@ -25,6 +25,7 @@ pub mod lseek;
 pub mod madvise;
 pub mod memory;
 pub mod mincore;
+pub mod mlock;
 pub mod mmap;
 pub mod open;
 pub mod path;
@@ -41,6 +42,7 @@ pub mod sync_file_range;
 pub mod thread;
 pub mod thread_priority;
 pub mod truncate;
+pub mod unlocked;
 pub mod user_memory;
 
 pub use descriptor::Descriptor;

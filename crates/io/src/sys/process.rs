@@ -135,24 +135,29 @@ pub fn set_thread_name(name: &CStr) {
     };
 }
 
-/// [`prlimit(2)`](https://man7.org/linux/man-pages/man2/getrlimit.2.html) of `RLIMIT_NOFILE`: the soft
-/// limit of open descriptors. 1024 if the kernel does not say.
+/// The soft limit of open descriptors. 1024 if the kernel does not say.
 pub fn descriptor_limit() -> u64 {
+    soft_limit(libc::RLIMIT_NOFILE as i32, 1024)
+}
+
+/// The soft limit of locked memory in bytes. 0 if the kernel does not say.
+pub fn locked_memory_limit() -> u64 {
+    soft_limit(libc::RLIMIT_MEMLOCK as i32, 0)
+}
+
+/// [`prlimit(2)`](https://man7.org/linux/man-pages/man2/getrlimit.2.html): a soft limit, `unknown` if the kernel does
+/// not say.
+fn soft_limit(resource: i32, unknown: u64) -> u64 {
     const THIS_PROCESS: usize = 0;
     let mut limit = libc::rlimit {
-        rlim_cur: 1024,
-        rlim_max: 1024,
+        rlim_cur: unknown,
+        rlim_max: unknown,
     };
     // SAFETY: the kernel writes one `struct rlimit` and reads none.
     unsafe {
         syscall(
             libc::SYS_prlimit64,
-            [
-                THIS_PROCESS,
-                libc::RLIMIT_NOFILE as usize,
-                0,
-                &raw mut limit as usize,
-            ],
+            [THIS_PROCESS, resource as usize, 0, &raw mut limit as usize],
         )
     };
     limit.rlim_cur

@@ -6,7 +6,7 @@
 //! with the last thread that it knows.
 
 use super::raw::{clone_thread, syscall};
-use super::{Errno, memory};
+use super::{Errno, memory, unlocked};
 
 /// What the thread runs. It has no thread-local storage of its own: the register points to that of the
 /// thread that started it. So it may use no `errno` and no thread local, and must not panic.
@@ -43,7 +43,7 @@ const FLAGS: i32 = libc::CLONE_VM
 /// The kernel's: `ENOMEM`, `EAGAIN` at the limit of threads, `EPERM` under a filter.
 pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
     let (guard_bytes, bytes) = layout(memory::page_bytes() as usize);
-    let stack = memory::map_anonymous(bytes, libc::MAP_STACK)?;
+    let stack = unlocked::map(bytes)?;
     // SAFETY: nobody else uses the mapping yet. A forked child has no such thread. If the kernel refuses
     // either call, only the guard is lost.
     unsafe {
@@ -66,6 +66,8 @@ pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
     if started.is_err() {
         // SAFETY: no thread was started that could use it.
         let _ = unsafe { memory::unmap(stack, bytes) };
+    } else {
+        unlocked::list(stack, bytes, false);
     }
     started
 }

@@ -9,6 +9,7 @@ mod cluster;
 mod files;
 mod handover;
 mod kills;
+mod locked_memory;
 mod operations;
 mod program;
 mod rows;

@@ -2,6 +2,7 @@
 //! could be writing to them.
 
 use coldstream_io::lock::FutexLock;
+use coldstream_io::mapping::give_untouched_back;
 use coldstream_io::scan::FILES_MAX;
 use coldstream_io::sys::file::FileStamp;
 use coldstream_io::sys::process;
@@ -279,6 +280,22 @@ impl InodeMap {
     /// The word and the bit that mark a slot as in use.
     fn mark(&self, slot: usize) -> Option<(&AtomicU64, u64)> {
         Some((self.in_use.get(slot / 64)?, 1 << (slot % 64)))
+    }
+
+    /// Gives memory back to the system that `mlockall` has made resident, and that was never used. Runs `also`
+    /// while no slot changes its state; it is told which slots are in use.
+    ///
+    /// # Safety
+    /// The map must lie in a mapping of `map_for_life`.
+    pub(crate) unsafe fn give_untouched_back(&self, also: impl FnOnce(&dyn Fn(usize) -> bool)) {
+        let _lock = self.lock.lock();
+        let start = std::ptr::from_ref(&self.slots).cast_mut().cast();
+        // SAFETY: passed on. A slot in use is not all zeros, and gets into use under the lock only.
+        unsafe { give_untouched_back(start, size_of_val(&self.slots), |_| true) };
+        also(&|slot| {
+            let mark = self.mark(slot);
+            mark.is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+        });
     }
 
     /// Counts a new descriptor of the stamped inode and returns its slot; `None` if there is no room.

@@ -195,6 +195,20 @@ impl Core {
         self.scanner.tend(now_milliseconds, self)
     }
 
+    /// Gives bookkeeping back to the system that was never used, and windows that nobody uses.
+    ///
+    /// # Safety
+    /// This must lie in a mapping of `map_for_life`.
+    pub(crate) unsafe fn give_untouched_back(&self) {
+        // SAFETY: passed on. The scanner is called with slots in use only.
+        unsafe {
+            self.inodes.give_untouched_back(|is_in_use| {
+                self.scanner.give_untouched_back(is_in_use);
+            });
+        }
+        self.give_free_memory_back();
+    }
+
     /// Closes the windows and private descriptors of a file's readers.
     pub(crate) fn close_windows(&self, slot: u32) {
         self.scanner.close(slot, self);

@@ -10,7 +10,7 @@
 //! A panic allocates too, before anybody can catch it. Some room of the library itself serves it where the heap
 //! refuses.
 
-use coldstream_io::sys::memory;
+use coldstream_io::sys::{memory, unlocked};
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +59,7 @@ impl Reserve {
                 .is_ok()
         };
         let reserve = RESERVES.iter().find(claim)?;
-        match memory::map_anonymous(bytes, libc::MAP_NORESERVE) {
+        match unlocked::map_briefly(bytes) {
             Ok(start) => {
                 let start = start as usize;
                 reserve.live.store(0, Ordering::Relaxed);

@@ -27,6 +27,7 @@ mod create;
 mod credentials;
 mod delete;
 mod descriptor;
+mod lock;
 mod map;
 mod metadata;
 mod name;
@@ -49,6 +50,7 @@ extern "C" fn construct() {
     credentials::resolve();
     delete::resolve();
     descriptor::resolve();
+    lock::resolve();
     map::resolve();
     metadata::resolve();
     name::resolve();

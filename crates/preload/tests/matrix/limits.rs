@@ -113,7 +113,6 @@ const AS_NOBODY: [&str; 6] = [
 
 /// The program itself needs a part of the limit only. For root there is none.
 #[test]
-#[ignore = "known fault: reservations count as locked memory"]
 fn locked_memory_with_a_limit() {
     if !tools::is_root() {
         return skip("needs root");

@@ -199,6 +199,7 @@ calls! { INTERPOSED:
     fn unlink(path: *const c_char) -> c_int;
     fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int;
     fn remove(path: *const c_char) -> c_int;
+    fn mlockall(flags: c_int) -> c_int;
     fn prctl(option: c_int; ...argument: *const c_char) -> c_int;
     fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int;
     fn pthread_create(thread: *mut pthread_t, attributes: *const c_void, entry: *mut c_void, argument: *mut c_void) -> c_int;
