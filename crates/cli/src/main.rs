@@ -61,6 +61,8 @@ enum Command {
     Lab(lab::LabArguments),
     Completions(shell::CompletionsArguments),
     Man(shell::ManArguments),
+    #[command(name = run::TRIAL, hide = true)]
+    MakeCalls(run::MakeCallsArguments),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
             shell::completions(&arguments, &mut Arguments::command())
         }
         Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
+        Command::MakeCalls(arguments) => run::make_calls(&arguments),
     };
     match result {
         Ok(()) => Exit::Ok.into(),

@@ -208,3 +208,53 @@ fn a_log_that_is_a_pipe_without_a_reader_holds_nothing_up() {
     let (code, stdout, _) = outcome(command.args(["run", "--log", "log", "echo", "out"]));
     assert_eq!((code, stdout.as_str()), (0, "out\n"));
 }
+
+/// The program makes neither call itself, so the filter does not disturb it without the library.
+#[test]
+fn calls_that_a_filter_kills_for_are_found_before_the_program_starts() {
+    const SYS_IO_SUBMIT: &str = if cfg!(target_arch = "x86_64") {
+        "209"
+    } else {
+        "2"
+    };
+    const SYS_CACHESTAT: &str = "451";
+    let scene = Scene::new();
+    let deny = coldstream_testkit::tools::compile("deny.c", &scene.path("."), "deny", &[]);
+    let under_filter = |verdict: &str, command: &[&str]| {
+        let mut launched = Command::new(&deny);
+        launched
+            .args([SYS_IO_SUBMIT, verdict, "--"])
+            .arg(&deny)
+            .args([SYS_CACHESTAT, verdict, "--"])
+            .args(command)
+            .env_remove("COLDSTREAM_AVOID")
+            .env("COLDSTREAM_LIBRARY", scene.path("libcoldstream.so"));
+        outcome(&mut launched)
+    };
+    if under_filter("kill", &["true"]).0 != 0 {
+        return coldstream_testkit::skip("no filter of system calls can be made here");
+    }
+    let run = [
+        env!("CARGO_BIN_EXE_coldstream"),
+        "run",
+        "--avoid",
+        "statx",
+        "env",
+    ];
+    let (code, stdout, stderr) = under_filter("kill", &run);
+    assert_eq!(code, 0, "{stderr}");
+    let avoided = "COLDSTREAM_AVOID=cachestat,statx,io_submit";
+    assert!(stdout.lines().any(|line| line == avoided), "{stdout}");
+    assert!(
+        stderr.contains("kills for cachestat,io_submit."),
+        "{stderr}"
+    );
+    // An error is no reason: the library asks itself.
+    let (code, stdout, stderr) = under_filter("38", &run);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stdout.lines().any(|line| line == "COLDSTREAM_AVOID=statx"),
+        "{stdout}"
+    );
+    assert!(!stderr.contains("kills"), "{stderr}");
+}

@@ -65,6 +65,13 @@ fn innermost(status: &Status) -> Option<u32> {
     u32::try_from(*inner.last()?).ok()
 }
 
+/// Whether system calls of the process are filtered (seccomp); false if it has ended.
+#[must_use]
+pub fn is_filtered(pid: u32) -> bool {
+    const FILTER: u32 = 2;
+    status(pid).and_then(|status| status.seccomp) == Some(FILTER)
+}
+
 fn status(pid: u32) -> Option<Status> {
     process(pid)?.status().ok()
 }

@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+mod avoided_calls;
 pub mod background;
 mod bytes;
 mod config;
@@ -43,6 +44,7 @@ mod readahead;
 mod role;
 pub mod scan;
 
+pub use avoided_calls::{AVOIDABLE_CALLS, AvoidedCalls};
 pub use bytes::{DisplayBytes, display_bytes, parse_bytes};
 pub use config::{
     Allowed, Config, ConfigError, LogTarget, SETTINGS, Section, Setting, VARIABLES, example_toml,

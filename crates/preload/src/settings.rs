@@ -9,7 +9,7 @@
 )]
 
 use coldstream_io::named_file::open_regular;
-use coldstream_io::sys::{Errno, file};
+use coldstream_io::sys::{Errno, avoid, file};
 use coldstream_policy::{Config, LogTarget};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -60,6 +60,7 @@ pub(crate) fn load() -> Result<(), String> {
     if !config.enabled {
         return Ok(());
     }
+    avoid::avoid(config.avoid.bits());
     let log_path = match &config.log {
         LogTarget::File(path) => CString::new(path.as_os_str().as_bytes()).ok(),
         LogTarget::None | LogTarget::Stderr => None,
@@ -187,5 +188,10 @@ mod tests {
             });
             assert!(is_read);
         }
+    }
+
+    #[test]
+    fn the_calls_that_can_be_avoided_have_one_order() {
+        assert!(avoid::names().eq(coldstream_policy::AVOIDABLE_CALLS));
     }
 }

@@ -50,6 +50,11 @@ impl Environment {
         Some(value.clone())
     }
 
+    /// Whether it has a variable.
+    pub fn has(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
     /// Whether it asks the loader to preload the library.
     pub fn asks_for_library(&self) -> bool {
         let preload = self.value("LD_PRELOAD");

@@ -47,6 +47,11 @@ pub struct Process {
     pub settings_refused: Option<String>,
     /// Its id in its container.
     pub id_in_container: Option<u32>,
+    /// Whether its system calls are filtered (seccomp).
+    pub is_filtered: bool,
+    /// Whether its environment says which calls the library avoids. `coldstream run` says that.
+    #[serde(skip)]
+    pub was_tried_out: bool,
     /// Soft limit of open files.
     pub descriptor_limit: Option<u64>,
     /// Its status page.
@@ -115,6 +120,8 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
             Settings::Accepted | Settings::Off => None,
         },
         id_in_container: processes::id_in_container(pid),
+        is_filtered: process::is_filtered(pid),
+        was_tried_out: environment.has("COLDSTREAM_AVOID"),
         descriptor_limit: process::descriptor_limit(pid),
         status,
         status_missing,
@@ -260,6 +267,13 @@ fn advice(process: &Process) -> Vec<String> {
              {}{more}. They count as foreground; report them if they read or write whole SSTables",
             names.join(", ")
         ));
+    }
+    if process.is_filtered && process.library.is_some() && !process.was_tried_out {
+        advice.push(
+            "its system calls are filtered, and it was not started by `coldstream run`, which finds out whether the \
+             filter kills for a call that Coldstream makes: see filters of system calls in docs/limits.md"
+                .to_owned(),
+        );
     }
     let refused = |status: &Snapshot| status.get(Counter::PriorityRefused) > 0;
     if process.status.as_ref().is_some_and(refused) {

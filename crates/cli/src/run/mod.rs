@@ -3,6 +3,7 @@
 
 mod command;
 mod elf;
+mod filter;
 mod jemalloc;
 mod log_file;
 mod settings;
@@ -15,6 +16,7 @@ use std::process::Command;
 use coldstream_io::signals;
 use coldstream_policy::{Config, DisplayBytes, LogTarget, Profile};
 
+pub use filter::{ACTION as TRIAL, MakeCallsArguments, make_calls};
 pub use settings::is_unknown_variable;
 
 use crate::exit::{Exit, failure};
@@ -102,10 +104,20 @@ fn attach(
     elf::check_library(&library)?;
     let preload = library::preload_value(&library, std::env::var_os("LD_PRELOAD").as_deref())?;
 
+    let killing = filter::killing_calls();
+    let config = &Config {
+        avoid: config.avoid.and(killing),
+        ..config.clone()
+    };
     let start_line = start_line(config);
     log_file::begin(&config.log, &start_line)?;
     if config.log != LogTarget::None {
         output::say(&start_line);
+        if !killing.is_empty() {
+            output::say(&format!(
+                "the filter of system calls kills for {killing}. The library does without. event=avoid"
+            ));
+        }
         if let Some(interpreter) = interpreters.first() {
             output::say(&format!(
                 "{} is a script for {}. Programs that it starts inherit the library, except \

@@ -1,11 +1,9 @@
 //! Page-cache statistics of a range: `cachestat(2)`, Linux 6.5 (`mm/filemap.c`,
 //! `include/uapi/linux/mman.h`). It has no man page.
 
+use super::avoid::SYS_CACHESTAT;
 use super::raw::syscall;
 use super::{Descriptor, Errno};
-
-/// The same number on every architecture; the `libc` crate does not have it everywhere.
-const SYS_CACHESTAT: i64 = 451;
 
 /// What `cachestat(2)` reports of a range (`struct cachestat`), in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 //! The functions allocate nothing and may run in a signal handler.
 
 pub mod aio;
+pub mod avoid;
 pub mod cachestat;
 pub mod clock;
 pub mod close;
@@ -41,6 +42,7 @@ pub mod statx;
 pub mod sync_file_range;
 pub mod thread;
 pub mod thread_priority;
+pub mod trial;
 pub mod truncate;
 pub mod unlocked;
 pub mod user_memory;

@@ -6,6 +6,8 @@
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("Coldstream supports x86_64 and aarch64 Linux");
 
+use super::avoid;
+
 /// Issues system call `number` with `N` arguments, six at most. Returns the kernel's raw result: an
 /// error is `-errno`.
 ///
@@ -15,6 +17,9 @@ compile_error!("Coldstream supports x86_64 and aarch64 Linux");
 #[inline]
 pub unsafe fn syscall<const N: usize>(number: i64, arguments: [usize; N]) -> isize {
     const { assert!(N <= 6, "a system call has six arguments at most") };
+    if avoid::is_avoided(number) {
+        return -libc::ENOSYS as isize;
+    }
     // The kernel does not look at arguments that a call does not have. No slice is copied here: that would
     // call libc's `memcpy`.
     let argument = |number: usize| if number < N { arguments[number] } else { 0 };
@@ -68,6 +73,9 @@ pub(super) unsafe fn clone_thread(
     entry: unsafe extern "C" fn(usize) -> !,
     argument: usize,
 ) -> isize {
+    if avoid::is_avoided(libc::SYS_clone) {
+        return -libc::ENOSYS as isize;
+    }
     let result: isize;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller vouches for the call. The new thread never leaves this block, and has

@@ -10,8 +10,10 @@
 use super::log_target::LogTarget;
 use super::setting::{Section, Setting, settings};
 use super::values::{
-    GIB, IoPriorities, KIB, Log, MIB, Margins, Names, NiceValues, Number, Size, Switch, TIB, Values,
+    Calls, GIB, IoPriorities, KIB, Log, MIB, Margins, Names, NiceValues, Number, Size, Switch, TIB,
+    Values,
 };
+use crate::avoided_calls::AvoidedCalls;
 use crate::eviction::Margin;
 use crate::io_mode::{IoModeSetting, Visibility};
 use crate::priority::{ByRole, IoPriority};
@@ -340,5 +342,17 @@ settings! {
         variable: "COLDSTREAM_LOG",
         key: "log",
         values: Log,
+    }
+    /// System calls that the library does not make.
+    ///
+    /// For a filter of system calls that kills (`SystemCallFilter=` of systemd). `coldstream run` tries them out
+    /// where there is a filter, and adds those that it kills for. With a bare `LD_PRELOAD` name them here. The
+    /// names, and what is lost without each: see limits.md.
+    avoid: AvoidedCalls = AvoidedCalls::default() => {
+        section: General,
+        option: "--avoid CALLS",
+        variable: "COLDSTREAM_AVOID",
+        key: "avoid",
+        values: Calls,
     }
 }

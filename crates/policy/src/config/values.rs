@@ -1,6 +1,7 @@
 //! Kinds of values: how the text of a setting is read, written and described.
 
 use super::log_target::LogTarget;
+use crate::avoided_calls::AvoidedCalls;
 use crate::bytes::parse_bytes;
 use crate::eviction::Margin;
 use crate::priority::{self, ByRole, IoPriority};
@@ -275,5 +276,22 @@ impl Values<ByRole<IoPriority>> for IoPriorities {
 
     fn write(&self, io: &ByRole<IoPriority>) -> String {
         io.to_string()
+    }
+}
+
+/// System calls that are not made.
+pub(super) struct Calls;
+
+impl Values<AvoidedCalls> for Calls {
+    fn allowed(&self) -> Allowed {
+        Allowed::Described("none, or names of system calls with commas between")
+    }
+
+    fn read(&self, _: &AvoidedCalls, text: &str) -> Option<AvoidedCalls> {
+        AvoidedCalls::from_names(text)
+    }
+
+    fn write(&self, calls: &AvoidedCalls) -> String {
+        calls.to_string()
     }
 }

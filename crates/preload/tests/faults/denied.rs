@@ -1,9 +1,12 @@
 //! Calls that always fail, like under a container's filter or on an old kernel, and exhausted resources.
 
 use crate::{check, expected, scan};
+use coldstream_io::sys::avoid;
+use coldstream_policy::AVOIDABLE_CALLS;
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
-use coldstream_testkit::{directories, skip, tools};
+use coldstream_testkit::process::{Ended, Program, signal};
+use coldstream_testkit::{directories, files, skip, tools};
 
 /// `cachestat(2)`, the same number on every architecture.
 const SYS_CACHESTAT: i64 = 451;
@@ -141,4 +144,44 @@ fn there_are_no_descriptors_left() {
 #[test]
 fn there_is_no_address_space_left() {
     short_of("scans with little address space");
+}
+
+/// The program under a filter that kills for each call that can be avoided.
+fn under_a_filter_that_kills(preload: &Preload) -> Option<Ended> {
+    let directory = directories::on_disk();
+    let deny = tools::compile("deny.c", directory.path(), "deny", &[]);
+    let program = tools::compile("host.c", directory.path(), "host", &[]);
+    let table = directory.path().join("000001.sst");
+    files::create(&table, 1, 3_000_001);
+    std::thread::sleep(files::REST);
+    let launcher: Vec<String> = avoid::numbers()
+        .flat_map(|number| {
+            let words = [deny.to_str().unwrap(), &number.to_string(), "kill", "--"];
+            words.map(str::to_owned)
+        })
+        .collect();
+    let tried = Program::new(&launcher[0])
+        .arguments(&launcher[1..])
+        .argument("/bin/true")
+        .run();
+    if !tried.status.success() {
+        skip(format!("no filter of system calls: {tried:?}"));
+        return None;
+    }
+    let program = Program::new(program).argument("write").argument(&table);
+    Some(program.run_under(&launcher, preload))
+}
+
+#[test]
+fn what_is_avoided_is_never_called() {
+    let writing = Preload::writing(("direct", "process")).with("COLDSTREAM_EVICTION", "on");
+    let Some(killed) = under_a_filter_that_kills(&writing) else {
+        return;
+    };
+    assert_eq!(signal(&killed), Some(libc::SIGSYS), "nothing is shown");
+    let all = AVOIDABLE_CALLS.join(",");
+    for preload in [writing, Preload::quiet()] {
+        let avoiding = preload.with("COLDSTREAM_AVOID", &all);
+        let _ = under_a_filter_that_kills(&avoiding).map(Ended::well);
+    }
 }

@@ -5,6 +5,7 @@
  *   secure                      prints whether the loader took the process for a privileged one
  *   exit, _exit, _Exit, quick_exit, thread, killed
  *                               ends in this way
+ *   write                       writes an SSTable
  *   root                        writes an SSTable, prints a line and sleeps
  *   dropped                     as root, but first becomes the user 65534 and makes itself dumpable again
  *   dropped-at-last             as dropped, after it was that user for a moment many times
@@ -209,6 +210,9 @@ int main(int count, char **words) {
     }
     if (strcmp(way, "contexts") == 0) {
         use_contexts(words[2]);
+    }
+    if (strcmp(way, "write") == 0) {
+        write_table(words[2]);
     }
     if (strcmp(way, "root") == 0) {
         write_table(words[2]);

@@ -1,0 +1,82 @@
+//! A filter of system calls (seccomp) may kill for a call that Coldstream makes and the program does not. Whether it
+//! would is not written anywhere. So a process that may end by it makes each call, in vain.
+
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use coldstream_host::process;
+use coldstream_io::sys::{credentials, trial};
+use coldstream_policy::{AVOIDABLE_CALLS, AvoidedCalls};
+
+use crate::output;
+
+/// The hidden action that [`make_calls`] belongs to.
+pub const ACTION: &str = "make-calls-in-vain";
+
+/// Make system calls in vain, as a trial
+#[derive(clap::Args)]
+pub struct MakeCallsArguments {
+    /// The place of the first
+    first: usize,
+}
+
+/// The calls for which the filter of this process kills; none without a filter. What the program installs later is
+/// not known.
+pub fn killing_calls() -> AvoidedCalls {
+    let mut killing = AvoidedCalls::default();
+    if !process::is_filtered(std::process::id()) {
+        return killing;
+    }
+    let mut first = 0;
+    while first < AVOIDABLE_CALLS.len() {
+        match last_before_death(first) {
+            Ok(Some(place)) => {
+                killing = killing.with(place);
+                first = place + 1;
+            }
+            Ok(None) => break,
+            Err(error) => {
+                output::say(&format!(
+                    "cannot try out the filter of system calls: {error:#}. If it kills, name the calls with --avoid"
+                ));
+                break;
+            }
+        }
+    }
+    killing
+}
+
+/// Makes the calls from `first` on in a process of its own. The call that killed it; `None` if it lived.
+fn last_before_death(first: usize) -> anyhow::Result<Option<usize>> {
+    let tried = Command::new("/proc/self/exe")
+        .args([ACTION, &first.to_string()])
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .context("cannot start a process")?;
+    if tried.status.signal().is_none() {
+        anyhow::ensure!(tried.status.success(), "{}", tried.status);
+        return Ok(None);
+    }
+    let said = String::from_utf8_lossy(&tried.stdout);
+    let last = said.lines().next_back().unwrap_or_default();
+    let place: usize = last.parse().context("it made no call")?;
+    anyhow::ensure!(place >= first, "it made call {place}");
+    Ok(Some(place))
+}
+
+/// Makes the calls, and says each one before.
+pub fn make_calls(arguments: &MakeCallsArguments) -> anyhow::Result<()> {
+    // No core file of it is wanted.
+    credentials::set_dumpable(false);
+    let mut stdout = std::io::stdout();
+    for place in arguments.first..AVOIDABLE_CALLS.len() {
+        writeln!(stdout, "{place}")?;
+        stdout.flush()?;
+        trial::make_in_vain(place);
+    }
+    Ok(())
+}
