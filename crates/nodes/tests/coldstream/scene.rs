@@ -140,13 +140,19 @@ const WAIT_TIME_MAX: Duration = Duration::from_secs(120);
 /// Cassandra's exceptions for corrupt data, and the messages of scrub.
 const CORRUPTION: [&str; 3] = ["CorruptSSTable", "CorruptBlock", "unreadable"];
 
+/// Cassandra says this of a commit log segment that it had made, but not begun, when it was killed
+/// (`CommitLogReplayer.java`, 5.0.9). No acknowledged write is in it.
+const UNBEGUN_SEGMENT: &str =
+    "Ignoring commit log replay error likely due to incomplete flush to disk";
+
 /// Asserts that the node's log has no error and no corruption.
 pub fn assert_log_clean(log: &Path) {
     let text = fs::read_to_string(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
     let bad: Vec<_> = text
         .lines()
         .filter(|line| {
-            line.starts_with("ERROR") || CORRUPTION.iter().any(|name| line.contains(name))
+            let is_error = line.starts_with("ERROR") && !line.contains(UNBEGUN_SEGMENT);
+            is_error || CORRUPTION.iter().any(|name| line.contains(name))
         })
         .collect();
     assert!(bad.is_empty(), "{}: {bad:#?}", log.display());
