@@ -63,7 +63,7 @@ impl Java {
     }
 }
 
-/// The first JDK or JRE of another release, for instance `21`. Looks where [`Java::find`] looks, and then at what
+/// The first JDK or JRE of another release, for instance `21`. Looks where `Java::find` looks, and then at what
 /// `scripts/setup` has fetched.
 #[must_use]
 pub fn java_home(release: &str) -> Option<PathBuf> {

@@ -4,7 +4,7 @@
 //! - [`model`]: what happened between two looks (pure).
 //! - [`view`]: the screen of a model (pure).
 //! - [`state`]: what the user chose (pure).
-//! - [`terminal`]: the live screen. [`source`] and [`record`]: where models come from, and go to.
+//! - [`terminal`]: the live screen. [`mod@source`] and [`record`]: where models come from, and go to.
 
 mod look;
 mod model;

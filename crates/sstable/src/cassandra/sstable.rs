@@ -87,11 +87,11 @@ impl SsTable<File> {
     /// Opens the SSTable that the file at `path` belongs to. Any of its files will do.
     ///
     /// # Errors
-    /// - [`Error::Unsupported`] if the name is not that of a known version, or the partitioner is not
+    /// - [`Error::Unsupported`](crate::Error::Unsupported) if the name is not that of a known version, or the partitioner is not
     ///   Murmur3.
-    /// - [`Error::Io`] if a file cannot be read; [`io::ErrorKind::NotFound`] if the SSTable is still
+    /// - [`Error::Io`](crate::Error::Io) if a file cannot be read; [`io::ErrorKind::NotFound`] if the SSTable is still
     ///   being written.
-    /// - [`Error::Malformed`] if the beginning or the end of a file is damaged.
+    /// - [`Error::Malformed`](crate::Error::Malformed) if the beginning or the end of a file is damaged.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str());
         let name =
@@ -109,10 +109,10 @@ impl<R: ReadAt> SsTable<R> {
     /// Opens the SSTable that consists of `components`.
     ///
     /// # Errors
-    /// - [`Error::Unsupported`] if the partitioner is not Murmur3, or `Rows.db` of a BTI SSTable is
+    /// - [`Error::Unsupported`](crate::Error::Unsupported) if the partitioner is not Murmur3, or `Rows.db` of a BTI SSTable is
     ///   absent.
-    /// - [`Error::Io`] if a file cannot be read.
-    /// - [`Error::Malformed`] if the beginning or the end of a file is damaged.
+    /// - [`Error::Io`](crate::Error::Io) if a file cannot be read.
+    /// - [`Error::Malformed`](crate::Error::Malformed) if the beginning or the end of a file is damaged.
     pub fn new(descriptor: &Descriptor, components: Components<R>) -> Result<Self> {
         require_murmur3_partitioner(&components.statistics)?;
         let index = match (descriptor.format(), components.rows) {
@@ -138,7 +138,7 @@ impl<R: ReadAt> SsTable<R> {
     /// The partitions, from the first to the last.
     ///
     /// # Errors
-    /// [`Error::Io`] if the index cannot be read.
+    /// [`Error::Io`](crate::Error::Io) if the index cannot be read.
     pub fn partitions(&self) -> Result<Partitions<'_, R>> {
         self.partitions_from(IndexCursor::default())
     }
@@ -146,7 +146,7 @@ impl<R: ReadAt> SsTable<R> {
     /// The partitions from `cursor` on, a cursor of the same SSTable.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Malformed`] of the index before `cursor`.
+    /// [`Error::Io`](crate::Error::Io) or [`Error::Malformed`](crate::Error::Malformed) of the index before `cursor`.
     pub fn partitions_from(&self, cursor: IndexCursor) -> Result<Partitions<'_, R>> {
         let entries = match &self.index {
             Index::Big { index } => Entries::Big(big::Entries::from(index, cursor.0)?),
