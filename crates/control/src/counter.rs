@@ -436,6 +436,34 @@ impl Counter {
         Self::ForegroundDeviceReadsLonger,
     ];
 
+    /// Bytes that background threads read from SSTables, by the way they took. Together they are
+    /// [`Self::BackgroundBytes`].
+    pub const READ_MODES: [(Self, &str); 5] = [
+        (Self::BytesDirect, "direct"),
+        (Self::BytesDontcache, "dontcache"),
+        (Self::BytesDropBehind, "drop-behind"),
+        (Self::BytesFromCache, "page cache"),
+        (Self::BytesBuffered, "plain"),
+    ];
+
+    /// Bytes that background threads wrote to staged files, by the way they took. Together they are
+    /// [`Self::WriteBytes`].
+    pub const WRITE_MODES: [(Self, &str); 4] = [
+        (Self::WriteBytesDirect, "direct"),
+        (Self::WriteBytesDontcache, "dontcache"),
+        (Self::WriteBytesDropBehind, "drop-behind"),
+        (Self::WriteBytesBuffered, "plain"),
+    ];
+
+    /// SSTables that were published without a whole handover, by reason.
+    pub const HANDOVERS_INCOMPLETE: [(Self, &str); 5] = [
+        (Self::HandoverDeclined, "declined"),
+        (Self::HandoverFailed, "failed"),
+        (Self::HandoverShortOfMemory, "short of memory"),
+        (Self::HandoverCutShort, "cut short"),
+        (Self::HandoverPutOff, "put off"),
+    ];
+
     /// The counter of [`Self::HANDOVER_DELAYS`] for a handover that took `ns` nanoseconds.
     #[must_use]
     pub fn of_handover_delay(ns: u64) -> Self {
@@ -456,6 +484,12 @@ impl Counter {
         let index = usize::try_from(doublings).unwrap_or(usize::MAX);
         let last = Self::ForegroundDeviceReadsLonger;
         Self::DEVICE_READS.get(index).copied().unwrap_or(last)
+    }
+
+    /// Whether the counter's own text says that it is no reason to worry.
+    #[must_use]
+    pub fn is_normal(self) -> bool {
+        self.explanation().ends_with("This is normal.")
     }
 
     /// The reason for which a plain call was made, if this counter counts fallbacks.

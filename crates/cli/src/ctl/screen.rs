@@ -39,8 +39,9 @@ pub fn render(snapshot: &Snapshot, command: &str, width: u16) -> String {
         table.add_row([label.to_owned(), phrases.join("; ")]);
     }
     // What is normal is shown too, but not as a problem.
-    let (notes, problems): (Vec<_>, Vec<_>) =
-        irregularities(snapshot).into_iter().partition(is_normal);
+    let (notes, problems): (Vec<_>, Vec<_>) = irregularities(snapshot)
+        .into_iter()
+        .partition(|(counter, _)| counter.is_normal());
     let room_for_notes = IRREGULARITIES_SHOWN.saturating_sub(problems.len());
     for (name, counters, lines_max) in [
         ("problems", &problems, IRREGULARITIES_SHOWN),
@@ -360,11 +361,6 @@ fn irregularities(snapshot: &Snapshot) -> Vec<(Counter, u64)> {
     (snapshot.counters())
         .filter(|(counter, value)| *value != 0 && is_irregular(*counter))
         .collect()
-}
-
-/// Whether the counter's own text says that it is no reason to worry.
-fn is_normal((counter, _): &(Counter, u64)) -> bool {
-    counter.explanation().ends_with("This is normal.")
 }
 
 /// A line for each of these counters, with its explanation; at most `lines_max`, and one about the rest.

@@ -56,7 +56,7 @@ struct Group {
     help: &'static str,
     label: &'static str,
     /// The counters, and their values of the label.
-    members: fn() -> Vec<(Counter, &'static str)>,
+    members: fn() -> Vec<(Counter, String)>,
 }
 
 const GROUPS: [Group; 5] = [
@@ -65,42 +65,19 @@ const GROUPS: [Group; 5] = [
         help: "Bytes that background threads read from SSTables, by the way they took. Only `page_cache` and \
                `plain` touch the page cache for long.",
         label: "mode",
-        members: || {
-            vec![
-                (Counter::BytesDirect, "direct"),
-                (Counter::BytesDontcache, "dontcache"),
-                (Counter::BytesDropBehind, "drop_behind"),
-                (Counter::BytesFromCache, "page_cache"),
-                (Counter::BytesBuffered, "plain"),
-            ]
-        },
+        members: || named(&Counter::READ_MODES),
     },
     Group {
         name: "background_written_bytes",
         help: "Bytes that background threads wrote to staged SSTables, by the way they took.",
         label: "mode",
-        members: || {
-            vec![
-                (Counter::WriteBytesDirect, "direct"),
-                (Counter::WriteBytesDontcache, "dontcache"),
-                (Counter::WriteBytesDropBehind, "drop_behind"),
-                (Counter::WriteBytesBuffered, "plain"),
-            ]
-        },
+        members: || named(&Counter::WRITE_MODES),
     },
     Group {
         name: "handovers_incomplete",
         help: "SSTables that were published without a handover, or with a part of it only, by reason.",
         label: "reason",
-        members: || {
-            vec![
-                (Counter::HandoverDeclined, "declined"),
-                (Counter::HandoverFailed, "failed"),
-                (Counter::HandoverShortOfMemory, "short_of_memory"),
-                (Counter::HandoverCutShort, "cut_short"),
-                (Counter::HandoverPutOff, "put_off"),
-            ]
-        },
+        members: || named(&Counter::HANDOVERS_INCOMPLETE),
     },
     Group {
         name: "fallbacks",
@@ -156,10 +133,17 @@ const HISTOGRAMS: [Classes; 2] = [
     },
 ];
 
-fn labelled(reason: fn(Counter) -> Option<&'static str>) -> Vec<(Counter, &'static str)> {
+fn labelled(reason: fn(Counter) -> Option<&'static str>) -> Vec<(Counter, String)> {
     let all = Counter::ALL.into_iter();
-    all.filter_map(|counter| Some((counter, reason(counter)?)))
+    all.filter_map(|counter| Some((counter, reason(counter)?.to_owned())))
         .collect()
+}
+
+/// The names as values of a label: words with `_` between them, as in the names of counters.
+fn named(members: &[(Counter, &str)]) -> Vec<(Counter, String)> {
+    let named = members.iter();
+    let named = named.map(|(counter, name)| (*counter, name.replace([' ', '-'], "_")));
+    named.collect()
 }
 
 /// All families, in an order that does not change.
@@ -175,14 +159,14 @@ pub fn of(survey: &Survey) -> Vec<Family> {
             .iter()
             .map(|classes| histogram(classes, processes)),
     );
-    let mut named: Vec<Counter> = SUMS.to_vec();
+    let mut placed: Vec<Counter> = SUMS.to_vec();
     for classes in &HISTOGRAMS {
-        named.extend(classes.counters);
-        named.extend(classes.sum);
+        placed.extend(classes.counters);
+        placed.extend(classes.sum);
     }
     for group in &GROUPS {
         let members = (group.members)();
-        named.extend(members.iter().map(|(counter, _)| counter));
+        placed.extend(members.iter().map(|(counter, _)| counter));
         families.push(Family {
             name: group.name.to_owned(),
             kind: Kind::Counter,
@@ -191,14 +175,14 @@ pub fn of(survey: &Survey) -> Vec<Family> {
                 let members = members.iter();
                 let samples = members.map(|(counter, label)| {
                     let value = value(process, *counter);
-                    sample("", [(group.label, (*label).to_owned())], value)
+                    sample("", [(group.label, label.clone())], value)
                 });
                 samples.collect()
             }),
         });
     }
     let alone = Counter::ALL.into_iter();
-    let alone = alone.filter(|counter| !named.contains(counter));
+    let alone = alone.filter(|counter| !placed.contains(counter));
     families.extend(alone.map(|counter| of_one(counter, processes)));
     families
 }

@@ -137,29 +137,6 @@ pub struct Problem {
     pub count: u64,
 }
 
-const READ_MODES: [(Counter, &str); 5] = [
-    (Counter::BytesDirect, "direct"),
-    (Counter::BytesDontcache, "dontcache"),
-    (Counter::BytesDropBehind, "drop-behind"),
-    (Counter::BytesFromCache, "page cache"),
-    (Counter::BytesBuffered, "plain"),
-];
-
-const WRITE_MODES: [(Counter, &str); 4] = [
-    (Counter::WriteBytesDirect, "direct"),
-    (Counter::WriteBytesDontcache, "dontcache"),
-    (Counter::WriteBytesDropBehind, "drop-behind"),
-    (Counter::WriteBytesBuffered, "plain"),
-];
-
-const INCOMPLETE: [Counter; 5] = [
-    Counter::HandoverDeclined,
-    Counter::HandoverFailed,
-    Counter::HandoverShortOfMemory,
-    Counter::HandoverCutShort,
-    Counter::HandoverPutOff,
-];
-
 impl Model {
     /// What happened between two looks. A process that was not there at the first has rates of zero.
     pub fn between(earlier: &Look, later: &Look) -> Self {
@@ -232,8 +209,8 @@ impl Process {
                 p50_below_ns: since.device_reads_below_ns(500),
                 p99_below_ns: since.device_reads_below_ns(990),
             },
-            background_read: flows(&READ_MODES),
-            background_written: flows(&WRITE_MODES),
+            background_read: flows(&Counter::READ_MODES),
+            background_written: flows(&Counter::WRITE_MODES),
             page_cache_spared_bytes: spared.saturating_add(now.written_around_cache_bytes()),
             handover: handover(now),
             pacing: Pacing {
@@ -285,7 +262,7 @@ fn switches(snapshot: &Snapshot) -> Vec<Switch> {
 fn handover(snapshot: &Snapshot) -> Handover {
     let sstables = snapshot.get(Counter::HandoverSsTables);
     let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-    let incomplete = INCOMPLETE.map(|counter| snapshot.get(counter));
+    let incomplete = Counter::HANDOVERS_INCOMPLETE.map(|(counter, _)| snapshot.get(counter));
     Handover {
         sstables,
         pages_warmed: snapshot.get(Counter::HandoverPagesWarmed),
@@ -301,8 +278,7 @@ fn handover(snapshot: &Snapshot) -> Handover {
 
 fn problems(snapshot: &Snapshot) -> Vec<Problem> {
     let counters = snapshot.counters().filter(|&(counter, count)| {
-        let is_normal = counter == Counter::FallbackChangedRecently;
-        let is_reason = counter.fallback_reason().is_some() && !is_normal;
+        let is_reason = counter.fallback_reason().is_some() && !counter.is_normal();
         count > 0 && (is_reason || counter == Counter::WriteErrors)
     });
     let problems = counters.map(|(counter, count)| Problem {
