@@ -35,12 +35,20 @@ struct Membership {
 /// The tightest limit between the cgroup of a process and the top. `process` is its id, or `self`.
 #[must_use]
 pub fn memory_limit(process: impl Display, mounts: &[Mount]) -> Option<MemoryLimit> {
+    limit_of(&membership_of_process(process, mounts)?)
+}
+
+fn membership_of_process(process: impl Display, mounts: &[Mount]) -> Option<Membership> {
     let membership = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    membership_of(&membership, mounts)
+}
+
+fn limit_of(membership: &Membership) -> Option<MemoryLimit> {
     let Membership {
         version,
         top,
         below,
-    } = membership_of(&membership, mounts)?;
+    } = membership;
     let limits = below.ancestors().filter_map(|level| {
         let cgroup = top.join(level);
         let limit_bytes = parse_limit(&text(cgroup.join(version.limit_file()))?)?;
@@ -80,9 +88,8 @@ pub struct MemoryUse {
 /// id, or `self`. `None` without a memory controller.
 #[must_use]
 pub fn memory_use(process: impl Display, mounts: &[Mount]) -> Option<MemoryUse> {
-    let membership = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
-    let membership = membership_of(&membership, mounts)?;
-    let limit = memory_limit(process, mounts);
+    let membership = membership_of_process(process, mounts)?;
+    let limit = limit_of(&membership);
     let cgroup = match &limit {
         Some(limit) => limit.cgroup.clone(),
         None => membership.top.join(&membership.below),

@@ -51,9 +51,9 @@ pub struct Survey {
 pub fn survey() -> Result<Survey, StatusPageError> {
     let own = status_page::own_directory()?;
     let mut places = vec![own];
-    let mut residents = Residents::default();
+    let mut residents = Residents::none();
     if rustix::process::geteuid().is_root() {
-        residents = Residents::of_this_machine();
+        residents.look_for();
         places.extend(user_directories(Path::new("/")));
         for pid in residents.representatives() {
             places.extend(user_directories(&proc_path(pid, "root")));
@@ -107,9 +107,10 @@ fn pages_in(directory: &Path) -> Vec<(PageName, PathBuf)> {
     pages.collect()
 }
 
-/// The processes of containers: those that this machine's ids are not the ids on their pages.
-#[derive(Default)]
+/// The processes of containers: the caller's ids of these are not the ids on their pages.
 struct Residents {
+    /// The caller's own namespace.
+    own: PidNamespace,
     /// The id that the caller sees, by id and namespace in the container.
     pids: HashMap<PageName, u32>,
     /// A process of each mount namespace but the caller's.
@@ -117,10 +118,17 @@ struct Residents {
 }
 
 impl Residents {
-    fn of_this_machine() -> Self {
+    fn none() -> Self {
+        Self {
+            own: PidNamespace::own(),
+            pids: HashMap::new(),
+            mounts: HashMap::new(),
+        }
+    }
+
+    /// Looks for all of them.
+    fn look_for(&mut self) {
         let own_mounts = namespace("self", "mnt");
-        let own_pids = PidNamespace::own();
-        let mut residents = Self::default();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         for entry in entries {
             let name = entry.file_name();
@@ -130,23 +138,22 @@ impl Residents {
             if let Some(mounts) = namespace(&name, "mnt")
                 && Some(mounts) != own_mounts
             {
-                residents.mounts.entry(mounts).or_insert(pid);
+                self.mounts.entry(mounts).or_insert(pid);
             }
             let Some(inode) = namespace(&name, "pid") else {
                 continue;
             };
             let namespace = PidNamespace(inode);
-            if namespace != own_pids
+            if namespace != self.own
                 && let Some(inside) = process::id_in_container(pid)
             {
                 let page = PageName {
                     pid: inside,
                     namespace,
                 };
-                residents.pids.insert(page, pid);
+                self.pids.insert(page, pid);
             }
         }
-        residents
     }
 
     /// A process of each other mount namespace.
@@ -156,7 +163,7 @@ impl Residents {
 
     /// The caller's id of the process that has this page.
     fn seen_from_here(&self, page: PageName) -> Option<u32> {
-        if page.namespace == PidNamespace::own() {
+        if page.namespace == self.own {
             return Some(page.pid);
         }
         self.pids.get(&page).copied()
