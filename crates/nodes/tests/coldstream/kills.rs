@@ -22,6 +22,11 @@ const DELAY_MS_MAX: u64 = 1200;
 /// Time for a compaction to begin, or for clients to notice that the node is dead.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
+/// Cassandra says this of a commit log segment that it had made, but not begun, when it was killed
+/// (`CommitLogReplayer.java`, 5.0.9). No acknowledged write is in it.
+const UNBEGUN_SEGMENT: &str =
+    "Ignoring commit log replay error likely due to incomplete flush to disk";
+
 /// Kills the process during a compaction. Returns its counters until then.
 fn kill_in_a_compaction(
     directory: &Path,
@@ -121,7 +126,7 @@ fn kill_again_and_again(scene: &Scene, kills: usize, seed: u64) {
             &mut node,
             &["verify", "--force", "--extended-verify", KEYSPACE],
         );
-        scene::assert_log_clean(&node.log());
+        scene::assert_log_clean_but_for(&node.log(), Some(UNBEGUN_SEGMENT));
         eprintln!(
             "{} kill {counted} of {kills} (after {delay:?}): {unfinished} unfinished compactions, \
              {} writes acknowledged so far, all there; before it {} bytes read directly, {} \
