@@ -49,6 +49,14 @@ fn get(address: SocketAddr, request: &str) -> String {
     answer
 }
 
+/// The metrics in Prometheus' own format.
+fn in_the_older_format(scene: &Scene) -> String {
+    let mut command = scene.coldstream();
+    let (code, metrics, _) = outcome(command.args(["metrics", "--format", "prometheus"]));
+    assert_eq!(code, 0);
+    metrics
+}
+
 /// Whether a program can be started.
 fn is_installed(program: &str) -> bool {
     Command::new(program)
@@ -80,13 +88,10 @@ fn metrics_once() {
             "{line} is not in {stdout}"
         );
     }
-    let (code, stdout, _) = outcome(
-        scene
-            .coldstream()
-            .args(["metrics", "--format", "prometheus"]),
+    assert!(
+        in_the_older_format(&scene)
+            .contains("# TYPE coldstream_background_read_bytes_total counter\n")
     );
-    assert_eq!(code, 0);
-    assert!(stdout.contains("# TYPE coldstream_background_read_bytes_total counter\n"));
 }
 
 #[test]
@@ -177,11 +182,7 @@ fn promtool_finds_nothing_wrong() {
     }
     let scene = Scene::new();
     let _process = Process::new(0);
-    let (_, metrics, _) = outcome(
-        scene
-            .coldstream()
-            .args(["metrics", "--format", "prometheus"]),
-    );
+    let metrics = in_the_older_format(&scene);
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -260,11 +261,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 fn boards_and_alerts_name_metrics_that_exist() {
     let scene = Scene::new();
     let _process = Process::new(0);
-    let (_, metrics, _) = outcome(
-        scene
-            .coldstream()
-            .args(["metrics", "--format", "prometheus"]),
-    );
+    let metrics = in_the_older_format(&scene);
     let known = names(&metrics);
     let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
     for file in [

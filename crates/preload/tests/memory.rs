@@ -2,6 +2,7 @@
 //! allocation of the library fails.
 
 use coldstream_control::Counter;
+use coldstream_testkit::database::varint;
 use coldstream_testkit::database::{content, make_cold, sstables};
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::overcommit::NoOvercommit;
@@ -52,16 +53,6 @@ fn malformed_sstable(path: &Path) {
     bytes.extend(footer);
     assert_eq!(bytes.len(), footer_at + FOOTER_BYTES);
     std::fs::write(path, bytes).expect("write");
-}
-
-fn varint(mut number: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
 }
 
 /// How the program of [`Bench`] comes to its end of memory.

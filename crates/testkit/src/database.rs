@@ -22,6 +22,18 @@ pub fn sstables(database: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// A number as SSTables have it: seven bits a byte, the lowest first (`util/coding.h`).
+#[must_use]
+pub fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
 /// A hash of every key and value, by `ldb scan`.
 ///
 /// # Panics

@@ -182,6 +182,26 @@ impl Program {
         }
     }
 
+    /// Tries whether a launcher can start another program here.
+    ///
+    /// # Errors
+    /// It cannot: how it ended.
+    ///
+    /// # Panics
+    /// The launcher has no words.
+    pub fn try_launcher(launcher: &[String]) -> Result<(), Ended> {
+        let (program, arguments) = launcher.split_first().expect("a launcher");
+        let tried = Program::new(program)
+            .arguments(arguments)
+            .argument("/bin/true")
+            .run();
+        if tried.status.success() {
+            Ok(())
+        } else {
+            Err(tried)
+        }
+    }
+
     /// Runs it under a tracer or the like, with the library if there is a `preload`. `launcher` comes before the
     /// program and runs without the library.
     pub fn run_under<'a>(

@@ -1,6 +1,8 @@
 //! Writes SSTables of RocksDB in memory: `format_version` 5, without checksums and compression. The separators
 //! are the last keys of the blocks.
 
+use coldstream_testkit::database::varint;
+
 /// `kBlockBasedTableMagicNumber` of RocksDB's `block_based_table_builder.cc`.
 const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 /// Bytes of a footer before its version and its magic number.
@@ -88,14 +90,4 @@ fn append(entries: &[(Vec<u8>, Vec<u8>)], bytes: &mut Vec<u8>) -> Vec<u8> {
     // No compression, no checksum.
     bytes.extend([0; 5]);
     [varint(offset as u64), varint(size as u64)].concat()
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
 }

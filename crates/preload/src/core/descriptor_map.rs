@@ -250,18 +250,25 @@ fn new_leaf() -> Option<*mut [AtomicU64; LEAF_ENTRIES]> {
 }
 
 #[cfg(test)]
-#[cfg(loom)]
-mod model {
+mod entries {
     use super::*;
-    use loom::sync::Arc;
-    use loom::thread;
 
-    fn private(slot: u32) -> Entry {
+    /// An entry with every bit of its identity in use.
+    pub(super) fn private(slot: u32) -> Entry {
         Entry::Private(PrivateFile {
             slot,
             identity: (1 << IDENTITY_BITS) - 1 - slot,
         })
     }
+}
+
+#[cfg(test)]
+#[cfg(loom)]
+mod model {
+    use super::entries::private;
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
 
     fn empty() -> Arc<DescriptorMap> {
         Arc::new(DescriptorMap {
@@ -344,18 +351,12 @@ mod model {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use super::entries::private;
     use super::*;
 
     fn empty_map() -> Box<DescriptorMap> {
         // SAFETY: all-zero memory is an empty map.
         unsafe { Box::new_zeroed().assume_init() }
-    }
-
-    fn private(slot: u32) -> Entry {
-        Entry::Private(PrivateFile {
-            slot,
-            identity: (1 << IDENTITY_BITS) - 1 - slot,
-        })
     }
 
     fn entry(slot: u32) -> Entry {

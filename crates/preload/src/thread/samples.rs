@@ -124,6 +124,7 @@ mod tests {
         assert!(numbers.len() > 980, "{}", numbers.len());
         assert!((700..=1100).contains(&flushed), "{flushed}");
     }
+
     #[test]
     fn for_statistics_alone_one_read_in_sixty_four_is_timed() {
         let samples = Samples::none();

@@ -172,15 +172,12 @@ impl Condition {
             .iter()
             .map(|word| word.replace("{}", path))
             .collect();
-        if settings.is_none() && !launcher.is_empty() {
-            let tried = Program::new(&launcher[0])
-                .arguments(&launcher[1..])
-                .argument("/bin/true")
-                .run();
-            if !tried.status.success() {
-                skip(format!("{launcher:?} cannot be done here: {tried:?}"));
-                return None;
-            }
+        if settings.is_none()
+            && !launcher.is_empty()
+            && let Err(tried) = Program::try_launcher(&launcher)
+        {
+            skip(format!("{launcher:?} cannot be done here: {tried:?}"));
+            return None;
         }
         let mut program = self.program.clone().argument(&work).arguments(&self.words);
         for (name, value) in &self.variables {

@@ -91,17 +91,8 @@ impl<'b> Bytes<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coldstream_testkit::database::varint;
     use proptest::prelude::*;
-
-    fn varint(mut value: u64) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        while value >= 0x80 {
-            bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        bytes.push(value as u8);
-        bytes
-    }
 
     proptest! {
         #[test]
