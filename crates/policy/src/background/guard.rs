@@ -12,6 +12,8 @@ use super::observed::{ProcessorTime, SECOND_NS};
 const DECISION_NS: u64 = SECOND_NS / 2;
 /// After this much the guard releases already if the share of waiting is beyond doubt.
 const SURE_NS: u64 = DECISION_NS / 10;
+/// A try that follows a release costs compactions what the first one cost: a fifth of that evidence ends it.
+const SURE_AGAIN_NS: u64 = SURE_NS / 5;
 /// That share, in percent. A nice value of 10 leaves a tenth of the processors beside threads that always run.
 const SURELY_STARVED_PERCENT: u64 = 80;
 /// The guard releases at this share of waiting in that time, in percent. Without a lower priority, threads
@@ -20,7 +22,7 @@ const STARVED_PERCENT: u64 = 33;
 /// The same share while compactions are behind flushes: hardly any waiting is free of charge then.
 const STARVED_IN_DEBT_PERCENT: u64 = 5;
 /// A release lasts for this time. Then the lower priority is tried again.
-const HOLD_NS: u64 = 8 * SECOND_NS;
+const HOLD_NS: u64 = 16 * SECOND_NS;
 /// The time doubles up to this one, while the tries fail.
 const HOLD_NS_MAX: u64 = 64 * SECOND_NS;
 
@@ -64,11 +66,21 @@ impl Guard {
         }
         self.since_decision = self.since_decision.plus(processor);
         let wanted_ns = self.since_decision.wanted_ns();
-        let bound_percent = match wanted_ns {
-            DECISION_NS.. if is_in_debt => STARVED_IN_DEBT_PERCENT,
-            DECISION_NS.. => STARVED_PERCENT,
-            SURE_NS.. => SURELY_STARVED_PERCENT,
-            _ => return,
+        let sure_ns = if self.hold_ns == 0 {
+            SURE_NS
+        } else {
+            SURE_AGAIN_NS
+        };
+        let bound_percent = if wanted_ns >= DECISION_NS {
+            if is_in_debt {
+                STARVED_IN_DEBT_PERCENT
+            } else {
+                STARVED_PERCENT
+            }
+        } else if wanted_ns >= sure_ns {
+            SURELY_STARVED_PERCENT
+        } else {
+            return;
         };
         let waited = u128::from(self.since_decision.wait_ns) * 100;
         let is_starved = waited >= u128::from(wanted_ns) * u128::from(bound_percent);
@@ -169,6 +181,24 @@ mod tests {
             });
             assert_eq!(released.unwrap_or(u64::MAX), ticks, "{wait_percent}");
         }
+    }
+
+    #[test]
+    fn a_second_try_is_given_up_on_less() {
+        // Of each 200 ms, 10 ms are known.
+        let tick = ProcessorTime {
+            run_ns: 500_000,
+            wait_ns: 9_500_000,
+        };
+        let mut guard = Guard::default();
+        let mut low = Vec::new();
+        for number in 1..=2 * HOLD_NS / TICK_NS {
+            if guard.may_lower() {
+                low.push(number);
+            }
+            guard.tick(number * TICK_NS, tick, false);
+        }
+        assert_eq!(low, [1, 2, 3, 4, 5, 86], "one second, then a tick");
     }
 
     #[test]
