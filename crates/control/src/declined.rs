@@ -1,5 +1,5 @@
-//! Directories whose SSTables got no handover, each with the first reason: words of the page between the counters
-//! and the switches.
+//! Directories whose SSTables got no handover, each with the first reason: words of the page between
+//! [`crate::phase`] and the switches.
 //!
 //! An entry is written once and never changed. Whoever can write the page can write any bytes here: a reader
 //! shows them as text only.
@@ -16,9 +16,8 @@ pub(crate) const ENTRIES: usize = 3;
 const DIRECTORY_WORDS: usize = 25;
 const REASON_WORDS: usize = 14;
 const ENTRY_WORDS: usize = 1 + DIRECTORY_WORDS + REASON_WORDS;
-const FIRST_WORD: usize = switch::FIRST_WORD - ENTRIES * ENTRY_WORDS;
-
-const _: () = assert!(crate::page::COUNTERS_END <= FIRST_WORD);
+/// The first word of this part. The words of [`crate::phase`] are before it.
+pub(crate) const FIRST_WORD: usize = switch::FIRST_WORD - ENTRIES * ENTRY_WORDS;
 
 /// States of an entry. Any other one has the length of the directory in its lowest 16 bits, and that of the
 /// reason above.

@@ -44,9 +44,11 @@ mod location;
 mod mechanism;
 mod owner;
 mod page;
+mod phase;
 mod snapshot;
 mod summary;
 mod switch;
+mod tax;
 
 pub use counter::{Counter, CounterGroup, CounterKind, Unit};
 pub use declined::DeclinedDirectory;
@@ -57,5 +59,7 @@ pub use location::{
 pub use mechanism::{Mechanism, Mechanisms, Switches};
 pub use owner::{start_time_ticks, stat_field};
 pub use page::{Header, PAGE_BYTES, PAGE_WORDS, PageError, PageView};
+pub use phase::{Percentile, Phase, PhaseReads};
 pub use snapshot::Snapshot;
 pub use switch::{Answer, Outcome, Request};
+pub use tax::{DeviceReadTax, PhaseFigures, RatioEstimate};

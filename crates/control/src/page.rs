@@ -36,7 +36,8 @@ const UNDECIDED: u64 = 0;
 /// The code of [`Header::configured`] for [`IoModeSetting::Auto`].
 const AUTO: u64 = 0;
 
-/// The first word behind the counters. Behind it are the words of [`crate::declined`] and [`crate::switch`].
+/// The first word behind the counters. Behind it are the words of [`crate::phase`], [`crate::declined`] and
+/// [`crate::switch`].
 pub(crate) const COUNTERS_END: usize = FIRST_COUNTER_WORD + Counter::COUNT;
 
 /// The process, and its settings that `ctl status` shows.
@@ -208,6 +209,12 @@ impl<'a> PageView<'a> {
 
     pub(crate) fn word(&self, word: usize) -> Option<&'a AtomicU64> {
         self.0.get(word)
+    }
+
+    pub(crate) fn add_to_word(&self, word: usize) {
+        if let Some(word) = self.word(word) {
+            word.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn load(&self, word: usize) -> u64 {

@@ -9,6 +9,8 @@ use crate::counter::{Counter, CounterKind, DEVICE_READ_NS};
 use crate::declined::{self, DeclinedDirectory};
 use crate::mechanism::Switches;
 use crate::page::{Header, PageError, PageView};
+use crate::phase::{Phase, PhaseReads};
+use crate::tax::DeviceReadTax;
 
 /// The values of a page at about one moment. Shown with `{}` it is one line: `1.2 GiB were read and 5 MiB
 /// written around the page cache. bytes_direct=1.2GiB …`.
@@ -20,6 +22,7 @@ pub struct Snapshot {
     pub switches: Switches,
     pub(crate) counters: [u64; Counter::COUNT],
     pub(crate) declined: [Option<DeclinedDirectory>; declined::ENTRIES],
+    pub(crate) phases: [PhaseReads; Phase::ALL.len()],
 }
 
 impl Snapshot {
@@ -47,6 +50,9 @@ impl Snapshot {
                 // Figures of a forged page may fall.
                 *value = value.saturating_sub(earlier.get(counter));
             }
+        }
+        for (reads, earlier) in difference.phases.iter_mut().zip(&earlier.phases) {
+            *reads = reads.since(earlier);
         }
         difference
     }
@@ -98,6 +104,23 @@ impl Snapshot {
         None
     }
 
+    /// The sampled foreground reads of a phase.
+    #[must_use]
+    pub fn phase_reads(&self, phase: Phase) -> &PhaseReads {
+        let [compaction, rest] = &self.phases;
+        match phase {
+            Phase::Compaction => compaction,
+            Phase::Rest => rest,
+        }
+    }
+
+    /// How much slower the foreground's device reads are while compactions run.
+    #[must_use]
+    pub fn device_read_tax(&self) -> DeviceReadTax {
+        let [compaction, rest] = &self.phases;
+        DeviceReadTax::of(compaction, rest)
+    }
+
     /// The percentage of windows that a background thread had to wait for.
     #[must_use]
     pub fn windows_waited_percent(&self) -> u64 {
@@ -124,6 +147,7 @@ impl PageView<'_> {
             switches,
             counters,
             declined: self.declined(),
+            phases: Phase::ALL.map(|phase| self.phase_reads(phase)),
         })
     }
 
@@ -146,7 +170,7 @@ impl PageView<'_> {
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let header = &self.header;
-        let mut page = serializer.serialize_struct("Snapshot", 16)?;
+        let mut page = serializer.serialize_struct("Snapshot", 17)?;
         page.serialize_field("pid", &header.pid)?;
         page.serialize_field("start_time_ticks", &header.start_time_ticks)?;
         page.serialize_field("profile", header.profile.name())?;
@@ -166,6 +190,7 @@ impl Serialize for Snapshot {
         let io = priorities.map(|priorities| priorities.io_text());
         page.serialize_field("io_priority", &io)?;
         page.serialize_field("foreground_device_reads", &DeviceReads::of(self))?;
+        page.serialize_field("device_read_tax", &self.device_read_tax())?;
         page.serialize_field("handover_declined_in", &Declined(self))?;
         page.serialize_field("counters", &Counters(self))?;
         page.end()
@@ -266,6 +291,7 @@ pub(crate) mod tests {
             switches,
             counters,
             declined: [None; declined::ENTRIES],
+            phases: Default::default(),
         }
     }
 

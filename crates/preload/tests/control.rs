@@ -9,11 +9,12 @@ mod control {
     pub mod idle;
     pub mod pacing;
     pub mod pages;
+    pub mod phases;
     pub mod priorities;
     pub mod tables;
 }
 
-use control::{idle, pacing, priorities, tables};
+use control::{idle, pacing, phases, priorities, tables};
 
 /// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
@@ -25,6 +26,7 @@ fn subject_entry() {
         Some("reads and pauses") => idle::read(),
         Some("maps and pauses") => idle::map(),
         Some("compacts and reads") => pacing::run(),
+        Some("reads in phases") => phases::run(),
         Some("makes a thread") => priorities::run(),
         Some("saturates") => priorities::run_saturated(),
         Some(role) => panic!("no subject is called {role}"),

@@ -7,7 +7,7 @@ use coldstream_control::{Counter, CounterGroup, DeclinedDirectory, Mechanism, Sn
 use coldstream_policy::display_bytes;
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::values::{count, duration, thousands};
+use super::values::{count, duration, misses_text, tax_text, thousands};
 use crate::output;
 
 /// Reads slower than this are in the last of [`Counter::DEVICE_READS`].
@@ -93,6 +93,7 @@ fn rows(snapshot: &Snapshot) -> Vec<(&'static str, Vec<String>)> {
         ("priority", priority(snapshot)),
         ("memory", memory(snapshot)),
         ("foreground", foreground(snapshot)),
+        ("tax", tax(snapshot)),
     ];
     if snapshot.switches.mechanisms.is_empty() {
         let reason = "this process cannot be switched while it runs".to_owned();
@@ -351,6 +352,15 @@ fn foreground(snapshot: &Snapshot) -> Vec<String> {
             thousands(timed)
         )],
     }
+}
+
+/// How much slower device reads are while compactions run, and how many more there are, since the start.
+fn tax(snapshot: &Snapshot) -> Vec<String> {
+    let tax = snapshot.device_read_tax();
+    if tax.is_empty() {
+        return Vec::new();
+    }
+    vec![tax_text(&tax), misses_text(&tax)]
 }
 
 /// Fallbacks and failures that happened, with their numbers.

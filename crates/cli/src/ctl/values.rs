@@ -1,6 +1,6 @@
 //! Numbers as a person reads them.
 
-use coldstream_control::{Counter, Unit};
+use coldstream_control::{Counter, DeviceReadTax, PhaseFigures, PhaseReads, Unit};
 use coldstream_policy::display_bytes;
 
 /// A counter's value with its unit.
@@ -41,6 +41,55 @@ pub fn thousands(value: u64) -> String {
     text
 }
 
+/// The tax of device reads, or why it is unknown. To be said with [`misses_text`]: alone it would mislead.
+pub fn tax_text(tax: &DeviceReadTax) -> String {
+    let p99 = |figures: &PhaseFigures| figures.p99_ns.map_or("?".to_owned(), fine_duration);
+    let (compaction, rest) = (&tax.in_compaction, &tax.at_rest);
+    match &tax.ratio {
+        Some(ratio) => format!(
+            "device reads {:.1} times as slow in compaction ({:.1} to {:.1}): p99 {}, at rest {}",
+            ratio.estimate,
+            ratio.low,
+            ratio.high,
+            p99(compaction),
+            p99(rest)
+        ),
+        None => format!(
+            "too few device reads were timed: {} in compaction, {} at rest, of {} each",
+            thousands(compaction.device_reads),
+            thousands(rest.device_reads),
+            PhaseReads::READS_MIN
+        ),
+    }
+}
+
+/// The miss rates in compaction and at rest.
+pub fn misses_text(tax: &DeviceReadTax) -> String {
+    format!(
+        "{} of the reads in compaction missed the page cache, at rest {}",
+        fine_percent(tax.in_compaction.missed_percent),
+        fine_percent(tax.at_rest.missed_percent)
+    )
+}
+
+/// Nanoseconds with three digits at most: µs, or ms.
+pub fn fine_duration(ns: u64) -> String {
+    match ns {
+        0..1_000_000 => format!("{} µs", ns / 1000),
+        1_000_000..100_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.0} ms", ns as f64 / 1e6),
+    }
+}
+
+/// A share as a percentage; `?` if it is unknown.
+pub fn fine_percent(percent: Option<f64>) -> String {
+    match percent {
+        Some(percent) if percent > 0.0 && percent < 10.0 => format!("{percent:.2} %"),
+        Some(percent) => format!("{percent:.0} %"),
+        None => "?".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +101,42 @@ mod tests {
         assert_eq!(count(1234, "window", "windows"), "1,234 windows");
         assert_eq!(thousands(999), "999");
         assert_eq!(thousands(1_000_000), "1,000,000");
+    }
+
+    #[test]
+    fn a_tax_is_said_with_its_misses_or_why_it_is_unknown() {
+        use coldstream_control::RatioEstimate;
+
+        let figures = |device_reads, p99_ns, missed_percent| PhaseFigures {
+            device_reads,
+            p99_ns,
+            sampled_reads: 1000,
+            missed_percent,
+        };
+        let mut tax = DeviceReadTax {
+            ratio: Some(RatioEstimate {
+                estimate: 2.44,
+                low: 2.0,
+                high: 3.0,
+            }),
+            in_compaction: figures(2000, Some(2_440_000), Some(4.1)),
+            at_rest: figures(5000, Some(999_999), Some(12.2)),
+        };
+        assert_eq!(
+            tax_text(&tax),
+            "device reads 2.4 times as slow in compaction (2.0 to 3.0): p99 2.4 ms, at rest 999 µs"
+        );
+        assert_eq!(
+            misses_text(&tax),
+            "4.10 % of the reads in compaction missed the page cache, at rest 12 %"
+        );
+        tax.ratio = None;
+        tax.at_rest = figures(5, None, None);
+        assert_eq!(
+            tax_text(&tax),
+            "too few device reads were timed: 2,000 in compaction, 5 at rest, of 400 each"
+        );
+        assert!(misses_text(&tax).ends_with("at rest ?"));
     }
 
     #[test]

@@ -68,6 +68,7 @@ impl Exposition {
             match sample.value {
                 Value::Whole(value) => writeln!(text, " {value}")?,
                 Value::Nanoseconds(ns) => writeln!(text, " {}", seconds(ns))?,
+                Value::Ratio(ratio) => writeln!(text, " {ratio:.3}")?,
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! Names follow Prometheus' conventions: base units, `_total` for sums, a label instead of many names. A counter
 //! without an entry here gets a family of its own name, so that none is forgotten.
 
-use coldstream_control::{Counter, CounterKind, Unit};
+use coldstream_control::{Counter, CounterKind, Phase, Unit};
 use coldstream_host::survey::{Survey, Surveyed};
 
 /// How a family's value changes.
@@ -42,12 +42,14 @@ pub struct Sample {
 }
 
 /// A number as it is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// Things or bytes.
     Whole(u64),
     /// A duration, printed in seconds.
     Nanoseconds(u64),
+    /// A part, or how many times as much.
+    Ratio(f64),
 }
 
 /// Counters that are one family, with a label that tells them apart.
@@ -159,6 +161,8 @@ pub fn of(survey: &Survey) -> Vec<Family> {
             .iter()
             .map(|classes| histogram(classes, processes)),
     );
+    families.extend(phases(processes));
+    families.push(tax(processes));
     let mut placed: Vec<Counter> = SUMS.to_vec();
     for classes in &HISTOGRAMS {
         placed.extend(classes.counters);
@@ -272,6 +276,81 @@ fn histogram(classes: &Classes, processes: &[Surveyed]) -> Family {
         kind: Kind::Histogram,
         help: classes.help.to_owned(),
         samples,
+    }
+}
+
+/// The sampled foreground reads of each phase: latencies of those from the device, all, and those that missed.
+fn phases(processes: &[Surveyed]) -> [Family; 3] {
+    let of_phases = |of: fn(&Surveyed, Phase) -> Vec<Sample>| {
+        each(processes, |process| {
+            let samples = Phase::ALL.into_iter().flat_map(|phase| {
+                let mut samples = of(process, phase);
+                for sample in &mut samples {
+                    let label = ("phase", phase.name().to_owned());
+                    sample.labels.insert(0, label);
+                }
+                samples
+            });
+            samples.collect()
+        })
+    };
+    let counter = |name: &str, help: &str, of| Family {
+        name: name.to_owned(),
+        kind: Kind::Counter,
+        help: help.to_owned(),
+        samples: of_phases(of),
+    };
+    [
+        Family {
+            name: "foreground_phase_device_read_seconds".to_owned(),
+            kind: Kind::Histogram,
+            help: "Latency of sampled foreground reads of SSTables that came from the device, apart for the time in \
+                   which compactions run (or validations, or streaming) and the time in which they rest."
+                .to_owned(),
+            samples: of_phases(|process, phase| {
+                let reads = process.snapshot.phase_reads(phase);
+                let all = Value::Whole(reads.device_reads());
+                let bucket = |bound, below| sample("_bucket", [("le", bound)], below);
+                let below = reads.below();
+                let mut samples: Vec<_> = below
+                    .map(|(bound_ns, below)| bucket(seconds(bound_ns), Value::Whole(below)))
+                    .collect();
+                samples.push(bucket("+Inf".to_owned(), all));
+                samples.push(sample("_count", [], all));
+                samples
+            }),
+        },
+        counter(
+            "foreground_phase_sampled_reads",
+            "Foreground reads of SSTables that stand for all, by phase: one in 64.",
+            |process, phase| {
+                let sampled = process.snapshot.phase_reads(phase).sampled;
+                vec![sample("", [], Value::Whole(sampled))]
+            },
+        ),
+        counter(
+            "foreground_phase_missed_reads",
+            "Part of coldstream_foreground_phase_sampled_reads_total that missed the page cache.",
+            |process, phase| {
+                let missed = process.snapshot.phase_reads(phase).missed;
+                vec![sample("", [], Value::Whole(missed))]
+            },
+        ),
+    ]
+}
+
+fn tax(processes: &[Surveyed]) -> Family {
+    Family {
+        name: "device_read_tax_ratio".to_owned(),
+        kind: Kind::Gauge,
+        help: "p99 of foreground device reads in compaction, divided by p99 at rest, since the process started. Absent \
+               while too few were timed. It leaves out that a compaction makes more reads miss the page cache."
+            .to_owned(),
+        samples: each(processes, |process| {
+            let ratio = process.snapshot.device_read_tax().ratio;
+            let samples = ratio.map(|ratio| sample("", [], Value::Ratio(ratio.estimate)));
+            samples.into_iter().collect()
+        }),
     }
 }
 

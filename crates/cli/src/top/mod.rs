@@ -4,6 +4,7 @@
 //! - [`model`]: what happened between two looks (pure).
 //! - [`view`]: the screen of a model (pure).
 //! - [`state`]: what the user chose (pure).
+//! - [`tax_window`]: the tax over the last minutes.
 //! - [`terminal`]: the live screen. [`mod@source`] and [`record`]: where models come from, and go to.
 
 mod look;
@@ -11,6 +12,7 @@ mod model;
 mod record;
 mod source;
 mod state;
+mod tax_window;
 mod terminal;
 mod view;
 

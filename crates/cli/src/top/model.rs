@@ -1,7 +1,7 @@
 //! What `top` knows of a machine between two looks: figures only, no screen. `--json`, `--record` and the view have
 //! all of it from here.
 
-use coldstream_control::{Counter, Mechanism, Snapshot};
+use coldstream_control::{Counter, DeviceReadTax, Mechanism, Snapshot};
 use coldstream_host::cgroup::MemoryUse;
 use coldstream_host::survey::Surveyed;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,9 @@ pub struct Process {
     pub mechanisms: Vec<Switch>,
     /// Reads that users wait for.
     pub foreground: Foreground,
+    /// How much slower their device reads are in compaction.
+    #[serde(default)]
+    pub tax: Tax,
     /// Background reads by mode.
     pub background_read: Vec<Flow>,
     /// Background writes by mode.
@@ -78,6 +81,15 @@ pub struct Foreground {
     pub p50_below_ns: Option<u64>,
     /// 99 of 100 took less; none if none was timed, or if they took longer than the last class.
     pub p99_below_ns: Option<u64>,
+}
+
+/// The tax of device reads, over a longer time than that between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tax {
+    /// The tax.
+    pub device_reads: DeviceReadTax,
+    /// The last seconds that it is about; none if it is about all the time since the process started.
+    pub of_last_seconds: Option<u64>,
 }
 
 /// Bytes that took one way.
@@ -209,6 +221,10 @@ impl Process {
                 p50_below_ns: since.device_reads_below_ns(500),
                 p99_below_ns: since.device_reads_below_ns(990),
             },
+            tax: Tax {
+                device_reads: now.device_read_tax(),
+                of_last_seconds: None,
+            },
             background_read: flows(&Counter::READ_MODES),
             background_written: flows(&Counter::WRITE_MODES),
             page_cache_spared_bytes: spared.saturating_add(now.written_around_cache_bytes()),
@@ -248,7 +264,9 @@ impl Process {
 }
 
 fn total(flows: &[Flow]) -> f64 {
-    flows.iter().map(|flow| flow.bytes_per_second).sum()
+    // The sum of no numbers would be -0.0.
+    let flows = flows.iter();
+    flows.fold(0.0, |sum, flow| sum + flow.bytes_per_second)
 }
 
 fn switches(snapshot: &Snapshot) -> Vec<Switch> {
@@ -289,12 +307,12 @@ fn problems(snapshot: &Snapshot) -> Vec<Problem> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::collections::HashMap;
     use std::sync::atomic::AtomicU64;
     use std::time::{Duration, Instant};
 
-    use coldstream_control::{Header, PAGE_WORDS, PageView};
+    use coldstream_control::{Header, PAGE_WORDS, PageView, Phase};
     use coldstream_host::survey::Survey;
     use coldstream_policy::{IoModeSetting, Profile};
 
@@ -302,6 +320,18 @@ mod tests {
 
     /// A process with these counters.
     pub fn surveyed(pid: u32, start_time_ticks: u64, values: &[(Counter, u64)]) -> Surveyed {
+        surveyed_page(pid, start_time_ticks, |page| {
+            for &(counter, value) in values {
+                page.set(counter, value);
+            }
+        })
+    }
+
+    fn surveyed_page(
+        pid: u32,
+        start_time_ticks: u64,
+        fill: impl FnOnce(&PageView<'_>),
+    ) -> Surveyed {
         let words: Vec<AtomicU64> = (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
         let page = PageView::new(&words).unwrap();
         page.initialise(&Header {
@@ -314,9 +344,7 @@ mod tests {
             windows_in_flight: 1,
             memory_bytes: 64 << 20,
         });
-        for &(counter, value) in values {
-            page.set(counter, value);
-        }
+        fill(&page);
         Surveyed {
             pid,
             user: Some(0),
@@ -325,7 +353,18 @@ mod tests {
         }
     }
 
-    fn look(at: Instant, processes: Vec<Surveyed>) -> Look {
+    /// A process with this many device reads, in compaction and at rest.
+    pub fn surveyed_with_reads(pid: u32, device_reads: [u64; 2]) -> Surveyed {
+        surveyed_page(pid, 1, |page| {
+            for (phase, reads) in Phase::ALL.into_iter().zip(device_reads) {
+                for _ in 0..reads {
+                    page.record_device_read(phase, 7);
+                }
+            }
+        })
+    }
+
+    pub fn look(at: Instant, processes: Vec<Surveyed>) -> Look {
         Look {
             at,
             unix_ms: 0,

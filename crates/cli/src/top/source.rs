@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::look::Look;
 use super::model::Model;
 use super::record::Record;
+use super::tax_window::TaxWindow;
 use crate::exit::{Exit, failure};
 
 /// Models, one after another.
@@ -28,6 +29,7 @@ pub trait Models {
 pub struct Machine {
     only: Option<u32>,
     earlier: Look,
+    window: TaxWindow,
     record: Option<Record>,
 }
 
@@ -40,6 +42,7 @@ impl Machine {
         let earlier = Look::now(only)?;
         Ok(Self {
             only,
+            window: TaxWindow::since(&earlier),
             earlier,
             record,
         })
@@ -54,7 +57,8 @@ impl Machine {
 impl Models for Machine {
     fn next(&mut self) -> anyhow::Result<Option<Model>> {
         let later = Look::now(self.only)?;
-        let model = Model::between(&self.earlier, &later);
+        let mut model = Model::between(&self.earlier, &later);
+        self.window.follow(&later, &mut model);
         self.earlier = later;
         if let Some(record) = &mut self.record {
             record.append(&model)?;

@@ -166,6 +166,10 @@ mod tests {
             "pid": 1, "user": 0, "program": "mariadbd", "profile": "rocksdb", "reads": "direct",
             "mechanisms": [{ "mechanism": "reads", "is_on": true }, { "mechanism": "writes", "is_on": false }],
             "foreground": { "timed_per_second": 12.0, "p50_below_ns": 128_000, "p99_below_ns": 1_024_000 },
+            "tax": { "of_last_seconds": 590, "device_reads": {
+                "ratio": { "estimate": 1.62, "low": 1.5, "high": 1.7 },
+                "in_compaction": { "device_reads": 999, "p99_ns": 1_620_000, "sampled_reads": 9, "missed_percent": 4.06 },
+                "at_rest": { "device_reads": 999, "p99_ns": 1_000_000, "sampled_reads": 9, "missed_percent": null } } },
             "background_read": [{ "mode": "direct", "bytes_per_second": 83_886_080.0, "bytes": 99 }],
             "background_written": [], "page_cache_spared_bytes": 5 << 20,
             "handover": { "sstables": 3, "pages_warmed": 1234, "hit_percent": 95.0, "delay_ms": 7.3, "incomplete": 1 },
@@ -224,7 +228,9 @@ mod tests {
         let wide = view::text(&model(&[7]), &State::default(), 120);
         for words in [
             "by process id · 1 process",
-            "mariadbd         1 ms       80.0 MiB/s",
+            "mariadbd         1 ms       1.6   4.1/- %    80.0 MiB/s",
+            "1.6 times as slow in compaction (1.5 to 1.7): p99 1.6 ms, at rest 1.0 ms (in the last 10 min)",
+            "misses      4.06 % of the reads in compaction missed the page cache, at rest ?",
             "300 MiB of 420 MiB",
             "2 writes OFF",
             "3 SSTables, 1,234 pages warmed, 95 % read since, 7.3 ms each; 1 without a whole one",

@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, Widget, Wrap};
 
 use super::model::{Flow, Model, Process};
 use super::state::{Sort, State};
-use crate::ctl::values::{count, duration, thousands};
+use crate::ctl::values::{count, duration, misses_text, tax_text, thousands};
 
 const MIB: f64 = 1048576.0;
 /// What every detail begins with.
@@ -22,7 +22,7 @@ struct Column {
     text: fn(&Process) -> String,
 }
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 11] = [
     Column {
         title: "PID",
         width: 8,
@@ -37,6 +37,19 @@ const COLUMNS: [Column; 9] = [
         title: "FG P99",
         width: 10,
         text: |process| below(process.foreground.p99_below_ns),
+    },
+    Column {
+        title: "TAX",
+        width: 5,
+        text: |process| {
+            let ratio = process.tax.device_reads.ratio;
+            ratio.map_or("-".to_owned(), |ratio| format!("{:.1}", ratio.estimate))
+        },
+    },
+    Column {
+        title: "MISSES",
+        width: 10,
+        text: misses,
     },
     Column {
         title: "BG READ",
@@ -178,6 +191,10 @@ fn details(process: &Process) -> Vec<Line<'static>> {
             None => "no device read was timed in this interval".to_owned(),
         },
     ));
+    lines.push(detail("tax", tax(process)));
+    if !process.tax.device_reads.is_empty() {
+        lines.push(detail("misses", misses_text(&process.tax.device_reads)));
+    }
     lines.push(detail("read", flows(&process.background_read)));
     lines.push(detail("written", flows(&process.background_written)));
     lines.push(detail(
@@ -223,6 +240,20 @@ fn details(process: &Process) -> Vec<Line<'static>> {
         lines.push(detail("problems", text).fg(Color::Yellow));
     }
     lines
+}
+
+/// The tax, and the time that it is about.
+fn tax(process: &Process) -> String {
+    let tax = &process.tax;
+    if tax.device_reads.is_empty() {
+        return "no foreground read was sampled yet".to_owned();
+    }
+    let time = tax
+        .of_last_seconds
+        .map_or("since the start".to_owned(), |seconds| {
+            format!("in the last {} min", seconds.div_ceil(60))
+        });
+    format!("{} ({time})", tax_text(&tax.device_reads))
 }
 
 fn detail(label: &str, text: String) -> Line<'static> {
@@ -318,6 +349,16 @@ fn percent(value: Option<f64>) -> String {
 
 fn per_second(bytes: f64) -> String {
     format!("{:.1} MiB/s", bytes / MIB)
+}
+
+/// In compaction and at rest.
+fn misses(process: &Process) -> String {
+    let tax = &process.tax.device_reads;
+    let percent = |percent: Option<f64>| percent.map_or("-".to_owned(), |it| format!("{it:.1}"));
+    match (tax.in_compaction.missed_percent, tax.at_rest.missed_percent) {
+        (None, None) => "-".to_owned(),
+        (in_compaction, at_rest) => format!("{}/{} %", percent(in_compaction), percent(at_rest)),
+    }
 }
 
 fn none_or(text: String) -> String {

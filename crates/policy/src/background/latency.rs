@@ -1,5 +1,7 @@
 //! A compact histogram of latencies.
 
+use std::ops::Range;
+
 /// A read that takes less comes from memory, and is no device read; in nanoseconds. A cached block takes 1
 /// to 10 µs, a block of a fast device 30 µs and more (28 µs were measured).
 pub const MEMORY_NS: u64 = 16_384;
@@ -21,11 +23,19 @@ pub fn latency_bucket(ns: u64) -> Option<usize> {
     Some(bucket.min(LATENCY_BUCKETS - 1))
 }
 
-/// The middle of a bucket, in nanoseconds.
-fn middle_ns(bucket: usize) -> u64 {
+/// The latencies of a bucket, in nanoseconds. The last bucket has all longer ones, too.
+#[must_use]
+pub fn latency_range_ns(bucket: usize) -> Range<u64> {
     let bucket = bucket.min(LATENCY_BUCKETS - 1) as u64;
     let quarter_ns = (MEMORY_NS / 4) << (bucket / 4);
-    quarter_ns * (4 + bucket % 4) + quarter_ns / 2
+    let start_ns = quarter_ns * (4 + bucket % 4);
+    start_ns..start_ns + quarter_ns
+}
+
+/// The middle of a bucket, in nanoseconds.
+fn middle_ns(bucket: usize) -> u64 {
+    let range = latency_range_ns(bucket);
+    range.start.midpoint(range.end)
 }
 
 /// A histogram of latencies of device reads. All-zero memory is an empty one.
@@ -123,6 +133,7 @@ mod tests {
         fn buckets_are_in_order_and_their_middles_near(ns in MEMORY_NS..1_000_000_000, more in 0_u64..1 << 40) {
             let bucket = latency_bucket(ns).unwrap();
             prop_assert!(latency_bucket(ns + more).unwrap() >= bucket);
+            prop_assert!(latency_range_ns(bucket).contains(&ns));
             let middle = middle_ns(bucket);
             prop_assert_eq!(latency_bucket(middle), Some(bucket));
             prop_assert!(middle.abs_diff(ns) * 8 <= ns, "{} {}", ns, middle);

@@ -27,6 +27,6 @@ mod tests;
 
 pub use bucket::{BURST_NS, Bucket};
 pub use controller::{Controller, Decision, Figures};
-pub use latency::{LATENCY_BUCKETS, Latencies, MEMORY_NS, latency_bucket};
+pub use latency::{LATENCY_BUCKETS, Latencies, MEMORY_NS, latency_bucket, latency_range_ns};
 pub use observed::{Observed, ProcessorTime};
 pub use pacer::{FLOOR_MAX, FLOOR_MIN, Pace, REQUEST_BYTES_MAX, TICK_NS};

@@ -20,7 +20,7 @@ mod device_reads;
 
 use crate::core::Core;
 use crate::thread;
-use coldstream_control::{Counter, Mechanism};
+use coldstream_control::{Counter, Mechanism, Phase};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::background::{
@@ -37,6 +37,13 @@ const WAIT_NS_MAX: u64 = 1_000_000_000;
 /// The control thread stops looking after this time without background work, in nanoseconds. It is longer
 /// than the rest after which the controller begins anew.
 const WATCH_NS: u64 = 3_000_000_000;
+/// A compaction runs until this time after its last read or write. With less than 2 MiB/s it may read or write only
+/// this often.
+const WORK_MILLISECONDS: u64 = 500;
+/// It rests from this time on, as for the controller. Meanwhile its effects fade.
+const REST_MILLISECONDS: u64 = 2000;
+/// The time of the last work is not written more often: all background threads share it.
+const WORK_STEP_MILLISECONDS: u64 = 16;
 /// The end of a file is its last MiB, or its last sixteenth if that is more.
 const END_BYTES_MIN: u64 = 1 << 20;
 const END_SHARE: u64 = 16;
@@ -69,7 +76,21 @@ pub(crate) struct Background {
     busy_until_ns: AtomicU64,
     /// The time of the last background work that the control thread found, by the same clock.
     worked_ns: AtomicU64,
+    /// The last time at which a background thread read or wrote an SSTable, but for flushes, in milliseconds of
+    /// the same clock plus one; 0 is never.
+    work_milliseconds: AtomicU64,
     controller: FutexLock<Controller>,
+}
+
+/// A foreground read of an SSTable that was timed.
+#[derive(Clone, Copy)]
+pub(crate) struct TimedRead {
+    /// Its number chose it, and not a read before it.
+    pub(crate) stands_for_all: bool,
+    /// How long it took.
+    pub(crate) ns: u64,
+    /// When it ended, by the clock of [`monotonic_ns`](process::monotonic_ns).
+    pub(crate) ended_ns: u64,
 }
 
 /// What the control thread is to do until it looks again.
@@ -108,18 +129,38 @@ impl Background {
         self.floor.load(Ordering::Relaxed) != 0 && core.is_on(Mechanism::Pacing)
     }
 
-    /// A foreground read of an SSTable took `ns`, by the clock of
-    /// [`monotonic_ns`](process::monotonic_ns). Returns whether it came from the device.
-    pub(crate) fn record_timed_read(&self, core: &Core, ns: u64) -> bool {
+    /// A foreground read of an SSTable was timed. Returns whether it came from the device.
+    pub(crate) fn record_timed_read(&self, core: &Core, read: TimedRead) -> bool {
         core.count(Counter::ForegroundReadsTimed, 1);
-        let Some(bucket) = latency_bucket(ns) else {
+        let bucket = latency_bucket(read.ns);
+        let work_milliseconds = self.work_milliseconds.load(Ordering::Relaxed);
+        if let Some(page) = core.page()
+            && let Some(phase) = phase_at(read.ended_ns, work_milliseconds)
+        {
+            if read.stands_for_all {
+                page.record_sampled_read(phase, bucket.is_some());
+            }
+            if let Some(bucket) = bucket {
+                page.record_device_read(phase, bucket);
+            }
+        }
+        let Some(bucket) = bucket else {
             return false;
         };
         if self.is_paced(core) {
             self.reads.record(bucket);
         }
-        core.count(Counter::of_device_read(ns), 1);
+        core.count(Counter::of_device_read(read.ns), 1);
         true
+    }
+
+    /// The calling thread, a background thread, reads or writes an SSTable, and does not flush.
+    pub(crate) fn record_work(&self) {
+        let now = process::monotonic_ns() / 1_000_000 + 1;
+        let last = self.work_milliseconds.load(Ordering::Relaxed);
+        if now.saturating_sub(last) >= WORK_STEP_MILLISECONDS {
+            self.work_milliseconds.store(now, Ordering::Relaxed);
+        }
     }
 
     /// Waits, if it must, before the calling thread reads an SSTable at `offset` in the background.
@@ -227,10 +268,11 @@ impl Background {
     /// thread did not rest meanwhile.
     pub(crate) fn record_busy(&self, core: &Core) {
         // RocksDB may flush in the same threads, and bytes of flushes are not counted.
-        if self.is_counted(core)
-            && thread::role() == Role::Compaction
-            && thread::writes_what_it_read()
-        {
+        if thread::role() != Role::Compaction || !thread::writes_what_it_read() {
+            return;
+        }
+        self.record_work();
+        if self.is_counted(core) {
             let now_ns = process::monotonic_ns();
             self.busy_until_ns.fetch_max(now_ns, Ordering::Relaxed);
         }
@@ -395,6 +437,18 @@ impl Background {
     }
 }
 
+/// The phase in which a read ended at `ended_ns`, if the last work was in this millisecond (plus one; 0 is never).
+/// `None` between the two: what compactions left behind fades.
+fn phase_at(ended_ns: u64, work_milliseconds: u64) -> Option<Phase> {
+    let age = (ended_ns / 1_000_000 + 1).saturating_sub(work_milliseconds);
+    match age {
+        _ if work_milliseconds == 0 => Some(Phase::Rest),
+        0..WORK_MILLISECONDS => Some(Phase::Compaction),
+        WORK_MILLISECONDS..REST_MILLISECONDS => None,
+        _ => Some(Phase::Rest),
+    }
+}
+
 /// Whether a read is near the end of its file.
 fn is_near_end(descriptor: i32, offset: u64) -> bool {
     file::stamp(descriptor).map_or(true, |stamp| is_within_end(stamp.size_bytes, offset))
@@ -440,6 +494,36 @@ mod tests {
             !background.is_watched.load(Ordering::Relaxed),
             "work wakes it"
         );
+    }
+
+    #[test]
+    fn phases_are_told_by_the_time_since_the_last_work() {
+        let at = |milliseconds: u64| phase_at(milliseconds * 1_000_000, 10_001);
+        assert_eq!(phase_at(0, 0), Some(Phase::Rest), "there was never any");
+        assert_eq!(
+            at(9_000),
+            Some(Phase::Compaction),
+            "work of another thread meanwhile"
+        );
+        assert_eq!(at(10_000), Some(Phase::Compaction));
+        assert_eq!(at(10_499), Some(Phase::Compaction));
+        assert_eq!(at(10_500), None);
+        assert_eq!(at(11_999), None);
+        assert_eq!(at(12_000), Some(Phase::Rest));
+    }
+
+    #[test]
+    fn work_is_noted_in_steps() {
+        let background = zeroed();
+        background.record_work();
+        let first = background.work_milliseconds.load(Ordering::Relaxed);
+        assert!(first > 0);
+        background
+            .work_milliseconds
+            .store(first + 1000, Ordering::Relaxed);
+        background.record_work();
+        let kept = background.work_milliseconds.load(Ordering::Relaxed);
+        assert_eq!(kept, first + 1000, "a later one of another thread");
     }
 
     #[test]

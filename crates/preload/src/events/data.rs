@@ -1,6 +1,6 @@
 //! The data of tracked files: read, written, synced, sent, mapped, advised.
 
-use crate::background::Moved;
+use crate::background::{Moved, TimedRead};
 use crate::core::descriptor_map::{Entry, KnownDescriptor, TrackedFile};
 use crate::core::errno::{self, ErrnoGuard};
 use crate::core::{fuse, is_private_still};
@@ -16,12 +16,21 @@ use coldstream_io::Errno;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file::FileStamp;
 
+/// Why a foreground read is timed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sample {
+    /// It stands for all reads.
+    OfAll,
+    /// Another reason: pacing, or one shortly before it came from the device.
+    Other,
+}
+
 /// The reader of a known descriptor.
 pub(crate) enum Reader {
     /// The foreground: the plain call is made.
     Foreground,
     /// The foreground, and the plain call is to be timed.
-    Timed,
+    Timed(Sample),
     /// A background thread.
     Background(TrackedFile),
     /// Nobody: the call fails with errno. The descriptor is one of Coldstream's own (`EBADF`), or staged
@@ -70,11 +79,12 @@ impl Runtime {
             return Reader::Background(tracked);
         };
         self.heat.record_use(core, tracked.slot, operation, in_scan);
-        if is_sample && self.take_sample_turn() {
-            Reader::Timed
+        let sample = if is_sample {
+            self.take_sample_turn()
         } else {
-            Reader::Foreground
-        }
+            None
+        };
+        sample.map_or(Reader::Foreground, Reader::Timed)
     }
 
     /// A read of a staged file. The plain call reads it, after the kernel has all bytes.
@@ -102,20 +112,30 @@ impl Runtime {
     }
 
     /// To be called for a foreground read that is a sample. Advances the clock of heat, and returns
-    /// whether to time the read.
+    /// why to time the read; `None` if it is not to be timed.
     #[cold]
-    fn take_sample_turn(&self) -> bool {
+    fn take_sample_turn(&self) -> Option<Sample> {
         let turn = thread::take_sample_turn();
         if let Some(pages) = turn.pages {
             self.heat.advance(pages);
         }
-        turn.is_timed_at_rest || self.background.is_paced(&self.core)
+        let is_timed = turn.is_timed_at_rest || self.background.is_paced(&self.core);
+        is_timed.then_some(match turn.stands_for_all {
+            true => Sample::OfAll,
+            false => Sample::Other,
+        })
     }
 
-    /// A foreground read took `ns`.
+    /// A foreground read that was timed took from `started_ns` to `ended_ns`, by the clock of
+    /// [`monotonic_ns`](coldstream_io::sys::process::monotonic_ns).
     #[cold]
-    pub(crate) fn record_read_time(&self, ns: u64) {
-        if self.background.record_timed_read(&self.core, ns) {
+    pub(crate) fn record_read_time(&self, sample: Sample, started_ns: u64, ended_ns: u64) {
+        let timed = TimedRead {
+            stands_for_all: sample == Sample::OfAll,
+            ns: ended_ns.saturating_sub(started_ns),
+            ended_ns,
+        };
+        if self.background.record_timed_read(&self.core, timed) {
             thread::time_next_reads();
         }
     }
@@ -136,6 +156,7 @@ impl Runtime {
             return plain();
         }
         (self.background).wait_to_read(core, call.descriptor, call.offset);
+        self.background.record_work();
         // SAFETY: passed on.
         let served = || unsafe { self.serve(tracked, call) };
         if let Some(served) = self.background.watch_call(core, served) {
@@ -145,6 +166,7 @@ impl Runtime {
         let length_bytes = call.length_bytes as u64;
         readahead::record_plain_read(core, tracked, call.descriptor, offset, length_bytes);
         let result = plain();
+        self.background.record_work();
         reads::count_plain(core, result);
         let bytes = u64::try_from(result).unwrap_or(0);
         thread::record_background_read(bytes);
@@ -219,6 +241,7 @@ impl Runtime {
     #[cold]
     pub(crate) fn count_unserved_read(&self, result: isize) {
         let _errno = ErrnoGuard::new();
+        self.background.record_work();
         self.core.count(Counter::FallbackCall, 1);
         reads::count_plain(&self.core, result);
     }
@@ -238,6 +261,9 @@ impl Runtime {
         let before = errno::get();
         // The wait comes first: no lock is held here, and a signal handler may still write a file.
         self.background.wait_to_write(&self.core);
+        if thread::writes_what_it_read() {
+            self.background.record_work();
+        }
         let call = WriteCall {
             descriptor,
             buffer,
@@ -266,11 +292,16 @@ impl Runtime {
     /// reach the kernel only while it runs: it does not cover them.
     #[inline]
     pub(crate) fn sync(&self, descriptor: i32, next: impl FnOnce() -> i32) -> i32 {
+        let is_tracked = self.core.tracked(descriptor).is_some();
+        if is_tracked {
+            let _errno = ErrnoGuard::new();
+            self.background.record_busy(&self.core);
+        }
         let result = match self.writes.find(&self.core, descriptor) {
             Some(tracked) => self.sync_staged(tracked, descriptor, next),
             None => next(),
         };
-        if self.core.tracked(descriptor).is_some() {
+        if is_tracked {
             let _errno = ErrnoGuard::new();
             self.background.record_busy(&self.core);
         }

@@ -29,6 +29,6 @@ mod deleted;
 mod descriptors;
 mod threads;
 
-pub(crate) use data::Reader;
+pub(crate) use data::{Reader, Sample};
 pub(crate) use descriptors::{Taking, Visible};
 pub(crate) use threads::named_itself;

@@ -2,7 +2,7 @@
 
 use super::next::interpose;
 use crate::core::descriptor_map::{Entry, TrackedFile};
-use crate::events::Reader;
+use crate::events::{Reader, Sample};
 use crate::reads::ReadCall;
 use crate::runtime::{self, Runtime};
 use coldstream_io::append::Operation;
@@ -29,7 +29,7 @@ unsafe fn read_at(
     };
     match runtime.before_read(known, descriptor, range) {
         Reader::Foreground => next(),
-        Reader::Timed => time_read(runtime, next),
+        Reader::Timed(sample) => time_read(runtime, sample, next),
         Reader::Nobody => -1,
         Reader::Background(tracked) => {
             let call = ReadCall {
@@ -46,11 +46,11 @@ unsafe fn read_at(
 
 /// The foreground's read of a tracked file, and how long it took. Leaves `errno` alone.
 #[cold]
-fn time_read(runtime: &Runtime, next: impl FnOnce() -> ssize_t) -> ssize_t {
+fn time_read(runtime: &Runtime, sample: Sample, next: impl FnOnce() -> ssize_t) -> ssize_t {
     let started_ns = process::monotonic_ns();
     let result = next();
     if result > 0 {
-        runtime.record_read_time(process::monotonic_ns().saturating_sub(started_ns));
+        runtime.record_read_time(sample, started_ns, process::monotonic_ns());
     }
     result
 }
@@ -79,7 +79,7 @@ pub(super) fn read_unserved(
         runtime.before_sequential_read(tracked, descriptor);
     }
     match runtime.before_read(known, descriptor, Operation::Read) {
-        Reader::Foreground | Reader::Timed => next(),
+        Reader::Foreground | Reader::Timed(_) => next(),
         Reader::Nobody => -1,
         Reader::Background(_) => {
             let result = next();

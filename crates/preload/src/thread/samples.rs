@@ -10,8 +10,8 @@ const READ_PAGES_MAX: u64 = 4096;
 
 /// One foreground read in 16 may be timed: a clock costs as much as all else that is done for a read.
 const TIMED_EVERY: u32 = 16;
-/// While nothing but statistics wants latencies, one turn in four is timed: one read in 64.
-const TIMED_TURNS_AT_REST: u32 = 4;
+/// One read in 64 is timed for statistics. It is chosen by the number of reads alone, so that it stands for all.
+const READS_A_SAMPLE_OF_ALL: u32 = 64;
 /// The four reads after one that came from the device are timed. A clock costs nothing beside them.
 const TIMED_AFTER: u32 = 4;
 
@@ -22,8 +22,8 @@ pub(super) struct Samples {
     reads_left: Cell<u32>,
     /// How many of the next reads are all samples.
     reads_to_time: Cell<u32>,
-    /// Turns that ended.
-    turns: Cell<u32>,
+    /// Reads since the last one that stands for all.
+    reads_since_sample: Cell<u32>,
 }
 
 /// The turn of a sample.
@@ -33,6 +33,8 @@ pub(crate) struct Turn {
     pub(crate) pages: Option<u64>,
     /// The read is to be timed even if only statistics want its latency.
     pub(crate) is_timed_at_rest: bool,
+    /// The read stands for all: its number chose it, and not a read before it.
+    pub(crate) stands_for_all: bool,
 }
 
 impl Samples {
@@ -41,7 +43,7 @@ impl Samples {
             foreground_pages: Cell::new(0),
             reads_left: Cell::new(TIMED_EVERY),
             reads_to_time: Cell::new(0),
-            turns: Cell::new(0),
+            reads_since_sample: Cell::new(0),
         }
     }
 
@@ -61,13 +63,16 @@ impl Samples {
         let pages = self.foreground_pages.get();
         let is_enough = pages >= PAGES_A_FLUSH;
         self.foreground_pages.set(if is_enough { 0 } else { pages });
-        let turns = self.turns.get().wrapping_add(1);
-        self.turns.set(turns);
         let to_time = self.reads_to_time.get();
+        let reads = self.reads_since_sample.get() + reads_between(to_time);
+        let stands_for_all = reads >= READS_A_SAMPLE_OF_ALL;
+        let reads_since_sample = if stands_for_all { 0 } else { reads };
+        self.reads_since_sample.set(reads_since_sample);
         self.time_next(to_time.saturating_sub(1));
         Turn {
             pages: is_enough.then_some(u64::from(pages)),
-            is_timed_at_rest: to_time > 0 || turns.is_multiple_of(TIMED_TURNS_AT_REST),
+            is_timed_at_rest: to_time > 0 || stands_for_all,
+            stands_for_all,
         }
     }
 
@@ -77,10 +82,14 @@ impl Samples {
     }
 
     fn time_next(&self, to_time: u32) {
-        let between = if to_time > 0 { 1 } else { TIMED_EVERY };
         self.reads_to_time.set(to_time);
-        self.reads_left.set(between);
+        self.reads_left.set(reads_between(to_time));
     }
+}
+
+/// Reads until the next sample, itself included.
+fn reads_between(to_time: u32) -> u32 {
+    if to_time > 0 { 1 } else { TIMED_EVERY }
 }
 
 #[cfg(test)]
@@ -123,6 +132,25 @@ mod tests {
         let (numbers, flushed) = timed(&samples, true, 1000, |_| true);
         assert!(numbers.len() > 980, "{}", numbers.len());
         assert!((700..=1100).contains(&flushed), "{flushed}");
+    }
+
+    #[test]
+    fn one_read_in_sixty_four_stands_for_all_wherever_reads_come_from() {
+        for (device, samples_min) in [(1, 156), (2, 156), (100, 120), (u32::MAX, 156)] {
+            let samples = Samples::none();
+            let mut of_all = 0;
+            for number in 1..=10_000 {
+                if samples.count_read(4096) {
+                    let turn = samples.take_turn();
+                    of_all += u32::from(turn.stands_for_all);
+                    assert!(turn.is_timed_at_rest || !turn.stands_for_all);
+                    if turn.is_timed_at_rest && number % device == 0 {
+                        samples.time_next_reads();
+                    }
+                }
+            }
+            assert!((samples_min..=156).contains(&of_all), "{device}: {of_all}");
+        }
     }
 
     #[test]
