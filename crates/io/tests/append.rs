@@ -90,6 +90,10 @@ struct Kernel<'a> {
     /// The disk is full: every cached write fails.
     full: bool,
     reference: &'a [u8],
+    /// The first byte that went through the page cache and was not written back.
+    unordered_from: Option<u64>,
+    /// How often such bytes were written back before a direct write.
+    write_backs: u64,
     direct_bytes: u64,
     calls: u64,
     state: &'a FlightState,
@@ -138,6 +142,11 @@ impl Kernel<'_> {
         assert!(result.is_ok() || self.fault_every > 0, "{result:?}");
     }
 
+    /// Before a direct write everything before it is on the device.
+    fn assert_ordered(&self) {
+        assert_eq!(self.unordered_from, None, "a power cut would leave a gap");
+    }
+
     /// Whether a write was started that the kernel has not made yet.
     fn is_pending(&self) -> bool {
         let flight = self.flight.as_ref();
@@ -177,11 +186,13 @@ impl Kernel<'_> {
 impl KernelIo for Kernel<'_> {
     fn write_direct(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         assert!(self.flight.is_none(), "a second write at once");
+        self.assert_ordered();
         self.make_direct(bytes, offset)
     }
 
     fn start_direct(&mut self, bytes: &[u8], offset: u64) -> bool {
         assert!(self.flight.is_none(), "a second write in flight");
+        self.assert_ordered();
         if self.random.once_in(10) {
             return false;
         }
@@ -215,6 +226,12 @@ impl KernelIo for Kernel<'_> {
     fn write_back_before(&mut self, start: u64, end: u64) {
         assert!(start < end && end == self.file.len() as u64);
         assert!(self.flight.is_none());
+        let first = self.unordered_from.take();
+        assert!(
+            first.is_some_and(|first| start <= first),
+            "{start}: {first:?}"
+        );
+        self.write_backs += 1;
     }
 
     fn write_cached(&mut self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
@@ -226,6 +243,7 @@ impl KernelIo for Kernel<'_> {
             return Err(errno);
         }
         let count = self.take(bytes, offset, 1);
+        self.unordered_from.get_or_insert(offset);
         let block = self.alignment.bytes();
         let last = ((offset + count as u64 - 1) / block) as usize;
         if self.cached.len() <= last {
@@ -249,6 +267,7 @@ struct Run {
     failed_flights: u64,
     /// Writes in flight that were made after the file was truncated.
     late_flights: u64,
+    write_backs: u64,
 }
 
 impl Run {
@@ -258,6 +277,7 @@ impl Run {
             self.flights,
             self.failed_flights,
             self.late_flights,
+            self.write_backs,
         ]
         .iter()
         .all(|count| *count > 0)
@@ -379,6 +399,7 @@ impl OneFile<'_> {
         if self.drain_staging().is_ok() {
             let size = self.random.below(self.reported_bytes + 1);
             self.kernel.file.truncate(size as usize);
+            self.kernel.unordered_from = self.kernel.unordered_from.filter(|from| *from < size);
             let blocks = size.div_ceil(self.alignment.bytes()) as usize;
             self.kernel.cached.truncate(blocks);
             // Cutting a block brings its page in.
@@ -395,6 +416,7 @@ impl OneFile<'_> {
     fn truncate_by_name(&mut self) {
         let kernel = &mut self.kernel;
         kernel.file.clear();
+        kernel.unordered_from = None;
         kernel.cached.clear();
         let pending = kernel
             .flight
@@ -458,6 +480,7 @@ impl OneFile<'_> {
         self.run.calls += self.kernel.calls;
         self.run.flights += self.kernel.flights;
         self.run.failed_flights += self.kernel.failed_flights;
+        self.run.write_backs += self.kernel.write_backs;
     }
 }
 
@@ -492,6 +515,8 @@ fn one_file(random: &mut Random, run: &mut Run) {
         fault_every: [0, 0, 5, 40][random.below(4) as usize],
         full: false,
         reference: &source,
+        unordered_from: None,
+        write_backs: 0,
         direct_bytes: 0,
         calls: 0,
         state: &state,
@@ -546,6 +571,7 @@ fn the_kernel_has_a_prefix_of_what_was_appended() {
         flights: 0,
         failed_flights: 0,
         late_flights: 0,
+        write_backs: 0,
     };
     // A short run may lack rare events; then it goes on.
     while run.operations < operations || (!run.has_all() && run.operations < 20 * operations) {

@@ -335,6 +335,32 @@ fn a_recently_changed_file_is_read_plainly() {
     assert!(is_read_plainly);
 }
 
+/// The scanner waits for no writeback, and so takes no error of it.
+#[test]
+fn dirty_pages_are_read_plainly_until_they_are_written_back() {
+    let directory = scratch();
+    let file = cold_file(directory.path(), "1.sst", &content(4, 1 << 20));
+    if file::cache_statistics(&file, 0, 4096).is_err() {
+        return skip("the kernel does not tell dirty pages (cachestat)");
+    }
+    let writer = File::options()
+        .write(true)
+        .open(directory.path().join("1.sst"))
+        .unwrap();
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let mut buffer = vec![0; 64 << 10];
+    writer.write_all_at(b"new", 0).unwrap();
+    wait_until_unchanged(&file);
+    let (_, outcome) = read(scanner, 0, &file, ReadMode::DropBehind, 0, &mut buffer);
+    assert_eq!(outcome, Outcome::Plain(Fallback::ChangedRecently));
+    file.sync_all().unwrap();
+    drop_cache(&file);
+    wait_until_unchanged(&file);
+    let (_, outcome) = read(scanner, 0, &file, ReadMode::DropBehind, 0, &mut buffer);
+    assert!(is_served(&outcome), "{outcome:?}");
+    assert_eq!(&buffer[..3], b"new");
+}
+
 /// The kernel cannot be asked about so few bytes. No window is read in vain.
 #[test]
 fn a_checked_read_of_a_few_bytes_is_plain_at_once() {

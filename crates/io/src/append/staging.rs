@@ -27,6 +27,43 @@ pub struct Staging {
     write_end: u64,
     /// The write of the bytes up to `write_end` is in flight.
     in_flight: bool,
+    /// What went through the page cache last.
+    cached: Cached,
+}
+
+/// Bytes that went through the page cache, and may not be on the device. All zeros: there are none.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Cached {
+    start: u64,
+    end: u64,
+}
+
+impl Cached {
+    /// More bytes went through the page cache: they continue the former ones, or nothing of these is left to
+    /// be written back.
+    fn record(&mut self, start: u64, end: u64) {
+        if self.start == self.end {
+            self.start = start;
+        }
+        self.end = end;
+    }
+
+    /// Those before the file's end.
+    fn before(self, end: u64) -> Self {
+        Self {
+            start: self.start.min(end),
+            end: self.end.min(end),
+        }
+    }
+
+    /// Writes them back before a direct write behind them. So a power cut leaves no gap.
+    fn write_back<E: KernelIo>(&mut self, kernel: &mut E) {
+        if self.start < self.end {
+            kernel.write_back_before(self.start, self.end);
+        }
+        *self = Self::default();
+    }
 }
 
 impl Staging {
@@ -51,6 +88,11 @@ impl Staging {
         self.end
     }
 
+    /// How many bytes the kernel is known to have.
+    pub fn landed(&self) -> u64 {
+        self.start
+    }
+
     /// How many bytes only the memory has.
     pub fn staged_bytes(&self) -> u64 {
         self.end - self.start
@@ -64,7 +106,10 @@ impl Staging {
     /// Sets size and position to the kernel's. No byte may be staged.
     pub fn set_size_and_position(&mut self, size: u64, position: u64) {
         debug_assert_eq!(self.start, self.end, "staged bytes must be drained first");
-        *self = Self::at(size, position);
+        *self = Self {
+            cached: self.cached.before(size),
+            ..Self::at(size, position)
+        };
     }
 
     /// Whether `more_bytes` would not fit into a buffer of `buffer_bytes`.
@@ -145,7 +190,10 @@ impl Staging {
             };
         }
         // The application learns that the kernel did not take the rest. So the rest was never written.
-        *self = Self::at(self.start, self.start);
+        *self = Self {
+            cached: self.cached,
+            ..Self::at(self.start, self.start)
+        };
         let written = (self.end - before) as usize;
         match result {
             Err(errno) if written == 0 => Err(errno),
@@ -189,24 +237,17 @@ impl Staging {
         self.finish_in_flight(kernel, buffers, alignment)?;
         let ends_at_block = alignment.down(self.end) == self.end;
         if ends_at_block && !buffers.to_write().is_empty() {
-            let head_start = self.start;
-            let head_end = alignment.up(head_start);
+            let head_end = alignment.up(self.start);
             let filled = buffers.to_fill();
             let head = BufferedRange::new(filled, self.base, head_end);
-            head.write(
-                &mut self.start,
-                kernel,
-                alignment,
-                Portion::WholeBlocks,
-                None,
-            )?;
-            if head_start < head_end && head_end < self.end {
-                kernel.write_back_before(head_start, head_end);
-            }
+            let (start, cached) = (&mut self.start, &mut self.cached);
+            head.write(start, cached, kernel, alignment, Portion::WholeBlocks, None)?;
             let blocks = filled.get((head_end - self.base) as usize..);
-            if blocks
-                .is_some_and(|blocks| !blocks.is_empty() && kernel.start_direct(blocks, head_end))
-            {
+            let blocks = blocks.filter(|blocks| !blocks.is_empty());
+            if blocks.is_some() {
+                self.cached.write_back(kernel);
+            }
+            if blocks.is_some_and(|blocks| kernel.start_direct(blocks, head_end)) {
                 self.in_flight = true;
                 self.write_base = self.base;
                 self.write_end = self.end;
@@ -231,8 +272,10 @@ impl Staging {
         }
         // The buffer to write ends at a block's end.
         let rest = BufferedRange::new(buffers.to_write(), self.write_base, self.write_end);
+        let (start, cached) = (&mut self.start, &mut self.cached);
         rest.write(
-            &mut self.start,
+            start,
+            cached,
             kernel,
             alignment,
             Portion::WholeBlocks,
@@ -249,7 +292,8 @@ impl Staging {
         portion: Portion,
     ) -> Result<(), Errno> {
         let filled = BufferedRange::new(buffers.to_fill(), self.base, self.end);
-        let result = filled.write(&mut self.start, kernel, alignment, portion, None);
+        let (start, cached) = (&mut self.start, &mut self.cached);
+        let result = filled.write(start, cached, kernel, alignment, portion, None);
         self.move_to_front(buffers.to_fill(), alignment);
         result
     }
@@ -281,64 +325,85 @@ impl<'a> BufferedRange<'a> {
         Self { buffer, base, end }
     }
 
-    /// Writes its bytes from `start` on, and moves `start` along. `first_result` is the result of a write
+    /// Writes its bytes from `start` on, moves `start` along, and records what went through the page cache.
+    /// `first_result` is the result of a write
     /// that was made already: that of the first piece.
     fn write<E: KernelIo>(
         &self,
         start: &mut u64,
+        cached: &mut Cached,
         kernel: &mut E,
         alignment: Alignment,
         portion: Portion,
         mut first_result: Option<Result<usize, Errno>>,
     ) -> Result<(), Errno> {
-        let mut head_start = *start;
         for piece in pieces(*start, self.end, alignment, portion) {
-            if piece.way == Way::Direct && head_start < piece.start {
-                kernel.write_back_before(head_start, piece.start);
+            // A write in flight had its turn when it was started.
+            if piece.way == Way::Direct && first_result.is_none() {
+                cached.write_back(kernel);
             }
-            head_start = piece.end;
             let from = (piece.start - self.base) as usize;
             let to = (piece.end - self.base) as usize;
             let bytes = self.buffer.get(from..to).ok_or(Errno(libc::EIO))?;
-            let (written, outcome) =
-                write_piece(kernel, piece, bytes, alignment, first_result.take());
-            *start = piece.start + written as u64;
-            outcome?;
+            let written = write_piece(kernel, piece, bytes, alignment, first_result.take());
+            *start = piece.start + written.bytes as u64;
+            if let Some(from) = written.cached_from {
+                cached.record(piece.start + from as u64, *start);
+            }
+            written.outcome?;
         }
         Ok(())
     }
 }
 
-/// Writes all bytes of a piece. Returns how many the kernel took, and the error that stopped it. After a
-/// direct write that failed, or stopped within a block, the rest goes through the page cache.
+/// What the kernel took of a piece.
+struct Written {
+    bytes: usize,
+    /// The first of them that went through the page cache. All later ones went there, too.
+    cached_from: Option<usize>,
+    outcome: Result<(), Errno>,
+}
+
+/// Writes all bytes of a piece. After a direct write that failed, or stopped within a block, the rest goes
+/// through the page cache.
 fn write_piece<E: KernelIo>(
     kernel: &mut E,
     piece: Piece,
     bytes: &[u8],
     alignment: Alignment,
     mut first_result: Option<Result<usize, Errno>>,
-) -> (usize, Result<(), Errno>) {
+) -> Written {
     let mut way = piece.way;
-    let mut written = 0;
-    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
-        let at = piece.start + written as u64;
+    let mut written = Written {
+        bytes: 0,
+        cached_from: None,
+        outcome: Ok(()),
+    };
+    while let Some(rest) = bytes.get(written.bytes..).filter(|rest| !rest.is_empty()) {
+        let at = piece.start + written.bytes as u64;
         let result = first_result.take().unwrap_or_else(|| match way {
             Way::Direct => kernel.write_direct(rest, at),
             Way::Cached => kernel.write_cached(rest, at),
         });
         match (result, way) {
             (Ok(count), _) if count > 0 => {
-                written += count.min(rest.len());
-                if alignment.down(written as u64) != written as u64 {
+                if way == Way::Cached {
+                    written.cached_from.get_or_insert(written.bytes);
+                }
+                written.bytes += count.min(rest.len());
+                if alignment.down(written.bytes as u64) != written.bytes as u64 {
                     way = Way::Cached;
                 }
             }
             (Err(Errno(libc::EINTR)), _) => {}
             (Ok(_) | Err(_), Way::Direct) => way = Way::Cached,
             // No byte and no error: a repetition would change nothing.
-            (Ok(_), Way::Cached) => return (written, Err(Errno(libc::EIO))),
-            (Err(errno), Way::Cached) => return (written, Err(errno)),
+            (Ok(_), Way::Cached) => written.outcome = Err(Errno(libc::EIO)),
+            (Err(errno), Way::Cached) => written.outcome = Err(errno),
+        }
+        if written.outcome.is_err() {
+            break;
         }
     }
-    (written, Ok(()))
+    written
 }

@@ -228,11 +228,18 @@ impl Stream {
         let residency = residency::of_range(context.descriptor, start, in_file_bytes);
         let resident = residency.is_ok_and(|residency| residency.is_complete());
         let direct = context.mode.is_direct();
-        let clean = residency.is_ok_and(|residency| residency.unwritten_pages == Some(0));
-        if !direct && !resident && !clean {
+        let unwritten = residency.map_or(None, |residency| residency.unwritten_pages);
+        if !direct && !resident && unwritten != Some(0) {
             // A store through a mapping to a dirty page does not move the change time. So such pages are
             // written back first. Direct reads do that themselves.
-            sync_file_range::write_back(context.descriptor, start, in_file_bytes)
+            let (descriptor, length_bytes) = (context.descriptor, in_file_bytes);
+            if unwritten.is_some() {
+                // No wait: it would wait for the device where the plain call would not. And it would take an
+                // error of writeback, which a sync by a later descriptor of the application's must report.
+                let _ = sync_file_range::start_write_back(descriptor, start, length_bytes);
+                return Err(Fallback::ChangedRecently);
+            }
+            sync_file_range::write_back(descriptor, start, length_bytes)
                 .map_err(|_| Fallback::ReadFailed)?;
         }
         let window = &mut self.windows[place];
