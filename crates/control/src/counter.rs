@@ -400,6 +400,9 @@ counters! {
     /// How often the application's heap had no memory for the library. What needed it was left undone, or
     /// the library's own reserve had the memory.
     HeapRefusals = "heap_refusals": Memory, Total(Count);
+    /// Drains that were not waited for any longer, before a fork, the start of a program or the end of the
+    /// process. The device did not answer.
+    DrainsLate = "drains_late": Writes, Total(Count);
 }
 
 impl Counter {

@@ -13,7 +13,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`scan`] | reads files in large windows around the page cache, ahead of the consumer |
-//! | [`append`], [`writers`] | write new files around the page cache, with threads of their own |
+//! | [`append`], [`writers`], [`helper`] | write new files around the page cache, with threads of their own |
 //! | [`warm`], [`sending`], [`absent`] | bring pages into the page cache, and drop exactly these again |
 //! | [`probe`], [`residency`], [`alignment`] | find out what a filesystem and the page cache do |
 //! | [`credentials`] | the privileges of the library's own threads |
@@ -85,6 +85,7 @@ pub mod absent;
 pub mod alignment;
 pub mod append;
 pub mod credentials;
+pub mod helper;
 pub mod lock;
 pub mod lock_memory;
 pub mod mapping;

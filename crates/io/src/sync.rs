@@ -4,13 +4,13 @@ pub use imp::*;
 
 #[cfg(not(loom))]
 mod imp {
-    pub use crate::sys::futex::{futex_wait, futex_wake_one};
-    pub use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    pub use crate::sys::futex::{futex_wait, futex_wait_for, futex_wake_one};
+    pub use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 }
 
 #[cfg(loom)]
 mod imp {
-    pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
     loom::lazy_static! {
         /// One queue is enough for all words: a sleeper of another word sleeps again.
@@ -25,6 +25,11 @@ mod imp {
         if word.load(Ordering::SeqCst) == expected {
             drop(SLEEPERS.1.wait(held).unwrap());
         }
+    }
+
+    /// As [`futex_wait`]: a model has no time.
+    pub fn futex_wait_for(word: &AtomicU32, expected: u32, _milliseconds: u32) {
+        futex_wait(word, expected);
     }
 
     /// Wakes all sleepers. The system call may also wake a thread without a reason.

@@ -2,19 +2,20 @@
 //!
 //! A thread that has filled a buffer hands its write over, and fills another buffer meanwhile.
 //!
-//! Its promises:
+//! Its promises ([`crate::helper`]):
 //! - there is no queue: a write goes to a free writer thread, or the caller makes it itself;
 //! - the caller gets the result of its own write, exactly once;
-//! - the threads take no lock and use no thread-local storage ([`crate::sys::thread`]).
+//! - if a writer thread dies, its caller gets an error, and makes the write itself;
+//! - a writer thread asks for no priority, and sets none, unless priorities are on.
 //!
 //! A thread is started when it is first needed, and lives as long as the process.
 
-use crate::credentials::{self, Follower};
-use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
+use crate::credentials;
+use crate::helper::{self, Helper, Outcome, Priority};
+use crate::sync::{AtomicU32, Ordering};
 use crate::sys::pwrite::pwrite;
 use crate::sys::stat::{FileStamp, is_same_inode};
-use crate::sys::{Descriptor, Errno, process, thread, thread_priority};
-use std::cell::UnsafeCell;
+use crate::sys::{Descriptor, Errno, process};
 
 /// The most writes at once.
 pub const WRITERS_MAX: usize = 8;
@@ -32,8 +33,9 @@ pub struct Request {
     pub length_bytes: usize,
     /// File offset of the first.
     pub offset: u64,
-    /// I/O priority of the thread that hands it over, in the kernel's format; 0 is none.
-    pub io_priority: i32,
+    /// I/O priority of the thread that hands it over, in the kernel's format; 0 is none of its own. `None` if the
+    /// writer thread must not ask for priorities.
+    pub io_priority: Option<i32>,
 }
 
 /// A write in flight: handed over and not finished. By default none.
@@ -51,7 +53,7 @@ impl Flight {
 pub struct Writers {
     /// Not zero: the kernel has refused to start a thread.
     refused: AtomicU32,
-    writers: [Writer; WRITERS_MAX],
+    writers: [Helper<Request>; WRITERS_MAX],
 }
 
 impl Writers {
@@ -68,145 +70,61 @@ impl Writers {
 
     /// Whether [`Writers::finish`] would return without a wait.
     pub fn is_finished(&self, flight: &Flight) -> bool {
-        self.writer(flight).is_none_or(Writer::is_done)
+        self.writer(flight).is_none_or(Helper::is_done)
     }
 
     /// Waits for the end of a write, and returns how many bytes were written. They may be fewer than asked.
     ///
     /// # Errors
-    /// The kernel's; `EBADF` if the descriptor names another file by now.
+    /// The kernel's; `EBADF` if the descriptor names another file by now; `ECANCELED` if the thread died.
     pub fn finish(&self, flight: Flight) -> Result<usize, Errno> {
-        match self.writer(&flight) {
-            Some(writer) => Errno::check(writer.take()),
-            None => Err(Errno(libc::EBADF)),
+        let Some(writer) = self.writer(&flight) else {
+            return Err(Errno(libc::EBADF));
+        };
+        match writer.take(|| true) {
+            Outcome::Done(result) => Errno::check(result),
+            Outcome::Died | Outcome::Late => {
+                // What killed it would kill the next one, too.
+                self.refused.store(1, Ordering::Relaxed);
+                Err(Errno(libc::ECANCELED))
+            }
         }
     }
 
     /// Wakes the threads that have not followed the process's credentials. Returns whether there were any. A
     /// thread that is about to fall asleep misses it: wake it again.
     pub fn wake_followers(&self) -> bool {
-        let mut any = false;
-        for writer in &self.writers {
-            if writer.word.load(Ordering::Relaxed) != ABSENT && writer.credentials.is_behind() {
-                futex_wake_one(&writer.word);
-                any = true;
-            }
-        }
-        any
+        // All of them: `any` would stop at the first.
+        let behind = self.writers.iter().filter(|writer| writer.wake_follower());
+        behind.count() > 0
     }
 
-    fn writer(&self, flight: &Flight) -> Option<&Writer> {
+    fn writer(&self, flight: &Flight) -> Option<&Helper<Request>> {
         self.writers.get(flight.index()?)
     }
 
-    fn claim(&self) -> Option<(usize, &Writer)> {
+    fn claim(&self) -> Option<(usize, &Helper<Request>)> {
         let mut numbered = self.writers.iter().enumerate();
-        if let Some(free) = numbered.find(|(_, writer)| writer.claim(FREE)) {
+        if let Some(free) = numbered.find(|(_, writer)| writer.claim()) {
             return Some(free);
         }
         if self.refused.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        let mut numbered = self.writers.iter().enumerate();
-        let (number, writer) = numbered.find(|(_, writer)| writer.claim(ABSENT))?;
-        // SAFETY: the writer lives as long as the process, and its thread keeps to what a thread
-        // without thread-local storage may do.
-        match unsafe { thread::start(serve, std::ptr::from_ref(writer) as usize) } {
-            Ok(()) => Some((number, writer)),
-            Err(_) => {
-                writer.word.store(ABSENT, Ordering::Relaxed);
-                // A limit or a filter. A new attempt for every buffer would only cost time.
-                self.refused.store(1, Ordering::Relaxed);
-                None
-            }
-        }
-    }
-}
-
-/// The thread was not started.
-const ABSENT: u32 = 0;
-/// The thread waits for a request.
-const FREE: u32 = 1;
-/// A caller is about to submit a request.
-const CLAIMED: u32 = 2;
-/// The thread has a request.
-const SUBMITTED: u32 = 3;
-/// The thread has a request, and its caller sleeps until the result is there.
-const AWAITED: u32 = 4;
-/// The result waits for the caller.
-const DONE: u32 = 5;
-
-/// One thread and its write. The word says who may use the cells: the caller from `CLAIMED` and from
-/// `DONE` on, the thread from `SUBMITTED` on.
-#[repr(C)]
-struct Writer {
-    word: AtomicU32,
-    credentials: Follower,
-    result: UnsafeCell<isize>,
-    request: UnsafeCell<Request>,
-}
-
-// SAFETY: the word hands the cells to one thread at a time.
-unsafe impl Sync for Writer {}
-
-impl Writer {
-    /// Takes a writer in this state, `FREE` or `ABSENT`, for the caller. Whether it got it.
-    fn claim(&self, state: u32) -> bool {
-        self.word
-            .compare_exchange(state, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-    }
-
-    /// Submits a request to a writer that the caller has claimed.
-    fn submit(&self, request: Request) {
-        // SAFETY: claimed by the caller; the thread reads a request only after its submission.
-        unsafe { *self.request.get() = request };
-        self.word.store(SUBMITTED, Ordering::Release);
-        futex_wake_one(&self.word);
-    }
-
-    fn is_done(&self) -> bool {
-        self.word.load(Ordering::Relaxed) == DONE
-    }
-
-    /// Waits for the result of the caller's request, and frees the writer.
-    fn take(&self) -> isize {
-        loop {
-            match self.word.load(Ordering::Acquire) {
-                SUBMITTED => {
-                    let _ = self.word.compare_exchange(
-                        SUBMITTED,
-                        AWAITED,
-                        Ordering::AcqRel,
-                        Ordering::Relaxed,
-                    );
-                }
-                AWAITED => futex_wait(&self.word, AWAITED),
-                _ => break,
-            }
-        }
-        // SAFETY: done: the thread does not use the cells until the next submission.
-        let result = unsafe { *self.result.get() };
-        self.word.store(FREE, Ordering::Release);
-        result
-    }
-
-    /// The thread's side: waits for a request, and performs it.
-    fn serve_one(&self, perform: impl FnOnce(&Request) -> isize) {
-        loop {
-            match self.word.load(Ordering::Acquire) {
-                SUBMITTED | AWAITED => break,
-                other => {
-                    self.credentials.follow();
-                    futex_wait(&self.word, other);
+        for (number, writer) in self.writers.iter().enumerate() {
+            // SAFETY: the writer lives as long as the process, and its thread keeps to what a thread
+            // without thread-local storage may do.
+            match writer.claim_new(|id| unsafe { helper::start(writer, serve, id) }) {
+                Ok(true) => return Some((number, writer)),
+                Ok(false) => {}
+                Err(_) => {
+                    // A limit or a filter. A new attempt for every buffer would only cost time.
+                    self.refused.store(1, Ordering::Relaxed);
+                    return None;
                 }
             }
         }
-        // SAFETY: submitted: the cells belong to this thread until the word is `DONE`.
-        unsafe { *self.result.get() = perform(&*self.request.get()) };
-        if self.word.swap(DONE, Ordering::AcqRel) == AWAITED {
-            futex_wake_one(&self.word);
-        }
+        None
     }
 }
 
@@ -214,21 +132,12 @@ impl Writer {
 unsafe extern "C" fn serve(writer: usize) -> ! {
     process::set_thread_name(c"coldstream-io");
     credentials::begin();
-    thread_priority::copy_from_first_thread();
-    let own = thread_priority::io_priority_with_class(thread_priority::io_priority(0).unwrap_or(0));
-    let mut io_priority = own;
+    let mut priority = Priority::default();
     // SAFETY: the address of a writer that lives as long as the process.
-    let writer = unsafe { &*(writer as *const Writer) };
+    let writer = unsafe { &*(writer as *const Helper<Request>) };
     loop {
         writer.serve_one(|request| {
-            let wanted = match request.io_priority {
-                0 => own,
-                of_the_caller => of_the_caller,
-            };
-            if wanted != io_priority {
-                io_priority = wanted;
-                let _ = thread_priority::set_io_priority(0, wanted);
-            }
+            priority.follow(request.io_priority);
             perform(request)
         });
     }
@@ -246,70 +155,6 @@ fn perform(request: &Request) -> isize {
     match pwrite(request.descriptor, bytes, request.offset) {
         Ok(written) => written as isize,
         Err(Errno(error)) => -error as isize,
-    }
-}
-
-#[cfg(all(test, loom))]
-mod model {
-    use super::*;
-    use loom::sync::Arc;
-
-    impl Writer {
-        fn for_test() -> Self {
-            // SAFETY: numbers only.
-            let request = unsafe { std::mem::zeroed() };
-            Self {
-                word: AtomicU32::new(FREE),
-                credentials: Follower::default(),
-                result: UnsafeCell::new(0),
-                request: UnsafeCell::new(request),
-            }
-        }
-    }
-
-    /// Two callers with two writes and one. Each gets its own result, its bytes stay unchanged until then,
-    /// and no thread sleeps for ever.
-    #[test]
-    fn loom_each_gets_the_result_of_its_own_write() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(|| {
-            let shared = Arc::new((Writer::for_test(), loom::cell::UnsafeCell::new(0_u64)));
-            let submit_and_take = |shared: &(Writer, loom::cell::UnsafeCell<u64>), number: u64| {
-                let (writer, bytes) = shared;
-                while !writer.claim(FREE) {
-                    loom::thread::yield_now();
-                }
-                // SAFETY: claimed; loom fails the test if that is not enough.
-                bytes.with_mut(|bytes| unsafe { *bytes = number });
-                let mut request = *Writer::for_test().request.get_mut();
-                request.offset = number;
-                writer.submit(request);
-                let _ = writer.is_done();
-                assert_eq!(writer.take(), number as isize * 10);
-            };
-            let thread = {
-                let shared = Arc::clone(&shared);
-                loom::thread::spawn(move || {
-                    for _ in 0..3 {
-                        shared.0.serve_one(|request| {
-                            // SAFETY: as above.
-                            let bytes = shared.1.with(|bytes| unsafe { *bytes });
-                            assert_eq!(bytes, request.offset);
-                            request.offset as isize * 10
-                        });
-                    }
-                })
-            };
-            let other = {
-                let shared = Arc::clone(&shared);
-                loom::thread::spawn(move || submit_and_take(&shared, 3))
-            };
-            submit_and_take(&shared, 1);
-            submit_and_take(&shared, 2);
-            other.join().unwrap();
-            thread.join().unwrap();
-        });
     }
 }
 
@@ -337,7 +182,7 @@ mod tests {
             address: bytes.as_ptr() as usize,
             length_bytes: bytes.len(),
             offset: number << 20,
-            io_priority: 0,
+            io_priority: Some(0),
         };
         for round in 0..10 {
             let flights: Vec<Flight> = (0..WRITERS_MAX as u64)

@@ -161,10 +161,21 @@ impl StatusClient {
     /// That does not happen.
     #[track_caller]
     pub fn wait_for(&self, name: &str, condition: impl Fn(i32, i32) -> bool) {
+        self.wait_until(name, |threads| {
+            !threads.is_empty() && threads.iter().all(|(nice, io)| condition(*nice, *io))
+        });
+    }
+
+    /// Waits until the condition holds for the priorities of the threads with this name.
+    ///
+    /// # Panics
+    /// That does not happen.
+    #[track_caller]
+    pub fn wait_until(&self, name: &str, condition: impl Fn(&[(i32, i32)]) -> bool) {
         let started = Instant::now();
         loop {
             let threads = self.threads(name);
-            if !threads.is_empty() && threads.iter().all(|(nice, io)| condition(*nice, *io)) {
+            if condition(&threads) {
                 return;
             }
             assert!(started.elapsed() < PATIENCE, "{name}: {threads:?}");

@@ -6,6 +6,7 @@
 //!   which are still in memory, and the application's file position.
 //! - [`Buffers`] are the memory of such a file. With two, one is filled while the other is written.
 //! - [`Operation`] and [`Verdict`] say which of the application's calls see staged bytes.
+//! - [`Views`] say without a lock how far the kernel has a file, and how long it is.
 //! - [`WritebackProgress`] follows a buffered writer, starts writeback early, and drops written pages.
 //!
 //! Its promises:
@@ -20,10 +21,12 @@ mod kernel_io;
 mod pieces;
 mod rules;
 mod staging;
+mod views;
 mod writeback;
 
 pub use kernel_io::{Buffers, KernelIo};
 pub use pieces::{DIRECT_BYTES_MIN, Piece, Portion, Way, pieces};
 pub use rules::{Operation, Verdict};
 pub use staging::Staging;
+pub use views::{Size, Views};
 pub use writeback::{LAG_BYTES, STEP_BYTES, WritebackProgress, WritebackStep};

@@ -25,6 +25,10 @@ pub enum Operation {
     AskPosition,
     /// A call that moves the staged descriptor's position, or may move it.
     MovePosition,
+    /// An `lseek` to the file's end.
+    MoveToEnd,
+    /// Another `lseek` to a place that depends on the file's size or content.
+    MoveByContent,
     /// `ftruncate`.
     Truncate,
     /// `fallocate` that keeps the size.
@@ -71,11 +75,14 @@ impl Operation {
                 }
             }
             Operation::AskPosition => Verdict::Answer(position),
+            Operation::MoveToEnd if position == end => Verdict::Answer(position),
             Operation::Preallocate => Verdict::Proceed,
             Operation::ReadAt { .. }
             | Operation::Observe
             | Operation::Sync
             | Operation::MovePosition
+            | Operation::MoveToEnd
+            | Operation::MoveByContent
             | Operation::Truncate => Verdict::Drain,
             Operation::Append | Operation::Read | Operation::Unknown => Verdict::FallBack,
         }
@@ -102,6 +109,9 @@ mod tests {
         assert_eq!(verdict(Operation::Map { end: 8192 }), Verdict::Drain);
         assert_eq!(verdict(Operation::Map { end: 8193 }), Verdict::FallBack);
         assert_eq!(verdict(Operation::AskPosition), Verdict::Answer(10_000));
+        assert_eq!(verdict(Operation::MoveToEnd), Verdict::Answer(10_000));
+        let to_end = Operation::MoveToEnd.verdict(8192, 10_000, 5);
+        assert_eq!(to_end, Verdict::Drain, "the position moves");
         assert_eq!(verdict(Operation::Unknown), Verdict::FallBack);
     }
 }

@@ -39,6 +39,21 @@ pub fn monotonic_ns() -> u64 {
         .wrapping_add(time.tv_nsec as u64)
 }
 
+/// Nanoseconds since the epoch by the coarse clock, from which the kernel takes the times of files. By libc, as
+/// [`monotonic_ns`].
+#[inline]
+pub fn coarse_real_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: libc writes one `struct timespec`. It sets no errno: every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time) };
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
 /// Milliseconds of the coarse monotonic clock (`clock_gettime(2)`). For ages only: it wraps after 49
 /// days.
 pub fn coarse_milliseconds() -> u32 {

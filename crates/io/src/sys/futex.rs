@@ -21,6 +21,23 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
     };
 }
 
+/// As [`futex_wait`], for `milliseconds` at most.
+pub fn futex_wait_for(word: &AtomicU32, expected: u32, milliseconds: u32) {
+    let time = duration(milliseconds);
+    // SAFETY: the kernel only reads the word and the time.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize,
+                expected as usize,
+                &raw const time as usize,
+            ],
+        )
+    };
+}
+
 /// `FUTEX_WAKE`, private to the process: wakes one thread that sleeps on `word`.
 pub fn futex_wake_one(word: &AtomicU32) {
     // SAFETY: the address serves as a key only.

@@ -61,10 +61,11 @@ pub unsafe fn syscall<const N: usize>(number: i64, arguments: [usize; N]) -> isi
 
 /// Issues [`clone(2)`](https://man7.org/linux/man-pages/man2/clone.2.html) for a thread of this
 /// process. The caller gets the kernel's raw result; the new thread runs `entry(argument)` on its own
-/// stack.
+/// stack. `id` is where the kernel keeps the thread's id, if `flags` say so.
 ///
 /// # Safety
 /// - `flags` must make a thread that shares the memory.
+/// - `id` must be 0 without such flags, and else the address of a word that lives as long as the process.
 /// - `stack_end` must be the end of a stack that nobody else uses, aligned to 16 bytes.
 /// - `entry` must be sound to run there with `argument`.
 pub(super) unsafe fn clone_thread(
@@ -72,6 +73,7 @@ pub(super) unsafe fn clone_thread(
     stack_end: usize,
     entry: unsafe extern "C" fn(usize) -> !,
     argument: usize,
+    id: usize,
 ) -> isize {
     if avoid::is_avoided(libc::SYS_clone) {
         return -libc::ENOSYS as isize;
@@ -93,8 +95,8 @@ pub(super) unsafe fn clone_thread(
             inlateout("rax") libc::SYS_clone as isize => result,
             in("rdi") flags,
             in("rsi") stack_end,
-            in("rdx") 0,
-            in("r10") 0,
+            in("rdx") id,
+            in("r10") id,
             in("r8") 0,
             in("r12") argument,
             in("r13") entry,
@@ -117,9 +119,9 @@ pub(super) unsafe fn clone_thread(
             in("x8") libc::SYS_clone,
             inlateout("x0") flags => result,
             in("x1") stack_end,
-            in("x2") 0,
+            in("x2") id,
             in("x3") 0,
-            in("x4") 0,
+            in("x4") id,
             in("x9") entry,
             in("x10") argument,
         );

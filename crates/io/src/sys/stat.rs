@@ -47,6 +47,12 @@ impl FileStamp {
         self.inode == other.inode && self.device == other.device
     }
 
+    /// Whether it is a directory.
+    #[inline]
+    pub fn is_directory(&self) -> bool {
+        self.mode & libc::S_IFMT == libc::S_IFDIR
+    }
+
     /// Whether it is a regular file.
     #[inline]
     pub fn is_regular(&self) -> bool {
@@ -66,14 +72,26 @@ pub fn stamp(descriptor: impl Into<Descriptor>) -> Result<FileStamp, Errno> {
 /// `stat(2)`: the same for the file at `path`. Symbolic links are followed.
 ///
 /// # Safety
+/// As for [`stamp_at`].
+///
+/// # Errors
+/// As for [`stamp_at`].
+pub unsafe fn stamp_of_path(path: *const c_char) -> Result<FileStamp, Errno> {
+    // SAFETY: passed on.
+    unsafe { stamp_at(libc::AT_FDCWD, path) }
+}
+
+/// `fstatat(2)`: the same for the file at `path` below a directory. An empty path is the descriptor itself.
+///
+/// # Safety
 /// Any pointer is allowed: the kernel answers a bad one with `EFAULT`. The string must not change
 /// during the call.
 ///
 /// # Errors
 /// The kernel's, such as `ENOENT` or `EFAULT`.
-pub unsafe fn stamp_of_path(path: *const c_char) -> Result<FileStamp, Errno> {
+pub unsafe fn stamp_at(directory: i32, path: *const c_char) -> Result<FileStamp, Errno> {
     // SAFETY: passed on.
-    let status = unsafe { fstatat(libc::AT_FDCWD, path, 0) }?;
+    let status = unsafe { fstatat(directory, path, libc::AT_EMPTY_PATH) }?;
     Ok(FileStamp::from(&status))
 }
 
@@ -81,7 +99,7 @@ pub unsafe fn stamp_of_path(path: *const c_char) -> Result<FileStamp, Errno> {
 /// followed.
 ///
 /// # Safety
-/// As for [`stamp_of_path`].
+/// As for [`stamp_at`].
 ///
 /// # Errors
 /// The kernel's, such as `ENOENT` or `EFAULT`.
@@ -91,7 +109,7 @@ pub unsafe fn device_of_link(at: i32, path: *const c_char) -> Result<u64, Errno>
 }
 
 /// # Safety
-/// As for [`stamp_of_path`].
+/// As for [`stamp_at`].
 unsafe fn fstatat(at: i32, path: *const c_char, flags: i32) -> Result<libc::stat, Errno> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the kernel writes one `struct stat`, for which there is room; the caller vouches for

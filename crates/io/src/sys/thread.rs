@@ -7,6 +7,7 @@
 
 use super::raw::{clone_thread, syscall};
 use super::{Errno, memory, unlocked};
+use std::sync::atomic::AtomicU32;
 
 /// What the thread runs. It has no thread-local storage of its own: the register points to that of the
 /// thread that started it. So it may use no `errno` and no thread local, and must not panic.
@@ -42,6 +43,27 @@ const FLAGS: i32 = libc::CLONE_VM
 /// # Errors
 /// The kernel's: `ENOMEM`, `EAGAIN` at the limit of threads, `EPERM` under a filter.
 pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
+    // SAFETY: passed on; no id is asked for.
+    unsafe { start_with(entry, argument, FLAGS, 0) }
+}
+
+/// As [`start`]. While the thread lives, `id` holds its id. The kernel sets it to 0 when the thread has ended,
+/// also if a filter of system calls killed it (`CLONE_CHILD_CLEARTID`).
+///
+/// # Safety
+/// As for [`start`]. `id` must live as long as the process.
+///
+/// # Errors
+/// As for [`start`].
+pub unsafe fn start_watched(entry: Entry, argument: usize, id: &AtomicU32) -> Result<(), Errno> {
+    let flags = FLAGS | libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_CLEARTID;
+    // SAFETY: passed on.
+    unsafe { start_with(entry, argument, flags, id.as_ptr() as usize) }
+}
+
+/// # Safety
+/// As for [`start_watched`]; `id` is the word's address.
+unsafe fn start_with(entry: Entry, argument: usize, flags: i32, id: usize) -> Result<(), Errno> {
     let (guard_bytes, bytes) = layout(memory::page_bytes() as usize);
     let stack = unlocked::map(bytes)?;
     // SAFETY: nobody else uses the mapping yet. A forked child has no such thread. If the kernel refuses
@@ -55,10 +77,11 @@ pub unsafe fn start(entry: Entry, argument: usize) -> Result<(), Errno> {
     // SAFETY: the stack is the new thread's alone; the caller vouches for the rest.
     let result = unsafe {
         clone_thread(
-            FLAGS as usize,
+            flags as usize,
             stack.wrapping_add(bytes) as usize,
             entry,
             argument,
+            id,
         )
     };
     set_blocked(before);
@@ -130,6 +153,15 @@ fn pending() -> u64 {
         )
     };
     signals
+}
+
+/// Ends the calling thread, as a filter of system calls would ([`exit(2)`](https://man7.org/linux/man-pages/man2/exit.2.html)).
+#[cfg(all(test, not(loom)))]
+pub(crate) fn end_this_thread() -> ! {
+    loop {
+        // SAFETY: only a thread of a test's own comes here, and nobody joins it.
+        unsafe { syscall(libc::SYS_exit, [0]) };
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -217,11 +217,14 @@ impl Runtime {
         readahead::record_sequential(&self.core, tracked, descriptor);
     }
 
-    /// A call is about to read into several buffers at an offset.
-    pub(crate) fn before_vector_read(&self, tracked: TrackedFile, descriptor: i32) {
-        if !self.writes.is_staged(&self.core, tracked) {
+    /// A call is about to read into several buffers at an offset. Returns whether the kernel alone has the file:
+    /// it is not staged.
+    pub(crate) fn before_vector_read(&self, tracked: TrackedFile, descriptor: i32) -> bool {
+        let is_staged = self.writes.is_staged(&self.core, tracked);
+        if !is_staged {
             readahead::record_read_at_offset(&self.core, tracked, descriptor);
         }
+        !is_staged
     }
 
     /// A plain call has read `length_bytes` at an offset, into several buffers. Only its result tells how many.
@@ -341,10 +344,15 @@ impl Runtime {
         self.writes.drain_filesystem(&self.core, device)
     }
 
-    /// Drains all staged files before a rename: other processes may open the file by its new name.
-    pub(crate) fn before_rename(&self) {
-        // The error of another file must not fail this call.
-        let _ = self.writes.drain_all(&self.core, Reach::Sees);
+    /// Drains the file that gets another name, if it is staged. In a directory that may be any.
+    pub(crate) fn before_rename(&self, named: &FileStamp) {
+        if named.is_directory() {
+            // The error of a file must not fail this call.
+            let _ = self.writes.drain_all(&self.core, Reach::Sees);
+        } else {
+            let identity = (named.device, named.inode);
+            (self.writes).drain_identity(&self.core, identity, Reach::Sees);
+        }
     }
 
     /// The calling thread is about to call `sendfile`. Returns whether the bytes pass through a window of

@@ -7,7 +7,7 @@ use crate::handover::{Handover, TookPlace};
 use crate::runtime::Runtime;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside};
-use crate::writes::{Opening, Reach};
+use crate::writes::{HandoverState, Opening, Reach};
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file::{self, FileStamp};
@@ -51,13 +51,44 @@ impl Runtime {
         // SAFETY: passed on.
         let path = unsafe { CStr::from_ptr(path) };
         let kind = settings.config.profile.kind_of_file(path.to_bytes());
+        let may_be_followed = kind != FileKind::Untracked
+            && flags & libc::O_ACCMODE == libc::O_RDONLY
+            && flags & (libc::O_TRUNC | libc::O_PATH | libc::O_DIRECTORY) == 0;
         if self.writes.any() {
-            self.drain_other_descriptors(descriptor, kind, flags);
+            if !may_be_followed {
+                self.fall_back_before(descriptor, flags);
+            } else if kind == FileKind::CassandraData && self.hands_over_at_open() {
+                self.drain_for_handover(descriptor);
+            }
         }
         if kind == FileKind::Untracked || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
             return;
         }
         self.release_displaced();
+        self.follow(settings, descriptor, kind, flags);
+        // No wait for what is staged: each call by a followed descriptor asks for what it needs.
+        if may_be_followed && self.writes.any() && self.core.tracked(descriptor).is_none() {
+            self.fall_back_before(descriptor, flags);
+        }
+    }
+
+    /// Whether an SSTable that the calling thread opens early gets its heat at once.
+    fn hands_over_at_open(&self) -> bool {
+        thread::is_background_reader()
+            && Handover::state(&self.core, &self.heat) == HandoverState::On
+    }
+
+    /// An SSTable was opened early. Its handover would miss staged bytes.
+    fn drain_for_handover(&self, descriptor: i32) {
+        if let Ok(stamp) = file::stamp(descriptor) {
+            let identity = (stamp.device, stamp.inode);
+            self.writes
+                .drain_identity(&self.core, identity, Reach::Sees);
+        }
+    }
+
+    /// Begins to track the file, if it is one.
+    fn follow(&'static self, settings: &Settings, descriptor: i32, kind: FileKind, flags: i32) {
         let Some(_inside) = Inside::enter() else {
             return;
         };
@@ -133,20 +164,14 @@ impl Runtime {
         }
     }
 
-    /// A file was opened while some files are staged. If it is one of them, it is drained: the new
-    /// descriptor must see all bytes. If the new descriptor can write, or its reads are not followed, the
-    /// file falls back.
-    fn drain_other_descriptors(&self, descriptor: i32, kind: FileKind, flags: i32) {
+    /// A file was opened while some files are staged, by a descriptor that can write, or whose reads are not
+    /// followed. If it is one of them, it falls back.
+    fn fall_back_before(&self, descriptor: i32, flags: i32) {
         let Ok(stamp) = file::stamp(descriptor) else {
             return;
         };
-        let is_followed = kind != FileKind::Untracked
-            && flags & libc::O_ACCMODE == libc::O_RDONLY
-            && flags & (libc::O_TRUNC | libc::O_PATH) == 0;
         let reason = Counter::StagingEndedDescriptor;
-        let reach = if is_followed {
-            Reach::Sees
-        } else if flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0 {
+        let reach = if flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0 {
             Reach::Truncated(reason)
         } else {
             Reach::Changes(reason)
@@ -157,7 +182,7 @@ impl Runtime {
 
     /// A descriptor that is not followed was opened while files are staged, with these flags.
     pub(crate) fn opened_unfollowed(&self, descriptor: i32, flags: i32) {
-        self.drain_other_descriptors(descriptor, FileKind::Untracked, flags);
+        self.fall_back_before(descriptor, flags);
     }
 
     /// Puts a tracked file whose descriptor has been counted into the map.

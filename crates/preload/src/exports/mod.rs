@@ -6,7 +6,8 @@
 //! | the call | helper |
 //! |---|---|
 //! | names a descriptor, whose number may be Coldstream's own | [`answer::unless_private`], around the helper below |
-//! | sees content, size, times or position of the file | [`staged::with_drained`], with an `Operation` of `io/append/rules.rs` |
+//! | reports the file's size | [`staged::observe`] |
+//! | sees content, times or position of the file | [`staged::with_drained`], with an `Operation` of `io/append/rules.rs` |
 //! | changes the file, and no `Operation` describes how | [`change::with_fallen_back`], which refuses Coldstream's own numbers itself |
 //! | returns twice or not at all, or reaches files inside libc or through a structure | `before_jump!` in `process.rs`, with a `Scope` |
 //! | does none of these | plain: no line here, but one in `PLAIN` of `tests/subject/calls.rs` |

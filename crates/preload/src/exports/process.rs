@@ -10,7 +10,7 @@ use super::next::Next;
 use super::staged;
 use crate::core::errno;
 use crate::runtime::{self, Runtime};
-use crate::writes::Reach;
+use crate::writes::{Patience, Reach};
 use coldstream_control::Counter;
 use libc::c_int;
 use std::ffi::c_void;
@@ -38,8 +38,12 @@ enum Scope {
     SecondBlock = 7,
     /// The second argument is a list of pointers to such blocks; the third is their number.
     Blocks = 8,
-    /// [`Scope::Everything`], and the child may share this process's memory.
+    /// [`Scope::Child`], and the child may share this process's memory.
     Sharing = 9,
+    /// None. A child is made: every staged file falls back. The wait for that has a bound.
+    Child = 10,
+    /// None. The process becomes another program, or ends: as before a child, with a longer bound.
+    Replacement = 11,
 }
 
 /// Requests of `ioctl` that read other files than the first argument's (`include/uapi/linux/fs.h`).
@@ -89,7 +93,15 @@ extern "C" fn before(
             Ok(())
         }
         (_, None) => Ok(()),
-        (Scope::Everything | Scope::Sharing, Some(runtime)) => {
+        (Scope::Child | Scope::Sharing, Some(runtime)) => {
+            (runtime.writes).fall_back_before(&runtime.core, Patience::Child);
+            Ok(())
+        }
+        (Scope::Replacement, Some(runtime)) => {
+            (runtime.writes).fall_back_before(&runtime.core, Patience::End);
+            Ok(())
+        }
+        (Scope::Everything, Some(runtime)) => {
             // No error is reported: the caller ends, or the error belongs to another file.
             let _ = runtime
                 .writes
@@ -263,25 +275,25 @@ macro_rules! before_jump {
 }
 
 before_jump! {
-    fork: Everything,
-    _Fork: Everything,
+    fork: Child,
+    _Fork: Child,
     vfork: Sharing,
-    posix_spawn: Everything,
-    posix_spawnp: Everything,
-    system: Everything,
-    popen: Everything,
-    execl: Everything,
-    execle: Everything,
-    execlp: Everything,
-    execv: Everything,
-    execve: Everything,
-    execvp: Everything,
-    execvpe: Everything,
-    execveat: Everything,
-    fexecve: Everything,
+    posix_spawn: Child,
+    posix_spawnp: Child,
+    system: Child,
+    popen: Child,
+    execl: Replacement,
+    execle: Replacement,
+    execlp: Replacement,
+    execv: Replacement,
+    execve: Replacement,
+    execvp: Replacement,
+    execvpe: Replacement,
+    execveat: Replacement,
+    fexecve: Replacement,
     // These fork inside libc, and the first ends the parent.
-    daemon: Everything,
-    forkpty: Everything,
+    daemon: Replacement,
+    forkpty: Child,
     clone: Sharing,
     abort: End,
     _exit: End,

@@ -6,7 +6,7 @@ use crate::events::{Reader, Sample};
 use crate::reads::ReadCall;
 use crate::runtime::{self, Runtime};
 use coldstream_io::append::Operation;
-use coldstream_io::sys::{file, process};
+use coldstream_io::sys::{file, memory, process};
 use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};
 
 /// # Safety
@@ -70,6 +70,16 @@ pub(super) fn read_unserved(
     order: Order,
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
+    read_known_unserved(descriptor, order, Operation::Read, next)
+}
+
+#[inline(always)]
+fn read_known_unserved(
+    descriptor: c_int,
+    order: Order,
+    operation: Operation,
+    next: impl FnOnce() -> ssize_t,
+) -> ssize_t {
     let Some((runtime, known)) = runtime::known(descriptor) else {
         return next();
     };
@@ -78,7 +88,7 @@ pub(super) fn read_unserved(
     {
         runtime.before_sequential_read(tracked, descriptor);
     }
-    match runtime.before_read(known, descriptor, Operation::Read) {
+    match runtime.before_read(known, descriptor, operation) {
         Reader::Foreground | Reader::Timed(_) => next(),
         Reader::Nobody => -1,
         Reader::Background(_) => {
@@ -91,33 +101,45 @@ pub(super) fn read_unserved(
 
 /// Makes a read into several buffers at an offset, with the flags of `preadv2`.
 #[inline(always)]
-fn read_vector_at(
-    descriptor: c_int,
-    offset: off64_t,
-    flags: c_int,
-    next: impl FnOnce() -> ssize_t,
-) -> ssize_t {
-    match runtime::known(descriptor).map(|(runtime, known)| (runtime, known.entry())) {
+fn read_vector_at(call: &VectorCall, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    match runtime::known(call.descriptor).map(|(runtime, known)| (runtime, known.entry())) {
         Some((runtime, Entry::Tracked(tracked))) => {
-            let call = VectorCall {
-                descriptor,
-                offset,
-                flags,
-            };
-            read_tracked_vector_at(runtime, tracked, &call, next)
+            read_tracked_vector_at(runtime, tracked, call, next)
         }
-        _ => read_unserved(descriptor, Order::Unknown, next),
+        _ => read_unserved(call.descriptor, Order::Unknown, next),
     }
 }
 
 /// The offset by which `preadv2` reads at the descriptor's position.
 const AT_POSITION: off64_t = -1;
 
+/// The most buffers of one call (`UIO_MAXIOV` of the kernel). It refuses more.
+const BUFFERS_MAX: c_int = 1024;
+
 /// A call of `preadv` or `preadv2`.
 struct VectorCall {
     descriptor: c_int,
+    vector: *const iovec,
+    count: c_int,
     offset: off64_t,
     flags: c_int,
+}
+
+impl VectorCall {
+    /// What the call asks for, for a staged file. An empty range if the kernel refuses the call.
+    fn range(&self) -> Operation {
+        let start = self.offset.max(0) as u64;
+        let mut end = start;
+        let length_bytes = self.count.max(0) as usize * size_of::<iovec>();
+        if self.count <= BUFFERS_MAX && memory::readable(self.vector.cast(), length_bytes) {
+            for number in 0..self.count.max(0) as usize {
+                // SAFETY: the kernel has been asked whether it can be read.
+                let buffer = unsafe { self.vector.add(number).read_unaligned() };
+                end = end.saturating_add(buffer.iov_len as u64);
+            }
+        }
+        Operation::ReadAt { start, end }
+    }
 }
 
 #[inline(never)]
@@ -136,8 +158,12 @@ fn read_tracked_vector_at(
         // The kernel refuses it.
         return next();
     };
-    runtime.before_vector_read(tracked, call.descriptor);
-    let result = read_unserved(call.descriptor, Order::Unknown, next);
+    let operation = if runtime.before_vector_read(tracked, call.descriptor) {
+        Operation::Read
+    } else {
+        call.range()
+    };
+    let result = read_known_unserved(call.descriptor, Order::Unknown, operation, next);
     // A call that must not wait starts nothing either.
     if result > 0 && call.flags & libc::RWF_NOWAIT == 0 {
         runtime.after_vector_read(tracked, call.descriptor, offset, result as u64);
@@ -171,9 +197,9 @@ interpose! {
         if offset < 0 {
             return next();
         }
-        read_vector_at(descriptor, offset, 0, next)
+        read_vector_at(&VectorCall { descriptor, vector, count, offset, flags: 0 }, next)
     }
     fn preadv2 | preadv64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
-        read_vector_at(descriptor, offset, flags, next)
+        read_vector_at(&VectorCall { descriptor, vector, count, offset, flags }, next)
     }
 }

@@ -3,10 +3,13 @@
 use super::answer::{Failed, report_to_caller, unless_failed};
 use crate::core::descriptor_map::TrackedFile;
 use crate::runtime::{self, Runtime};
-use crate::writes::{Before, Reach, Sync};
+use crate::writes::{Before, Sync};
 use coldstream_control::Counter;
-use coldstream_io::append::Operation;
+use coldstream_io::Errno;
+use coldstream_io::append::{Operation, Size};
+use coldstream_io::sys::file;
 use libc::c_int;
+use std::cell::Cell;
 
 /// The staged file that a descriptor names. For any other descriptor this costs two or three loads.
 #[inline]
@@ -104,10 +107,17 @@ pub(super) fn lseek_staged(
     let Some((runtime, tracked)) = find(descriptor) else {
         return next();
     };
-    let operation = if whence == libc::SEEK_CUR && offset == 0 {
-        Operation::AskPosition
-    } else {
-        Operation::MovePosition
+    if whence == libc::SEEK_END
+        && !(runtime.writes).is_written_by(&runtime.core, tracked.slot, descriptor)
+        && let Some(size) = size_with_staged(runtime, descriptor)
+    {
+        return seek_to(descriptor, size.checked_add(offset));
+    }
+    let operation = match whence {
+        libc::SEEK_CUR if offset == 0 => Operation::AskPosition,
+        libc::SEEK_CUR | libc::SEEK_SET => Operation::MovePosition,
+        libc::SEEK_END if offset == 0 => Operation::MoveToEnd,
+        _ => Operation::MoveByContent,
     };
     let before = runtime.writes.before(
         &runtime.core,
@@ -129,22 +139,97 @@ pub(super) fn lseek_staged(
     }
 }
 
+/// The size of the file behind a descriptor, if bytes of it are staged. Otherwise the kernel's is right.
+fn size_with_staged(runtime: &Runtime, descriptor: c_int) -> Option<i64> {
+    let (stamp, size) = (Cell::new(None), Cell::new(None));
+    observe_staged(
+        runtime,
+        || match file::stamp(descriptor) {
+            Ok(found) => {
+                stamp.set(Some(found));
+                0
+            }
+            Err(_) => -1,
+        },
+        || stamp.get().map(|found| (found.device, found.inode)),
+        |found| size.set(Some(found.bytes)),
+    );
+    size.get().and_then(|size| i64::try_from(size).ok())
+}
+
+/// Sets a descriptor's position as `lseek` does; `None` is a place that no file has.
+fn seek_to(descriptor: c_int, position: Option<i64>) -> i64 {
+    let position = position.and_then(|position| u64::try_from(position).ok());
+    let set = match position {
+        Some(position) => file::set_position(descriptor, position).map(|()| position as i64),
+        None => Err(Errno(libc::EINVAL)),
+    };
+    report_to_caller(set).unwrap_or(-1)
+}
+
 /// The runtime, if any file is staged.
 #[inline]
 pub(super) fn any() -> Option<&'static Runtime> {
     runtime::get().filter(|runtime| runtime.writes.any())
 }
 
-/// A call has observed a file by its name and found this inode. Drains the file if it is staged, and returns
-/// whether the call must be repeated.
+/// How often an observation is repeated while staged files come and go. A later one is as good as the kernel's.
+const OBSERVATIONS_MAX: usize = 8;
+
+/// Makes a call that reports a file's size. `found` is device and inode of a successful call. If bytes are staged
+/// that it could not count, `correct` gets the size that the application must see.
+///
+/// Waits for no lock and no device.
 #[inline]
-pub(super) fn must_look_again(found: impl FnOnce() -> Option<(u64, u64)>) -> bool {
-    let Some(runtime) = any() else {
-        return false;
+pub(super) fn observe(
+    next: impl Fn() -> c_int,
+    found: impl Fn() -> Option<(u64, u64)>,
+    correct: impl FnOnce(Size),
+) -> c_int {
+    match any() {
+        Some(runtime) => observe_staged(runtime, next, found, correct),
+        None => next(),
+    }
+}
+
+#[cold]
+fn observe_staged(
+    runtime: &Runtime,
+    next: impl Fn() -> c_int,
+    found: impl Fn() -> Option<(u64, u64)>,
+    correct: impl FnOnce(Size),
+) -> c_int {
+    let views = runtime.writes.views();
+    let find = || {
+        found()
+            .filter(|_| !runtime.core.owner.is_seen_by_a_child())
+            .and_then(|(device, inode)| views.find(device, inode))
     };
-    found().is_some_and(|(device, inode)| {
-        runtime
-            .writes
-            .drain_identity(&runtime.core, (device, inode), Reach::Sees)
-    })
+    for _ in 0..OBSERVATIONS_MAX {
+        let moment = views.moment();
+        let result = next();
+        if result != 0 {
+            return result;
+        }
+        let Some(number) = find() else {
+            if views.is_still(moment) {
+                return result;
+            }
+            continue;
+        };
+        // The kernel counts everything that has landed before it is asked.
+        let landed = views.landed(number);
+        let result = next();
+        if result != 0 {
+            return result;
+        }
+        let size = views.size_beyond(number, landed);
+        if find() == Some(number) && views.is_still(moment) {
+            if let Some(size) = size {
+                correct(size);
+            }
+            return result;
+        }
+    }
+    next()
 }

@@ -44,6 +44,9 @@ impl StagedFiles {
         operation: Operation,
         reason: Counter,
     ) -> Result<Before, Errno> {
+        if self.sees_only_landed(core, tracked.slot, descriptor, operation) {
+            return Ok(Before::Plain);
+        }
         let _errno = ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
             return self.before_in_handler(core, tracked);
@@ -57,7 +60,11 @@ impl StagedFiles {
         }
         // Positions belong to one descriptor. A call through another one only observes.
         let operation = match operation {
-            Operation::AskPosition | Operation::MovePosition | Operation::Read
+            Operation::AskPosition
+            | Operation::MovePosition
+            | Operation::MoveToEnd
+            | Operation::MoveByContent
+            | Operation::Read
                 if staged.descriptor != descriptor =>
             {
                 Operation::Observe
@@ -142,6 +149,7 @@ impl StagedFiles {
         let is_shorter = size < staged.staging.end();
         let position = staged.staging.position();
         staged.staging.set_size_and_position(size, position);
+        self.publish(&staged);
         if is_shorter {
             // The bytes that waited for writeback are cut off. An earlier mapping may reach beyond the new
             // end: it must show bytes that are written there later.
@@ -157,6 +165,10 @@ impl StagedFiles {
         descriptor: i32,
         position: u64,
     ) {
+        if !self.is_written_by(core, tracked.slot, descriptor) {
+            // Another descriptor's position is the kernel's.
+            return;
+        }
         let Some(_inside) = Inside::enter() else {
             return;
         };
@@ -189,6 +201,9 @@ impl StagedFiles {
         tracked: TrackedFile,
         descriptor: i32,
     ) -> Result<(), Errno> {
+        if !self.is_written_by(core, tracked.slot, descriptor) {
+            return Ok(());
+        }
         let Some(mut staged) = self.staged_file(core, tracked.slot) else {
             return Ok(());
         };
@@ -215,6 +230,9 @@ impl StagedFiles {
         tracked: TrackedFile,
         descriptor: i32,
     ) -> Result<(), Errno> {
+        if !self.is_written_by(core, tracked.slot, descriptor) {
+            return Ok(());
+        }
         let _errno = ErrnoGuard::new();
         let Some(_inside) = Inside::enter().filter(|_| core.owner.is_this_process()) else {
             return Ok(());

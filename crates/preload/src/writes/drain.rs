@@ -4,12 +4,14 @@
 use super::kernel_io::{Kernel, Memory, Outcome, writeback_error};
 use super::staged_file::{StagedFile, StagedFiles, WriteMode};
 use crate::core::Core;
-use coldstream_control::Counter;
+use crate::settings;
+use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::append::{Staging, WritebackStep};
 use coldstream_io::sys::file;
 use coldstream_io::writers::Flight;
+use coldstream_policy::PriorityMode;
 use std::sync::atomic::Ordering;
 
 impl StagedFiles {
@@ -107,9 +109,7 @@ impl StagedFiles {
             }
             inode.record_change();
         }
-        if let Some(its_inode) = self.inodes.get(staged.number) {
-            its_inode.store(0, Ordering::Release);
-        }
+        self.views.leave(staged.number);
         let stamp = staged.stamp;
         staged.direct.close(&stamp, core);
         debug_assert_eq!(staged.flight, Flight::default(), "drained before");
@@ -143,6 +143,7 @@ impl StagedFiles {
         let Some(alignment) = staged.alignment else {
             return Err(Errno(libc::EIO));
         };
+        let follows_priorities = staged.io_priority != 0 || are_priorities_on(core);
         let mut kernel = Kernel {
             direct: staged.direct.get(),
             descriptor: staged.descriptor,
@@ -152,7 +153,7 @@ impl StagedFiles {
             writers: &self.writers,
             may_hand_over: staged.was_tried && !staged.direct_disabled && !self.is_closed(),
             flight: &mut staged.flight,
-            io_priority: staged.io_priority,
+            io_priority: follows_priorities.then_some(staged.io_priority),
             request_bytes: core.request_bytes(),
             outcome: Outcome::default(),
         };
@@ -161,6 +162,7 @@ impl StagedFiles {
         let mut memory = unsafe { Memory::new(pool, &staged.buffers, &mut staged.filling) };
         let result = work(&mut staged.staging, &mut kernel, &mut memory, alignment);
         let outcome = kernel.outcome;
+        self.publish(staged);
         core.count(Counter::WriteBytesDirect, outcome.direct_bytes);
         core.count(Counter::WriteBytesOverlapped, outcome.overlapped_bytes);
         core.count(Counter::WriteBytesBuffered, outcome.cached_bytes);
@@ -198,6 +200,13 @@ impl StagedFiles {
         core.count(Counter::WriteErrors, 1);
         Err(error)
     }
+}
+
+/// Whether threads of this process may get a priority of ours. `ctl set` may bring one without that: the thread
+/// that writes has it then.
+pub(super) fn are_priorities_on(core: &Core) -> bool {
+    core.is_on(Mechanism::Priority)
+        && settings::get().is_some_and(|settings| settings.config.priority != PriorityMode::Off)
 }
 
 /// Makes a step of writeback behind a buffered writer.

@@ -22,8 +22,8 @@ pub(super) struct Kernel<'a> {
     /// Whether a write may be handed to them.
     pub(super) may_hand_over: bool,
     pub(super) flight: &'a mut Flight,
-    /// I/O priority of the thread that writes.
-    pub(super) io_priority: i32,
+    /// I/O priority of the thread that writes; `None` if a writer thread must not ask for priorities.
+    pub(super) io_priority: Option<i32>,
     /// The largest write in the application's thread; 0 is no limit.
     pub(super) request_bytes: usize,
     pub(super) outcome: Outcome,
@@ -117,8 +117,10 @@ impl KernelIo for Kernel<'_> {
 
     fn write_back_before(&mut self, start: u64, end: u64) {
         if self.keeps_order && file::is_same_inode(self.descriptor, &self.stamp) {
-            self.outcome.writeback_error =
-                writeback_error(file::write_back(self.descriptor, start, end - start));
+            let written_back = file::write_back(self.descriptor, start, end - start);
+            if let Some(errno) = writeback_error(written_back) {
+                self.outcome.writeback_error = Some(errno);
+            }
         }
     }
 

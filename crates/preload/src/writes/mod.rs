@@ -7,6 +7,8 @@
 
 mod calls;
 mod drain;
+mod drainer;
+mod ending;
 mod kernel_io;
 mod staged_file;
 mod sweep;
@@ -14,6 +16,7 @@ mod take_in;
 mod write;
 
 pub(crate) use calls::{Before, Sync};
+pub(crate) use drainer::Patience;
 pub(crate) use staged_file::StagedFiles;
 pub(crate) use sweep::Reach;
 pub(crate) use take_in::{HandoverState, Opening};

@@ -1,20 +1,22 @@
 //! The state of staged files: their list, their locks, and the search for one of them.
 
+use super::drainer::Drainer;
 use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
+use crate::core::inode_map::Inode;
 use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::alignment::Alignment;
-use coldstream_io::append::{Staging, WritebackProgress};
+use coldstream_io::append::{Operation, Staging, Views, WritebackProgress};
 use coldstream_io::lock::{FutexGuard, FutexLock};
 use coldstream_io::pool::WindowMemory;
 use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::sys::file::FileStamp;
 use coldstream_io::writers::{Flight, Writers};
 use coldstream_policy::IoMode;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The most files that are staged at once. Further ones are written by plain calls.
-const STAGED_FILES_MAX: usize = 128;
+pub(crate) const STAGED_FILES_MAX: usize = 128;
 /// The most devices whose refusal of direct writes is remembered. Others are tried again for every file.
 const DEVICES_MAX: usize = 32;
 /// Ranges of the application's memory that were found readable. They are not asked about again.
@@ -108,8 +110,9 @@ pub(crate) struct StagedFiles {
     /// The process ends: no further file is taken in.
     pub(super) closed: AtomicBool,
     pub(super) files: [FutexLock<StagedFile>; STAGED_FILES_MAX],
-    /// The inode of each file; 0 for a free entry. So a search does not have to wait for other files' locks.
-    pub(super) inodes: [AtomicU64; STAGED_FILES_MAX],
+    /// What calls may know of the files without waiting for their locks.
+    pub(super) views: Views<STAGED_FILES_MAX>,
+    pub(super) drainer: Drainer,
     pub(super) writers: Writers,
     devices: FutexLock<[Device; DEVICES_MAX]>,
 }
@@ -121,9 +124,10 @@ impl StagedFiles {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// Wakes the writer threads that have not followed the process's credentials. Returns whether there were any.
+    /// Wakes the helpers that have not followed the process's credentials. Returns whether there were any.
     pub(crate) fn wake_followers(&self) -> bool {
-        self.writers.wake_followers()
+        let writers = self.writers.wake_followers();
+        self.drainer.wake_follower() || writers
     }
 
     /// Whether the process ends.
@@ -161,6 +165,40 @@ impl StagedFiles {
         let number = core.inodes.get(slot)?.staged_slot()?;
         let staged = self.files.get(number)?.lock();
         (staged.owner == slot + 1).then_some(staged)
+    }
+
+    /// Tells other threads how far the kernel has a file, and how long it is.
+    pub(super) fn publish(&self, staged: &StagedFile) {
+        self.views
+            .publish(staged.number, staged.staging.landed(), staged.staging.end());
+    }
+
+    /// The views of all staged files.
+    pub(crate) fn views(&self) -> &Views<STAGED_FILES_MAX> {
+        &self.views
+    }
+
+    /// The number of an inode's staged file.
+    fn number_of(core: &Core, slot: u32) -> Option<usize> {
+        core.inodes.get(slot).and_then(Inode::staged_slot)
+    }
+
+    /// Whether this descriptor writes the inode's staged file. Waits for no lock.
+    pub(crate) fn is_written_by(&self, core: &Core, slot: u32, descriptor: i32) -> bool {
+        Self::number_of(core, slot)
+            .is_some_and(|number| self.views.is_written_by(number, descriptor))
+    }
+
+    /// Whether an operation of `descriptor` sees only what the kernel has. Waits for no lock.
+    pub(super) fn sees_only_landed(
+        &self,
+        core: &Core,
+        slot: u32,
+        descriptor: i32,
+        operation: Operation,
+    ) -> bool {
+        Self::number_of(core, slot)
+            .is_none_or(|number| self.views.sees_only_landed(number, descriptor, operation))
     }
 
     /// Whether the file behind a descriptor is staged.

@@ -1,5 +1,6 @@
 //! Drains staged files without a descriptor: all of them, or the one with a given identity.
 
+use super::drainer::Patience;
 use super::staged_file::{StagedFile, StagedFiles};
 use crate::core::Core;
 use crate::core::errno::ErrnoGuard;
@@ -135,10 +136,7 @@ impl StagedFiles {
         }
         self.closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if self.any() {
-            // The process ends: no later call can report the error.
-            let _ = self.drain_all(core, Reach::Changes(Counter::StagingEndedProcess));
-        }
+        self.fall_back_before(core, Patience::End);
     }
 
     /// Drains the file with this identity, as a call needs it. Returns whether it was staged.
@@ -155,10 +153,13 @@ impl StagedFiles {
         if !core.owner.is_this_process() {
             return false;
         }
-        for (file, its_inode) in self.files.iter().zip(&self.inodes) {
-            // It is set before the file is counted: see `take_in`.
-            if its_inode.load(Ordering::Acquire) != inode {
-                continue;
+        // A file is listed before it is counted, and leaves the list under its lock: see `take_in`.
+        while let Some(number) = self.views.find(device, inode) {
+            let Some(file) = self.files.get(number) else {
+                break;
+            };
+            if matches!(reach, Reach::Truncated(_)) {
+                self.views.distrust(number);
             }
             let mut staged = file.lock();
             if staged.owner != 0 && staged.stamp.inode == inode && staged.stamp.device == device {

@@ -103,7 +103,9 @@ impl StagedFiles {
             IoMode::Buffered => return,
             IoMode::DontCache => WriteMode::DontCache,
             IoMode::DropBehind => WriteMode::DropBehind,
-            IoMode::Direct if config.visible.may_stage(opening.tracked.kind) => {
+            IoMode::Direct
+                if config.visible.may_stage(opening.tracked.kind) && self.has_drainer(core) =>
+            {
                 WriteMode::WriteBehind
             }
             IoMode::Direct => WriteMode::WriteThrough,
@@ -151,9 +153,8 @@ impl StagedFiles {
             chunks: (keeps_chunk_log.then(ChunkLog::default)).and_then(heap::boxed),
             ..StagedFile::default()
         };
-        if let Some(its_inode) = self.inodes.get(number) {
-            its_inode.store(opening.stamp.inode, Ordering::Release);
-        }
+        let identity = (opening.stamp.device, opening.stamp.inode);
+        self.views.enter(number, identity, opening.descriptor);
         self.count.fetch_add(1, Ordering::AcqRel);
         inode.set_staged_slot(Some(number));
         // A thread that opens the file now first counts its descriptor, and then looks for a staged file. A

@@ -10,7 +10,7 @@ use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::append::{DIRECT_BYTES_MIN, Operation, Verdict};
-use coldstream_io::sys::{file, memory};
+use coldstream_io::sys::{file, memory, process};
 
 /// The most that one `write` transfers (`MAX_RW_COUNT` of the kernel).
 const WRITE_BYTES_MAX: usize = 0x7FFF_F000;
@@ -130,6 +130,7 @@ impl StagedFiles {
             }
             WriteMode::None => return Written::Plain,
         };
+        self.publish(&staged);
         if let Ok(written) = result {
             core.count(Counter::WriteBytes, written as u64);
             if let Some(chunks) = &mut staged.chunks {
@@ -188,6 +189,8 @@ impl StagedFiles {
         source: &[u8],
     ) -> Result<usize, Errno> {
         staged.position_is_behind = true;
+        self.views
+            .record_write(staged.number, process::coarse_real_ns());
         core.count(Counter::StagedWrites, 1);
         let [buffer, second] = &staged.buffers;
         if second.is_empty()
