@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 
 /// The counters of the line, in its order. The problems come before these, so that a line that is
 /// cut off still has them.
-const SHOWN: [Counter; 27] = [
+const SHOWN: [Counter; 28] = [
     Counter::BytesDirect,
     Counter::BytesDontcache,
     Counter::BytesDropBehind,
@@ -29,6 +29,7 @@ const SHOWN: [Counter; 27] = [
     Counter::WriteBytesBuffered,
     Counter::StagedWrites,
     Counter::Drains,
+    Counter::DrainsLate,
     Counter::KeptCached,
     Counter::HandoverSsTables,
     Counter::HandoverNanoseconds,

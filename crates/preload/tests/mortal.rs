@@ -2,7 +2,7 @@
 
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::{Ended, Program};
-use coldstream_testkit::{directories, skip, tools};
+use coldstream_testkit::{directories, long, skip, tools};
 use std::path::Path;
 use std::time::Duration;
 
@@ -70,6 +70,42 @@ fn the_writer_goes_on_when_a_helper_is_killed() {
                 assert!(plain.content == with.content, "{call}, {end}: other bytes");
             }
         }
+    }
+}
+
+/// A child is made while a helper's write does not return. In the long form the process ends meanwhile.
+#[test]
+fn nobody_waits_for_a_helper_that_is_stuck() {
+    let room = directories::on_disk();
+    let program = tools::compile("mortal.c", room.path(), "mortal", &[]);
+    let staged = Preload::writing(("direct", "process"));
+    let Some(plain) = write(&program, "stuck", "close", None) else {
+        return;
+    };
+    let with = write(&program, "stuck", "close", Some(&staged)).unwrap();
+    assert_eq!(plain.ended, with.ended);
+    assert!(plain.content == with.content, "other bytes");
+    assert!(with.log.contains("drains_late=1"), "{}", with.log);
+    if long() {
+        let plain = write(&program, "stuck", "_exit", None).unwrap();
+        let with = write(&program, "stuck", "_exit", Some(&staged)).unwrap();
+        assert_eq!(plain.ended, with.ended);
+        assert!(plain.content.starts_with(&with.content), "other bytes");
+    }
+}
+
+/// A child would wait for the device: nobody else drains the file then.
+#[test]
+fn nothing_is_staged_where_no_helper_can_be_started() {
+    let room = directories::on_disk();
+    let program = tools::compile("mortal.c", room.path(), "mortal", &[]);
+    let staged = Preload::writing(("direct", "process"));
+    for (call, is_staged) in [("none", true), ("early-thread", false)] {
+        let Some(run) = write(&program, call, "close", Some(&staged)) else {
+            return;
+        };
+        let log = run.log;
+        assert_eq!(log.contains("staged_writes="), is_staged, "{call}: {log}");
     }
 }
 

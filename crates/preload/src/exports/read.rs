@@ -126,17 +126,21 @@ struct VectorCall {
 }
 
 impl VectorCall {
-    /// What the call asks for, for a staged file. An empty range if the kernel refuses the call.
+    /// What the call asks for, for a staged file. The file's end, if nobody can tell.
     fn range(&self) -> Operation {
         let start = self.offset.max(0) as u64;
-        let mut end = start;
         let length_bytes = self.count.max(0) as usize * size_of::<iovec>();
-        if self.count <= BUFFERS_MAX && memory::readable(self.vector.cast(), length_bytes) {
-            for number in 0..self.count.max(0) as usize {
-                // SAFETY: the kernel has been asked whether it can be read.
-                let buffer = unsafe { self.vector.add(number).read_unaligned() };
-                end = end.saturating_add(buffer.iov_len as u64);
-            }
+        if self.count > BUFFERS_MAX || !memory::readable(self.vector.cast(), length_bytes) {
+            return Operation::ReadAt {
+                start,
+                end: u64::MAX,
+            };
+        }
+        let mut end = start;
+        for number in 0..self.count.max(0) as usize {
+            // SAFETY: the kernel has been asked whether it can be read.
+            let buffer = unsafe { self.vector.add(number).read_unaligned() };
+            end = end.saturating_add(buffer.iov_len as u64);
         }
         Operation::ReadAt { start, end }
     }

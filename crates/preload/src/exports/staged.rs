@@ -3,7 +3,7 @@
 use super::answer::{Failed, report_to_caller, unless_failed};
 use crate::core::descriptor_map::TrackedFile;
 use crate::runtime::{self, Runtime};
-use crate::writes::{Before, Sync};
+use crate::writes::{Before, Reach, Sync};
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::append::{Operation, Size};
@@ -173,13 +173,13 @@ pub(super) fn any() -> Option<&'static Runtime> {
     runtime::get().filter(|runtime| runtime.writes.any())
 }
 
-/// How often an observation is repeated while staged files come and go. A later one is as good as the kernel's.
+/// How often an observation is repeated while staged files come and go. After that the file is drained.
 const OBSERVATIONS_MAX: usize = 8;
 
 /// Makes a call that reports a file's size. `found` is device and inode of a successful call. If bytes are staged
 /// that it could not count, `correct` gets the size that the application must see.
 ///
-/// Waits for no lock and no device.
+/// Waits for no lock and no device, unless other staged files come or go each time it looks.
 #[inline]
 pub(super) fn observe(
     next: impl Fn() -> c_int,
@@ -230,6 +230,10 @@ fn observe_staged(
             }
             return result;
         }
+    }
+    if let Some(identity) = found() {
+        let (core, reach) = (&runtime.core, Reach::Sees);
+        runtime.writes.drain_identity(core, identity, reach);
     }
     next()
 }

@@ -103,6 +103,7 @@ impl Drainer {
     pub(super) unsafe fn ask(&self, patience: Patience, serve: Entry, request: Request) -> Outcome {
         let helper = &self.helper;
         let wait = Wait::begin(patience);
+        let mut may_wait = self.patience(wait, patience);
         // SAFETY: passed on.
         let start = |id: &_| unsafe { helper::start(helper, serve, id) };
         while !helper.claim() {
@@ -114,12 +115,13 @@ impl Drainer {
                 Err(_) => return Outcome::Died,
             }
             let is_stuck = patience == Patience::Child && helper.is_abandoned();
-            if is_stuck || !wait.pause() {
+            if is_stuck || !may_wait() {
                 return Outcome::Late;
             }
+            process::sleep(BUSY_MILLISECONDS);
         }
         helper.submit(request);
-        helper.take(self.patience(wait, patience))
+        helper.take(may_wait)
     }
 
     /// Whether a caller may still wait for the thread. Each call looks at the clock.
@@ -142,5 +144,33 @@ impl Drainer {
     /// The thread has drained a file.
     pub(super) fn record_file(&self) {
         self.files.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wait_has_an_end() {
+        for patience in [Patience::Child, Patience::End] {
+            let mut wait = Wait::begin(patience);
+            assert!(wait.goes_on(), "{patience:?}");
+            wait.since = wait.since.wrapping_sub(END_MILLISECONDS + 1);
+            assert!(!wait.goes_on() && !wait.pause(), "{patience:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_end_waits_on_while_files_are_drained() {
+        // SAFETY: all-zero memory is a valid one.
+        let drainer: Drainer = unsafe { std::mem::zeroed() };
+        for (patience, goes_on) in [(Patience::Child, false), (Patience::End, true)] {
+            let mut wait = Wait::begin(patience);
+            wait.since = wait.since.wrapping_sub(END_MILLISECONDS + 1);
+            let mut may_wait = drainer.patience(wait, patience);
+            drainer.record_file();
+            assert_eq!(may_wait(), goes_on, "{patience:?}");
+        }
     }
 }

@@ -6,7 +6,11 @@
  *   prctl, getpriority, setpriority, ioprio_get, ioprio_set, capget, capset
  *   idle          a futex that waits without a limit: a helper that waits for its next request
  *   thread        none: the kernel refuses to start threads
+ *   stuck         none: a pwrite64 of any thread but the writer does not return before main lets it
  * Then it ends by END: close, fork, _exit, exit. Prints the result of each call.
+ *
+ * With "stuck" the main thread first waits until such a write is stuck or the table is written, and makes a child.
+ * Then it ends the process by _exit, or lets the write return and waits for the writer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -79,7 +84,53 @@ static void refuse_threads(void) {
     install(filter, sizeof filter / sizeof *filter);
 }
 
+static int listener = -1, is_stuck, is_written, is_released, writer_id;
+
+/* Answers for the kernel: the writer's own writes are made. Others wait. */
+static void *answer(void *unused) {
+    static struct seccomp_notif asked;
+    for (;;) {
+        memset(&asked, 0, sizeof asked);
+        if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0) {
+            if (errno == EINTR || errno == ENOENT) {
+                continue;
+            }
+            return unused;
+        }
+        if ((int)asked.pid != writer_id) {
+            __atomic_store_n(&is_stuck, 1, __ATOMIC_RELEASE);
+            while (!__atomic_load_n(&is_released, __ATOMIC_ACQUIRE)) {
+                usleep(1000);
+            }
+        }
+        struct seccomp_notif_resp go_on = {.id = asked.id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+        ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &go_on);
+    }
+}
+
+static void ask_about_writes(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwrite64, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    pthread_t thread;
+    writer_id = (int)syscall(SYS_gettid);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
+        listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    }
+    /* It makes no write of that kind: the filter does not stop it. */
+    if (listener < 0 || pthread_create(&thread, NULL, answer, NULL) != 0) {
+        perror("seccomp");
+        exit(77);
+    }
+}
+
 static const char *call, *end;
+
+static int has_stuck_writes(void) { return strcmp(call, "stuck") == 0; }
 
 static void filter_calls(void) {
     static const struct {
@@ -94,12 +145,23 @@ static void filter_calls(void) {
         kill_threads_that_wait();
     } else if (strcmp(call, "thread") == 0) {
         refuse_threads();
+    } else if (has_stuck_writes()) {
+        ask_about_writes();
     }
     for (unsigned long at = 0; at < sizeof calls / sizeof *calls; at++) {
         if (strcmp(call, calls[at].name) == 0) {
             kill_threads_that_call(calls[at].number);
         }
     }
+}
+
+static void make_child(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(3);
+    }
+    int status;
+    printf("fork %d\n", waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
 }
 
 static void *write_table(void *path) {
@@ -127,13 +189,12 @@ static void *write_table(void *path) {
         }
         written += length;
     }
+    __atomic_store_n(&is_written, 1, __ATOMIC_RELEASE);
+    while (has_stuck_writes() && !__atomic_load_n(&is_released, __ATOMIC_ACQUIRE)) {
+        usleep(1000);
+    }
     if (strcmp(end, "fork") == 0) {
-        pid_t child = fork();
-        if (child == 0) {
-            _exit(3);
-        }
-        int status;
-        printf("fork %d\n", waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
+        make_child();
     } else if (strcmp(end, "_exit") == 0) {
         _exit(0);
     } else if (strcmp(end, "exit") == 0) {
@@ -152,6 +213,16 @@ int main(int argc, char **argv) {
     end = argv[3];
     pthread_t writer;
     pthread_create(&writer, NULL, write_table, argv[2]);
+    if (has_stuck_writes()) {
+        while (!__atomic_load_n(&is_stuck, __ATOMIC_ACQUIRE) && !__atomic_load_n(&is_written, __ATOMIC_ACQUIRE)) {
+            usleep(1000);
+        }
+        make_child();
+        if (strcmp(end, "_exit") == 0) {
+            _exit(0);
+        }
+        __atomic_store_n(&is_released, 1, __ATOMIC_RELEASE);
+    }
     pthread_join(writer, NULL);
     return 0;
 }
