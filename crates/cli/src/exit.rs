@@ -28,6 +28,8 @@ pub enum Exit {
     WrongValue = 8,
     /// A running process did not answer in time.
     NoAnswer = 9,
+    /// A guard ended a trial.
+    Guarded = 10,
     /// The program exists but cannot be executed.
     NotExecutable = 126,
     /// The program does not exist.
@@ -50,6 +52,7 @@ Exit codes:
   7    no such path or process, or a process without the library
   8    a database under the laboratory gave a wrong value: data is being lost or misread
   9    a running process did not answer in time
+  10   `coldstream ctl trial`: its guard ended it; the switches are as before
   126  the program cannot be executed
   127  the program does not exist
   130  interrupted; everything was cleaned up
@@ -113,6 +116,7 @@ mod tests {
             Exit::NoSuchCommand,
             Exit::WrongValue,
             Exit::NoAnswer,
+            Exit::Guarded,
             Exit::Interrupted,
         ] {
             let line = format!("\n  {:<4} ", exit as u8);

@@ -61,6 +61,8 @@ enum Command {
     Lab(lab::LabArguments),
     Completions(shell::CompletionsArguments),
     Man(shell::ManArguments),
+    #[command(name = ctl::trial::KEEPER, hide = true)]
+    RestoreSwitches(ctl::trial::KeeperArguments),
     #[command(name = run::TRIAL, hide = true)]
     MakeCalls(run::MakeCallsArguments),
 }
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
             shell::completions(&arguments, &mut Arguments::command())
         }
         Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
+        Command::RestoreSwitches(arguments) => ctl::trial::keep(&arguments),
         Command::MakeCalls(arguments) => run::make_calls(&arguments),
     };
     match result {

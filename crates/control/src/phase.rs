@@ -115,6 +115,14 @@ impl PhaseReads {
         (self.by_latency.iter()).fold(0, |sum, reads| sum.saturating_add(*reads))
     }
 
+    /// Reads from the device that surely took at least `ns`: those of the buckets above it.
+    #[must_use]
+    pub fn device_reads_from(&self, ns: u64) -> u64 {
+        let buckets = self.by_latency.iter().enumerate();
+        let above = buckets.filter(|(bucket, _)| latency_range_ns(*bucket).start >= ns);
+        above.fold(0, |sum, (_, reads)| sum.saturating_add(*reads))
+    }
+
     /// Reads from the device that took less than each bound, with the bound in nanoseconds; ascending. One bound a
     /// doubling.
     pub fn below(&self) -> impl Iterator<Item = (u64, u64)> {
@@ -265,6 +273,9 @@ pub(crate) mod tests {
         assert_eq!(below[..2], [(32_768, 3), (65_536, 7)]);
         assert_eq!(below.last().unwrap().1, 7);
         assert_eq!(below.len(), LATENCY_BUCKETS / 4 - 1);
+        assert_eq!(reads.device_reads_from(32_768), 12);
+        assert_eq!(reads.device_reads_from(32_769), 8);
+        assert_eq!(reads.device_reads_from(u64::MAX), 0);
     }
 
     #[test]

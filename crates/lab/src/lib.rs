@@ -40,7 +40,7 @@ mod engines;
 mod error;
 mod experiment;
 mod foreground;
-mod interrupt;
+pub mod interrupt;
 mod io_modes;
 mod linked;
 mod machine;

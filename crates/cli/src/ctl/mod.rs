@@ -5,6 +5,7 @@ mod request;
 mod screen;
 mod status;
 pub mod switch;
+pub mod trial;
 pub mod values;
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ Examples:
   coldstream ctl off --only writes,priority   # of every process of this user
   coldstream ctl on 4711
   coldstream ctl set 4711 nice=5 io-priority=compaction:idle
+  coldstream ctl trial 4711 --seconds 600     # off and on in turn: what does it do for this node?
   sudo -u cassandra coldstream ctl status 4711
 
 `ctl 4711 off` means the same as `ctl off 4711`.
@@ -100,6 +102,9 @@ enum Action {
     /// Change settings of a running process: nice, io-priority
     #[command(after_help = SET_EXAMPLES)]
     Set(switch::SetArguments),
+    /// Switch off and on in turn, and compare the latency of foreground device reads; a guard ends it early
+    #[command(after_help = trial::EXAMPLES)]
+    Trial(trial::TrialArguments),
 }
 
 /// Carries the action out.
@@ -124,6 +129,7 @@ pub fn run(arguments: &CtlArguments) -> anyhow::Result<()> {
         Action::Off(arguments) => switch::off(arguments),
         Action::On(arguments) => switch::on(arguments),
         Action::Set(arguments) => switch::set(arguments),
+        Action::Trial(arguments) => trial::run(arguments),
     }
 }
 

@@ -37,7 +37,8 @@ pub struct SetArguments {
     format: FormatArguments,
 }
 
-fn mechanism(name: &str) -> Result<Mechanism, String> {
+/// The parser of a mechanism's name.
+pub fn mechanism(name: &str) -> Result<Mechanism, String> {
     Mechanism::from_name(name).ok_or_else(|| {
         let names = Mechanism::ALL.map(Mechanism::name).join(", ");
         format!("use one or more of {names}")
@@ -81,21 +82,7 @@ fn switch(
     }
     let results = pids.into_iter().map(|pid| {
         ask(pid, |now| {
-            let chosen = if arguments.only.is_empty() {
-                now.mechanisms
-            } else {
-                Mechanisms::of(&arguments.only)
-            };
-            if let Some(missing) = chosen.without(now.mechanisms).iter().next() {
-                return Err(failure(
-                    Exit::Failure,
-                    format!(
-                        "process {pid} has no {}: it was not configured when the process started \
-                         (see `coldstream run --help`)",
-                        missing.name()
-                    ),
-                ));
-            }
+            let chosen = chosen_of(pid, &arguments.only, now.mechanisms)?;
             Ok(Desired {
                 off: change(now.off, chosen),
                 priorities_bits: now.priorities_bits,
@@ -104,6 +91,32 @@ fn switch(
         .map(|answered| Report::of(pid, &answered))
     });
     print(results, arguments.format.format())
+}
+
+/// The mechanisms of a process that `only` names; all if it names none.
+///
+/// # Errors
+/// The process has not all of them.
+pub fn chosen_of(
+    pid: u32,
+    only: &[Mechanism],
+    mechanisms: Mechanisms,
+) -> anyhow::Result<Mechanisms> {
+    if only.is_empty() {
+        return Ok(mechanisms);
+    }
+    let chosen = Mechanisms::of(only);
+    match chosen.without(mechanisms).iter().next() {
+        None => Ok(chosen),
+        Some(missing) => Err(failure(
+            Exit::Failure,
+            format!(
+                "process {pid} has no {}: it was not configured when the process started \
+                 (see `coldstream run --help`)",
+                missing.name()
+            ),
+        )),
+    }
 }
 
 /// Switches one mechanism of a process to the other state.
