@@ -7,6 +7,7 @@ use crate::interrupt;
 use crate::preloaded::{Libraries, library_log};
 use crate::report::{self, CaseDescription, CaseReport, Report};
 use crate::run_report::RunReport;
+use crate::smallest_limit;
 use crate::testbed::Testbed;
 use anyhow::{Context, Error, Result, bail};
 use serde_json::json;
@@ -36,33 +37,51 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
     let runs = plan.cases.len() * plan.modes.len() * plan.turns as usize;
     testbed.progress.begin_runs(runs);
     let mut turns = Turns::new(plan.turns);
-    let mut cases = Vec::new();
+    let (mut cases, mut smallest_limits) = (Vec::new(), Vec::new());
     for case in &plan.cases {
+        let one_run = |testbed: &mut Testbed, title: &str, mode: &E::Mode, limit_bytes, turn| {
+            let log = testbed.log_file()?;
+            let mut run = Run {
+                title,
+                mode,
+                condition: &case.condition,
+                turn,
+                copy: engine.copy_dataset(&dataset, mode, testbed.directory())?,
+                limits: testbed.limits(limit_bytes),
+                command_prefix: match mode.preloaded() {
+                    Some(it) => it.prefix(&libraries.of(it)?, E::PROFILE, log.path()),
+                    None => Vec::new(),
+                },
+            };
+            let measurement = engine.run(testbed, &dataset, &mut run)?;
+            let has_status_page = measurement.has_library();
+            let lines = library_log(mode.preloaded(), log.path(), has_status_page)?;
+            measurement.report(lines)
+        };
         let description = case.description.clone();
-        cases.extend(turns.measure(
-            &mut testbed,
-            description,
-            plan.modes,
-            |testbed, title, mode, turn| {
-                let log = testbed.log_file()?;
-                let mut run = Run {
-                    title,
-                    mode,
-                    condition: &case.condition,
-                    turn,
-                    copy: engine.copy_dataset(&dataset, mode, testbed.directory())?,
-                    limits: testbed.limits(case.limit_bytes),
-                    command_prefix: match mode.preloaded() {
-                        Some(it) => it.prefix(&libraries.of(it)?, E::PROFILE, log.path()),
-                        None => Vec::new(),
-                    },
-                };
-                let measurement = engine.run(testbed, &dataset, &mut run)?;
-                let has_status_page = measurement.has_library();
-                let lines = library_log(mode.preloaded(), log.path(), has_status_page)?;
-                measurement.report(lines)
-            },
-        ));
+        match plan.work_dir.smallest_limit_for_p99_us {
+            None => cases.extend(turns.measure(
+                &mut testbed,
+                description,
+                plan.modes,
+                |testbed, title, mode, turn| one_run(testbed, title, mode, case.limit_bytes, turn),
+            )),
+            Some(bound_us) if turns.ended_by.is_none() => {
+                let own = (description.title.as_str(), case.limit_bytes);
+                match smallest_limit::search(
+                    &mut testbed,
+                    own,
+                    plan.modes,
+                    plan.turns,
+                    bound_us,
+                    one_run,
+                ) {
+                    Ok(answers) => smallest_limits.extend(answers),
+                    Err(error) => turns.ended_by = Some(error),
+                }
+            }
+            Some(_) => {}
+        }
     }
     let mut description = engine.describe();
     description.parameters["device_rate"] = json!(testbed.device_rate);
@@ -76,9 +95,10 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
         limitations: std::mem::take(&mut testbed.limitations),
         machine: testbed.machine.clone(),
         cases,
+        smallest_limits,
     };
     testbed.progress.clear();
-    if !report.cases.is_empty() {
+    if !report.cases.is_empty() || !report.smallest_limits.is_empty() {
         report::publish(&report, &plan.work_dir.output, Vec::new())?;
     }
     turns.ended_by.map_or(Ok(()), Err)
@@ -165,6 +185,7 @@ mod tests {
             device_mib_per_second: 0,
             device_requests_per_second: 0,
             keep_awake: false,
+            smallest_limit_for_p99_us: None,
             keep: false,
             output: OutputArgs::default(),
         })

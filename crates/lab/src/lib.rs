@@ -35,6 +35,7 @@
 
 mod awake;
 mod cassandra;
+mod compaction_files;
 mod engine;
 mod engines;
 mod error;
@@ -59,6 +60,7 @@ mod rocksdb;
 mod rows;
 mod run_report;
 mod sampler;
+mod smallest_limit;
 mod summary;
 mod testbed;
 mod throttle;

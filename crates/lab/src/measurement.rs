@@ -3,7 +3,8 @@
 use crate::pauses::Pauses;
 use crate::phase::{Backlog, Event, Phase};
 use crate::run_report::{
-    BacklogReport, Level, PausesReport, Percentiles, PhaseReport, RunReport, Second, curve,
+    BacklogReport, Level, MemoryReport, PausesReport, Percentiles, PhaseReport, RunReport, Second,
+    curve,
 };
 use crate::sampler::{Rates, Sample};
 use crate::units::mib;
@@ -275,18 +276,19 @@ impl Measurement {
         self.samples.iter().any(|sample| sample.library.pages > 0)
     }
 
-    /// Mean and peak of dirty memory in the samples of an interval, MiB.
-    fn dirty_mib(&self, begin_ns: u64, end_ns: u64) -> (f64, f64) {
-        let (mut samples, mut sum_mib, mut peak_mib) = (0.0, 0.0, 0.0_f64);
-        for sample in &self.samples {
-            if (begin_ns..=end_ns).contains(&sample.at_ns) {
-                let dirty_mib = mib(sample.dirty_bytes);
-                samples += 1.0;
-                sum_mib += dirty_mib;
-                peak_mib = peak_mib.max(dirty_mib);
-            }
+    /// What the memory of the samples of an interval consisted of.
+    fn memory_of(&self, begin_ns: u64, end_ns: u64) -> MemoryReport {
+        let level = |bytes: fn(&Sample) -> u64| {
+            let samples = self.samples.iter();
+            let samples = samples.filter(|sample| (begin_ns..=end_ns).contains(&sample.at_ns));
+            Level::of(samples.map(|sample| mib(bytes(sample))))
+        };
+        MemoryReport {
+            dirty_mib: level(|sample| sample.dirty_bytes),
+            working_set_mib: level(|sample| sample.working_set_bytes),
+            inputs_cached_mib: level(|sample| sample.inputs_cached_bytes),
+            outputs_cached_mib: level(|sample| sample.outputs_cached_bytes),
         }
-        (sum_mib / f64::max(samples, 1.0), peak_mib)
     }
 
     /// How far compaction was behind in a phase.
@@ -344,7 +346,6 @@ impl Measurement {
             let phase = phase.name();
             format!("no read of the phase {phase} was answered: this load is more than is served")
         })?;
-        let (dirty_mib_mean, dirty_mib_peak) = self.dirty_mib(begin_ns, end_ns);
         let seconds = end_ns.saturating_sub(begin_ns) as f64 / 1e9;
         let reads = latencies.service.len();
         Ok(PhaseReport {
@@ -358,8 +359,7 @@ impl Measurement {
             response_us: Percentiles::of(&latencies.response),
             fast_reads_percent: latencies.fast as f64 * 100.0 / reads as f64,
             rates: self.rates(begin_ns, end_ns)?,
-            dirty_mib_mean,
-            dirty_mib_peak,
+            memory: self.memory_of(begin_ns, end_ns),
             curve: curve(&latencies.service),
             pauses: self.pauses_of(phase, begin_ns, end_ns),
             backlog: self.backlog_of(phase),
@@ -374,7 +374,6 @@ impl Measurement {
         end_ns: u64,
     ) -> Result<PhaseReport> {
         let begin_ns = end_ns.saturating_sub((summary.seconds * 1e9) as u64);
-        let (dirty_mib_mean, dirty_mib_peak) = self.dirty_mib(begin_ns, end_ns);
         Ok(PhaseReport {
             phase,
             seconds: summary.seconds,
@@ -386,8 +385,7 @@ impl Measurement {
             response_us: summary.service_us,
             fast_reads_percent: 0.0,
             rates: self.rates(begin_ns, end_ns)?,
-            dirty_mib_mean,
-            dirty_mib_peak,
+            memory: self.memory_of(begin_ns, end_ns),
             curve: summary.curve.clone(),
             pauses: PausesReport::default(),
             backlog: self.backlog_of(phase),
@@ -563,10 +561,12 @@ mod tests {
         assert_eq!(report.write_stall_percent, 25.0);
         assert_eq!(report.compaction_engine_cpu_seconds, 1.5);
         let compaction = report.phase(Phase::Compaction).unwrap();
-        assert_eq!(
-            (compaction.dirty_mib_mean, compaction.dirty_mib_peak),
-            (6.0, 8.0)
-        );
+        let of_samples = Level {
+            mean: 6.0,
+            peak: 8.0,
+        };
+        assert_eq!(compaction.memory.dirty_mib, of_samples);
+        assert_eq!(compaction.memory.working_set_mib, Level::default());
         let behind = Level {
             mean: 4.0,
             peak: 6.0,

@@ -4,7 +4,7 @@
 
 use crate::phase::Phase;
 use crate::run_report::{
-    BacklogReport, HIT_NS_MAX, PausesReport, Percentiles, PhaseReport, RunReport,
+    BacklogReport, HIT_NS_MAX, MemoryReport, PausesReport, Percentiles, PhaseReport, RunReport,
 };
 use crate::sampler::Rates;
 use crate::summary::{Better, Row, Spread};
@@ -311,18 +311,42 @@ const PAUSES: [Source<PausesReport>; 8] = [
     }),
 ];
 
-const DIRTY: [Source<PhaseReport>; 2] = [
+const MEMORY: [Source<MemoryReport>; 6] = [
+    source(
+        "working set MiB, mean",
+        Less,
+        "All memory of the cgroup but inactive file pages, mean of the samples; kubelets evict by it",
+        |m| m.working_set_mib.mean,
+    ),
+    source(
+        "working set MiB, peak",
+        Less,
+        "All memory of the cgroup but inactive file pages, largest sample",
+        |m| m.working_set_mib.peak,
+    ),
+    source(
+        "inputs cached MiB, mean",
+        Neither,
+        "Page cache of the SSTables that the compaction reads, mean of the samples",
+        |m| m.inputs_cached_mib.mean,
+    ),
+    source(
+        "outputs cached MiB, mean",
+        Neither,
+        "Page cache of the SSTables that the compaction writes, mean of the samples",
+        |m| m.outputs_cached_mib.mean,
+    ),
     source(
         "dirty MiB, mean",
         Neither,
         "Dirty memory, mean of the samples",
-        |p| p.dirty_mib_mean,
+        |m| m.dirty_mib.mean,
     ),
     source(
         "dirty MiB, peak",
         Neither,
         "Dirty memory, largest sample",
-        |p| p.dirty_mib_peak,
+        |m| m.dirty_mib.peak,
     ),
 ];
 
@@ -521,8 +545,9 @@ fn phase_rows(rows: &mut Vec<Row>, phase: Phase, modes: &[Vec<RunReport>]) {
         let value = |report: &PhaseReport| (source.value)(&report.backlog);
         rows.push(phase_row(phase, source, modes, value));
     }
-    for source in &DIRTY {
-        rows.push(phase_row(phase, source, modes, source.value));
+    for source in &MEMORY {
+        let value = |report: &PhaseReport| (source.value)(&report.memory);
+        rows.push(phase_row(phase, source, modes, value));
     }
 }
 

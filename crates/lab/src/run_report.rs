@@ -67,12 +67,9 @@ pub struct PhaseReport {
     pub fast_reads_percent: f64,
     /// Figures of the kernel and the device.
     pub rates: Rates,
-    /// Dirty memory, mean of the samples, MiB.
+    /// What the memory consisted of.
     #[serde(default)]
-    pub dirty_mib_mean: f64,
-    /// Dirty memory, largest sample, MiB.
-    #[serde(default)]
-    pub dirty_mib_peak: f64,
+    pub memory: MemoryReport,
     /// Service time at rising quantiles, `(quantile, µs)`, for the curve.
     pub curve: Vec<(f64, f64)>,
     /// Pauses of the database's virtual machine; all 0 where it has none.
@@ -106,6 +103,20 @@ impl Level {
             peak,
         }
     }
+}
+
+/// What the memory of the database's cgroup consisted of in a phase. A figure that cannot be had is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct MemoryReport {
+    /// Pages that have to be written back, MiB.
+    pub dirty_mib: Level,
+    /// All memory but inactive file pages, MiB: what kubelets call the working set.
+    pub working_set_mib: Level,
+    /// Page cache of the SSTables that the compaction reads, MiB.
+    pub inputs_cached_mib: Level,
+    /// Page cache of the SSTables that the compaction writes, MiB.
+    pub outputs_cached_mib: Level,
 }
 
 /// How far compaction was behind in a phase. A figure that the engine does not tell is 0.

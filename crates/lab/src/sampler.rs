@@ -21,6 +21,8 @@ pub struct Sample {
     pub active_file_bytes: u64,
     /// Bytes on the inactive list of file pages.
     pub inactive_file_bytes: u64,
+    /// All memory of the cgroup but inactive file pages, bytes: what kubelets call the working set.
+    pub working_set_bytes: u64,
     /// Time in which some task was stalled for memory, µs.
     pub memory_stall_us: u64,
     /// Pages that became dirty, in the whole system.
@@ -152,14 +154,19 @@ impl Sampler {
         let (process, library) = cgroup
             .map(|cgroup| self.processes.sample(&cgroup.processes_file()))
             .unwrap_or_default();
+        let active_file_bytes = of_cgroup("active_file").unwrap_or_else(|| pages("nr_active_file"));
+        let inactive_file_bytes =
+            of_cgroup("inactive_file").unwrap_or_else(|| pages("nr_inactive_file"));
         Sample {
             at_ns: now_ns(),
             refaults: of_cgroup("workingset_refault_file")
                 .unwrap_or_else(|| of_system("workingset_refault_file")),
             major_faults: of_cgroup("pgmajfault").unwrap_or_else(|| of_system("pgmajfault")),
-            active_file_bytes: of_cgroup("active_file").unwrap_or_else(|| pages("nr_active_file")),
-            inactive_file_bytes: of_cgroup("inactive_file")
-                .unwrap_or_else(|| pages("nr_inactive_file")),
+            active_file_bytes,
+            inactive_file_bytes,
+            working_set_bytes: cgroup
+                .and_then(MemoryCgroup::used_bytes)
+                .map_or(0, |used| used.saturating_sub(inactive_file_bytes)),
             memory_stall_us: self
                 .pressure
                 .as_ref()

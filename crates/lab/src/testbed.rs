@@ -80,6 +80,12 @@ pub struct WorkDirArgs {
     /// Needs the same as --device-mib-per-second.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub device_requests_per_second: u64,
+    /// Look for the smallest memory limit at which p99 in compaction is at most this, in each mode
+    ///
+    /// In microseconds. Replaces the comparison of modes. It halves the limit's range four or five times, down to
+    /// sixteenths of the case's limit; each step takes --runs runs of each mode.
+    #[arg(long, value_name = "US", conflicts_with_all = ["html", "svg"])]
+    pub smallest_limit_for_p99_us: Option<f64>,
     /// Keep idle processors awake, on a virtual machine whose host is slow to wake them
     #[arg(long)]
     pub keep_awake: bool,

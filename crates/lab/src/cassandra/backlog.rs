@@ -4,8 +4,9 @@
 //! processor time of the node. Virtual tables answer over the connection that is there.
 
 use super::client::CqlClient;
-use super::page_cache::data_files;
 use super::run_state::RunState;
+use super::sstables::DATA_SUFFIX;
+use crate::compaction_files::with_suffix;
 use crate::phase::{Backlog, Event};
 use anyhow::Result;
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ impl BacklogSampler<'_> {
             let next = Instant::now() + INTERVAL;
             if let Ok((pending_compactions, debt_bytes)) = self.client.backlog() {
                 let backlog = Backlog {
-                    sstables: data_files(&self.directory).len() as u64,
+                    sstables: with_suffix(&self.directory, DATA_SUFFIX).len() as u64,
                     pending_compactions,
                     debt_bytes,
                     ..Backlog::default()

@@ -6,12 +6,12 @@ use super::chooser::Chooser;
 use super::client::CqlClient;
 use super::load::{Load, RequestPlan};
 use super::mode::{Mode, Way};
-use super::page_cache::CompactionFiles;
 use super::phase_sequence::PhaseSequence;
 use super::run_state::RunState;
 use super::schema::{ADDRESS, BESIDE, COMPACTED, KEYSPACE, table_directory};
-use super::sstables::SsTables;
+use super::sstables::{DATA_SUFFIX, SsTables};
 use super::template::{Template, settings};
+use crate::compaction_files::CompactionFiles;
 use crate::engine::{Case, Description, Engine, Plan, Run};
 use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
@@ -274,7 +274,7 @@ impl Cassandra {
             run.turn,
         );
         let directory = table_directory(run.copy.path(), COMPACTED)?;
-        let mut files = CompactionFiles::watch(directory.clone());
+        let mut files = CompactionFiles::watch(directory.clone(), DATA_SUFFIX);
         if let Err(error) = client.backlog() {
             testbed.add_limitation(format!(
                 "how far compaction is behind is not known: {error:#}"

@@ -7,7 +7,6 @@ mod client;
 mod engine;
 mod load;
 mod mode;
-mod page_cache;
 mod phase_sequence;
 mod run_state;
 mod schema;

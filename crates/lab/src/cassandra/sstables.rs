@@ -8,6 +8,9 @@ use coldstream_nodes::Distribution;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The end of the name of an SSTable's data file.
+pub const DATA_SUFFIX: &str = "-Data.db";
+
 const WRITER: &str = include_str!("WriteSsTables.java");
 
 /// A data set that no node has seen. Removed when dropped, except with `--keep`.

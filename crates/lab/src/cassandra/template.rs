@@ -3,11 +3,11 @@
 
 use super::arguments::{CassandraArgs, Format};
 use super::client::CqlClient;
-use super::page_cache::CompactionFiles;
 use super::schema::{
     ADDRESS, KEYSPACE, create_keyspace, create_table, sstables_of, table_directory, tables,
 };
-use super::sstables::{SsTables, dataset_name};
+use super::sstables::{DATA_SUFFIX, SsTables, dataset_name};
+use crate::compaction_files::with_suffix;
 use crate::linked::{LinkedCopy, entries};
 use crate::option_name::option_name;
 use anyhow::{Context, Result, bail};
@@ -127,7 +127,7 @@ impl Template {
         let directory = table_directory(&self.path, table)?;
         let until = Instant::now() + DELETION_TIME_MAX;
         loop {
-            let imported = CompactionFiles::watch(directory.clone()).inputs();
+            let imported = with_suffix(&directory, DATA_SUFFIX).len();
             if imported as u64 == sstables_of(table) {
                 return Ok(());
             }

@@ -5,6 +5,7 @@ use super::trade::{Trade, trades};
 use crate::machine::Machine;
 use crate::rows::rows;
 use crate::run_report::RunReport;
+use crate::smallest_limit::SmallestLimit;
 use crate::summary::Row;
 
 /// All that was measured.
@@ -28,6 +29,9 @@ pub struct Report {
     pub limitations: Vec<String>,
     /// The cases.
     pub cases: Vec<CaseReport>,
+    /// The smallest limits that hold a bound, if they were looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub smallest_limits: Vec<SmallestLimit>,
 }
 
 /// What distinguishes a case from the others.

@@ -3,7 +3,9 @@
 use super::data::{CaseDescription, CaseReport, Report};
 use crate::machine::Machine;
 use crate::phase::Phase;
-use crate::run_report::{BacklogReport, PausesReport, Percentiles, PhaseReport, RunReport, Second};
+use crate::run_report::{
+    BacklogReport, MemoryReport, PausesReport, Percentiles, PhaseReport, RunReport, Second,
+};
 use crate::sampler::Rates;
 use serde_json::Value;
 
@@ -31,8 +33,7 @@ fn phase(phase: Phase, p99: f64) -> PhaseReport {
         response_us: service_us,
         fast_reads_percent: 0.0,
         rates: Rates::default(),
-        dirty_mib_mean: 0.0,
-        dirty_mib_peak: 0.0,
+        memory: MemoryReport::default(),
         curve: (0..=40)
             .map(|step| {
                 let nines = f64::from(step) / 10.0;
@@ -141,5 +142,6 @@ pub fn report(modes: &[&str], cases: Vec<CaseReport>) -> Report {
         runs: 4,
         limitations: Vec::new(),
         cases,
+        smallest_limits: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@ use super::figures::{count, figure, machine_line, row_name, spread};
 use super::published;
 use super::trade::Trade;
 use super::verdict::{CaseVerdict, Sentence, WorseRow, verdict};
+use crate::smallest_limit::{SmallestLimit, Tried};
 use crate::summary::{Certainty, Change};
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentLineStyle, LineStyle, Table, TableStyle,
@@ -49,6 +50,7 @@ pub fn verdicts(report: &Report, written: &[PathBuf]) -> String {
             text.push('\n');
         }
     }
+    limit_lines(&mut text, &report.smallest_limits);
     let notes = report.limitations.len() + report.machine.reclaimers.len();
     if notes > 0 {
         let notes = count(notes, "note");
@@ -177,6 +179,55 @@ fn published_lines(text: &mut String, report: &Report, case: &CaseReport) {
     }
     for line in table.lines() {
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+/// The smallest limits of each case, those of the first mode first.
+fn limit_lines(text: &mut String, answers: &[SmallestLimit]) {
+    for of_case in answers.chunk_by(|one, next| one.case == next.case) {
+        let SmallestLimit {
+            case, p99_bound_us, ..
+        } = &of_case[0];
+        let headline = format!(
+            "{case}: the smallest memory limit at which p99 in compaction is at most {} µs",
+            figure(*p99_bound_us)
+        );
+        let _ = writeln!(text, "{}", bold(&headline));
+        let mut table = empty_table();
+        let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+        let headings = [
+            "limit\nMiB",
+            "p99\nµs",
+            "working set\nMiB",
+            "compaction\nMiB/s",
+            "does not hold\nMiB",
+            "p99 there\nµs",
+        ];
+        let headings = headings.map(|heading| right(heading.into()));
+        table.set_header(std::iter::once(Cell::new("mode")).chain(headings));
+        for answer in of_case {
+            let p99 = |tried: &Tried| match tried.p99_us {
+                Some(p99_us) => figure(p99_us),
+                None => "did not run".into(),
+            };
+            let mib = |tried: &Tried| (tried.limit_bytes >> 20).to_string();
+            let none = || "–".to_owned();
+            let holds = answer.holds.as_ref();
+            let fails = answer.fails.as_ref();
+            let cells = [
+                holds.map_or_else(none, mib),
+                holds.map_or_else(none, p99),
+                holds.map_or_else(none, |tried| figure(tried.working_set_mib)),
+                holds.map_or_else(none, |tried| figure(tried.compaction_mib_per_second)),
+                fails.map_or_else(none, mib),
+                fails.map_or_else(none, p99),
+            ];
+            table.add_row(std::iter::once(Cell::new(&answer.mode)).chain(cells.map(right)));
+        }
+        for line in table.lines() {
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text.push('\n');
     }
 }
 
@@ -347,6 +398,42 @@ mod tests {
         report.limitations.push("cgroup version 1".into());
         let text = verdicts(&report, &[PathBuf::from("report.html")]);
         text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn smallest_limits_are_a_table_of_each_case() {
+        let tried = |limit_bytes: u64, p99_us: Option<f64>| Tried {
+            limit_bytes,
+            p99_us,
+            working_set_mib: 100.0,
+            compaction_mib_per_second: 50.0,
+            error: None,
+        };
+        let answer = |mode: &str, holds, fails| SmallestLimit {
+            case: "third".into(),
+            mode: mode.into(),
+            p99_bound_us: 500.0,
+            step_bytes: 16 << 20,
+            holds,
+            fails,
+        };
+        let mut report = fixture::report(&["buffered", "coldstream"], Vec::new());
+        report.smallest_limits = vec![
+            answer("buffered", None, Some(tried(256 << 20, Some(900.0)))),
+            answer(
+                "coldstream",
+                Some(tried(128 << 20, Some(400.0))),
+                Some(tried(112 << 20, None)),
+            ),
+        ];
+        let text = anstream::adapter::strip_str(&verdicts(&report, &[])).to_string();
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert!(rows.contains(&vec!["buffered", "–", "–", "–", "–", "256", "900"]));
+        let ours = "coldstream 128 400 100 50.0 112 did not run";
+        assert!(rows.contains(&ours.split(' ').collect()), "{text}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::mode::Mode;
 use super::parameters::{RunParameters, Setup};
 use super::preset::Loop;
 use super::workload::Workload;
+use crate::compaction_files::CompactionFiles;
 use crate::engine::{Case, Description, Engine, Plan, Run};
 use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
@@ -132,12 +133,13 @@ impl Engine for RocksDb {
         let (arguments, workload) = (&self.arguments, &self.workload);
         let processes_files = run.limits.processes_files();
         let prefix = run.command_prefix.clone();
+        let mut files = CompactionFiles::watch(database.clone(), ".sst");
         let mut measurement = Measurement::new(HIT_NS_MAX);
         match &self.program {
             LoadProgram::Driver(driver) => {
                 let parameters = RunParameters::of(arguments, workload, &setup);
                 let (running, events) = driver.start(&parameters, &processes_files, &prefix)?;
-                run.record(testbed, &mut measurement, &events, || (0, 0))?;
+                run.record(testbed, &mut measurement, &events, || files.cached_bytes())?;
                 running.finish()?;
             }
             LoadProgram::DbBench(db_bench) => {
@@ -145,7 +147,7 @@ impl Engine for RocksDb {
                 run.copy.drop_pages()?;
                 let (running, events) =
                     db_bench.start(arguments, workload, &setup, &processes_files, &prefix)?;
-                run.record(testbed, &mut measurement, &events, || (0, 0))?;
+                run.record(testbed, &mut measurement, &events, || files.cached_bytes())?;
                 running.finish(&mut measurement)?;
             }
         }
