@@ -1,17 +1,14 @@
 //! Chooses the pages of an output that are worth warming.
 
-use crate::piece::Piece;
+use crate::piece::{PAGE_BYTES, Piece};
 use coldstream_sstable::Result;
 use coldstream_sstable::memory::TryVec;
 use std::ops::Range;
 
-/// Bytes of a page of the page cache.
-const PAGE_BYTES: u64 = 4096;
-
 /// Limits of warming.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Pages with less expected heat stay cold.
+    /// Pages with less expected heat stay cold, unless they are of [one of few](Piece::is_one_of_few) pieces.
     pub heat_min: f32,
     /// Most pages of a plan. If more are hot enough, the plan has the hottest ones.
     pub pages_max: usize,
@@ -44,7 +41,7 @@ impl Plan {
     pub fn choose(pieces: impl IntoIterator<Item = Piece>, limits: Limits) -> Result<Self> {
         let mut pages: Vec<Page> = Vec::new();
         for piece in pieces {
-            if piece.heat < limits.heat_min || piece.length == 0 {
+            if !piece.is_worth_warming(limits.heat_min) || piece.length == 0 {
                 continue;
             }
             let end = piece.offset.saturating_add(piece.length);
@@ -65,6 +62,26 @@ impl Plan {
             pages.sort_unstable_by_key(|page| page.number);
         }
         Ok(Self { pages, left_out })
+    }
+
+    /// The pages in which pieces with at least `heat_min` begin, each with the heat of its hottest piece: a
+    /// colder one must not hide it. Readers count in these pages.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](coldstream_sstable::Error::OutOfMemory).
+    pub fn beginnings(pieces: &[Piece], heat_min: f32) -> Result<Vec<Page>> {
+        let limits = Limits {
+            heat_min,
+            pages_max: usize::MAX,
+        };
+        let beginnings = pieces.iter().map(|piece| Piece {
+            length: 1,
+            heat: piece
+                .heat
+                .max(if piece.is_one_of_few { heat_min } else { 0.0 }),
+            ..*piece
+        });
+        Ok(Self::choose(beginnings, limits)?.pages)
     }
 
     /// The ranges of bytes of the pages, in the order of the file. Neighbouring pages are joined.
@@ -99,6 +116,7 @@ mod tests {
             offset,
             length,
             heat,
+            is_one_of_few: false,
         }
     }
 
@@ -123,6 +141,37 @@ mod tests {
             plan.ranges(8192).collect::<Vec<_>>(),
             [0..8192, 8192..12_288]
         );
+    }
+
+    #[test]
+    fn one_of_few_is_warmed_with_little_heat() {
+        let few = Piece {
+            is_one_of_few: true,
+            ..piece(4096, 4096, 0.1)
+        };
+        let plan = Plan::choose([piece(0, 4096, 0.9), few], ALL).unwrap();
+        let numbers: Vec<_> = plan.pages.iter().map(|page| page.number).collect();
+        assert_eq!(numbers, [1]);
+    }
+
+    #[test]
+    fn the_hottest_piece_that_begins_in_a_page_counts() {
+        let few = Piece {
+            is_one_of_few: true,
+            ..piece(20_480, 4000, 0.2)
+        };
+        let pieces = [
+            piece(4096, 2000, 187.0),
+            piece(6000, 2000, 12.0),
+            piece(9000, 2000, 1.0),
+            piece(0, 2000, 3.0),
+            piece(100, 2000, 9.0),
+            few,
+        ];
+        let pages: Vec<_> = (Plan::beginnings(&pieces, 2.0).unwrap().into_iter())
+            .map(|page| (page.number, page.heat))
+            .collect();
+        assert_eq!(pages, [(0, 9.0), (1, 187.0), (5, 2.0)]);
     }
 
     #[test]

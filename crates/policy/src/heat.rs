@@ -189,6 +189,11 @@ impl<'m> Heat<'m> {
 
     /// The heat of the page at `offset`; 0 is cold.
     pub fn of(&self, file: u64, offset: u64, now: u16) -> u8 {
+        self.byte_of(file, offset, now) & HEAT_MAX
+    }
+
+    /// Heat and mark of the page at `offset`.
+    fn byte_of(&self, file: u64, offset: u64, now: u16) -> u8 {
         let page = offset / PAGE_BYTES;
         let (tag, slot) = self.locate(file, page / GROUP_PAGES);
         let Some(group) = self.find(tag, slot) else {
@@ -196,20 +201,29 @@ impl<'m> Heat<'m> {
         };
         let age = self.head(group).age(now);
         self.byte(group, page).map_or(0, |(word, shift)| {
-            let byte = (faded(word.load(Ordering::Relaxed), age) >> shift) as u8;
-            byte & HEAT_MAX
+            (faded(word.load(Ordering::Relaxed), age) >> shift) as u8
         })
     }
 
-    /// Whether any page of the first `length_bytes` of `file` has at least the heat `least`.
-    pub fn any(&self, file: u64, length_bytes: u64, least: u8, now: u16) -> bool {
+    /// The heat of the page at `offset` if the page is hot, else 0.
+    ///
+    /// It is hot if it has the heat of one read. A page that was warmed, and not read since, is hot as long as
+    /// any heat is left: its heat may be a small share of a hot page's.
+    pub fn of_hot(&self, file: u64, offset: u64, now: u16) -> u8 {
+        let byte = self.byte_of(file, offset, now);
+        if is_hot(byte) { byte & HEAT_MAX } else { 0 }
+    }
+
+    /// Whether any page of the first `length_bytes` of `file` is [hot](Self::of_hot).
+    pub fn any_hot(&self, file: u64, length_bytes: u64, now: u16) -> bool {
         let groups = length_bytes.div_ceil(PAGE_BYTES).div_ceil(GROUP_PAGES);
         (0..groups).any(|number| {
             let (tag, slot) = self.locate(file, number);
             self.find(tag, slot).is_some_and(|group| {
                 let age = self.head(group).age(now);
                 self.bytes(group)
-                    .any(|word| has_heat(faded(word.load(Ordering::Relaxed), age), least))
+                    .flat_map(|word| faded(word.load(Ordering::Relaxed), age).to_ne_bytes())
+                    .any(is_hot)
             })
         })
     }
@@ -372,6 +386,12 @@ fn faded(word: u64, epochs: u16) -> u64 {
     word
 }
 
+/// Whether a page with this heat and mark is hot.
+fn is_hot(byte: u8) -> bool {
+    let heat = byte & HEAT_MAX;
+    heat >= TOUCH || byte & WARMED != 0 && heat > 0
+}
+
 /// Whether any of eight pages has at least the heat `least`.
 fn has_heat(word: u64, least: u8) -> bool {
     let bytes = word.to_ne_bytes();
@@ -399,7 +419,7 @@ mod tests {
         let memory = memory(64);
         let heat = Heat::new(&memory).unwrap();
         heat.pass(1, 0, 2 * PAGE_BYTES, 0);
-        assert!(heat.of(1, PAGE_BYTES, 0) < TOUCH && !heat.any(1, 1 << 20, TOUCH, 0));
+        assert!(heat.of(1, PAGE_BYTES, 0) < TOUCH && !heat.any_hot(1, 1 << 20, 0));
         heat.pass(1, 0, 2 * PAGE_BYTES, 0);
         assert_eq!(heat.of(1, PAGE_BYTES, 0), TOUCH);
     }
@@ -442,7 +462,7 @@ mod tests {
         assert_eq!(heat.of(1, 0, 1), 62);
         assert_eq!(heat.of(1, 4096, 1), TOUCH);
         assert_eq!(heat.of(1, 0, 9), 0);
-        assert!(heat.any(1, 8192, TOUCH, 1) && !heat.any(1, 8192, TOUCH, 4));
+        assert!(heat.any_hot(1, 8192, 1) && !heat.any_hot(1, 8192, 4));
         assert_eq!(heat.of(1, 4096, 0), TOUCH, "used after it was asked");
         assert_eq!(heat.hottest(1, GROUP_BYTES - 1, 1), 62);
         assert_eq!(heat.hottest(1, GROUP_BYTES, 1), 0);
@@ -459,6 +479,26 @@ mod tests {
         assert_eq!(heat.of(1, 8192, 5), 10 + 2 * TOUCH);
         heat.forget(1, 8192..8193);
         assert_eq!(heat.of(1, 8192, 5), 0);
+    }
+
+    #[test]
+    fn what_was_warmed_is_hot_until_its_heat_has_faded() {
+        let memory = memory(64);
+        let heat = Heat::new(&memory).unwrap();
+        heat.set(1, 0, 4, Origin::Warmed, 0);
+        heat.set(1, 4096, 14, Origin::Estimated, 0);
+        assert_eq!([0, 4096].map(|offset| heat.of_hot(1, offset, 0)), [4, 0]);
+        assert_eq!([0, 1, 2].map(|now| heat.of_hot(1, 0, now)), [4, 2, 0]);
+        assert_eq!(
+            [0, 1, 2].map(|now| heat.any_hot(1, 8192, now)),
+            [true, true, false]
+        );
+        heat.touch(1, 0, 1, 0);
+        assert_eq!(
+            [0, 1].map(|now| heat.of_hot(1, 0, now)),
+            [4 + TOUCH, 0],
+            "as any page"
+        );
     }
 
     #[test]

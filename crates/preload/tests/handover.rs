@@ -20,14 +20,17 @@ const TRIES: u32 = 3;
 const KEY_BYTES: usize = 16;
 
 /// A data set and its hot keys.
-struct Case {
+struct Case<'a> {
     keys: u64,
     runs: u64,
     value_bytes: u64,
     overwrite: bool,
-    /// The first `hot` of every `stride` keys are hot.
+    /// The first `hot` of every `stride` keys are hot. Each is read `reads` times.
     stride: u64,
     hot: u64,
+    reads: u32,
+    /// How many times everything is compacted.
+    passes: u32,
     /// Whether all keys are read once before, in order.
     scanned: bool,
     /// Whether the last run is some seconds younger than the earlier ones.
@@ -35,7 +38,7 @@ struct Case {
     /// The comparator: the engine's, or the test program's own.
     order: &'static str,
     /// Options of the SSTables and of the database.
-    table_options: &'static str,
+    table_options: &'a str,
     options: &'static str,
 }
 
@@ -53,7 +56,7 @@ struct Found {
     tables_overlap: bool,
 }
 
-impl Case {
+impl Case<'_> {
     fn options(&self) -> String {
         format!(
             "disable_auto_compactions=true;create_if_missing=true;write_buffer_size=1073741824;\
@@ -90,9 +93,10 @@ impl Case {
                 &self.keys.to_string() as &str,
                 &self.stride.to_string(),
                 &self.hot.to_string(),
-                "3",
+                &self.reads.to_string(),
                 &self.options(),
                 self.order,
+                &self.passes.to_string(),
             ])
     }
 
@@ -173,42 +177,48 @@ fn program(directory: &Path) -> Option<PathBuf> {
     ))
 }
 
+/// The pages found after the compaction of a new database, with the handover on or off.
+fn compacted(case: &Case<'_>, program: &Path, directory: &Path, handover: &str) -> Found {
+    let database = directory.join(handover);
+    let log = directory.join("log");
+    let _ = std::fs::remove_dir_all(&database);
+    case.load(program, &database);
+    // A slow device takes longer over it than a database should wait. And an output would be left in
+    // the page cache, without the handover, if the first blocks that its thread gets happen to
+    // be cached.
+    let preload = Preload::logging_to(&log)
+        .with("COLDSTREAM_HANDOVER", handover)
+        .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000)
+        // Handovers are limited while the processors are saturated, for instance by other tests.
+        .with("COLDSTREAM_PRIORITY", "reads-first")
+        .with("COLDSTREAM_WRITES", "direct");
+    case.compaction(program, &database)
+        .run_with(&preload)
+        .well();
+    let found = case.find(&database);
+    println!("{handover}: {found:?}");
+    println!("{}", std::fs::read_to_string(&log).unwrap_or_default());
+    found
+}
+
 /// The pages found without and with the handover.
-fn without_and_with(case: &Case) -> Option<[Found; 2]> {
+fn without_and_with(case: &Case<'_>) -> Option<[Found; 2]> {
     let directory = coldstream_testkit::directories::on_disk();
     let program = program(directory.path())?;
-    let mut both = Vec::new();
-    for handover in ["off", "on"] {
-        let database = directory.path().join(handover);
-        let log = directory.path().join("log");
-        case.load(&program, &database);
-        // A slow device takes longer over it than a database should wait. And an output would be left in
-        // the page cache, without the handover, if the first blocks that its thread gets happen to
-        // be cached.
-        let preload = Preload::logging_to(&log)
-            .with("COLDSTREAM_HANDOVER", handover)
-            .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000)
-            // Handovers are limited while the processors are saturated, for instance by other tests.
-            .with("COLDSTREAM_PRIORITY", "reads-first")
-            .with("COLDSTREAM_WRITES", "direct");
-        case.compaction(&program, &database)
-            .run_with(&preload)
-            .well();
-        let found = case.find(&database);
-        println!("{handover}: {found:?}");
-        println!("{}", std::fs::read_to_string(&log).unwrap_or_default());
-        both.push(found);
-    }
-    both.try_into().ok()
+    Some(["off", "on"].map(|handover| compacted(case, &program, directory.path(), handover)))
 }
 
 impl Found {
+    fn warm_pages(&self) -> usize {
+        self.hot_pages + self.wasted_pages
+    }
+
     fn is_warm(&self) -> bool {
         self.warm_hot_blocks * 100 >= self.hot_blocks * 95
     }
 }
 
-fn assert_handed_over(case: &Case) {
+fn assert_handed_over(case: &Case<'_>) {
     let mut tries = 0;
     let [without, with] = loop {
         let Some(both) = without_and_with(case) else {
@@ -232,13 +242,17 @@ fn assert_handed_over(case: &Case) {
     assert!(with.wasted_pages <= 2 * with.hot_pages, "{with:?}");
 }
 
-const SCATTERED: Case = Case {
+const FILTER: &str = "filter_policy=bloomfilter:10:false";
+
+const SCATTERED: Case<'static> = Case {
     keys: 20_000,
     runs: 2,
     value_bytes: 4000,
     overwrite: false,
     stride: 20,
     hot: 1,
+    reads: 3,
+    passes: 1,
     scanned: false,
     aged: false,
     order: "engine",
@@ -261,6 +275,8 @@ fn keys_that_were_overwritten() {
         overwrite: true,
         stride: 100,
         hot: 1,
+        reads: 3,
+        passes: 1,
         scanned: false,
         aged: false,
         order: "engine",
@@ -278,6 +294,8 @@ fn neighbouring_keys_of_many_runs_behind_filters() {
         overwrite: false,
         stride: 20_000,
         hot: 2_000,
+        reads: 3,
+        passes: 1,
         scanned: false,
         aged: false,
         order: "engine",
@@ -295,6 +313,8 @@ fn subcompactions_in_several_threads() {
         overwrite: true,
         stride: 50,
         hot: 2,
+        reads: 3,
+        passes: 1,
         scanned: false,
         aged: false,
         order: "engine",
@@ -400,6 +420,51 @@ fn what_a_scan_has_passed_is_not_warmed() {
         scanned: true,
         ..SCATTERED
     });
+}
+
+/// Compactions in a row, and nobody reads between them. Each one warms the hot blocks, and no more pages than the
+/// first one.
+#[test]
+fn hot_blocks_stay_warm_through_compactions_in_a_row() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let Some(program) = program(directory.path()) else {
+        return;
+    };
+    for (runs, filter) in [(1, ""), (2, ""), (2, FILTER)] {
+        let mut warm_at_first = usize::MAX;
+        for passes in 1..=3 {
+            let case = Case {
+                keys: 100_000,
+                runs,
+                value_bytes: 192,
+                stride: 499,
+                reads: 1,
+                passes,
+                table_options: &format!("block_size=4096;{filter}"),
+                options: "target_file_size_base=4194304;",
+                ..SCATTERED
+            };
+            let is_warm = |found: &Found| found.warm_hot_blocks * 100 >= found.hot_blocks * 99;
+            let found = (0..TRIES)
+                .map(|_| compacted(&case, &program, directory.path(), "on"))
+                .find(is_warm);
+            let Some(found) = found else {
+                panic!("{runs} runs, {filter:?}, after pass {passes}");
+            };
+            let (warm, hot) = (found.warm_pages(), found.hot_pages);
+            println!(
+                "{runs} runs, {filter:?}, after pass {passes}: {} of {} hot blocks, {warm} pages for {hot}",
+                found.warm_hot_blocks, found.hot_blocks
+            );
+            // A hot block's keys lie in so many blocks of the output, and in one more at the edge.
+            assert!(warm <= hot * (runs as usize + 1));
+            assert!(
+                warm * 100 <= warm_at_first.saturating_mul(105),
+                "{warm_at_first}"
+            );
+            warm_at_first = warm_at_first.min(warm);
+        }
+    }
 }
 
 /// Number of calls that warm a range, in a trace.

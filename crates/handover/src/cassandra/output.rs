@@ -46,6 +46,7 @@ impl PartHeat {
                 offset: stored.start,
                 length,
                 heat,
+                is_one_of_few: false,
             })?,
             _ => {}
         }

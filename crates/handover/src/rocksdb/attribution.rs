@@ -8,6 +8,10 @@
 //! these blocks do not hold the key. They are all hot because of one block of the output: the one
 //! that all their ranges have in common. If the heat followed the keys, one block would be warmed
 //! for each input, and only one of them would be right.
+//!
+//! **Few blocks.** Which of a hot block's keys was read is not known. Where its keys lie in few blocks of the
+//! output, all of these are warmed, also the one that has a single key of it. Where they lie in many, a block
+//! must get heat enough by itself.
 
 use coldstream_sstable::Result;
 use coldstream_sstable::memory::{self, TryVec};
@@ -16,17 +20,42 @@ use std::ops::Range;
 /// A hot block is explained if its range already has this share of its heat, from narrower blocks.
 const EXPLAINED_SHARE: f32 = 0.75;
 
+/// The most blocks of the output that are warmed for a hot block, however little heat each of them gets.
+const FEW_BLOCKS: usize = 4;
+
+/// The heat of one read. A hot block with less has its heat from a handover, and nobody has read it since.
+pub const READ_HEAT: f32 = 16.0;
+
+/// Of an inherited heat, a block that gets less is not one of few. Otherwise each compaction in a row would
+/// warm one block more.
+const INHERITED_MIN: f32 = 1.0;
+
+/// The heat of a block of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct BlockHeat {
+    pub(super) heat: f32,
+    /// The part of it from blocks that are not doubtful.
+    certain: f32,
+    /// See [`Piece::is_one_of_few`](crate::Piece).
+    pub(super) is_one_of_few: bool,
+}
+
 /// A hot block of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct HotBlock {
+    /// The number of its input.
+    pub(super) input: usize,
     /// Numbers of the output's blocks that its range overlaps.
     pub(super) candidates: Range<usize>,
-    /// Number of the output's block for each of its keys. Empty if there is only one candidate, or
+    /// Number of the output's block for each of its keys, in order. Empty if there is only one candidate, or
     /// the keys are not known.
     pub(super) key_blocks: Vec<usize>,
     pub(super) heat: f32,
     /// Its SSTable has no filter: reads of keys that it does not hold reach the block too.
     pub(super) has_no_filter: bool,
+    /// It begins in the page of another block, and heat is counted by pages. Perhaps only the other one was
+    /// read.
+    pub(super) is_doubtful: bool,
 }
 
 /// Collects the hot blocks of all inputs.
@@ -36,7 +65,8 @@ pub(super) struct Attribution {
 }
 
 impl Attribution {
-    /// Records a hot block. One that overlaps no block of the output is left out.
+    /// Records a hot block, those of an input in their order. One that overlaps no block of the output is left
+    /// out.
     pub(super) fn record(&mut self, block: HotBlock) -> Result<()> {
         if !block.candidates.is_empty() {
             self.hot.try_push(block)?;
@@ -49,15 +79,22 @@ impl Attribution {
         self.hot.len()
     }
 
+    /// The block that was recorded last begins in the page of the next one.
+    pub(super) fn doubt_last(&mut self) {
+        if let Some(last) = self.hot.last_mut() {
+            last.is_doubtful = true;
+        }
+    }
+
     /// Forgets all hot blocks but the first `recorded` ones.
     pub(super) fn forget_behind(&mut self, recorded: usize) {
         self.hot.truncate(recorded);
     }
 
     /// The expected heat of each block of the output. `blocks` is their number.
-    pub(super) fn heats(mut self, blocks: usize) -> Result<Vec<f32>> {
+    pub(super) fn heats(mut self, blocks: usize) -> Result<Vec<BlockHeat>> {
         let overlaps = self.overlaps(blocks)?;
-        let mut heats = memory::filled(blocks, 0.0)?;
+        let mut heats = memory::filled(blocks, BlockHeat::default())?;
         // Narrow blocks first: they are the most precise.
         self.hot.sort_unstable_by(|one, other| {
             let width = one.candidates.len().cmp(&other.candidates.len());
@@ -75,14 +112,24 @@ impl Attribution {
         Ok(heats)
     }
 
-    /// For each block of the output, the number of hot blocks without a filter that overlap it.
+    /// For each block of the output, the number of inputs without a filter that have a hot block which overlaps
+    /// it. A read visits one block of each input: two neighbours of one input have no read in common.
     fn overlaps(&self, blocks: usize) -> Result<Vec<u32>> {
         let mut changes = memory::filled(blocks + 1, 0_i32)?;
+        let mut counted = (usize::MAX, 0);
         for hot in self.hot.iter().filter(|hot| hot.has_no_filter) {
-            if let Some(change) = changes.get_mut(hot.candidates.start) {
+            let Range { mut start, end } = hot.candidates;
+            if counted.0 == hot.input {
+                start = start.max(counted.1);
+            }
+            if start >= end {
+                continue;
+            }
+            counted = (hot.input, end);
+            if let Some(change) = changes.get_mut(start) {
                 *change += 1;
             }
-            if let Some(change) = changes.get_mut(hot.candidates.end) {
+            if let Some(change) = changes.get_mut(end) {
                 *change -= 1;
             }
         }
@@ -95,23 +142,22 @@ impl Attribution {
 }
 
 /// Divides the heat among the keys. Without keys, among all candidates.
-fn add_to_key_blocks(heats: &mut [f32], hot: &HotBlock) {
+fn add_to_key_blocks(heats: &mut [BlockHeat], hot: &HotBlock) {
     if hot.key_blocks.is_empty() {
-        let candidates = hot.candidates.clone();
-        add(heats, candidates.clone(), candidates.len(), hot.heat);
+        add(heats, &|| hot.candidates.clone(), hot);
     } else {
-        let key_blocks = hot.key_blocks.iter().copied();
-        add(heats, key_blocks, hot.key_blocks.len(), hot.heat);
+        add(heats, &|| hot.key_blocks.iter().copied(), hot);
     }
 }
 
 /// Divides the heat among the candidates that most hot blocks overlap. Heat that narrower blocks
 /// explain is dropped.
-fn add_to_common_blocks(heats: &mut [f32], overlaps: &[u32], hot: &HotBlock) {
+fn add_to_common_blocks(heats: &mut [BlockHeat], overlaps: &[u32], hot: &HotBlock) {
     let explained: f32 = heats
         .get(hot.candidates.clone())
         .unwrap_or_default()
         .iter()
+        .map(|block| block.certain)
         .sum();
     if explained >= hot.heat * EXPLAINED_SHARE {
         return;
@@ -124,15 +170,33 @@ fn add_to_common_blocks(heats: &mut [f32], overlaps: &[u32], hot: &HotBlock) {
         return;
     }
     let common = || (hot.candidates.clone()).filter(|block| overlaps_of(*block) == most);
-    add(heats, common(), common().count(), hot.heat);
+    add(heats, &common, hot);
 }
 
-/// Divides heat among `count` blocks. A block that occurs twice gets two shares.
-fn add(heats: &mut [f32], blocks: impl Iterator<Item = usize>, count: usize, heat: f32) {
-    let share = heat / count.max(1) as f32;
-    for block in blocks {
-        if let Some(heat) = heats.get_mut(block) {
-            *heat += share;
+/// Divides the heat among blocks in ascending order. A block that occurs twice gets two shares.
+fn add<I: Iterator<Item = usize>>(
+    heats: &mut [BlockHeat],
+    blocks: &impl Fn() -> I,
+    hot: &HotBlock,
+) {
+    let (mut count, mut different, mut last) = (0_usize, 0_usize, None);
+    for block in blocks() {
+        count += 1;
+        different += usize::from(last.replace(block) != Some(block));
+    }
+    let share = hot.heat / count.max(1) as f32;
+    let is_read = hot.heat >= READ_HEAT;
+    let (mut last, mut sum) = (None, 0.0);
+    for block in blocks() {
+        sum = if last.replace(block) == Some(block) {
+            sum + share
+        } else {
+            share
+        };
+        if let Some(own) = heats.get_mut(block) {
+            own.heat += share;
+            own.certain += if hot.is_doubtful { 0.0 } else { share };
+            own.is_one_of_few |= different <= FEW_BLOCKS && (is_read || sum >= INHERITED_MIN);
         }
     }
 }
@@ -144,10 +208,12 @@ mod tests {
 
     fn with_filter(candidates: Range<usize>, key_blocks: &[usize], heat: f32) -> HotBlock {
         HotBlock {
+            input: 0,
             candidates,
             key_blocks: key_blocks.to_vec(),
             heat,
             has_no_filter: false,
+            is_doubtful: false,
         }
     }
 
@@ -158,12 +224,42 @@ mod tests {
         }
     }
 
-    fn heats(blocks: &[HotBlock], count: usize) -> Vec<f32> {
+    fn block_heats(blocks: &[HotBlock], count: usize) -> Vec<BlockHeat> {
         let mut attribution = Attribution::default();
         blocks
             .iter()
             .for_each(|block| attribution.record(block.clone()).unwrap());
         attribution.heats(count).unwrap()
+    }
+
+    /// Blocks of an input each.
+    fn of_inputs<const N: usize>(blocks: [HotBlock; N]) -> [HotBlock; N] {
+        let mut input = 0;
+        blocks.map(|block| {
+            input += 1;
+            HotBlock { input, ..block }
+        })
+    }
+
+    fn heats(blocks: &[HotBlock], count: usize) -> Vec<f32> {
+        let heats = block_heats(blocks, count).into_iter();
+        heats.map(|block| block.heat).collect()
+    }
+
+    /// Numbers of the blocks that are one of few for a hot block.
+    fn few(hot: HotBlock) -> Vec<usize> {
+        let heats = block_heats(&[hot], 10);
+        (0..10).filter(|at| heats[*at].is_one_of_few).collect()
+    }
+
+    #[test]
+    fn a_single_key_at_the_edge_is_one_of_few() {
+        let edge = [1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2];
+        assert_eq!(few(with_filter(0..4, &edge, READ_HEAT)), [1, 2]);
+        assert_eq!(few(without_filter(0..4, &edge, READ_HEAT)), [1, 2]);
+        // Unless the heat is inherited, and next to nothing.
+        assert_eq!(few(with_filter(0..4, &edge, READ_HEAT - 2.0)), [2]);
+        assert_eq!(few(with_filter(0..9, &[0, 1, 2, 3, 4], 64.0)), []);
     }
 
     #[test]
@@ -186,10 +282,34 @@ mod tests {
             without_filter(5..7, &[6], 32.0),
             without_filter(2..6, &[5], 32.0),
         ];
-        let heats = heats(&blocks, 12);
+        let heats = heats(&of_inputs(blocks), 12);
         let hot: Vec<usize> = (0..12).filter(|block| heats[*block] > 0.0).collect();
         assert_eq!(hot, [5]);
         assert_eq!(heats[5], 32.0);
+    }
+
+    /// Heat is counted by pages. So a block is hot, too, that begins in the page of the one that was read.
+    #[test]
+    fn a_neighbour_in_the_same_page_takes_no_heat_away() {
+        let doubtful = |input, candidates, keys: &[usize]| HotBlock {
+            input,
+            is_doubtful: true,
+            ..without_filter(candidates, keys, READ_HEAT)
+        };
+        // One input. The second block was read, for a key in block 3.
+        let neighbours = [
+            doubtful(0, 1..3, &[1, 1, 1, 2]),
+            doubtful(0, 2..4, &[2, 3, 3, 3]),
+        ];
+        assert!(block_heats(&neighbours, 6)[3].is_one_of_few);
+        // A second input, in which the read of block 3 ended.
+        let other = HotBlock {
+            input: 1,
+            ..without_filter(3..6, &[3, 4, 5], READ_HEAT)
+        };
+        let [one, two] = neighbours;
+        let heats = block_heats(&[one, two, other], 6);
+        assert!(heats[3].heat >= READ_HEAT, "{heats:?}");
     }
 
     #[test]
@@ -205,7 +325,7 @@ mod tests {
             without_filter(1..3, &[2], 32.0),
             without_filter(5..7, &[6], 32.0),
         ];
-        let heats = heats(&blocks, 8);
+        let heats = heats(&of_inputs(blocks), 8);
         assert!(heats[1] + heats[2] >= 32.0 && heats[5] + heats[6] >= 32.0);
         assert_eq!(heats[7], 0.0);
     }
@@ -238,7 +358,10 @@ mod tests {
         }
         let blocks = blocks
             .into_iter()
-            .map(|((_, first, at), heat)| without_filter(first..at + 1, &[at], heat))
+            .map(|((input, first, at), heat)| HotBlock {
+                input,
+                ..without_filter(first..at + 1, &[at], heat)
+            })
             .collect();
         (merged, blocks)
     }
@@ -277,9 +400,10 @@ mod tests {
                 .iter()
                 .map(|key| merged.partition_point(|at| at < key))
                 .collect();
-            let warmed = |heats: &[f32]| -> BTreeSet<usize> {
+            let warmed = |heats: &[BlockHeat]| -> BTreeSet<usize> {
+                let is_warmed = |block: &BlockHeat| block.heat >= 4.0 || block.is_one_of_few;
                 (0..heats.len())
-                    .filter(|block| heats[*block] >= 4.0)
+                    .filter(|block| is_warmed(&heats[*block]))
                     .collect()
             };
             let by_keys: Vec<HotBlock> = (blocks.iter().cloned())
@@ -289,8 +413,8 @@ mod tests {
                 })
                 .collect();
             let (exact, naive) = (
-                warmed(&heats(&blocks, merged.len())),
-                warmed(&heats(&by_keys, merged.len())),
+                warmed(&block_heats(&blocks, merged.len())),
+                warmed(&block_heats(&by_keys, merged.len())),
             );
             let found = exact.intersection(&expected).count();
             println!(

@@ -6,7 +6,9 @@
 
 mod attribution;
 
-use crate::piece::{HeatAt, Piece};
+pub use attribution::READ_HEAT;
+
+use crate::piece::{HeatAt, PAGE_BYTES, Piece};
 use attribution::{Attribution, HotBlock};
 use coldstream_sstable::memory::{self, TryVec};
 use coldstream_sstable::rocksdb::{Blocks, Order, Orders, SsTable};
@@ -43,6 +45,8 @@ pub struct Output {
     attribution: Attribution,
     /// Number of keys that were looked up.
     keys: usize,
+    /// Number of inputs that were taken over.
+    inputs: usize,
 }
 
 struct Block {
@@ -69,6 +73,7 @@ impl Output {
             blocks: Vec::new(),
             attribution: Attribution::default(),
             keys: 0,
+            inputs: 0,
         };
         let mut blocks = sstable.blocks();
         while let Some(block) = blocks.next()? {
@@ -191,8 +196,10 @@ impl Output {
         if let Some(first_key) = self.first_key.as_ref().filter(|_| !walk.is_undecided) {
             walk.blocks.seek(first_key)?;
         }
+        self.inputs += 1;
         let mut count = 0_usize;
         let mut ends_within = true;
+        let mut page_before = None;
         while let Some(block) = walk.blocks.next()? {
             count += 1;
             ends_within = self.covers(block.separator, order);
@@ -204,6 +211,11 @@ impl Output {
             let heat = f32::from(heat(block.offset));
             if heat == 0.0 {
                 continue;
+            }
+            let page = block.offset / PAGE_BYTES;
+            let is_doubtful = page_before.replace(page) == Some(page);
+            if is_doubtful {
+                self.attribution.doubt_last();
             }
             let candidates = self.blocks_between(block.lower, block.separator, order);
             // With several candidates the block is read for its keys. It is hot, hence in the page
@@ -223,10 +235,12 @@ impl Output {
             };
             self.keys += key_blocks.len();
             self.attribution.record(HotBlock {
+                input: self.inputs,
                 candidates,
                 key_blocks,
                 heat,
                 has_no_filter,
+                is_doubtful,
             })?;
         }
         Ok(ends_within && !walk.is_undecided)
@@ -240,11 +254,12 @@ impl Output {
         let heats = self.attribution.heats(self.blocks.len())?;
         let blocks = self.blocks.iter().zip(heats);
         let pieces = blocks
-            .filter(|(_, heat)| *heat > 0.0)
-            .map(|(block, heat)| Piece {
+            .filter(|(_, own)| own.heat > 0.0)
+            .map(|(block, own)| Piece {
                 offset: block.offset,
                 length: block.length,
-                heat,
+                heat: own.heat,
+                is_one_of_few: own.is_one_of_few,
             });
         Ok(memory::collected(pieces)?)
     }

@@ -19,16 +19,41 @@ pub struct Block {
     pub keys: Vec<Vec<u8>>,
 }
 
+/// How the keys lie in an SSTable.
+#[derive(Clone, Copy)]
+pub struct Layout {
+    /// Keys of a block.
+    pub block: usize,
+    pub value_bytes: usize,
+    pub has_filter: bool,
+}
+
+impl From<usize> for Layout {
+    /// Blocks of this many keys, with small values.
+    fn from(block: usize) -> Self {
+        Self {
+            block,
+            value_bytes: 20,
+            has_filter: true,
+        }
+    }
+}
+
 impl Table {
-    /// An SSTable with these user keys, in this order, in blocks of `block` keys.
-    pub fn new(comparator: &str, keys: &[Vec<u8>], block: usize) -> Self {
+    /// An SSTable with these user keys, in this order.
+    pub fn new(comparator: &str, keys: &[Vec<u8>], layout: impl Into<Layout>) -> Self {
+        let Layout {
+            block,
+            value_bytes,
+            has_filter,
+        } = layout.into();
         let mut bytes = Vec::new();
         let mut blocks = Vec::new();
         let mut index = Vec::new();
         for keys in keys.chunks(block) {
             let entries: Vec<_> = keys
                 .iter()
-                .map(|key| (internal(key), vec![7; 20]))
+                .map(|key| (internal(key), vec![7; value_bytes]))
                 .collect();
             let offset = bytes.len() as u64;
             let handle = append(&entries, &mut bytes);
@@ -44,6 +69,7 @@ impl Table {
             ("rocksdb.block.based.table.index.type", vec![0; 4]),
             ("rocksdb.comparator", comparator.as_bytes().to_vec()),
             ("rocksdb.data.size", varint(data_bytes)),
+            ("rocksdb.filter.size", varint(u64::from(has_filter))),
             ("rocksdb.index.key.is.user.key", varint(1)),
         ];
         let properties = properties.map(|(name, value)| (name.as_bytes().to_vec(), value));

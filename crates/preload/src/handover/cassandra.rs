@@ -330,6 +330,7 @@ impl<'b> Transfer<'b> {
             offset: range.start,
             length: range.end - range.start,
             heat: SHARE_MIN,
+            is_one_of_few: false,
         });
         let limits = Limits {
             heat_min: SHARE_MIN,

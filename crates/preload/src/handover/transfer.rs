@@ -20,11 +20,13 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::TryReserveError;
 
-/// A page of an input is hot if it was read once lately, or more often.
-const HEAT_MIN: u8 = TOUCH;
-/// A page of an output is warmed if it gets at least a quarter of that heat. The keys of a hot page may be
-/// far apart in the output, and only one of them was read. So at most four pages are warmed for it.
-pub(super) const SHARE_MIN: f32 = HEAT_MIN as f32 / 4.0;
+/// A page of an output is warmed if it gets at least a quarter of a read's heat. The keys of a hot page may be
+/// far apart in the output, and only one of them was read. Otherwise it must be [one of
+/// few](Piece::is_one_of_few).
+pub(super) const SHARE_MIN: f32 = TOUCH as f32 / 4.0;
+/// The least heat that is kept: the sketch knows even numbers only.
+const KEPT_MIN: f32 = 2.0;
+const _: () = assert!(coldstream_handover::rocksdb::READ_HEAT == TOUCH as f32);
 /// At most an eighth of the memory that the process may have is warmed at once.
 const MEMORY_SHARE: u64 = 8;
 /// The deadline is checked every 64 hot pages.
@@ -187,8 +189,8 @@ impl<'b> Transfer<'b> {
         let asked = Cell::new(0_u32);
         let is_over = Cell::new(false);
         move |offset| {
-            let heat = heat.of(key, offset, epoch);
-            if heat < HEAT_MIN {
+            let heat = heat.of_hot(key, offset, epoch);
+            if heat == 0 {
                 return 0;
             }
             asked.set(asked.get().wrapping_add(1));
@@ -245,7 +247,7 @@ impl<'b> Transfer<'b> {
             return false;
         }
         let (key, size_bytes) = (inode_map::key_of(&input.stamp), input.stamp.size_bytes);
-        let is_hot = heat.any(key, size_bytes, HEAT_MIN, epoch);
+        let is_hot = heat.any_hot(key, size_bytes, epoch);
         if !is_hot {
             let end_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
             let rest_ns = (end_ns - now_ns) * COLD_REST_TIMES;
@@ -295,14 +297,14 @@ impl<'b> Transfer<'b> {
         let is_search_cut_short = self.is_search_over();
         let hot = |piece: &&Piece| {
             let behind = piece.offset.checked_add(piece.length);
-            piece.heat >= SHARE_MIN && behind.is_some_and(|behind| behind <= end)
+            piece.is_worth_warming(SHARE_MIN) && behind.is_some_and(|behind| behind <= end)
         };
         let limits = Limits {
             heat_min: SHARE_MIN,
             pages_max: self.pages_left(),
         };
         let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits)?;
-        let beginnings = hottest_of_each_page(pieces)?;
+        let beginnings = Plan::beginnings(pieces, KEPT_MIN)?;
         core.count(Counter::HandoverSsTables, 1);
         core.count(
             Counter::HandoverPagesHot,
@@ -406,20 +408,6 @@ fn budget(started_ns: i128, last: &LastHandover) -> Option<i128> {
     (budget_ns > last.search_ns).then_some(budget_ns)
 }
 
-/// The pages in which pieces with noticeable heat begin, each with the heat of its hottest piece: a colder one
-/// must not hide it.
-fn hottest_of_each_page(pieces: &[Piece]) -> Result<Vec<Page>, Refused> {
-    let limits = Limits {
-        heat_min: 2.0,
-        pages_max: usize::MAX,
-    };
-    let beginnings = pieces.iter().map(|piece| Piece {
-        length: 1,
-        ..*piece
-    });
-    Ok(Plan::choose(beginnings, limits)?.pages)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -446,24 +434,5 @@ mod tests {
         }
         let share = spent_ns * 1000 / now_ns;
         assert!((25..=50).contains(&share), "{share} in a thousand");
-    }
-
-    #[test]
-    fn the_hottest_piece_of_a_page_counts() {
-        let piece = |offset, heat| Piece {
-            offset,
-            length: 2000,
-            heat,
-        };
-        let pieces = [
-            piece(4096, 187.0),
-            piece(6000, 12.0),
-            piece(9000, 1.0),
-            piece(0, 3.0),
-            piece(100, 9.0),
-        ];
-        let hottest = hottest_of_each_page(&pieces).ok().unwrap().into_iter();
-        let pages: Vec<_> = hottest.map(|page| (page.number, page.heat)).collect();
-        assert_eq!(pages, [(0, 9.0), (1, 187.0)]);
     }
 }

@@ -4,8 +4,9 @@
  *     writes RUNS sorted runs: key i in run i % RUNS, or every key in every run.
  *   hot_keys age ...
  *     the same, with AGE_SECONDS after each run
- *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS [ORDER]
+ *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS [ORDER [PASSES]]
  *     reads the hot keys (RUN_LENGTH of every STRIDE) TIMES times, compacts everything, ends.
+ *     It compacts PASSES times, once by default. Each pass rewrites what the one before has written.
  *   hot_keys scan ...
  *     the same, after a scan of all keys
  *
@@ -20,6 +21,8 @@
 #include <unistd.h>
 
 enum { AGE_SECONDS = 8 };
+/* `BottommostLevelCompaction::kForce` of options.h: the last level is rewritten, too. */
+enum { FORCE = 2 };
 
 static void check(char *error) {
     if (error != NULL) {
@@ -105,13 +108,13 @@ static rocksdb_t *open_database(const char *directory, const char *text, char *o
 }
 
 int main(int count, char **arguments) {
-    if (count != 8 && count != 9) {
+    if (count < 8 || count > 10) {
         return 2;
     }
     char *error = NULL;
     char key[32];
     long keys = atol(arguments[3]);
-    char *order = count == 9 ? arguments[8] : "engine";
+    char *order = count > 8 ? arguments[8] : "engine";
     int timed = strcmp(order, "timestamps") == 0;
     rocksdb_t *database = open_database(arguments[2], arguments[7], order);
     int ages = strcmp(arguments[1], "age") == 0;
@@ -186,7 +189,11 @@ int main(int count, char **arguments) {
                 }
             }
         }
-        rocksdb_compact_range(database, NULL, 0, NULL, 0);
+        rocksdb_compactoptions_t *compaction = rocksdb_compactoptions_create();
+        rocksdb_compactoptions_set_bottommost_level_compaction(compaction, FORCE);
+        for (long passes = count > 9 ? atol(arguments[9]) : 1; passes > 0; passes--) {
+            rocksdb_compact_range_opt(database, compaction, NULL, 0, NULL, 0);
+        }
     }
     rocksdb_close(database);
     return 0;
