@@ -8,6 +8,10 @@ use std::mem::MaybeUninit;
 ///
 /// # Errors
 /// The kernel's, such as `EBADF`.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "musl has another type for it than glibc"
+)]
 pub fn filesystem_type(descriptor: impl Into<Descriptor>) -> Result<i64, Errno> {
     let mut status = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the kernel writes one `struct statfs`, for which there is room.
@@ -19,5 +23,5 @@ pub fn filesystem_type(descriptor: impl Into<Descriptor>) -> Result<i64, Errno> 
     };
     Errno::check(result)?;
     // SAFETY: the call succeeded, so the structure is filled.
-    Ok(unsafe { status.assume_init() }.f_type)
+    Ok(unsafe { status.assume_init() }.f_type as i64)
 }
