@@ -17,8 +17,10 @@ CXXFLAGS ?= -O2 -g
 LAB_ARGS ?=
 SUITES_ARGS ?=
 FUZZ_SECONDS ?= 10
+ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build driver check test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall clean
+.PHONY: help setup build driver check test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall package image \
+    test-packages clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -117,22 +119,37 @@ BASH_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/coldst
 ZSH_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_coldstream
 FISH_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/coldstream.fish
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
+# The command that prints man pages and completions: this machine must be able to run it.
+SPEAKER ?= $(COLDSTREAM)
 install: ## Install what `make build` has built under PREFIX (default /usr/local); needs nothing else
-	@test -x $(COLDSTREAM) -a -f $(LIBRARY) -a -x $(DRIVER) || \
+	@test -x $(COLDSTREAM) -a -f $(LIBRARY) $(if $(DRIVER),-a -x $(DRIVER)) || \
 	    { echo "install: not everything is built: run make build first" >&2; exit 1; }
 	install -D -m 755 $(COLDSTREAM) $(DESTDIR)$(PREFIX)/bin/coldstream
 	install -D -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
-	install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver
-	install -d $(MAN) $(dir $(BASH_COMPLETIONS)) $(dir $(ZSH_COMPLETIONS)) $(dir $(FISH_COMPLETIONS))
-	$(COLDSTREAM) man $(MAN)
-	$(COLDSTREAM) completions bash > $(BASH_COMPLETIONS)
-	$(COLDSTREAM) completions zsh > $(ZSH_COMPLETIONS)
-	$(COLDSTREAM) completions fish > $(FISH_COMPLETIONS)
+	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
+	install -d $(MAN) $(UNITS) $(dir $(BASH_COMPLETIONS)) $(dir $(ZSH_COMPLETIONS)) $(dir $(FISH_COMPLETIONS))
+	$(SPEAKER) man $(MAN)
+	$(SPEAKER) completions bash > $(BASH_COMPLETIONS)
+	$(SPEAKER) completions zsh > $(ZSH_COMPLETIONS)
+	$(SPEAKER) completions fish > $(FISH_COMPLETIONS)
+	sed 's|/usr/local/|$(PREFIX)/|' contrib/systemd/coldstream-metrics.service > $(UNITS)/coldstream-metrics.service
 
 uninstall: ## Remove what `make install` has installed
 	rm -f $(DESTDIR)$(PREFIX)/bin/coldstream $(MAN)/coldstream.1 $(MAN)/coldstream-*.1
-	rm -f $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)
+	rm -f $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) $(UNITS)/coldstream-metrics.service
 	rm -rf $(DESTDIR)$(PREFIX)/lib/coldstream
+
+package: ## Build the .deb and the .rpm for ARCH (default: this machine's); ARCH=aarch64 needs clang (15 min)
+	@scripts/setup package $(ARCH)
+	scripts/package $(TARGET) $(ARCH)
+
+image: package ## An OCI image from scratch with the library and the command, for ARCH
+	scripts/image $(TARGET) $(ARCH)
+
+test-packages: package ## Install, use and remove the packages in fresh Debian roots (5 min; as root)
+	@scripts/setup test-packages
+	scripts/test-packages $(TARGET)
 
 clean: ## Remove what was built and the reports
 	cargo clean

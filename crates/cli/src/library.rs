@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use coldstream_policy::{separates_libraries, unloadable_character};
@@ -67,6 +68,29 @@ fn candidates(file_name: &str) -> Vec<PathBuf> {
         candidates.push(prefix.join("lib/coldstream").join(file_name));
     }
     candidates
+}
+
+/// Refuses a library that the database's own user cannot read.
+///
+/// # Errors
+/// It, or a directory above it, is closed to other users.
+pub fn check_readable_by_all(path: &Path) -> anyhow::Result<()> {
+    for (place, part) in path.ancestors().enumerate() {
+        let needed = if place == 0 { 0o004 } else { 0o001 };
+        let Ok(metadata) = part.metadata() else {
+            continue;
+        };
+        if metadata.mode() & needed == 0 {
+            let message = format!(
+                "the database's user cannot read {}, because {} is closed to others: install the package, or name \
+                 a readable copy with --library",
+                path.display(),
+                part.display()
+            );
+            return Err(failure(Exit::Permission, message));
+        }
+    }
+    Ok(())
 }
 
 /// The value of `LD_PRELOAD` with `library` in it, once. It comes first, so that it passes calls on to

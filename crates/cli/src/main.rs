@@ -1,4 +1,4 @@
-//! The `coldstream` command: run, doctor, ctl, top, metrics, lab.
+//! The `coldstream` command: run, attach, doctor, ctl, top, metrics, lab.
 //!
 //! A thin layer: it reads arguments, checks them and prints. Decisions are in `policy`, system
 //! calls in `io`. Every error is one line: what is wrong, where, and what to do. Its exit code is
@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+mod attach;
 mod configuration_file;
+mod copy;
 mod ctl;
 mod doctor;
 mod exit;
@@ -18,6 +20,7 @@ mod processes;
 mod run;
 mod shell;
 mod top;
+mod unit;
 
 use std::process::ExitCode;
 
@@ -29,6 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   coldstream doctor /var/lib/cassandra/data   # what this machine allows
   coldstream run -- db_bench --benchmarks=fillrandom,compact --db=/var/lib/bench
+  coldstream attach mariadb                   # a drop-in for its systemd unit
   coldstream ctl list
   coldstream ctl status 4711
   coldstream top                              # live
@@ -54,11 +58,13 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::RunArguments>),
+    Attach(Box<attach::AttachArguments>),
     Doctor(doctor::DoctorArguments),
     Ctl(ctl::CtlArguments),
     Top(top::TopArguments),
     Metrics(metrics::MetricsArguments),
     Lab(lab::LabArguments),
+    Copy(copy::CopyArguments),
     Completions(shell::CompletionsArguments),
     Man(shell::ManArguments),
     #[command(name = ctl::trial::KEEPER, hide = true)]
@@ -71,11 +77,13 @@ fn main() -> ExitCode {
     let words = ctl::with_action_first(std::env::args_os().collect());
     let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => run::run(*arguments),
+        Command::Attach(arguments) => attach::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
+        Command::Copy(arguments) => copy::run(&arguments),
         Command::Completions(arguments) => {
             shell::completions(&arguments, &mut Arguments::command())
         }

@@ -33,6 +33,13 @@ impl Environment {
         Self::of_variables(process::environment(pid))
     }
 
+    /// That of a service, from its files.
+    pub fn of_pairs(variables: impl Iterator<Item = (String, String)>) -> Self {
+        Self {
+            variables: variables.collect(),
+        }
+    }
+
     fn of_variables(variables: Vec<(OsString, OsString)>) -> Self {
         let text = |bytes: OsString| bytes.to_string_lossy().into_owned();
         let variables = variables
@@ -76,7 +83,8 @@ impl Environment {
         self.settings_with(|path| read_in_its_root(pid, path))
     }
 
-    fn settings_with(&self, read: impl Fn(&Path) -> io::Result<String>) -> Settings {
+    /// The library's verdict; `read` reads a configuration file.
+    pub fn settings_with(&self, read: impl Fn(&Path) -> io::Result<String>) -> Settings {
         let file = self.value("COLDSTREAM_CONFIG").map(PathBuf::from);
         let file = file.filter(|path| path.is_absolute());
         let text = match file.as_deref().map(|path| (path, read(path))) {

@@ -11,11 +11,14 @@ mod path_facts;
 mod paths;
 mod process;
 mod report;
+mod service;
 mod text;
 
 use std::path::{Path, PathBuf};
 
+use crate::exit::{self, Exit};
 use crate::output::{self, Format, FormatArguments};
+use crate::unit::Root;
 use report::Report;
 
 const EXAMPLES: &str = "\
@@ -25,6 +28,7 @@ Examples:
   coldstream doctor --json /var/lib/db /mnt/backup
   coldstream doctor 4711
   coldstream doctor /etc/cassandra/cassandra.yaml
+  coldstream doctor --unit cassandra          # before its restart, and after
 
 doctor probes an SSTable in the directory, or a temporary file where there is none. A number is a
 process id: write ./4711 for a path with that name. For a Cassandra node, or its cassandra.yaml,
@@ -38,6 +42,12 @@ pub struct DoctorArguments {
     /// Directories, files, a cassandra.yaml or process ids [default: the current directory]
     #[arg(value_name = "PATH|PID")]
     subjects: Vec<PathBuf>,
+    /// A unit of systemd: what its files would do at its next start, and its processes
+    #[arg(long = "unit", value_name = "UNIT")]
+    units: Vec<String>,
+    /// Read the files of units in this directory
+    #[arg(long, value_name = "DIR", default_value = "/", requires = "units")]
+    root: PathBuf,
     #[command(flatten)]
     format: FormatArguments,
 }
@@ -45,7 +55,7 @@ pub struct DoctorArguments {
 /// Examines all subjects. The report comes first, then the errors. The first error decides the exit code.
 pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
     let here = [PathBuf::from(".")];
-    let subjects = if arguments.subjects.is_empty() {
+    let subjects = if arguments.subjects.is_empty() && arguments.units.is_empty() {
         here.as_slice()
     } else {
         arguments.subjects.as_slice()
@@ -64,6 +74,13 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
         };
         errors.extend(examined.err());
     }
+    let root = Root::new(&arguments.root);
+    for unit in &arguments.units {
+        match service::examine(&root, unit) {
+            Ok(service) => errors.extend(with_processes(&mut report, service)),
+            Err(error) => errors.push(error),
+        }
+    }
     for directory in report.data_directories() {
         let examined = path_facts::examine(&directory, &report.machine);
         errors.extend(examined.map(|facts| report.paths.push(facts)).err());
@@ -81,6 +98,29 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
         output::error(&error);
     }
     first.map_or(Ok(()), Err)
+}
+
+/// Adds a service and its processes to the report. Returns why processes could not be examined.
+fn with_processes(report: &mut Report, mut service: service::Service) -> Vec<anyhow::Error> {
+    let mut errors = Vec::new();
+    let mut processes = Vec::new();
+    for pid in &service.processes {
+        match process::examine(*pid) {
+            Ok(process) => processes.push(process),
+            // One that has ended meanwhile is none.
+            Err(error) if exit::of(&error) == Exit::NotFound => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() {
+        let with_library = processes.iter().filter(|it| it.library.is_some()).count();
+        service
+            .advice
+            .extend(service::restart_advice(&service, with_library));
+    }
+    report.services.push(service);
+    report.processes.extend(processes);
+    errors
 }
 
 fn process_id(subject: &Path) -> Option<u32> {

@@ -8,6 +8,7 @@ use super::cassandra::Node;
 use super::machine::{self, Machine};
 use super::path_facts::PathFacts;
 use super::process::Process;
+use super::service::Service;
 
 /// What was found.
 #[derive(Serialize)]
@@ -15,6 +16,7 @@ pub struct Report {
     pub machine: Machine,
     pub paths: Vec<PathFacts>,
     pub cassandra: Vec<Node>,
+    pub services: Vec<Service>,
     pub processes: Vec<Process>,
 }
 
@@ -25,13 +27,17 @@ impl Report {
             machine: machine::examine(),
             paths: Vec::new(),
             cassandra: Vec::new(),
+            services: Vec::new(),
             processes: Vec::new(),
         }
     }
 
     /// Whether any subject could be examined.
     pub fn has_subjects(&self) -> bool {
-        !(self.paths.is_empty() && self.processes.is_empty() && self.cassandra.is_empty())
+        !(self.paths.is_empty()
+            && self.processes.is_empty()
+            && self.cassandra.is_empty()
+            && self.services.is_empty())
     }
 
     /// The data directories of all nodes. Only existing ones: a configuration may belong to another

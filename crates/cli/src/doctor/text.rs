@@ -11,6 +11,7 @@ use super::machine::Machine;
 use super::path_facts::PathFacts;
 use super::process::Process;
 use super::report::Report;
+use super::service::Service;
 use crate::output::{bold, green, yellow};
 
 /// SSTables that are listed by name. The rest is counted.
@@ -27,6 +28,10 @@ pub fn render(report: &Report) -> String {
         lines.push(String::new());
         lines.push(bold(subject.configuration.display()));
         lines.extend(cassandra(subject));
+    }
+    for subject in &report.services {
+        lines.push(String::new());
+        lines.extend(service(subject));
     }
     for subject in &report.processes {
         lines.push(String::new());
@@ -171,6 +176,33 @@ fn path_facts(facts: &PathFacts) -> Vec<String> {
         ),
     ];
     lines.extend(advice(&facts.advice));
+    lines
+}
+
+fn service(service: &Service) -> Vec<String> {
+    let path = |path: &Option<PathBuf>, none: &str| {
+        path.as_ref()
+            .map_or(none.to_owned(), |path| path.display().to_string())
+    };
+    let pids: Vec<_> = service.processes.iter().map(u32::to_string).collect();
+    let mut lines = vec![
+        bold(&service.unit),
+        row("attached by", path(&service.attached_by, "nothing")),
+        row("library", path(&service.library, "none")),
+        row(
+            "processes",
+            if pids.is_empty() {
+                "none known".to_owned()
+            } else {
+                pids.join(", ")
+            },
+        ),
+    ];
+    for (index, file) in service.files.iter().enumerate() {
+        let label = if index == 0 { "files" } else { "" };
+        lines.push(row(label, file.display()));
+    }
+    lines.extend(advice(&service.advice));
     lines
 }
 

@@ -29,15 +29,16 @@ const DIRECTORIES: [&str; 9] = [
 /// The file names that the script accepts.
 const NAMES: [&str; 2] = ["libjemalloc.so", "libjemalloc.so.1"];
 
-/// The jemalloc that the script finds. The script also searches subdirectories; this does not.
-pub fn find_installed() -> Option<PathBuf> {
-    let configured = iter::once_with(|| configured_directories(Path::new("/etc"))).flatten();
+/// The jemalloc that the script finds in the directory `root`, as a path inside. The script also searches
+/// subdirectories; this does not.
+pub fn find_installed(root: &Path) -> Option<PathBuf> {
+    let configured = iter::once_with(|| configured_directories(&root.join("etc"))).flatten();
     DIRECTORIES
         .iter()
         .map(PathBuf::from)
         .chain(configured)
         .flat_map(|directory| NAMES.map(|name| directory.join(name)))
-        .find(|path| path.exists())
+        .find(|path| root.join(path.strip_prefix("/").unwrap_or(path)).exists())
 }
 
 /// The directories in `ld.so.conf` and `ld.so.conf.d` below `etc`.

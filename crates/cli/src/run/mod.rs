@@ -2,11 +2,11 @@
 //! the program (`exec`).
 
 mod command;
-mod elf;
+pub mod elf;
 mod filter;
-mod jemalloc;
+pub mod jemalloc;
 mod log_file;
-mod settings;
+pub mod settings;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -129,7 +129,7 @@ fn attach(
     }
     if matches!(config.profile, Profile::Auto | Profile::Cassandra) {
         let before = std::env::var_os(jemalloc::VARIABLE);
-        let installed = jemalloc::find_installed();
+        let installed = jemalloc::find_installed(Path::new("/"));
         let value = jemalloc::variable_value(&preload, before.as_deref(), installed.as_deref());
         command.envs(value.map(|value| (jemalloc::VARIABLE, value)));
     }

@@ -106,6 +106,31 @@ impl SettingsArguments {
     }
 }
 
+/// What the options give, as variables; nothing of this program's own environment.
+pub fn variables(arguments: &SettingsArguments) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let options = arguments.given()?;
+    let given = |name: &str| {
+        let (_, value) = options
+            .iter()
+            .find(|(setting, _)| setting.variable == name)?;
+        Some(value.clone())
+    };
+    Config::from_sources(None, given).map_err(|error| option_error(&error))?;
+    let mut variables: Vec<_> = options
+        .into_iter()
+        .map(|(setting, value)| (setting.variable, value))
+        .collect();
+    if let Some(path) = &arguments.config {
+        let path = std::path::absolute(path)?;
+        let path = path.to_str().ok_or_else(|| {
+            let message = format!("--config {}: the path must be UTF-8", path.display());
+            failure(Exit::Usage, message)
+        })?;
+        variables.push(("COLDSTREAM_CONFIG", path.to_owned()));
+    }
+    Ok(variables)
+}
+
 /// The program may change its directory; the file stays where the user meant it.
 fn absolute_log(log: &str) -> anyhow::Result<String> {
     if matches!(log, "" | "none" | "stderr") {

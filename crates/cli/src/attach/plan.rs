@@ -1,0 +1,92 @@
+//! What one run of `coldstream attach` wants, and the change that comes of it.
+
+use std::path::{Path, PathBuf};
+
+use super::change::Change;
+use crate::exit::{Exit, failure};
+use crate::run::settings::{self, SettingsArguments};
+use crate::unit::Root;
+use crate::{library, run};
+
+/// The loader's variable.
+pub const PRELOAD: &str = "LD_PRELOAD";
+
+/// A change, and what to say of it.
+pub struct Plan {
+    /// The change of the file.
+    pub change: Change,
+    /// The drop-in, or the block of lines.
+    pub text: String,
+    /// What to look at.
+    pub notes: Vec<String>,
+    /// The commands that make it take effect.
+    pub next: Vec<String>,
+}
+
+/// What the database must get.
+pub struct Wanted {
+    /// The library, as the database sees it.
+    pub library: PathBuf,
+    /// Settings of the options.
+    pub variables: Vec<(&'static str, String)>,
+}
+
+impl Wanted {
+    /// Checks the library and the settings.
+    pub fn new(
+        root: &Root,
+        library: Option<&Path>,
+        settings: &SettingsArguments,
+    ) -> anyhow::Result<Self> {
+        let library = match library {
+            Some(path) if !root.is_own() => path.to_owned(),
+            asked => library::find(asked, "--library")?,
+        };
+        let there = root.at(&library);
+        if !there.is_file() {
+            return Err(failure(
+                Exit::NotFound,
+                format!(
+                    "no library at {}: install the package there, or name its path inside with --library",
+                    there.display()
+                ),
+            ));
+        }
+        run::elf::check_library(&there)?;
+        library::preload_value(&library, None)?;
+        check_text(&library.to_string_lossy(), "the library's path")?;
+        library::check_readable_by_all(&there)?;
+        let variables = settings::variables(settings)?;
+        for (name, value) in &variables {
+            check_text(value, name)?;
+        }
+        Ok(Self { library, variables })
+    }
+
+    /// The variables, with a profile that suits if the options name none.
+    pub fn with_profile(&self, profile: Option<&str>) -> Vec<(&'static str, String)> {
+        const PROFILE: &str = "COLDSTREAM_PROFILE";
+        let mut variables = self.variables.clone();
+        let is_given = variables.iter().any(|(name, _)| *name == PROFILE);
+        if let Some(profile) = profile.filter(|_| !is_given) {
+            variables.insert(0, (PROFILE, profile.to_owned()));
+        }
+        variables
+    }
+}
+
+/// Refuses what unit files and shells would read in another way.
+fn check_text(text: &str, what: &str) -> anyhow::Result<()> {
+    match text
+        .chars()
+        .find(|it| it.is_control() || "\"'\\`".contains(*it))
+    {
+        None => Ok(()),
+        Some(character) => Err(failure(
+            Exit::Usage,
+            format!(
+                "{what} has a {character:?}, which unit files and shells read in different ways: leave it out"
+            ),
+        )),
+    }
+}

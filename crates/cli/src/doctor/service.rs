@@ -1,0 +1,260 @@
+//! A service of systemd and Coldstream, before its restart and after: whether its files attach the library, and what
+//! would keep it from being loaded or from working.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use coldstream_policy::separates_libraries;
+use serde::Serialize;
+
+use super::environment::{Environment, Settings};
+use super::paths;
+use crate::library;
+use crate::run::{elf, jemalloc};
+use crate::unit::{Root, Unit, Variable};
+
+const PRELOAD: &str = "LD_PRELOAD";
+/// Where packages have the settings of Cassandra's start script.
+const START_SETTINGS: [&str; 3] = [
+    "/etc/cassandra/cassandra-env.sh",
+    "/etc/cassandra/conf/cassandra-env.sh",
+    "/etc/cassandra/default.conf/cassandra-env.sh",
+];
+/// Where systemd keeps the processes of its services: cgroup v2, and v1.
+const GROUPS: [&str; 2] = [
+    "/sys/fs/cgroup/system.slice",
+    "/sys/fs/cgroup/systemd/system.slice",
+];
+/// Programs between systemd and a database that may start it with another environment.
+const STARTERS: [&str; 3] = ["sudo", "su", "env -i"];
+/// Processes of a service that are examined.
+const PROCESSES_MAX: usize = 16;
+
+/// The report about a service.
+#[derive(Serialize)]
+pub struct Service {
+    /// Its name.
+    pub unit: String,
+    /// The files that say how it starts.
+    #[serde(serialize_with = "paths::all")]
+    pub files: Vec<PathBuf>,
+    /// The file that attaches the library.
+    #[serde(serialize_with = "paths::maybe")]
+    pub attached_by: Option<PathBuf>,
+    /// The library, as the service sees it.
+    #[serde(serialize_with = "paths::maybe")]
+    pub library: Option<PathBuf>,
+    /// Its processes.
+    pub processes: Vec<u32>,
+    /// What to change.
+    pub advice: Vec<String>,
+}
+
+/// Examines a service.
+pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
+    let unit = Unit::find(root, name)?;
+    let variables = unit.variables(root)?;
+    let by_variable = [jemalloc::VARIABLE, PRELOAD].iter().find_map(|name| {
+        let variable = variables.get(*name)?;
+        Some((*name, variable, library_in(&variable.value)?))
+    });
+    let by_script = START_SETTINGS
+        .iter()
+        .filter(|_| unit.is_cassandra())
+        .find_map(|path| {
+            let text = root.text(Path::new(path)).ok()??;
+            Some((PathBuf::from(path), library_in(&text)?))
+        });
+    let mut service = Service {
+        unit: unit.name.clone(),
+        files: unit.files.clone(),
+        attached_by: None,
+        library: None,
+        processes: if root.is_own() {
+            processes(&unit.name)
+        } else {
+            Vec::new()
+        },
+        advice: Vec::new(),
+    };
+    match (&by_variable, &by_script) {
+        (Some((_, variable, library)), _) => {
+            service.attached_by = Some(variable.file.clone());
+            service.library = Some(library.clone());
+        }
+        (None, Some((path, library))) => {
+            service.attached_by = Some(path.clone());
+            service.library = Some(library.clone());
+        }
+        (None, None) => {}
+    }
+    let Some(path) = &service.library else {
+        service.advice.push(format!(
+            "no file of the unit attaches Coldstream: `coldstream attach {}` prints what does",
+            unit.name
+        ));
+        return Ok(service);
+    };
+    let mut advice: Vec<String> = library_advice(root, path).into_iter().collect();
+    if let (Some((name, variable, _)), true) = (&by_variable, by_script.is_none()) {
+        advice.extend(variable_advice(root, &unit, name, variable));
+    }
+    let all = variables.iter();
+    let environment =
+        Environment::of_pairs(all.map(|(name, variable)| (name.clone(), variable.value.clone())));
+    advice.extend(settings_advice(root, &environment));
+    advice.extend(limits_advice(&unit));
+    service.advice = advice;
+    Ok(service)
+}
+
+/// The library's path in a list, or in the text of a script.
+fn library_in(text: &str) -> Option<PathBuf> {
+    let is_end =
+        |it: char| u8::try_from(it).is_ok_and(separates_libraries) || "\n\"'=${}".contains(it);
+    text.split(is_end)
+        .find(|part| {
+            Path::new(part)
+                .file_name()
+                .is_some_and(|it| it == library::FILE_NAME)
+        })
+        .map(PathBuf::from)
+}
+
+fn library_advice(root: &Root, path: &Path) -> Option<String> {
+    let there = root.at(path);
+    if !there.is_file() {
+        return Some(format!(
+            "there is no library at {}: the service would start without it; install the package, or run \
+             `coldstream attach` again",
+            there.display()
+        ));
+    }
+    let checked = elf::check_library(&there).and_then(|()| library::check_readable_by_all(&there));
+    checked.err().map(|error| format!("{error:#}"))
+}
+
+/// What keeps the variable from the database.
+fn variable_advice(root: &Root, unit: &Unit, name: &str, variable: &Variable) -> Vec<String> {
+    let mut advice = Vec::new();
+    if name == PRELOAD
+        && unit.is_cassandra_by_script()
+        && let Some(jemalloc) = jemalloc::find_installed(&root.at("/"))
+    {
+        advice.push(format!(
+            "Cassandra's start script finds {} and replaces LD_PRELOAD with it, so the library is lost: set {} in {} \
+             instead",
+            jemalloc.display(),
+            jemalloc::VARIABLE,
+            variable.file.display()
+        ));
+    }
+    if name == jemalloc::VARIABLE && !unit.is_cassandra_by_script() {
+        advice.push(format!(
+            "the unit does not start Cassandra by its script, and nothing else reads {name}: set LD_PRELOAD"
+        ));
+    }
+    for setting in unit.settings("ExecStart") {
+        let has = |starter: &&&str| {
+            let words = format!(" {} ", setting.value.replace(['/', '"', ';'], " "));
+            words.contains(&format!(" {starter} "))
+        };
+        if let Some(starter) = STARTERS.iter().find(has) {
+            advice.push(format!(
+                "ExecStart= of {} starts the database by `{starter}`, which may drop {name}: use User= instead",
+                setting.file.display()
+            ));
+        }
+    }
+    for key in ["RootDirectory", "RootImage"] {
+        advice.extend(
+            unit.setting(key).map(|setting| {
+                format!("{key}={}: the library must be in that root", setting.value)
+            }),
+        );
+    }
+    advice
+}
+
+fn settings_advice(root: &Root, environment: &Environment) -> Vec<String> {
+    let mut advice = Vec::new();
+    match environment.settings_with(|path| fs::read_to_string(root.at(path))) {
+        Settings::Accepted => {}
+        Settings::Off => advice.push("COLDSTREAM=off: the library would do nothing".to_owned()),
+        Settings::Refused(why) => advice.push(format!(
+            "the library would refuse its settings and do nothing: {why}"
+        )),
+    }
+    let unknown = environment.unknown_variables().into_iter();
+    advice.extend(
+        unknown.map(|name| format!("{name} would be ignored: it is not a variable of Coldstream")),
+    );
+    advice
+}
+
+fn limits_advice(unit: &Unit) -> Vec<String> {
+    let mut advice = Vec::new();
+    if unit.setting("LimitNICE").is_none() && !unit.is_of_root() {
+        advice.push(
+            "nice values would stay as they are: `LimitNICE=+0` lets background threads have a lower one and get it \
+             back"
+                .to_owned(),
+        );
+    }
+    if let Some(filter) = unit.setting("SystemCallFilter")
+        && unit.setting("SystemCallErrorNumber").is_none()
+    {
+        advice.push(format!(
+            "SystemCallFilter= in {} kills for a call that it does not allow: set SystemCallErrorNumber=EPERM, or \
+             name calls in COLDSTREAM_AVOID",
+            filter.file.display()
+        ));
+    }
+    advice
+}
+
+/// The processes that run now; none is known where systemd does not run.
+fn processes(unit: &str) -> Vec<u32> {
+    let lists = GROUPS.map(|group| Path::new(group).join(unit).join("cgroup.procs"));
+    let text = lists.iter().find_map(|list| fs::read_to_string(list).ok());
+    let pids = text.unwrap_or_default();
+    pids.lines()
+        .filter_map(|line| line.trim().parse().ok())
+        .take(PROCESSES_MAX)
+        .collect()
+}
+
+/// What to do with processes that run already.
+pub fn restart_advice(service: &Service, with_library: usize) -> Option<String> {
+    let is_wanted = service.library.is_some();
+    if service.processes.is_empty() || is_wanted == (with_library > 0) {
+        return None;
+    }
+    let what = if is_wanted { "without" } else { "with" };
+    Some(format!(
+        "its processes run {what} the library still: `systemctl daemon-reload && systemctl restart {}`",
+        service.unit
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_found_in_lists_and_scripts() {
+        for text in [
+            "/opt/libcoldstream.so",
+            "/a.so:/opt/libcoldstream.so",
+            "/a.so /opt/libcoldstream.so",
+            "x=1\nexport A=\"/opt/libcoldstream.so:${A:-/j.so}\"\n",
+        ] {
+            assert_eq!(
+                library_in(text),
+                Some("/opt/libcoldstream.so".into()),
+                "{text}"
+            );
+        }
+        assert_eq!(library_in("/opt/libcoldstream.so.old"), None);
+    }
+}

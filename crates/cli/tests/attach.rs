@@ -1,0 +1,462 @@
+//! `coldstream attach` and `coldstream doctor --unit` on the files of a system in a directory.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Scene, assert_error, is_root, outcome, set_mode};
+
+/// As Debian's unit of MariaDB: through a shell, with an environment file that may be missing.
+const MARIADB: &str = "\
+[Service]
+Type=notify
+User=mysql
+EnvironmentFile=-/run/mariadb-wsrep-new-cluster
+ExecStart=/bin/sh -c \"set -f; [ ! -e /usr/bin/galera_recovery ] && VAR= || \\
+ VAR=`/usr/bin/galera_recovery`; [ $? -eq 0 ] || exit 1; \\
+ exec /usr/sbin/mariadbd $MYSQLD_OPTS $_WSREP_NEW_CLUSTER $VAR\"
+";
+
+/// What decides in Cassandra's start script: it reads the settings, and then sets `LD_PRELOAD`.
+const START_SCRIPT: &str = r#"
+. "$1"
+if [ -z $CASSANDRA_LIBJEMALLOC ] ; then CASSANDRA_LIBJEMALLOC=/found/libjemalloc.so; fi
+if [ ! -z $CASSANDRA_LIBJEMALLOC ] ; then
+    if [ "-" != "$CASSANDRA_LIBJEMALLOC" ] ; then export LD_PRELOAD=$CASSANDRA_LIBJEMALLOC; fi
+fi
+echo "$LD_PRELOAD $COLDSTREAM_PROFILE"
+"#;
+
+const LIBRARY: &str = "/usr/lib/coldstream/libcoldstream.so";
+const DROP_IN: &str = "etc/systemd/system/mariadb.service.d/coldstream.conf";
+
+/// A system with the library, MariaDB and Cassandra.
+struct System {
+    scene: Scene,
+    root: PathBuf,
+}
+
+impl System {
+    fn new() -> Self {
+        let scene = Scene::new();
+        let root = scene.path("root");
+        let system = Self { scene, root };
+        system.file("lib/systemd/system/mariadb.service", MARIADB);
+        system.file("etc/init.d/cassandra", "#!/bin/sh\n");
+        system.file(
+            "etc/cassandra/cassandra-env.sh",
+            "JVM_OPTS=\"$JVM_OPTS -ea\"",
+        );
+        let library = system.file(&LIBRARY[1..], "");
+        fs::copy(system.scene.path("libcoldstream.so"), library).unwrap();
+        system
+    }
+
+    fn file(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.root.join(path)).unwrap()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.scene.coldstream();
+        command.args(words).arg("--root").arg(&self.root);
+        command
+    }
+
+    fn attach(&self, words: &[&str]) -> Command {
+        let mut command = self.command(&["attach", "--library", LIBRARY]);
+        command.args(words);
+        command
+    }
+
+    /// Every file, with its content.
+    fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        fn walk(directory: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    walk(&path, files);
+                } else {
+                    files.push((path.clone(), fs::read(&path).unwrap()));
+                }
+            }
+        }
+        let mut files = Vec::new();
+        walk(&self.root, &mut files);
+        files.sort();
+        files
+    }
+}
+
+#[test]
+fn a_unit_gets_a_drop_in_and_loses_it_again() {
+    let system = System::new();
+    let before = system.files();
+    let (code, shown, said) = outcome(&mut system.attach(&["mariadb"]));
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("would write this") && said.contains("--write"),
+        "{said}"
+    );
+    assert_eq!(system.files(), before, "nothing is written without --write");
+
+    let (code, _, said) = outcome(&mut system.attach(&["mariadb.service", "--write"]));
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("systemctl daemon-reload && systemctl restart mariadb.service"),
+        "{said}"
+    );
+    let text = system.text(DROP_IN);
+    assert_eq!(text, shown, "the same as was shown");
+    for line in [
+        "[Service]",
+        "Environment=LD_PRELOAD=/usr/lib/coldstream/libcoldstream.so",
+        "Environment=COLDSTREAM_PROFILE=rocksdb",
+        "LimitNICE=+0",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+
+    let attached = system.files();
+    let (_, _, said) = outcome(&mut system.attach(&["mariadb", "--write"]));
+    assert!(said.contains("as wanted already"), "{said}");
+    assert_eq!(system.files(), attached, "twice is the same as once");
+
+    let (_, _, said) = outcome(&mut system.attach(&["mariadb", "--remove"]));
+    assert!(said.contains("would delete"), "{said}");
+    assert_eq!(system.files(), attached);
+    let (code, _, _) = outcome(&mut system.attach(&["mariadb", "--remove", "--write"]));
+    assert_eq!(code, 0);
+    assert_eq!(system.files(), before, "nothing is left");
+    assert!(
+        !system
+            .root
+            .join("etc/systemd/system/mariadb.service.d")
+            .exists()
+    );
+    let (code, _, said) = outcome(&mut system.attach(&["mariadb", "--remove", "--write"]));
+    assert_eq!((code, said.contains("has nothing of")), (0, true), "{said}");
+}
+
+#[test]
+fn what_the_unit_preloads_and_limits_stays() {
+    let system = System::new();
+    system.file(
+        "etc/systemd/system/mariadb.service.d/jemalloc.conf",
+        "[Service]\nEnvironment=\"LD_PRELOAD=/usr/lib/libjemalloc.so.2\"\nLimitNICE=-5\n",
+    );
+    let words = [
+        "mariadb",
+        "--priority",
+        "off",
+        "--log",
+        "/var/log/a 100%.log",
+    ];
+    let (code, text, said) = outcome(&mut system.attach(&words));
+    assert_eq!(code, 0, "{said}");
+    for line in [
+        "Environment=LD_PRELOAD=/usr/lib/coldstream/libcoldstream.so:/usr/lib/libjemalloc.so.2",
+        "Environment=COLDSTREAM_PRIORITY=off",
+        "Environment=\"COLDSTREAM_LOG=/var/log/a 100%%.log\"",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+    assert!(!text.contains("LimitNICE"), "{text}");
+}
+
+#[test]
+fn cassandras_unit_gets_the_variable_of_its_start_script() {
+    let system = System::new();
+    system.file("usr/lib/x86_64-linux-gnu/libjemalloc.so.1", "");
+    let (code, text, said) = outcome(&mut system.attach(&["cassandra"]));
+    assert_eq!(code, 0, "{said}");
+    let line = "Environment=CASSANDRA_LIBJEMALLOC=/usr/lib/coldstream/libcoldstream.so:\
+                /usr/lib/x86_64-linux-gnu/libjemalloc.so.1";
+    assert!(text.lines().any(|it| it == line), "{text}");
+    assert!(text.contains("COLDSTREAM_PROFILE=cassandra"), "{text}");
+    assert!(!text.contains("=LD_PRELOAD"), "{text}");
+}
+
+#[test]
+fn the_start_script_keeps_the_library() {
+    let system = System::new();
+    let name = "etc/cassandra/cassandra-env.sh";
+    let path = system.root.join(name);
+    set_mode(&path, 0o640);
+    let before = system.files();
+    let (code, shown, said) = outcome(&mut system.attach(&["/etc/cassandra/cassandra-env.sh"]));
+    assert_eq!(code, 0, "{said}");
+    assert!(shown.contains("CASSANDRA_LIBJEMALLOC"), "{shown}");
+    assert_eq!(system.files(), before);
+    let (code, _, said) =
+        outcome(&mut system.attach(&["/etc/cassandra/cassandra-env.sh", "--write"]));
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("cassandra-env.sh.coldstream-backup"),
+        "{said}"
+    );
+    let backup = system.text("etc/cassandra/cassandra-env.sh.coldstream-backup");
+    assert_eq!(backup, "JVM_OPTS=\"$JVM_OPTS -ea\"");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+
+    let started = |variable: &str, value: &str| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", START_SCRIPT, "-"])
+            .arg(&path)
+            .env(variable, value);
+        outcome(&mut shell).1
+    };
+    let library = LIBRARY;
+    assert_eq!(started("X", ""), format!("{library} cassandra\n"));
+    assert_eq!(
+        started("CASSANDRA_LIBJEMALLOC", "/mine.so"),
+        format!("{library}:/mine.so cassandra\n")
+    );
+    assert_eq!(
+        started("CASSANDRA_LIBJEMALLOC", "-"),
+        format!("{library} cassandra\n")
+    );
+
+    // Other settings replace the lines, and the copy of the original stays the only one.
+    let words = [
+        "/etc/cassandra/cassandra-env.sh",
+        "--priority",
+        "off",
+        "--write",
+    ];
+    let (code, _, said) = outcome(&mut system.attach(&words));
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(system.text(name).matches("coldstream: begin").count(), 1);
+    assert!(
+        system
+            .text(name)
+            .contains("export COLDSTREAM_PRIORITY='off'")
+    );
+    assert_eq!(system.files().len(), before.len() + 1);
+
+    let words = ["/etc/cassandra/cassandra-env.sh", "--remove", "--write"];
+    let (code, _, said) = outcome(&mut system.attach(&words));
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(
+        system.files(),
+        before,
+        "byte for byte as before, and no copy"
+    );
+}
+
+/// A file with its text, the words of the command, its exit code, and words of its error.
+type Case = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    i32,
+    &'static [&'static str],
+);
+
+/// Whatever is in the way is said with its file, and nothing is written.
+#[test]
+fn what_is_in_the_way_is_named() {
+    let cases: [Case; 9] = [
+        (
+            DROP_IN,
+            "[Service]\n",
+            &["mariadb"],
+            1,
+            &["not made by", "delete it first"],
+        ),
+        (
+            DROP_IN,
+            "# Made by `coldstream attach x`\n[Service]\nNice=3\n",
+            &["mariadb"],
+            1,
+            &["line 3", "Nice=3"],
+        ),
+        (
+            "run/mariadb-wsrep-new-cluster",
+            "LD_PRELOAD=/j.so\n",
+            &["mariadb"],
+            1,
+            &["wsrep", "wins over any drop-in", "libcoldstream.so:/j.so"],
+        ),
+        (
+            "etc/systemd/system/mariadb.service.d/x.conf",
+            "[Service]\nUnsetEnvironment=A LD_PRELOAD\n",
+            &["mariadb"],
+            1,
+            &["x.conf", "UnsetEnvironment"],
+        ),
+        (
+            "etc/systemd/system/mariadb.service.d/x.conf",
+            "[Service]\nRootDirectory=/srv/db\n",
+            &["mariadb"],
+            1,
+            &["RootDirectory=/srv/db"],
+        ),
+        ("x", "", &["postgresql"], 7, &["no unit postgresql.service"]),
+        ("x", "", &["/etc/none.sh"], 7, &["no file", "none.sh"]),
+        (
+            "etc/cassandra/cassandra-env.sh",
+            "a=1\nexport LD_PRELOAD=/x.so\n",
+            &["/etc/cassandra/cassandra-env.sh"],
+            1,
+            &["line 2 sets LD_PRELOAD"],
+        ),
+        ("x", "", &["mariadb", "--window", "3"], 2, &["--window"]),
+    ];
+    for (path, text, words, code, expected) in cases {
+        let system = System::new();
+        system.file(path, text);
+        let before = system.files();
+        assert_error(system.attach(words).arg("--write"), code, expected);
+        assert_eq!(system.files(), before, "{words:?}");
+    }
+}
+
+#[test]
+fn a_library_that_the_database_cannot_load_is_refused() {
+    let system = System::new();
+    let mut command = system.command(&["attach", "mariadb", "--library", "/opt/none.so"]);
+    assert_error(&mut command, 7, &["no library at", "/opt/none.so"]);
+    system.file("opt/text.so", "no library");
+    let mut command = system.command(&["attach", "mariadb", "--library", "/opt/text.so"]);
+    assert_error(&mut command, 1, &["not a shared library"]);
+    set_mode(&system.root.join("usr/lib/coldstream"), 0o700);
+    assert_error(
+        &mut system.attach(&["mariadb"]),
+        5,
+        &["closed to others", "usr/lib/coldstream"],
+    );
+}
+
+#[test]
+fn no_permission_is_said_and_nothing_is_half_done() {
+    if is_root() {
+        return; // Root has all permissions.
+    }
+    let system = System::new();
+    set_mode(&system.root.join("etc/cassandra"), 0o555);
+    let before = system.files();
+    let words = ["/etc/cassandra/cassandra-env.sh", "--write"];
+    assert_error(&mut system.attach(&words), 5, &["cassandra-env.sh"]);
+    assert_eq!(system.files(), before);
+}
+
+#[test]
+fn a_program_can_read_the_plan() {
+    let system = System::new();
+    let (code, json, said) = outcome(&mut system.attach(&["mariadb", "--json"]));
+    assert_eq!((code, said.as_str()), (0, ""));
+    for word in [
+        "\"deed\": \"make\"",
+        "\"written\": false",
+        DROP_IN,
+        "\"backup\": null",
+    ] {
+        assert!(json.contains(word), "{word}: {json}");
+    }
+}
+
+#[test]
+fn doctor_checks_a_unit_before_its_restart() {
+    let system = System::new();
+    let doctor = |unit: &str| {
+        let (code, text, said) = outcome(&mut system.command(&["doctor", "--unit", unit]));
+        assert_eq!(code, 0, "{said}");
+        text
+    };
+    let text = doctor("mariadb");
+    assert!(text.contains("coldstream attach mariadb.service"), "{text}");
+
+    outcome(&mut system.attach(&["mariadb", "--write"]));
+    let text = doctor("mariadb");
+    assert!(text.contains(DROP_IN) && text.contains(LIBRARY), "{text}");
+    let unit = text.split("mariadb.service").nth(1).unwrap();
+    assert!(!unit.contains("change:"), "{text}");
+
+    // Each thing that would keep it from working.
+    let name = "etc/systemd/system/mariadb.service.d/x.conf";
+    for (setting, words) in [
+        ("Environment=COLDSTREAM_WRITES=fast", "refuse its settings"),
+        ("Environment=COLDSTREAM=off", "would do nothing"),
+        (
+            "Environment=COLDSTREAM_WRITE=direct",
+            "COLDSTREAM_WRITE would be ignored",
+        ),
+        ("LimitNICE=", "nice values"),
+        ("SystemCallFilter=@system-service", "SystemCallErrorNumber"),
+        ("RootDirectory=/srv", "must be in that root"),
+        (
+            "ExecStart=\nExecStart=/usr/bin/sudo -u db mariadbd",
+            "`sudo`",
+        ),
+        ("Environment=LD_PRELOAD=", "no file of the unit attaches"),
+        (
+            "Environment=LD_PRELOAD=/opt/libcoldstream.so",
+            "no library at",
+        ),
+    ] {
+        system.file(name, &format!("[Service]\n{setting}\n"));
+        let text = doctor("mariadb");
+        assert!(text.contains(words), "{setting}: {text}");
+    }
+
+    // bin/cassandra would replace LD_PRELOAD.
+    system.file("usr/lib/x86_64-linux-gnu/libjemalloc.so.1", "");
+    system.file(
+        "etc/systemd/system/cassandra.service.d/x.conf",
+        &format!("[Service]\nEnvironment=LD_PRELOAD={LIBRARY}\n"),
+    );
+    assert!(doctor("cassandra").contains("CASSANDRA_LIBJEMALLOC"));
+    fs::remove_file(
+        system
+            .root
+            .join("etc/systemd/system/cassandra.service.d/x.conf"),
+    )
+    .unwrap();
+    outcome(&mut system.attach(&["/etc/cassandra/cassandra-env.sh", "--write"]));
+    assert!(doctor("cassandra").contains("attached by          /etc/cassandra/cassandra-env.sh"));
+    assert_error(
+        &mut system.command(&["doctor", "--unit", "none"]),
+        7,
+        &["no unit none.service"],
+    );
+}
+
+#[test]
+fn a_volume_gets_both_files_and_replaces_them_whole() {
+    let scene = Scene::new();
+    let volume = scene.path("volume");
+    fs::create_dir(&volume).unwrap();
+    let old = volume.join("libcoldstream.so");
+    fs::write(&old, "old").unwrap();
+    let reader = fs::File::open(&old).unwrap();
+    let (code, _, said) = outcome(scene.coldstream().arg("copy").arg(&volume));
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(
+        fs::read(&old).unwrap(),
+        fs::read(scene.path("libcoldstream.so")).unwrap()
+    );
+    let command = volume.join("coldstream");
+    assert_eq!(
+        command.metadata().unwrap().permissions().mode() & 0o777,
+        0o755
+    );
+    assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
+    assert_eq!(fs::read_dir(&volume).unwrap().count(), 2);
+    let mut command = scene.coldstream();
+    assert_error(
+        command.args(["copy", "/proc/none"]),
+        7,
+        &["cannot copy", "/proc/none"],
+    );
+}
