@@ -55,6 +55,11 @@ fn calls_that_would_have_closed_the_table_fail() {
 }
 
 #[test]
+fn another_process_sees_all_by_a_new_name() {
+    same("renamed");
+}
+
+#[test]
 fn a_stream_empties_the_table() {
     same("stream");
 }

@@ -15,6 +15,7 @@
  *   shrunk     the table is made shorter while it is mapped, and grows again
  *   shared     a child that shares the memory, but not the descriptors, writes to one of its own
  *   signalled  a signal handler syncs the table in the middle of other reads
+ *   renamed    another process looks at the table by each new name
  *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
  *
  * Prints the result of each call, and length and checksum of the SSTable at the end.
@@ -631,6 +632,73 @@ static void late_sync(void) {
     end(file);
 }
 
+static char new_name[4096], other_name[4096];
+
+static int other_file_like(const char *end) {
+    snprintf(other_name, sizeof other_name, "%s%s", path, end);
+    int file = open(other_name, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (file < 0) {
+        fail("open");
+    }
+    return file;
+}
+
+static const char *name_with(const char *end) {
+    snprintf(new_name, sizeof new_name, "%s%s", path, end);
+    return new_name;
+}
+
+/* Another process tells how long the file is that has this name. */
+static void ask_other(int questions, int answers) {
+    char answer[100];
+    if (write(questions, new_name, sizeof new_name) != sizeof new_name) {
+        fail("ask");
+    }
+    ssize_t length = read(answers, answer, sizeof answer);
+    printf("%.*s", length < 0 ? 0 : (int)length, answer);
+}
+
+static void answer_for_ever(int questions, int answers) {
+    struct stat status;
+    while (read(questions, new_name, sizeof new_name) == sizeof new_name) {
+        int result = stat(new_name, &status);
+        dprintf(answers, "another process: %d, %ld bytes\n", result, (long)status.st_size);
+    }
+    _exit(0);
+}
+
+/* Each time with bytes that wait in memory. The process that looks is older than the table. */
+static void renamed(void) {
+    int questions[2], answers[2];
+    if (pipe(questions) != 0 || pipe(answers) != 0) {
+        fail("pipe");
+    }
+    if (fork() == 0) {
+        close(questions[1]);
+        answer_for_ever(questions[0], answers[1]);
+    }
+    close(other_file_like("-other"));
+    int file = begin();
+    append(file, 10000);
+    say("link", link(path, name_with("-linked")));
+    ask_other(questions[1], answers[0]);
+    append(file, 10000);
+    say("linkat", linkat(AT_FDCWD, path, AT_FDCWD, name_with("-linked-at"), 0));
+    ask_other(questions[1], answers[0]);
+    append(file, 10000);
+    say("rename", rename(path, name_with("-renamed")));
+    ask_other(questions[1], answers[0]);
+    append(file, 10000);
+    say("renameat2", renameat2(AT_FDCWD, name_with("-other"), AT_FDCWD, strcat(strcpy(other_name, path), "-renamed"), RENAME_EXCHANGE));
+    ask_other(questions[1], answers[0]);
+    append(file, 10000);
+    say("renameat", renameat(AT_FDCWD, name_with("-other"), AT_FDCWD, path));
+    strcpy(new_name, path);
+    ask_other(questions[1], answers[0]);
+    close(questions[1]);
+    end(file);
+}
+
 static const struct {
     const char *name;
     void (*doing)(void);
@@ -640,6 +708,7 @@ static const struct {
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
     {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
     {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled},
+    {"renamed", renamed},
 };
 
 int main(int count, char **words) {
