@@ -19,6 +19,7 @@ use crate::reads::{Choice, Reads};
 use crate::thread::{self, Inside};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::alignment::PAGE_BYTES;
+use coldstream_io::append::Operation;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sending::{CALL_BYTES_MAX, SendfileStream};
 use coldstream_io::sys::file::{self, FileStamp};
@@ -62,11 +63,25 @@ pub(crate) struct Sendings {
     sends: [Send; SENDS_MAX],
 }
 
-/// A call of `sendfile`.
+/// A call of `sendfile`, or another one that takes bytes from a descriptor.
 pub(crate) struct SendCall {
     pub(crate) descriptor: i32,
     pub(crate) position: *const i64,
     pub(crate) length_bytes: u64,
+}
+
+impl SendCall {
+    /// What the call asks for. Without an offset of its own it reads at the descriptor's position, which another
+    /// thread may move meanwhile.
+    pub(crate) fn range(&self) -> Operation {
+        match read_position(self.position) {
+            Some(start) => Operation::ReadAt {
+                start,
+                end: start.saturating_add(self.length_bytes),
+            },
+            None => Operation::Read,
+        }
+    }
 }
 
 impl Sendings {

@@ -73,8 +73,9 @@ pub(super) fn read_unserved(
     read_known_unserved(descriptor, order, Operation::Read, next)
 }
 
+/// As [`read_unserved`], for a call that does this to a staged file.
 #[inline(always)]
-fn read_known_unserved(
+pub(super) fn read_known_unserved(
     descriptor: c_int,
     order: Order,
     operation: Operation,

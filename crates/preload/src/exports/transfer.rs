@@ -2,11 +2,13 @@
 
 use super::change::with_fallen_back;
 use super::next::interpose;
-use super::read::{Order, read_unserved};
+use super::read::{Order, read_known_unserved};
+use super::staged;
 use crate::core::errno::ErrnoGuard;
 use crate::runtime;
 use crate::sending::SendCall;
 use coldstream_control::Counter;
+use coldstream_io::append::Operation;
 use libc::{c_int, c_uint, off64_t, size_t, ssize_t};
 
 /// Sends bytes from one descriptor to another, from the position at `position`.
@@ -34,14 +36,20 @@ fn send(
                 result
             })
         }
-        _ => copy(to, from, next),
+        _ => copy(to, &call, next),
     }
 }
 
 /// Copies bytes from one descriptor to another.
 #[inline]
-fn copy(to: c_int, from: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    with_fallen_back(to, || read_unserved(from, Order::InSequence, next))
+fn copy(to: c_int, from: &SendCall, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    with_fallen_back(to, || {
+        let operation = match staged::find(from.descriptor) {
+            Some(_) => from.range(),
+            None => Operation::Read,
+        };
+        read_known_unserved(from.descriptor, Order::InSequence, operation, next)
+    })
 }
 
 interpose! {
@@ -49,6 +57,7 @@ interpose! {
         send(to, from, offset, length, next)
     }
     fn copy_file_range | splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t |next| {
-        copy(to, from, next)
+        let from = SendCall { descriptor: from, position: from_offset, length_bytes: length as u64 };
+        copy(to, &from, next)
     }
 }

@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -137,6 +138,12 @@ static void calls(int reader) {
     struct iovec parts[] = {{head, sizeof head}, {rest, sizeof rest}};
     ssize_t length = preadv(reader, parts, 2, CHUNK);
     check("preadv", length == sizeof head + sizeof rest && head[0] == byte_at(CHUNK) && rest[0] == byte_at(CHUNK + 100));
+    int pipe_ends[2];
+    off_t place = CHUNK;
+    int sent = pipe(pipe_ends) == 0 && sendfile(pipe_ends[1], reader, &place, CHUNK) == CHUNK;
+    check("sendfile", sent && read(pipe_ends[0], rest, CHUNK) == CHUNK && rest[5] == byte_at(CHUNK + 5));
+    sent = splice(reader, &place, pipe_ends[1], NULL, CHUNK, 0) == CHUNK;
+    check("splice", sent && read(pipe_ends[0], rest, CHUNK) == CHUNK && rest[5] == byte_at(2 * CHUNK + 5));
     int other_reader = open(path, O_RDONLY | O_CLOEXEC);
     check("open", other_reader >= 0);
     read_at("pread of the new descriptor", other_reader, CHUNK);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -102,7 +103,7 @@ static void check_bytes(const char *what, const unsigned char *bytes, unsigned l
 static void *look(void *first) {
     unsigned long random = (unsigned long)first;
     unsigned char *bytes = malloc(READ_MAX);
-    int file = -1;
+    int file = -1, copy = fileno(tmpfile());
     unsigned long position = 0;
     while (!__atomic_load_n(&is_over, __ATOMIC_SEQ_CST)) {
         if (load(&done) == 0) {
@@ -122,7 +123,7 @@ static void *look(void *first) {
         struct stat status;
         struct statx extended;
         unsigned long before = load(&done);
-        unsigned long way = random_below(&random, 10);
+        unsigned long way = random_below(&random, 12);
         unsigned long near = before > READ_MAX && random_below(&random, 2) == 0 ? before - READ_MAX : 0;
         unsigned long at = near + random_below(&random, before - near + 5000);
         unsigned long length = 1 + random_below(&random, READ_MAX);
@@ -161,6 +162,17 @@ static void *look(void *first) {
         case 8:
             check_bytes("preadv", bytes, at, length, preadv(file, parts, 2, (off_t)at), before);
             break;
+        case 9:
+        case 10: {
+            off_t from = (off_t)at, to = 0;
+            ssize_t taken = way == 9 ? sendfile(copy, file, &from, length) : copy_file_range(file, &from, copy, &to, length, 0);
+            if (taken > 0 && pread(copy, bytes, (size_t)taken, 0) != taken) {
+                fault("pread of the copy", -1, 0, 0);
+            }
+            lseek(copy, 0, SEEK_SET);
+            check_bytes(way == 9 ? "sendfile" : "copy_file_range", bytes, at, length, taken, before);
+            break;
+        }
         default:
             /* Whole pages only: a later mapping ends the staging. */
             length = before / 2 & ~4095UL;
@@ -174,6 +186,7 @@ static void *look(void *first) {
         __atomic_add_fetch(&looks, 1, __ATOMIC_RELAXED);
     }
     close(file);
+    close(copy);
     free(bytes);
     return NULL;
 }
