@@ -2,8 +2,8 @@
  *
  * A background thread of RocksDB appends. Before each write it announces the end, and after it the bytes that are
  * done. Readers open the table, ask for its size in every way, and read it. Each must see at least what was done
- * before its call, at most what was announced after it, and the right bytes. Prints the first faults, and "well"
- * if there are none.
+ * before its call, at most what was announced after it, the right bytes, and no time before the last write. Prints
+ * the first faults, and "well" if there are none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +17,15 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { READERS = 3, FAULTS_MAX = 10, READ_MAX = 40000 };
 
 static char path[4000];
 static unsigned long announced, done, all;
+/* When the last write that is done began, by the clock of file times, in nanoseconds. */
+static unsigned long done_since;
 static int is_over, faults, number;
 static unsigned long looks;
 
@@ -33,6 +36,10 @@ static unsigned long load(unsigned long *from) { return __atomic_load_n(from, __
 static unsigned long random_below(unsigned long *state, unsigned long bound) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (*state >> 33) % bound;
+}
+
+static unsigned long nanoseconds(struct timespec time) {
+    return (unsigned long)time.tv_sec * 1000000000u + (unsigned long)time.tv_nsec;
 }
 
 static void fault(const char *what, long seen, unsigned long from, unsigned long to) {
@@ -52,12 +59,15 @@ static void *write_table(void *unused) {
             buffer[at] = byte_at(end + at);
         }
         __atomic_store_n(&announced, end + length, __ATOMIC_SEQ_CST);
+        struct timespec since;
+        clock_gettime(CLOCK_REALTIME_COARSE, &since);
         if (write(file, buffer, length) != (ssize_t)length) {
             fault("write", -1, length, length);
             break;
         }
         end += length;
         __atomic_store_n(&done, end, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&done_since, nanoseconds(since), __ATOMIC_SEQ_CST);
         if (random_below(&random, 300) == 0 && fdatasync(file) != 0) {
             fault("fdatasync", -1, 0, 0);
         }
@@ -73,6 +83,13 @@ static void *write_table(void *unused) {
     }
     __atomic_store_n(&is_over, 1, __ATOMIC_SEQ_CST);
     return unused;
+}
+
+static void check_time(const char *what, const struct stat *status, unsigned long since) {
+    unsigned long changed = nanoseconds(status->st_mtim);
+    if (changed < since) {
+        fault(what, (long)changed, since, since);
+    }
 }
 
 static void check_size(const char *what, long size, unsigned long before) {
@@ -122,7 +139,7 @@ static void *look(void *first) {
         }
         struct stat status;
         struct statx extended;
-        unsigned long before = load(&done);
+        unsigned long before = load(&done), since = load(&done_since);
         unsigned long way = random_below(&random, 12);
         unsigned long near = before > READ_MAX && random_below(&random, 2) == 0 ? before - READ_MAX : 0;
         unsigned long at = near + random_below(&random, before - near + 5000);
@@ -132,9 +149,11 @@ static void *look(void *first) {
         switch (way) {
         case 0:
             check_size("fstat", fstat(file, &status) == 0 ? status.st_size : -1, before);
+            check_time("time of fstat", &status, since);
             break;
         case 1:
             check_size("stat", stat(path, &status) == 0 ? status.st_size : -1, before);
+            check_time("time of stat", &status, since);
             break;
         case 2:
             check_size("statx", statx(AT_FDCWD, path, 0, STATX_SIZE, &extended) == 0 ? (long)extended.stx_size : -1, before);
@@ -199,7 +218,7 @@ int main(int argc, char **argv) {
     all = strtoul(argv[3], NULL, 10);
     for (number = 1; number <= atoi(argv[2]); number++) {
         snprintf(path, sizeof path, "%s/%06d.sst", argv[1], number);
-        announced = done = 0;
+        announced = done = done_since = 0;
         is_over = 0;
         pthread_t writer, readers[READERS];
         pthread_create(&writer, NULL, write_table, NULL);
