@@ -350,6 +350,9 @@ fn every_command_has_a_completion_and_a_man_page() {
         "coldstream.1",
         "coldstream-run.1",
         "coldstream-ctl-status.1",
+        "coldstream-ctl-trial.1",
+        "coldstream-top.1",
+        "coldstream-metrics.1",
     ] {
         let text = fs::read_to_string(scene.path("share/man1").join(page)).expect(page);
         for section in [".SH NAME", ".SH OPTIONS", ".SH EXAMPLES"] {

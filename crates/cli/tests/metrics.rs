@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coldstream_testkit::skip;
+use common::database::Database;
 use common::process::Process;
 use common::{Scene, assert_error, outcome};
 
@@ -202,50 +203,134 @@ fn promtool_finds_nothing_wrong() {
     assert_eq!(text, "");
 }
 
-#[test]
-fn a_real_prometheus_scrapes_them() {
-    if !is_installed("prometheus") {
-        return skip("prometheus is not installed (Debian: prometheus)");
-    }
-    let scene = Scene::new();
-    let process = Process::new(0);
-    let (_exporter, address) = exporter(&scene);
-    let configuration = format!(
-        "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n\
-         scrape_configs:\n- job_name: coldstream\n  static_configs:\n  - targets: ['{address}']\n"
-    );
-    let configuration = scene.file("prometheus.yml", &configuration, 0o644);
-    // A port that was free a moment ago.
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let child = Command::new("prometheus")
-        .arg(format!("--config.file={}", configuration.display()))
-        .arg(format!(
-            "--storage.tsdb.path={}",
-            scene.path("tsdb").display()
-        ))
-        .arg(format!("--web.listen-address={free}"))
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut prometheus = Killed(child);
-    let query = "GET /api/v1/query?query=coldstream_background_read_bytes_total%7Bmode%3D%22direct%22%7D \
-                 HTTP/1.1\r\nHost: x";
-    let wanted = format!("\"pid\":\"{}\"", process.pid());
-    let patience = Instant::now() + Duration::from_secs(60);
-    let mut answer = String::new();
-    while !(answer.contains(&wanted) && answer.contains("\"3145728\"")) {
-        assert!(Instant::now() < patience, "{answer}");
-        assert!(
-            prometheus.0.try_wait().unwrap().is_none(),
-            "prometheus ended"
-        );
-        if TcpStream::connect(free).is_ok() {
-            answer = get(free, query);
+/// A Prometheus that scrapes an exporter each second.
+struct Prometheus {
+    server: Killed,
+    address: SocketAddr,
+}
+
+impl Prometheus {
+    /// `None`, with a message, where it is not installed.
+    fn start(scene: &Scene, exporter: SocketAddr) -> Option<Self> {
+        if !is_installed("prometheus") {
+            skip("prometheus is not installed (Debian: prometheus)");
+            return None;
         }
-        std::thread::sleep(Duration::from_millis(100));
+        let configuration = format!(
+            "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n\
+             scrape_configs:\n- job_name: coldstream\n  static_configs:\n  - targets: ['{exporter}']\n"
+        );
+        let configuration = scene.file("prometheus.yml", &configuration, 0o644);
+        // A port that was free a moment ago.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let tsdb = scene.path("tsdb");
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", configuration.display()))
+            .arg(format!("--storage.tsdb.path={}", tsdb.display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Some(Self {
+            server: Killed(child),
+            address,
+        })
+    }
+
+    /// The value of an expression with one result; `None` without a result, or while the server starts.
+    fn value(&mut self, expression: &str) -> Option<f64> {
+        let ended = self.server.0.try_wait().unwrap();
+        assert!(ended.is_none(), "prometheus ended");
+        TcpStream::connect(self.address).ok()?;
+        let encoded: String = expression.bytes().map(|it| format!("%{it:02X}")).collect();
+        // Without chunks.
+        let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\nHost: x");
+        let answer = get(self.address, &request);
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        let body: serde_json::Value = serde_json::from_str(body).ok()?;
+        body["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+    }
+
+    /// Waits until the expression has a value of at least `min`.
+    fn wait_for(&mut self, expression: &str, min: f64) {
+        let patience = Instant::now() + Duration::from_secs(180);
+        loop {
+            let value = self.value(expression);
+            if value.is_some_and(|value| value >= min) {
+                return;
+            }
+            assert!(Instant::now() < patience, "{expression}: {value:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn a_real_prometheus_scrapes_a_real_database() {
+    let Some(database) = Database::start() else {
+        return;
+    };
+    let (_exporter, address) = exporter(&database.scene);
+    let Some(mut prometheus) = Prometheus::start(&database.scene, address) else {
+        return;
+    };
+    let pid = format!("pid=\"{}\"", database.pid());
+    let scrapes = if coldstream_testkit::long() { 60 } else { 15 };
+    let scraped = format!("count_over_time(coldstream_process_info{{{pid}}}[5m])");
+    prometheus.wait_for(&scraped, f64::from(scrapes));
+    // Every scrape is answered, and the figures move.
+    let up = prometheus.value("min_over_time(up{job=\"coldstream\"}[10s])");
+    assert_eq!(up, Some(1.0));
+    for expression in [
+        "sum(rate(coldstream_background_read_bytes_total{PID}[10s]))",
+        "histogram_quantile(0.99, sum by (le) (rate(coldstream_foreground_device_read_seconds_bucket{PID}[10s])))",
+        "histogram_quantile(0.99, sum by (le) \
+         (rate(coldstream_foreground_phase_device_read_seconds_bucket{PID,phase=\"compaction\"}[10s])))",
+        "sum(rate(coldstream_foreground_phase_missed_reads_total{PID}[10s]))",
+    ] {
+        let value = prometheus.value(&expression.replace("PID", &pid));
+        assert!(
+            value.is_some_and(|value| value > 0.0),
+            "{expression}: {value:?}"
+        );
+    }
+}
+
+/// The processor time of a process, in nanoseconds.
+fn processor_ns(pid: u32) -> u64 {
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap();
+    // utime and stime, in units of USER_HZ: 100 on x86-64 and aarch64.
+    let ticks: u64 = [14, 15]
+        .map(|field| coldstream_control::stat_field(&stat, field).unwrap())
+        .iter()
+        .sum();
+    ticks * 10_000_000
+}
+
+/// Prints what the exporter costs: `docs/watch.md` has the command and the figures.
+#[test]
+fn the_exporter_is_cheap() {
+    const SCRAPES: u32 = 200;
+    const SCRAPE_INTERVAL_NS: f64 = 15e9;
+    let scene = Scene::new();
+    let (exporter, address) = exporter(&scene);
+    let mut processes = Vec::new();
+    for number in [1, 50] {
+        processes.resize_with(number, || Process::new(0));
+        let before = processor_ns(exporter.0.id());
+        for _ in 0..SCRAPES {
+            get(address, "GET /metrics HTTP/1.1\r\nHost: x");
+        }
+        let took_ns = processor_ns(exporter.0.id()) - before;
+        let percent = 100.0 * took_ns as f64 / f64::from(SCRAPES) / SCRAPE_INTERVAL_NS;
+        let ms = took_ns as f64 / f64::from(SCRAPES) / 1e6;
+        println!(
+            "{number} processes: {ms:.2} ms a scrape, {percent:.4} % of a core at one each 15 s"
+        );
+        // Here it is a quarter of that. Processors differ.
+        assert!(percent <= 0.3, "{number} processes: {percent} %");
     }
 }
 

@@ -2,137 +2,30 @@
 
 mod common;
 
-use std::fs::File;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use coldstream_control::{Counter, Mechanism};
-use coldstream_testkit::database::sstables;
-use coldstream_testkit::library::Preload;
-use coldstream_testkit::process::{Program, Running};
-use coldstream_testkit::status_client::StatusClient;
-use coldstream_testkit::{directories, residency, tools};
+use common::database::{Database, kill, wait_until};
 use common::{Scene, assert_error, outcome};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// `db_bench` that reads while it writes and compacts. Its SSTables leave the page cache again and again.
-struct Database {
-    scene: Scene,
-    running: Running,
-    client: StatusClient,
-    ends: Arc<AtomicBool>,
-    dropping: Option<JoinHandle<()>>,
-    _directory: tempfile::TempDir,
+fn trial(database: &Database, arguments: &str) -> Command {
+    let mut command = database.scene.coldstream();
+    command
+        .args(["ctl", "trial", &database.pid()])
+        .args(arguments.split_whitespace());
+    command
 }
 
-impl Database {
-    /// `None`, with a message, where there is no `db_bench`.
-    fn start() -> Option<Self> {
-        let program = tools::find("db_bench")?;
-        let directory = directories::on_disk();
-        let path = directory.path().join("db");
-        let running = Program::new(program)
-            .argument(format!("--db={}", path.display()))
-            .arguments([
-                "--benchmarks=fillseq,readwhilewriting",
-                "--num=10000",
-                "--value_size=1000",
-                "--compression_type=none",
-                "--write_buffer_size=1048576",
-                "--target_file_size_base=1048576",
-                "--max_bytes_for_level_base=4194304",
-                "--cache_size=0",
-                "--threads=2",
-                "--duration=300",
-                "--benchmark_write_rate_limit=8000000",
-                "--stats_interval=100000000",
-            ])
-            .start_with(&Preload::quiet());
-        let client = StatusClient::of(running.process_id());
-        let ends = Arc::new(AtomicBool::new(false));
-        let dropping = {
-            let ends = Arc::clone(&ends);
-            std::thread::spawn(move || drop_pages_until(&path, &ends))
-        };
-        let database = Self {
-            scene: Scene::new(),
-            running,
-            client,
-            ends,
-            dropping: Some(dropping),
-            _directory: directory,
-        };
-        wait_until("reads", || database.client.snapshot().device_reads() > 0);
-        Some(database)
-    }
-
-    fn pid(&self) -> String {
-        self.running.process_id().to_string()
-    }
-
-    fn trial(&self, arguments: &str) -> Command {
-        let mut command = self.scene.coldstream();
-        command
-            .args(["ctl", "trial", &self.pid()])
-            .args(arguments.split_whitespace());
-        command
-    }
-
-    /// A trial that has switched something off.
-    fn trial_without(&self) -> Child {
-        // A turn of many seconds: it stays without until somebody ends it.
-        let child = self
-            .trial("--seconds 400 --turns 100 --bound-ms 60000")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        wait_until("off", || !self.is_as_before());
-        child
-    }
-
-    fn is_as_before(&self) -> bool {
-        self.client.page().switches().off.is_empty()
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        if let Some(dropping) = self.dropping.take() {
-            let _ = dropping.join();
-        }
-        kill("-KILL", self.running.process_id());
-    }
-}
-
-fn drop_pages_until(path: &std::path::Path, ends: &AtomicBool) {
-    while !ends.load(Ordering::Relaxed) {
-        let files: Vec<PathBuf> = sstables(path);
-        for file in files.iter().filter_map(|path| File::open(path).ok()) {
-            residency::drop_pages(&file);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn kill(signal: &str, pid: u32) {
-    let pid = pid.to_string();
-    let _ = Command::new("kill").args([signal, &pid]).status();
-}
-
-#[track_caller]
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let patience = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < patience, "no {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+/// A trial that has switched something off.
+fn trial_without(database: &Database) -> Child {
+    // Two turns without follow on one with: four seconds for whoever ends it.
+    let child = trial(database, "--seconds 200 --turns 100 --bound-ms 60000")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("off", || !database.is_as_before());
+    child
 }
 
 fn ended(child: Child) -> (Option<i32>, String) {
@@ -147,8 +40,8 @@ fn a_trial_switches_in_turn_and_says_what_it_found() {
         return;
     };
     let before = database.client.get(Counter::SwitchRequests);
-    let mut trial = database.trial("--seconds 6 --turns 4 --bound-ms 60000 --json");
-    let (code, stdout, stderr) = outcome(&mut trial);
+    let mut command = trial(&database, "--seconds 4 --turns 4 --bound-ms 60000 --json");
+    let (code, stdout, stderr) = outcome(&mut command);
     let found: serde_json::Value = serde_json::from_str(&stdout).expect(&stderr);
     assert_eq!(found["ended"], "completed", "{found:#}");
     assert_eq!(found["restored"], true);
@@ -175,8 +68,11 @@ fn a_trial_switches_in_turn_and_says_what_it_found() {
     assert_eq!(code, i32::from(has_too_few), "{found:#}");
     assert_eq!(stderr.contains("too few reads"), has_too_few, "{stderr}");
     // The same for a person.
-    let mut trial = database.trial("--seconds 4 --turns 4 --only writes --bound-ms 60000");
-    let (_, stdout, _) = outcome(&mut trial);
+    let mut command = trial(
+        &database,
+        "--seconds 4 --turns 4 --only writes --bound-ms 60000",
+    );
+    let (_, stdout, _) = outcome(&mut command);
     for words in [
         "2 turns with writes, 2 without",
         "p99 of device reads",
@@ -191,9 +87,8 @@ fn the_guard_ends_it_at_once() {
     let Some(database) = Database::start() else {
         return;
     };
-    // The first turn without would last 75 s.
-    let mut trial = database.trial("--seconds 300 --turns 300 --bound-ms 0.05");
-    let (code, stdout, stderr) = outcome(&mut trial);
+    let mut command = trial(&database, "--seconds 300 --turns 300 --bound-ms 0.05");
+    let (code, stdout, stderr) = outcome(&mut command);
     assert_eq!(code, 10, "{stderr}");
     assert!(stderr.contains("the guard ended the trial"), "{stderr}");
     assert!(stdout.contains("no verdict"), "{stdout}");
@@ -207,9 +102,9 @@ fn however_it_ends_the_switches_are_as_before() {
     };
     let mut interrupted = Vec::new();
     for signal in ["-INT", "-TERM"] {
-        let trial = database.trial_without();
-        kill(signal, trial.id());
-        interrupted.push(ended(trial));
+        let child = trial_without(&database);
+        kill(signal, child.id());
+        interrupted.push(ended(child));
         assert!(database.is_as_before(), "{signal}");
     }
     for (code, stderr) in interrupted {
@@ -218,19 +113,19 @@ fn however_it_ends_the_switches_are_as_before() {
     }
 
     // Nothing of its own can restore them then: its keeper does.
-    let trial = database.trial_without();
-    kill("-KILL", trial.id());
-    let (_, stderr) = ended(trial);
+    let child = trial_without(&database);
+    kill("-KILL", child.id());
+    let (_, stderr) = ended(child);
     assert!(stderr.contains("the trial died"), "{stderr}");
     assert!(database.is_as_before());
 
     // Somebody else's switch stays.
-    let trial = database.trial_without();
+    let child = trial_without(&database);
     let mut other = database.scene.coldstream();
     let pid = database.pid();
     let (code, _, stderr) = outcome(other.args(["ctl", "on", &pid, "--only", "reads"]));
     assert_eq!(code, 0, "{stderr}");
-    let (code, stderr) = ended(trial);
+    let (code, stderr) = ended(child);
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("somebody else"), "{stderr}");
     let off = database.client.page().switches().off;
@@ -239,9 +134,9 @@ fn however_it_ends_the_switches_are_as_before() {
     // The database ends.
     let mut on = database.scene.coldstream();
     assert_eq!(outcome(on.args(["ctl", "on", &pid])).0, 0);
-    let trial = database.trial_without();
+    let child = trial_without(&database);
     kill("-KILL", database.running.process_id());
-    let (code, stderr) = ended(trial);
+    let (code, stderr) = ended(child);
     assert_eq!(code, Some(7), "{stderr}");
     assert!(stderr.contains("has ended"), "{stderr}");
 }

@@ -3,6 +3,8 @@
 //! Names follow Prometheus' conventions: base units, `_total` for sums, a label instead of many names. A counter
 //! without an entry here gets a family of its own name, so that none is forgotten.
 
+use std::rc::Rc;
+
 use coldstream_control::{Counter, CounterKind, Phase, Unit};
 use coldstream_host::survey::{Survey, Surveyed};
 
@@ -36,7 +38,7 @@ pub struct Sample {
     /// What the sample's name has after that of its family: `_bucket`, `_count`, `_sum`, or nothing.
     pub suffix: &'static str,
     /// Names and values.
-    pub labels: Vec<(&'static str, String)>,
+    pub labels: Vec<(&'static str, Rc<str>)>,
     /// The value.
     pub value: Value,
 }
@@ -195,29 +197,37 @@ pub fn of(survey: &Survey) -> Vec<Family> {
 fn each(processes: &[Surveyed], of: impl Fn(&Surveyed) -> Vec<Sample>) -> Vec<Sample> {
     let mut all = Vec::new();
     for process in processes {
+        let (pid, program): (Rc<str>, Rc<str>) = (
+            process.pid.to_string().into(),
+            process.program.as_str().into(),
+        );
         for mut sample in of(process) {
-            let mut labels = vec![
-                ("pid", process.pid.to_string()),
-                ("program", process.program.clone()),
-            ];
-            labels.append(&mut sample.labels);
-            sample.labels = labels;
+            let names = [("pid", Rc::clone(&pid)), ("program", Rc::clone(&program))];
+            sample.labels.splice(0..0, names);
             all.push(sample);
         }
     }
     all
 }
 
-fn sample<const N: usize>(
+fn sample<V: Into<Rc<str>>, const N: usize>(
     suffix: &'static str,
-    labels: [(&'static str, String); N],
+    labels: [(&'static str, V); N],
     value: Value,
 ) -> Sample {
+    // Room for those of the process and the phase, too.
+    let mut all = Vec::with_capacity(N + 3);
+    all.extend(labels.map(|(name, value)| (name, value.into())));
     Sample {
         suffix,
-        labels: labels.into(),
+        labels: all,
         value,
     }
+}
+
+/// A sample without labels of its own.
+fn plain_sample(suffix: &'static str, value: Value) -> Sample {
+    sample::<&str, 0>(suffix, [], value)
 }
 
 fn value(process: &Surveyed, counter: Counter) -> Value {
@@ -244,7 +254,7 @@ fn of_one(counter: Counter, processes: &[Surveyed]) -> Family {
         kind,
         help: counter.explanation().replace('`', ""),
         samples: each(processes, |process| {
-            vec![sample("", [], value(process, counter))]
+            vec![plain_sample("", value(process, counter))]
         }),
     }
 }
@@ -266,9 +276,9 @@ fn histogram(classes: &Classes, processes: &[Surveyed]) -> Family {
             bound_ns = bound_ns.saturating_mul(classes.factor);
         }
         if let Some(sum) = classes.sum {
-            samples.push(sample("_sum", [], value(process, sum)));
+            samples.push(plain_sample("_sum", value(process, sum)));
         }
-        samples.push(sample("_count", [], Value::Whole(below)));
+        samples.push(plain_sample("_count", Value::Whole(below)));
         samples
     });
     Family {
@@ -286,7 +296,7 @@ fn phases(processes: &[Surveyed]) -> [Family; 3] {
             let samples = Phase::ALL.into_iter().flat_map(|phase| {
                 let mut samples = of(process, phase);
                 for sample in &mut samples {
-                    let label = ("phase", phase.name().to_owned());
+                    let label = ("phase", phase.name().into());
                     sample.labels.insert(0, label);
                 }
                 samples
@@ -316,7 +326,7 @@ fn phases(processes: &[Surveyed]) -> [Family; 3] {
                     .map(|(bound_ns, below)| bucket(seconds(bound_ns), Value::Whole(below)))
                     .collect();
                 samples.push(bucket("+Inf".to_owned(), all));
-                samples.push(sample("_count", [], all));
+                samples.push(plain_sample("_count", all));
                 samples
             }),
         },
@@ -325,7 +335,7 @@ fn phases(processes: &[Surveyed]) -> [Family; 3] {
             "Foreground reads of SSTables that stand for all, by phase: one in 64.",
             |process, phase| {
                 let sampled = process.snapshot.phase_reads(phase).sampled;
-                vec![sample("", [], Value::Whole(sampled))]
+                vec![plain_sample("", Value::Whole(sampled))]
             },
         ),
         counter(
@@ -333,7 +343,7 @@ fn phases(processes: &[Surveyed]) -> [Family; 3] {
             "Part of coldstream_foreground_phase_sampled_reads_total that missed the page cache.",
             |process, phase| {
                 let missed = process.snapshot.phase_reads(phase).missed;
-                vec![sample("", [], Value::Whole(missed))]
+                vec![plain_sample("", Value::Whole(missed))]
             },
         ),
     ]
@@ -348,7 +358,7 @@ fn tax(processes: &[Surveyed]) -> Family {
             .to_owned(),
         samples: each(processes, |process| {
             let ratio = process.snapshot.device_read_tax().ratio;
-            let samples = ratio.map(|ratio| sample("", [], Value::Ratio(ratio.estimate)));
+            let samples = ratio.map(|ratio| plain_sample("", Value::Ratio(ratio.estimate)));
             samples.into_iter().collect()
         }),
     }
@@ -368,7 +378,7 @@ fn unreadable(survey: &Survey) -> Family {
         name: "status_pages_unreadable".to_owned(),
         kind: Kind::Gauge,
         help: "Status pages that could not be read, for instance of another version.".to_owned(),
-        samples: vec![sample("", [], Value::Whole(pages))],
+        samples: vec![plain_sample("", Value::Whole(pages))],
     }
 }
 

@@ -94,7 +94,12 @@ pub fn run(arguments: &TopArguments) -> anyhow::Result<()> {
     };
     match format {
         Format::Json => output::print_json(&model),
-        Format::Text => output::print(&view::text(&model, &State::default(), output::width())),
+        Format::Text => {
+            for page in &model.unreadable {
+                output::say(page);
+            }
+            output::print(&view::text(&model, &State::default(), output::width()))
+        }
     }
 }
 

@@ -413,6 +413,22 @@ pub mod tests {
     }
 
     #[test]
+    fn a_step_of_the_clock_changes_no_rate() {
+        let start = Instant::now();
+        let mut earlier = look(start, vec![surveyed(7, 1, &[])]);
+        earlier.unix_ms = 9_000_000;
+        let values = [(Counter::BytesDirect, 4 << 20)];
+        let mut later = look(
+            start + Duration::from_secs(2),
+            vec![surveyed(7, 1, &values)],
+        );
+        later.unix_ms = 1_000;
+        let model = Model::between(&earlier, &later);
+        assert_eq!(model.seconds, 2.0);
+        assert_eq!(model.processes[0].read_per_second(), f64::from(2 << 20));
+    }
+
+    #[test]
     fn a_new_process_with_an_old_id_has_no_rates_yet() {
         let start = Instant::now();
         let values = [(Counter::BytesDirect, 1 << 30)];

@@ -114,14 +114,14 @@ fn heading(model: &Model, state: &State) -> Line<'static> {
     let processes = u64::try_from(model.processes.len()).unwrap_or(u64::MAX);
     let mut words = vec![format!("by {}", state.sort.name())];
     words.push(count(processes, "process", "processes"));
+    if !model.unreadable.is_empty() {
+        let pages = u64::try_from(model.unreadable.len()).unwrap_or(u64::MAX);
+        words.push(count(pages, "unreadable page", "unreadable pages"));
+    }
     if let Some(stall) = model.memory_stall_percent {
         words.push(format!(
             "threads waited for memory {stall:.0} % of the time"
         ));
-    }
-    if !model.unreadable.is_empty() {
-        let pages = u64::try_from(model.unreadable.len()).unwrap_or(u64::MAX);
-        words.push(count(pages, "unreadable page", "unreadable pages"));
     }
     let mut spans = vec![Span::from("coldstream top").bold()];
     if state.is_paused {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod database;
 pub mod process;
 
 use std::fs;

@@ -7,7 +7,7 @@ use coldstream_control::{Counter, Phase, PhaseFigures, PhaseReads, RatioEstimate
 use serde::Serialize;
 
 use super::plan::Side;
-use crate::ctl::values::{fine_duration, fine_percent, thousands};
+use crate::ctl::values::{count, fine_duration, fine_percent, thousands};
 
 /// What was counted in some time.
 #[derive(Clone, Debug, Default)]
@@ -189,9 +189,9 @@ impl Report {
     /// The report for a person.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "process {}: {} turns with {}, {} without\n\n{:<28}{:>14}{:>14}\n",
+            "process {}: {} with {}, {} without\n\n{:<28}{:>14}{:>14}\n",
             self.pid,
-            self.with.turns,
+            count(self.with.turns as u64, "turn", "turns"),
             self.mechanisms.join(", "),
             self.without.turns,
             "",
