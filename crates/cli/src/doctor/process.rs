@@ -196,10 +196,14 @@ fn background_threads(pid: u32) -> BTreeMap<&'static str, usize> {
     threads
 }
 
+/// The beginning of the names of Coldstream's own threads.
+const OWN_THREADS: &[u8] = b"coldstream";
+
 /// Names that resemble those of background threads. Control characters are replaced: the program chose them.
 fn unknown_threads(pid: u32) -> BTreeSet<String> {
     let names = process::threads(pid).into_iter().map(|thread| thread.name);
     names
+        .filter(|name| !name.starts_with(OWN_THREADS))
         .filter(|name| Profile::Auto.looks_like_background(name))
         .map(|name| String::from_utf8_lossy(&name).replace(char::is_control, "?"))
         .collect()

@@ -39,9 +39,10 @@ pub struct MetricsArguments {
     /// Answer HTTP requests for /metrics here until ended, instead of printing once
     #[arg(
         long,
-        value_name = "ADDRESS",
+        value_name = "ADDRESS:PORT",
         num_args = 0..=1,
         default_missing_value = "127.0.0.1:9977",
+        value_parser = address_parser,
         conflicts_with_all = ["textfile", "format"]
     )]
     listen: Option<SocketAddr>,
@@ -51,6 +52,12 @@ pub struct MetricsArguments {
     /// Text format on standard output
     #[arg(long, value_enum, default_value_t = Exposition::Openmetrics)]
     format: Exposition,
+}
+
+fn address_parser(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "use an IP address and a port, such as 127.0.0.1:9977 or [::1]:9977".to_owned()
+    })
 }
 
 fn textfile_parser(text: &str) -> Result<PathBuf, String> {

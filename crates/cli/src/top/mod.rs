@@ -54,7 +54,7 @@ pub struct TopArguments {
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval_parser)]
     interval: f64,
-    /// Append each interval to this new file, too
+    /// Write each interval into this file, too; it must not exist
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
     /// Show a recorded file instead of this machine
