@@ -6,6 +6,7 @@
 
 use crate::error::Interrupted;
 use crate::phase::Phase;
+use crate::report::{SmallestLimit, Tried};
 use crate::run_report::RunReport;
 use crate::summary::Spread;
 use crate::testbed::Testbed;
@@ -14,38 +15,6 @@ use std::fmt::Display;
 
 /// The limits that are tried are multiples of this part of the case's limit.
 const STEPS: u64 = 16;
-
-/// The answer for one mode of a case.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct SmallestLimit {
-    /// The case.
-    pub case: String,
-    /// The mode.
-    pub mode: String,
-    /// p99 in compaction was at most this, µs.
-    pub p99_bound_us: f64,
-    /// Limits differ by this, bytes: the answer is no more exact.
-    pub step_bytes: u64,
-    /// The smallest limit that held. `None` if not even the case's own did.
-    pub holds: Option<Tried>,
-    /// The largest limit below it that did not. `None` if the smallest one that is tried held.
-    pub fails: Option<Tried>,
-}
-
-/// The runs at one limit.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Tried {
-    /// The limit, bytes.
-    pub limit_bytes: u64,
-    /// p99 in compaction, median of the runs, µs. `None` if a run did not end.
-    pub p99_us: Option<f64>,
-    /// Mean working set in compaction, median of the runs, MiB.
-    pub working_set_mib: f64,
-    /// Bytes that compaction read and wrote a second, median of the runs, MiB.
-    pub compaction_mib_per_second: f64,
-    /// The error of the run that did not end.
-    pub error: Option<String>,
-}
 
 /// The search for one mode. Limits are counted in steps.
 #[derive(Debug)]
@@ -94,23 +63,21 @@ impl Search {
     }
 }
 
-impl Tried {
-    fn new(limit_bytes: u64, runs: &[RunReport], error: Option<String>) -> Self {
-        let median = |of: &dyn Fn(&RunReport) -> Option<f64>| {
-            let figures: Vec<f64> = runs.iter().filter_map(of).collect();
-            (!figures.is_empty()).then(|| Spread::of(figures).median)
-        };
-        let compaction = |run: &RunReport| run.phase(Phase::Compaction).cloned();
-        Self {
-            limit_bytes,
-            p99_us: median(&|run| Some(compaction(run)?.service_us.p99))
-                .filter(|_| error.is_none()),
-            working_set_mib: median(&|run| Some(compaction(run)?.memory.working_set_mib.mean))
-                .unwrap_or(0.0),
-            compaction_mib_per_second: median(&|run| Some(run.compaction_mib_per_second))
-                .unwrap_or(0.0),
-            error,
-        }
+/// What the runs at a limit tell; `error` ended one of them.
+fn tried(limit_bytes: u64, runs: &[RunReport], error: Option<String>) -> Tried {
+    let median = |of: &dyn Fn(&RunReport) -> Option<f64>| {
+        let figures: Vec<f64> = runs.iter().filter_map(of).collect();
+        (!figures.is_empty()).then(|| Spread::of(figures).median)
+    };
+    let compaction = |run: &RunReport| run.phase(Phase::Compaction).cloned();
+    Tried {
+        limit_bytes,
+        p99_us: median(&|run| Some(compaction(run)?.service_us.p99)).filter(|_| error.is_none()),
+        working_set_mib: median(&|run| Some(compaction(run)?.memory.working_set_mib.mean))
+            .unwrap_or(0.0),
+        compaction_mib_per_second: median(&|run| Some(run.compaction_mib_per_second))
+            .unwrap_or(0.0),
+        error,
     }
 }
 
@@ -158,7 +125,7 @@ pub fn search<M: Display>(
         }
         for ((search, limit), (done, failed)) in searches.iter_mut().zip(limits).zip(runs) {
             if let Some(limit_bytes) = limit {
-                search.take(Tried::new(limit_bytes, &done, failed));
+                search.take(tried(limit_bytes, &done, failed));
             }
         }
     }
@@ -180,7 +147,7 @@ pub fn search<M: Display>(
 mod tests {
     use super::*;
 
-    fn tried(limit_bytes: u64, p99_us: Option<f64>) -> Tried {
+    fn with_p99(limit_bytes: u64, p99_us: Option<f64>) -> Tried {
         Tried {
             limit_bytes,
             p99_us,
@@ -196,7 +163,7 @@ mod tests {
         let mut rounds = 0;
         while let Some(limit) = search.next() {
             let p99_us = if limit >= holds_from { 900.0 } else { 1100.0 };
-            search.take(tried(limit, (limit >= runs_from).then_some(p99_us)));
+            search.take(with_p99(limit, (limit >= runs_from).then_some(p99_us)));
             rounds += 1;
         }
         let limit = |tried: Option<Tried>| tried.map(|tried| tried.limit_bytes);

@@ -1,11 +1,11 @@
 //! The report's data. As JSON it is the report for programs; every other form is made from it.
 
 use super::published::Published;
+use super::smallest_limit::SmallestLimit;
 use super::trade::{Trade, trades};
 use crate::machine::Machine;
 use crate::rows::rows;
 use crate::run_report::RunReport;
-use crate::smallest_limit::SmallestLimit;
 use crate::summary::Row;
 
 /// All that was measured.

@@ -7,9 +7,9 @@
 use super::data::{CaseReport, Report};
 use super::figures::{count, figure, machine_line, row_name, spread};
 use super::published;
+use super::smallest_limit::{SmallestLimit, Tried};
 use super::trade::Trade;
 use super::verdict::{CaseVerdict, Sentence, WorseRow, verdict};
-use crate::smallest_limit::{SmallestLimit, Tried};
 use crate::summary::{Certainty, Change};
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentLineStyle, LineStyle, Table, TableStyle,
