@@ -1,4 +1,4 @@
-//! The `coldstream` command: run, attach, doctor, ctl, top, metrics, lab.
+//! The `coldstream` command: run, attach-config, doctor, ctl, top, metrics, lab.
 //!
 //! A thin layer: it reads arguments, checks them and prints. Decisions are in `policy`, system
 //! calls in `io`. Every error is one line: what is wrong, where, and what to do. Its exit code is
@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-mod attach;
+mod attach_config;
 mod configuration_file;
 mod copy;
 mod ctl;
@@ -32,7 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   coldstream doctor /var/lib/cassandra/data   # what this machine allows
   coldstream run -- db_bench --benchmarks=fillrandom,compact --db=/var/lib/bench
-  coldstream attach mariadb                   # a drop-in for its systemd unit
+  coldstream attach-config mariadb            # a drop-in for its systemd unit
   coldstream ctl list
   coldstream ctl status 4711
   coldstream top                              # live
@@ -58,7 +58,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::RunArguments>),
-    Attach(Box<attach::AttachArguments>),
+    AttachConfig(Box<attach_config::AttachArguments>),
     Doctor(doctor::DoctorArguments),
     Ctl(ctl::CtlArguments),
     Top(top::TopArguments),
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     let words = ctl::with_action_first(std::env::args_os().collect());
     let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => run::run(*arguments),
-        Command::Attach(arguments) => attach::run(&arguments),
+        Command::AttachConfig(arguments) => attach_config::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),

@@ -90,7 +90,7 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     }
     let Some(path) = &service.library else {
         service.advice.push(format!(
-            "no file of the unit attaches Coldstream: `coldstream attach {}` prints what does",
+            "no file of the unit attaches Coldstream: `coldstream attach-config {}` prints what does",
             unit.name
         ));
         return Ok(service);
@@ -126,7 +126,7 @@ fn library_advice(root: &Root, path: &Path) -> Option<String> {
     if !there.is_file() {
         return Some(format!(
             "there is no library at {}: the service would start without it; install the package, or run \
-             `coldstream attach` again",
+             `coldstream attach-config` again",
             there.display()
         ));
     }

@@ -1,4 +1,4 @@
-//! `coldstream attach` and `coldstream doctor --unit` on the files of a system in a directory.
+//! `coldstream attach-config` and `coldstream doctor --unit` on the files of a system in a directory.
 
 mod common;
 
@@ -73,7 +73,7 @@ impl System {
     }
 
     fn attach(&self, words: &[&str]) -> Command {
-        let mut command = self.command(&["attach", "--library", LIBRARY]);
+        let mut command = self.command(&["attach-config", "--library", LIBRARY]);
         command.args(words);
         command
     }
@@ -276,7 +276,7 @@ fn what_is_in_the_way_is_named() {
         ),
         (
             DROP_IN,
-            "# Made by `coldstream attach x`\n[Service]\nNice=3\n",
+            "# Made by `coldstream attach-config x`\n[Service]\nNice=3\n",
             &["mariadb"],
             1,
             &["line 3", "Nice=3"],
@@ -325,10 +325,10 @@ fn what_is_in_the_way_is_named() {
 #[test]
 fn a_library_that_the_database_cannot_load_is_refused() {
     let system = System::new();
-    let mut command = system.command(&["attach", "mariadb", "--library", "/opt/none.so"]);
+    let mut command = system.command(&["attach-config", "mariadb", "--library", "/opt/none.so"]);
     assert_error(&mut command, 7, &["no library at", "/opt/none.so"]);
     system.file("opt/text.so", "no library");
-    let mut command = system.command(&["attach", "mariadb", "--library", "/opt/text.so"]);
+    let mut command = system.command(&["attach-config", "mariadb", "--library", "/opt/text.so"]);
     assert_error(&mut command, 1, &["not a shared library"]);
     set_mode(&system.root.join("usr/lib/coldstream"), 0o700);
     assert_error(
@@ -375,7 +375,10 @@ fn doctor_checks_a_unit_before_its_restart() {
         text
     };
     let text = doctor("mariadb");
-    assert!(text.contains("coldstream attach mariadb.service"), "{text}");
+    assert!(
+        text.contains("coldstream attach-config mariadb.service"),
+        "{text}"
+    );
 
     outcome(&mut system.attach(&["mariadb", "--write"]));
     let text = doctor("mariadb");

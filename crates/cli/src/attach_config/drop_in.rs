@@ -12,7 +12,7 @@ use crate::unit::{Root, Unit, Variable};
 /// The file's name, which docs/cassandra.md has too.
 const FILE_NAME: &str = "coldstream.conf";
 /// The beginning of its first line.
-const MARK: &str = "# Made by `coldstream attach ";
+const MARK: &str = "# Made by `coldstream attach-config ";
 /// The change for a unit; without `wanted` the one that takes the drop-in away.
 pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<Plan> {
     let unit = Unit::find(root, name)?;
@@ -45,7 +45,7 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
 fn check_ours(text: &str, path: &str) -> anyhow::Result<()> {
     if !text.starts_with(MARK) {
         let message = format!(
-            "{path} was not made by `coldstream attach`: delete it first, and give its settings as options"
+            "{path} was not made by `coldstream attach-config`: delete it first, and give its settings as options"
         );
         return Err(failure(Exit::Failure, message));
     }
@@ -68,7 +68,7 @@ fn check_ours(text: &str, path: &str) -> anyhow::Result<()> {
         Some((place, line)) => Err(failure(
             Exit::Failure,
             format!(
-                "{path}, line {}: {line:?} is not of `coldstream attach`: move it into a file of its own",
+                "{path}, line {}: {line:?} is not of `coldstream attach-config`: move it into a file of its own",
                 place + 1
             ),
         )),

@@ -1,4 +1,4 @@
-//! What one run of `coldstream attach` wants, and the change that comes of it.
+//! What one run of `coldstream attach-config` wants, and the change that comes of it.
 
 use std::path::{Path, PathBuf};
 

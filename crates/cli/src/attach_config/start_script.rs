@@ -9,8 +9,7 @@ use crate::exit::{Exit, failure};
 use crate::run::jemalloc;
 use crate::unit::Root;
 
-const BEGIN: &str =
-    "# coldstream: begin. Made by `coldstream attach`, which takes it away with --remove --write.";
+const BEGIN: &str = "# coldstream: begin. Made by `coldstream attach-config`, which takes it away with --remove --write.";
 const END: &str = "# coldstream: end";
 
 /// The change for a file; without `wanted` the one that takes the lines away.
@@ -48,7 +47,7 @@ fn without_block(text: &str, path: &str) -> anyhow::Result<String> {
     let Some(rest) = text.strip_prefix(BEGIN) else {
         if text.lines().any(|line| line == BEGIN) {
             let message = format!(
-                "{path}: somebody moved the lines of `coldstream attach`: delete them by hand"
+                "{path}: somebody moved the lines of `coldstream attach-config`: delete them by hand"
             );
             return Err(failure(Exit::Failure, message));
         }

@@ -34,7 +34,7 @@ pub struct Change {
     path: PathBuf,
     before: Option<String>,
     after: Option<String>,
-    /// The content without anything of `coldstream attach`. A copy of it is kept while there is something.
+    /// The content without anything of `coldstream attach-config`. A copy of it is kept while there is something.
     original: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `coldstream attach`: what makes an installed database load the library, and takes it away again.
+//! `coldstream attach-config`: what makes an installed database load the library, and takes it away again.
 //!
 //! For a unit of systemd that is a drop-in of its own, for Cassandra's `cassandra-env.sh` a block of lines. It prints
 //! what it would do; only `--write` writes. It never touches a unit, a file that somebody else made, or
@@ -21,11 +21,11 @@ use plan::{Plan, Wanted};
 
 const EXAMPLES: &str = "\
 Examples:
-  coldstream attach mariadb                                  # print the drop-in
-  coldstream attach mariadb --write                          # make it
-  coldstream attach cassandra --priority off --write
-  coldstream attach mariadb --remove --write
-  coldstream attach /etc/cassandra/cassandra-env.sh --write
+  coldstream attach-config mariadb                                  # print the drop-in
+  coldstream attach-config mariadb --write                          # make it
+  coldstream attach-config cassandra --priority off --write
+  coldstream attach-config mariadb --remove --write
+  coldstream attach-config /etc/cassandra/cassandra-env.sh --write
 
 A restart of the database is yours. `coldstream doctor --unit NAME` checks before it and after.
 Nothing is written without --write. Before a file that exists is changed, it is copied beside
@@ -130,7 +130,9 @@ fn print(arguments: &AttachArguments, plan: &Plan, backup: Option<&Path>) -> any
     }
     let then = plan.next.join(" && ");
     output::say(&match (plan.change.deed(), arguments.write) {
-        (Deed::None, _) if arguments.remove => format!("{path} has nothing of `coldstream attach`"),
+        (Deed::None, _) if arguments.remove => {
+            format!("{path} has nothing of `coldstream attach-config`")
+        }
         (Deed::None, _) => format!("{path} is as wanted already"),
         (Deed::Delete, false) => format!("would delete {path}: repeat with --write"),
         (_, false) if arguments.remove => {
