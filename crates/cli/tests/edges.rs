@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coldstream_testkit::{library, skip};
 use common::process::Process;
@@ -36,10 +37,14 @@ int main(int count, char **words) {
 }
 "#;
 
+/// Root sees the programs of all tests: one test at a time has some.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// A program under the real library.
 struct Database {
     scene: Scene,
     library: PathBuf,
+    _alone: MutexGuard<'static, ()>,
 }
 
 /// A running program, or the launcher of one. It ends when this is dropped.
@@ -54,6 +59,7 @@ impl Drop for Running {
 
 impl Database {
     fn new() -> Option<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let scene = Scene::new();
         if !scene.compile(PROGRAM, &scene.path("database"), &[]) {
             skip("no C compiler");
@@ -63,7 +69,11 @@ impl Database {
         let library = scene.path("real.so");
         fs::copy(library::path(), &library).unwrap();
         set_mode(&library, 0o755);
-        Some(Self { scene, library })
+        Some(Self {
+            scene,
+            library,
+            _alone: alone,
+        })
     }
 
     /// The line of a shell that becomes the program.
