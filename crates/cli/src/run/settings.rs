@@ -106,27 +106,24 @@ impl SettingsArguments {
     }
 }
 
+/// The value that the options give a variable.
+fn value_of(options: &[Given], name: &str) -> Option<String> {
+    let mut options = options.iter();
+    let (_, value) = options.find(|(setting, _)| setting.variable == name)?;
+    Some(value.clone())
+}
+
 /// What the options give, as variables; nothing of this program's own environment.
 pub fn variables(arguments: &SettingsArguments) -> anyhow::Result<Vec<(&'static str, String)>> {
     let options = arguments.given()?;
-    let given = |name: &str| {
-        let (_, value) = options
-            .iter()
-            .find(|(setting, _)| setting.variable == name)?;
-        Some(value.clone())
-    };
+    let given = |name: &str| value_of(&options, name);
     Config::from_sources(None, given).map_err(|error| option_error(&error))?;
     let mut variables: Vec<_> = options
         .into_iter()
         .map(|(setting, value)| (setting.variable, value))
         .collect();
     if let Some(path) = &arguments.config {
-        let path = std::path::absolute(path)?;
-        let path = path.to_str().ok_or_else(|| {
-            let message = format!("--config {}: the path must be UTF-8", path.display());
-            failure(Exit::Usage, message)
-        })?;
-        variables.push(("COLDSTREAM_CONFIG", path.to_owned()));
+        variables.push(("COLDSTREAM_CONFIG", absolute("--config", path)?));
     }
     Ok(variables)
 }
@@ -136,10 +133,16 @@ fn absolute_log(log: &str) -> anyhow::Result<String> {
     if matches!(log, "" | "none" | "stderr") {
         return Ok(log.to_owned());
     }
-    let path = std::path::absolute(log)?;
-    path.into_os_string()
-        .into_string()
-        .map_err(|_| failure(Exit::Usage, format!("--log {log}: the path must be UTF-8")))
+    absolute("--log", Path::new(log))
+}
+
+/// The absolute path that an option names, as the value of a variable.
+fn absolute(option: &str, path: &Path) -> anyhow::Result<String> {
+    let path = std::path::absolute(path)?;
+    path.into_os_string().into_string().map_err(|path| {
+        let message = format!("{option} {}: the path must be UTF-8", path.display());
+        failure(Exit::Usage, message)
+    })
 }
 
 /// The configuration that options, environment and file make together.
@@ -150,12 +153,7 @@ pub fn effective(arguments: &SettingsArguments) -> anyhow::Result<Config> {
         let message = format!("--{option}: its value is empty: give one, or leave it out");
         return Err(failure(Exit::Usage, message));
     }
-    let given = |name: &str| {
-        let (_, value) = options
-            .iter()
-            .find(|(setting, _)| setting.variable == name)?;
-        Some(value.clone())
-    };
+    let given = |name: &str| value_of(&options, name);
     // Each source is checked alone first, so that the error can name it.
     Config::from_sources(None, given).map_err(|error| option_error(&error))?;
     Config::from_sources(None, from_environment)

@@ -28,27 +28,24 @@ pub fn clock_ns(clock: i32) -> i128 {
 /// may use.
 #[inline]
 pub fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: libc writes one `struct timespec`. It sets no errno: every Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec as u64)
+    libc_clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// Nanoseconds since the epoch by the coarse clock, from which the kernel takes the times of files. By libc, as
 /// [`monotonic_ns`].
 #[inline]
 pub fn coarse_real_ns() -> u64 {
+    libc_clock_ns(libc::CLOCK_REALTIME_COARSE)
+}
+
+#[inline]
+fn libc_clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: libc writes one `struct timespec`. It sets no errno: every Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time) };
+    // SAFETY: libc writes one `struct timespec`. It sets no errno: every Linux has the clocks that are asked for here.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     (time.tv_sec as u64)
         .wrapping_mul(1_000_000_000)
         .wrapping_add(time.tv_nsec as u64)
