@@ -198,6 +198,22 @@ mod model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU64 as KernelSize;
 
+    /// The views, the kernel's size of file 1, and the size that its writer was told.
+    type Shared = (Views<1>, KernelSize, KernelSize);
+
+    fn shared() -> Shared {
+        (Views::for_test(), KernelSize::new(0), KernelSize::new(0))
+    }
+
+    /// File 1 is written, and the kernel gets it.
+    fn write_and_drain((views, kernel, told): &Shared) {
+        views.enter(0, (7, 1), 3);
+        views.publish(0, 0, 10);
+        told.store(10, Ordering::Release);
+        kernel.store(10, Ordering::Release);
+        views.publish(0, 10, 10);
+    }
+
     /// A file is written, drained and released, and another one takes its place. A reader sees no size that is
     /// smaller than what was written before it asked, and never the other file's.
     #[test]
@@ -205,21 +221,12 @@ mod model {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
-            // The views, the kernel's size of file 1, and the size that its writer was told.
-            let shared = Arc::new((
-                Views::<1>::for_test(),
-                KernelSize::new(0),
-                KernelSize::new(0),
-            ));
+            let shared = Arc::new(shared());
             let writer = {
                 let shared = Arc::clone(&shared);
                 loom::thread::spawn(move || {
-                    let (views, kernel, told) = &*shared;
-                    views.enter(0, (7, 1), 3);
-                    views.publish(0, 0, 10);
-                    told.store(10, Ordering::Release);
-                    kernel.store(10, Ordering::Release);
-                    views.publish(0, 10, 10);
+                    write_and_drain(&shared);
+                    let (views, ..) = &*shared;
                     views.leave(0);
                     // Another file takes the place.
                     views.enter(0, (7, 2), 4);
@@ -249,21 +256,11 @@ mod model {
     #[test]
     fn loom_what_has_landed_is_in_the_kernel() {
         loom::model(|| {
-            // The views, the kernel's size, and the size that the writer was told.
-            let shared = Arc::new((
-                Views::<1>::for_test(),
-                KernelSize::new(0),
-                KernelSize::new(0),
-            ));
+            let shared = Arc::new(shared());
             let writer = {
                 let shared = Arc::clone(&shared);
                 loom::thread::spawn(move || {
-                    let (views, kernel, told) = &*shared;
-                    views.enter(0, (7, 1), 3);
-                    views.publish(0, 0, 10);
-                    told.store(10, Ordering::Release);
-                    kernel.store(10, Ordering::Release);
-                    views.publish(0, 10, 10);
+                    write_and_drain(&shared);
                 })
             };
             let (views, kernel, told) = &*shared;
