@@ -73,7 +73,7 @@ deny: ## Check licences, sources and known vulnerabilities of all dependencies
 
 loom: ## Check the lock-free maps and the futex lock in every interleaving
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir $(TARGET)/loom \
-	    -p coldstream-io -p coldstream-preload --lib loom_
+	    -p coldstream-io -p coldstream-engine --lib loom_
 
 # Undefined behaviour in what needs no kernel. Any nightly with Miri will do.
 MIRI := cargo +nightly miri

@@ -1,4 +1,4 @@
-//! Reads a configuration file, and refuses what the library refuses (`preload/src/settings.rs`).
+//! Reads a configuration file, and refuses what the library refuses (`engine/src/settings.rs`).
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -14,7 +14,7 @@ use table::{Layout, Table};
 const COMPARATOR: &str = "leveldb.BytewiseComparator";
 const PAGE_BYTES: u64 = 4096;
 const BLOCK_BYTES: u64 = 4000;
-/// As the library has them: `preload/handover/transfer.rs`.
+/// As the library has them: `engine/handover/transfer.rs`.
 const SHARE_MIN: f32 = 4.0;
 const KEPT_MIN: f32 = 2.0;
 

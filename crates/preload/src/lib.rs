@@ -15,21 +15,5 @@
 // only they use is then unused.
 #![cfg_attr(test, allow(dead_code, unused_imports))]
 
-mod background;
-mod control_thread;
-mod core;
-mod events;
-mod eviction;
 #[cfg(not(test))]
 mod exports;
-mod handover;
-mod heat;
-mod priority;
-mod readahead;
-mod reads;
-mod report;
-mod runtime;
-mod sending;
-mod settings;
-mod thread;
-mod writes;

@@ -2,7 +2,7 @@
 
 use super::answer::unless_private;
 use super::next::interpose;
-use crate::runtime;
+use coldstream_engine::runtime;
 use libc::{c_int, off64_t, size_t, ssize_t};
 
 fn advise(

@@ -1,7 +1,7 @@
 //! Answers to the application: the plain call's result, or an error that Coldstream reports.
 
-use crate::core::errno;
-use crate::runtime::{self, Runtime};
+use coldstream_engine::core::errno;
+use coldstream_engine::runtime::{self, Runtime};
 use coldstream_io::Errno;
 use libc::c_int;
 

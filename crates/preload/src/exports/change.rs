@@ -6,10 +6,10 @@
 use super::answer::{not_open, unless_failed};
 use super::next::interpose;
 use super::staged;
-use crate::core::descriptor_map::Entry;
-use crate::core::{errno, is_private_still};
-use crate::runtime;
 use coldstream_control::Counter;
+use coldstream_engine::core::descriptor_map::Entry;
+use coldstream_engine::core::{errno, is_private_still};
+use coldstream_engine::runtime;
 use coldstream_io::append::Operation;
 use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};
 

@@ -2,7 +2,7 @@
 //! gave that one.
 
 use super::next::interpose;
-use crate::runtime;
+use coldstream_engine::runtime;
 use libc::{c_int, c_void, pthread_attr_t, pthread_t};
 
 interpose! {

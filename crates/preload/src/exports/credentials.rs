@@ -3,7 +3,7 @@
 //! Not seen: the same by `syscall(2)`, which changes the calling thread only.
 
 use super::next::interpose;
-use crate::runtime::{self, Runtime};
+use coldstream_engine::runtime::{self, Runtime};
 use coldstream_io::credentials::{said_dumpable, will_say_dumpable};
 use libc::{c_int, c_uint, c_void};
 

@@ -1,8 +1,8 @@
 //! `unlink(2)`, `unlinkat(2)` and `remove(3)`: the space of a deleted SSTable must not be held by Coldstream.
 
 use super::next::interpose;
-use crate::core::errno::ErrnoGuard;
-use crate::runtime;
+use coldstream_engine::core::errno::ErrnoGuard;
+use coldstream_engine::runtime;
 use coldstream_io::sys::file;
 use libc::{c_char, c_int};
 

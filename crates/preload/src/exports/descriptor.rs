@@ -3,10 +3,10 @@
 use super::answer::{Failed, report_to_caller, unless_failed, unless_private, with_room};
 use super::next::{Next, interpose};
 use super::staged;
-use crate::core::errno::{self, ErrnoGuard};
-use crate::events::{Taking, Visible};
-use crate::runtime;
 use coldstream_control::Counter;
+use coldstream_engine::core::errno::{self, ErrnoGuard};
+use coldstream_engine::events::{Taking, Visible};
+use coldstream_engine::runtime;
 use coldstream_io::Errno;
 use coldstream_io::sys::file;
 use libc::{FILE, c_int, c_uint, off64_t};

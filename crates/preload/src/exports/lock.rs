@@ -2,8 +2,8 @@
 //! them are never touched.
 
 use super::next::interpose;
-use crate::core::errno;
-use crate::runtime;
+use coldstream_engine::core::errno;
+use coldstream_engine::runtime;
 use coldstream_io::lock_memory::lock_without_library;
 use libc::c_int;
 

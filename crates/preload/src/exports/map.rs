@@ -3,8 +3,8 @@
 use super::answer::Failed;
 use super::next::interpose;
 use super::staged;
-use crate::core::errno;
-use crate::runtime;
+use coldstream_engine::core::errno;
+use coldstream_engine::runtime;
 use coldstream_io::append::Operation;
 use libc::{c_int, c_void, off64_t, size_t};
 

@@ -40,8 +40,8 @@ mod staged;
 mod sync;
 mod transfer;
 
-use crate::core::{heap, inherited, leak_sanitizer};
-use crate::{report, runtime, settings};
+use coldstream_engine::core::{heap, inherited, leak_sanitizer};
+use coldstream_engine::{report, runtime, settings};
 
 /// Runs before the application's `main`, and before most other constructors.
 extern "C" fn construct() {
@@ -60,7 +60,11 @@ extern "C" fn construct() {
     read::resolve();
     sync::resolve();
     transfer::resolve();
-    leak_sanitizer::find();
+    // SAFETY: the name is NUL-terminated, and that symbol has no other meaning.
+    unsafe {
+        let ignore = libc::dlsym(libc::RTLD_DEFAULT, c"__lsan_ignore_object".as_ptr());
+        leak_sanitizer::set(ignore);
+    }
     let _ = std::panic::catch_unwind(|| {
         // A panic of this library's own code is counted, and not printed.
         #[expect(

@@ -3,7 +3,7 @@
 
 use super::credentials::saying_dumpable;
 use super::next::interpose;
-use crate::{events, thread};
+use coldstream_engine::{events, thread};
 use libc::{c_char, c_int, pthread_t};
 
 interpose! {

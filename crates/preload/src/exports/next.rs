@@ -77,7 +77,7 @@ macro_rules! interpose {
             let $next = move || {
                 let address = symbols::$name.address();
                 if address.is_null() {
-                    $crate::core::errno::set(libc::ENOSYS);
+                    coldstream_engine::core::errno::set(libc::ENOSYS);
                     return -1_isize as $result;
                 }
                 // SAFETY: the address is the symbol's next definition, which has the same

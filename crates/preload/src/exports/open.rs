@@ -4,8 +4,8 @@ use super::answer::with_room;
 use super::descriptor::before_stream_is_closed;
 use super::next::interpose;
 use super::staged;
-use crate::core::errno::ErrnoGuard;
-use crate::runtime;
+use coldstream_engine::core::errno::ErrnoGuard;
+use coldstream_engine::runtime;
 use libc::{FILE, c_char, c_int, mode_t};
 
 /// # Safety

@@ -8,10 +8,10 @@
 use super::answer::{Failed, report_to_caller};
 use super::next::Next;
 use super::staged;
-use crate::core::errno;
-use crate::runtime::{self, Runtime};
-use crate::writes::{Patience, Reach};
 use coldstream_control::Counter;
+use coldstream_engine::core::errno;
+use coldstream_engine::runtime::{self, Runtime};
+use coldstream_engine::writes::{Patience, Reach};
 use libc::c_int;
 use std::ffi::c_void;
 

@@ -1,10 +1,10 @@
 //! `read(2)`, `pread(2)` and their like. Here reads of background threads and of the foreground separate.
 
 use super::next::interpose;
-use crate::core::descriptor_map::{Entry, TrackedFile};
-use crate::events::{Reader, Sample};
-use crate::reads::ReadCall;
-use crate::runtime::{self, Runtime};
+use coldstream_engine::core::descriptor_map::{Entry, TrackedFile};
+use coldstream_engine::events::{Reader, Sample};
+use coldstream_engine::reads::ReadCall;
+use coldstream_engine::runtime::{self, Runtime};
 use coldstream_io::append::Operation;
 use coldstream_io::sys::{file, memory, process};
 use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};

@@ -1,10 +1,10 @@
 //! Prepares staged files for interposed calls: drains them, or ends their staging.
 
 use super::answer::{Failed, report_to_caller, unless_failed};
-use crate::core::descriptor_map::TrackedFile;
-use crate::runtime::{self, Runtime};
-use crate::writes::{Before, Reach, Sync};
 use coldstream_control::Counter;
+use coldstream_engine::core::descriptor_map::TrackedFile;
+use coldstream_engine::runtime::{self, Runtime};
+use coldstream_engine::writes::{Before, Reach, Sync};
 use coldstream_io::Errno;
 use coldstream_io::append::{Operation, Size};
 use coldstream_io::sys::file;

@@ -3,7 +3,7 @@
 use super::answer::{report_to_caller, unless_private};
 use super::next::interpose;
 use super::staged;
-use crate::runtime;
+use coldstream_engine::runtime;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file;
 use libc::{c_int, c_uint, off64_t};

@@ -4,10 +4,10 @@ use super::change::with_fallen_back;
 use super::next::interpose;
 use super::read::{Order, read_known_unserved};
 use super::staged;
-use crate::core::errno::ErrnoGuard;
-use crate::runtime;
-use crate::sending::SendCall;
 use coldstream_control::Counter;
+use coldstream_engine::core::errno::ErrnoGuard;
+use coldstream_engine::runtime;
+use coldstream_engine::sending::SendCall;
 use coldstream_io::append::Operation;
 use libc::{c_int, c_uint, off64_t, size_t, ssize_t};
 

@@ -1,0 +1,42 @@
+//! The global fuse: after a panic in Coldstream's own code every call is a plain call.
+//!
+//! Nothing may unwind into the database, and a mechanism that has panicked once is not trusted again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Outside the wiped region on purpose: a forked child runs the same code.
+static BLOWN: AtomicBool = AtomicBool::new(false);
+
+/// Whether Coldstream's own code has panicked.
+pub fn is_blown() -> bool {
+    BLOWN.load(Ordering::Relaxed)
+}
+
+/// Runs `work`, which may panic. `None` after a panic; the fuse is blown then, and `on_panic` has run.
+pub fn protect<T>(on_panic: impl FnOnce(), work: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => Some(result),
+        Err(_) => {
+            BLOWN.store(true, Ordering::Relaxed);
+            on_panic();
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_blows_the_fuse_and_does_not_unwind() {
+        let mut times = 0;
+        assert_eq!(protect(|| times += 1, || 7), Some(7));
+        assert_eq!(times, 0);
+        let result: Option<()> = protect(|| times += 1, || panic!("on purpose"));
+        assert_eq!((result, times), (None, 1));
+        assert!(is_blown());
+        BLOWN.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,95 @@
+//! How many descriptors Coldstream may have for itself, and which numbers they get.
+//!
+//! The application must get the numbers that it would get without Coldstream. So private descriptors have
+//! high numbers, are few, and there are none in a process that may open few files.
+
+use coldstream_io::sys::process;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+/// Private descriptors start at this number, or with the last eighth of a smaller limit.
+const LOWEST_NUMBER_MAX: u64 = 8192;
+/// Private descriptors are at most one in eight of those that the process may open.
+const LIMIT_SHARE: u64 = 8;
+/// A process that may open fewer gets no private descriptors at all.
+const LIMIT_MIN: u64 = 256;
+
+/// All-zero memory allows none.
+#[repr(C)]
+pub struct PrivateDescriptors {
+    lowest: AtomicI32,
+    count: AtomicU32,
+    count_max: AtomicU32,
+}
+
+impl PrivateDescriptors {
+    /// Sets number and lowest number from the process's limit (`RLIMIT_NOFILE`).
+    pub fn set_limits(&self) {
+        self.set_limits_of(process::descriptor_limit());
+    }
+
+    fn set_limits_of(&self, limit: u64) {
+        let most = (limit / LIMIT_SHARE).min(LOWEST_NUMBER_MAX);
+        let lowest = (limit - most).min(LOWEST_NUMBER_MAX);
+        self.lowest.store(lowest as i32, Ordering::Relaxed);
+        if limit >= LIMIT_MIN {
+            self.count_max.store(most as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// The lowest number of a private descriptor.
+    pub fn lowest(&self) -> i32 {
+        self.lowest.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are any at present.
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether one more may be opened.
+    pub fn has_room(&self) -> bool {
+        self.count.load(Ordering::Relaxed) < self.count_max.load(Ordering::Relaxed)
+    }
+
+    /// One was opened.
+    pub fn add(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One is about to be closed.
+    pub fn remove(&self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_eighth_of_the_limit_above_all_that_the_application_uses() {
+        let limits = |limit| {
+            // SAFETY: all-zero memory is a valid one.
+            let descriptors: PrivateDescriptors = unsafe { std::mem::zeroed() };
+            descriptors.set_limits_of(limit);
+            let most = descriptors.count_max.load(Ordering::Relaxed);
+            (descriptors.lowest(), most)
+        };
+        assert_eq!(limits(1 << 20), (8192, 8192));
+        assert_eq!(limits(1024), (896, 128));
+        assert_eq!(limits(256), (224, 32));
+        assert_eq!(limits(255).1, 0);
+    }
+
+    #[test]
+    fn there_is_room_up_to_the_limit() {
+        // SAFETY: all-zero memory is a valid one.
+        let descriptors: PrivateDescriptors = unsafe { std::mem::zeroed() };
+        assert!(!descriptors.has_room() && !descriptors.any());
+        descriptors.set_limits_of(256);
+        (0..32).for_each(|_| descriptors.add());
+        assert!(!descriptors.has_room() && descriptors.any());
+        descriptors.remove();
+        assert!(descriptors.has_room());
+    }
+}

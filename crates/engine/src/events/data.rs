@@ -1,0 +1,406 @@
+//! The data of tracked files: read, written, synced, sent, mapped, advised.
+
+use crate::background::{Moved, TimedRead};
+use crate::core::descriptor_map::{Entry, KnownDescriptor, TrackedFile};
+use crate::core::errno::{self, ErrnoGuard};
+use crate::core::{fuse, is_private_still};
+use crate::handover::{Means, TookPlace};
+use crate::readahead;
+use crate::reads::{self, ReadCall};
+use crate::runtime::Runtime;
+use crate::sending::SendCall;
+use crate::thread::{self, Caller, Inside};
+use crate::writes::{Reach, Sync, WriteCall, Written};
+use coldstream_control::{Counter, Mechanism};
+use coldstream_io::Errno;
+use coldstream_io::append::Operation;
+use coldstream_io::sys::file::FileStamp;
+
+/// Why a foreground read is timed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// It stands for all reads.
+    OfAll,
+    /// Another reason: pacing, or one shortly before it came from the device.
+    Other,
+}
+
+/// The reader of a known descriptor.
+pub enum Reader {
+    /// The foreground: the plain call is made.
+    Foreground,
+    /// The foreground, and the plain call is to be timed.
+    Timed(Sample),
+    /// A background thread.
+    Background(TrackedFile),
+    /// Nobody: the call fails with errno. The descriptor is one of Coldstream's own (`EBADF`), or staged
+    /// bytes could not be written.
+    Nobody,
+}
+
+impl Runtime {
+    /// What a handover uses.
+    pub(super) fn means(&self) -> Means<'_> {
+        Means {
+            core: &self.core,
+            heat: &self.heat,
+            writes: &self.writes,
+        }
+    }
+
+    /// To be called before a known descriptor is read. Drains a staged file if `operation` would miss
+    /// staged bytes.
+    // Not inlined: the fast path of all other descriptors is.
+    #[inline(never)]
+    pub fn before_read(
+        &self,
+        known: KnownDescriptor,
+        descriptor: i32,
+        operation: Operation,
+    ) -> Reader {
+        let core = &self.core;
+        let tracked = match known.entry() {
+            Entry::Tracked(tracked) => tracked,
+            Entry::Private(private) if is_private_still(descriptor, private) => {
+                errno::set(libc::EBADF);
+                return Reader::Nobody;
+            }
+            Entry::Private(_) => return Reader::Foreground,
+        };
+        if self.writes.is_staged(core, tracked) && !core.owner.is_seen_by_a_child() {
+            return self.before_staged_read(tracked, descriptor, operation);
+        }
+        if matches!(operation, Operation::ReadAt { .. }) {
+            readahead::record_read_at_offset(core, tracked, descriptor);
+        }
+        let read_ahead = |range| readahead::read_ahead(core, tracked, descriptor, range);
+        let caller = thread::record_read(descriptor, operation, read_ahead);
+        let Caller::Foreground { in_scan, is_sample } = caller else {
+            return Reader::Background(tracked);
+        };
+        self.heat.record_use(core, tracked.slot, operation, in_scan);
+        let sample = if is_sample {
+            self.take_sample_turn()
+        } else {
+            None
+        };
+        sample.map_or(Reader::Foreground, Reader::Timed)
+    }
+
+    /// A read of a staged file. The plain call reads it, after the kernel has all bytes.
+    #[cold]
+    fn before_staged_read(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        operation: Operation,
+    ) -> Reader {
+        let core = &self.core;
+        let reason = Counter::StagingEndedPosition;
+        if let Err(failed) = (self.writes).before(core, tracked, descriptor, operation, reason) {
+            errno::set(failed.0);
+            return Reader::Nobody;
+        }
+        let caller = thread::record_read(descriptor, operation, |_| ());
+        if let Caller::Foreground { in_scan, is_sample } = caller {
+            self.heat.record_use(core, tracked.slot, operation, in_scan);
+            if is_sample {
+                self.take_sample_turn();
+            }
+        }
+        Reader::Foreground
+    }
+
+    /// To be called for a foreground read that is a sample. Advances the clock of heat, and returns
+    /// why to time the read; `None` if it is not to be timed.
+    #[cold]
+    fn take_sample_turn(&self) -> Option<Sample> {
+        let turn = thread::take_sample_turn();
+        if let Some(pages) = turn.pages {
+            self.heat.advance(pages);
+        }
+        let is_timed = turn.is_timed_at_rest || self.background.is_paced(&self.core);
+        is_timed.then_some(match turn.stands_for_all {
+            true => Sample::OfAll,
+            false => Sample::Other,
+        })
+    }
+
+    /// A foreground read that was timed took from `started_ns` to `ended_ns`, by the clock of
+    /// [`monotonic_ns`](coldstream_io::sys::process::monotonic_ns).
+    #[cold]
+    pub fn record_read_time(&self, sample: Sample, started_ns: u64, ended_ns: u64) {
+        let timed = TimedRead {
+            stands_for_all: sample == Sample::OfAll,
+            ns: ended_ns.saturating_sub(started_ns),
+            ended_ns,
+        };
+        if self.background.record_timed_read(&self.core, timed) {
+            thread::time_next_reads();
+        }
+    }
+
+    /// A background thread reads a tracked file: out of windows if that can be done, else by `plain`.
+    ///
+    /// # Safety
+    /// `call` must be what the application gave to `pread`.
+    #[cold]
+    pub unsafe fn read_in_background(
+        &self,
+        tracked: TrackedFile,
+        call: &ReadCall,
+        plain: impl FnOnce() -> isize,
+    ) -> isize {
+        let core = &self.core;
+        if core.owner.is_seen_by_a_child() {
+            return plain();
+        }
+        (self.background).wait_to_read(core, call.descriptor, call.offset);
+        self.background.record_work();
+        // SAFETY: passed on.
+        let served = || unsafe { self.serve(tracked, call) };
+        if let Some(served) = self.background.watch_call(core, served) {
+            return served;
+        }
+        let offset = call.offset.max(0) as u64;
+        let length_bytes = call.length_bytes as u64;
+        readahead::record_plain_read(core, tracked, call.descriptor, offset, length_bytes);
+        let result = plain();
+        self.background.record_work();
+        reads::count_plain(core, result);
+        let bytes = u64::try_from(result).unwrap_or(0);
+        thread::record_background_read(bytes);
+        self.background.record_moved(core, Moved::Read, bytes);
+        (self.eviction).record_scan(core, tracked, offset, offset + bytes);
+        result
+    }
+
+    /// # Safety
+    /// As for [`Runtime::read_in_background`].
+    unsafe fn serve(&self, tracked: TrackedFile, call: &ReadCall) -> Option<isize> {
+        let core = &self.core;
+        if !core.is_on(Mechanism::Reads) {
+            core.count(Counter::FallbackSwitchedOff, 1);
+            return None;
+        }
+        let _errno = ErrnoGuard::new();
+        let _inside = Inside::enter()?;
+        if fuse::is_blown() {
+            return None;
+        }
+        let record_input = |stamp: &FileStamp, offset| {
+            (self.handover).record_input(core, &self.heat, call.descriptor, stamp, offset);
+        };
+        let served = core.protect(|| {
+            // SAFETY: passed on.
+            let served = unsafe { self.reads.serve(core, tracked, call, record_input) };
+            if let Some(served) = &served {
+                thread::record_served(served.bytes, served.cached_bytes);
+                thread::record_background_read(served.bytes);
+                let device_bytes = served.bytes - served.cached_bytes;
+                self.background
+                    .record_moved(core, Moved::Read, device_bytes);
+            }
+            if !core.is_on(Mechanism::Reads) {
+                // The control thread may have closed the windows before this read made some.
+                core.close_windows(tracked.slot);
+                core.publish_memory();
+            }
+            served
+        });
+        served.flatten().map(|served| served.bytes as isize)
+    }
+
+    /// A call is about to read or send a tracked file from the descriptor's position.
+    #[inline]
+    pub fn before_sequential_read(&self, tracked: TrackedFile, descriptor: i32) {
+        readahead::record_sequential(&self.core, tracked, descriptor);
+    }
+
+    /// A call is about to read into several buffers at an offset. Returns whether the kernel alone has the file:
+    /// it is not staged.
+    pub fn before_vector_read(&self, tracked: TrackedFile, descriptor: i32) -> bool {
+        let is_staged = self.writes.is_staged(&self.core, tracked);
+        if !is_staged {
+            readahead::record_read_at_offset(&self.core, tracked, descriptor);
+        }
+        !is_staged
+    }
+
+    /// A plain call has read `length_bytes` at an offset, into several buffers. Only its result tells how many.
+    pub fn after_vector_read(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        offset: u64,
+        length_bytes: u64,
+    ) {
+        if !self.writes.is_staged(&self.core, tracked) {
+            readahead::record_plain_read(&self.core, tracked, descriptor, offset, length_bytes);
+        }
+    }
+
+    /// Counts a background read that is never served, because it moves a position or has several buffers.
+    #[cold]
+    pub fn count_unserved_read(&self, result: isize) {
+        let _errno = ErrnoGuard::new();
+        self.background.record_work();
+        self.core.count(Counter::FallbackCall, 1);
+        reads::count_plain(&self.core, result);
+    }
+
+    /// Makes a write to a staged file.
+    ///
+    /// # Safety
+    /// `buffer` and `length_bytes` are what the application gave to `write`.
+    pub unsafe fn write(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        buffer: *const u8,
+        length_bytes: usize,
+        plain: impl Fn() -> isize,
+    ) -> isize {
+        let before = errno::get();
+        // The wait comes first: no lock is held here, and a signal handler may still write a file.
+        self.background.wait_to_write(&self.core);
+        if thread::writes_what_it_read() {
+            self.background.record_work();
+        }
+        let call = WriteCall {
+            descriptor,
+            buffer,
+            length_bytes,
+            io_priority: self.priority.io_priority(thread::priority_slot()),
+        };
+        let staged = || {
+            // SAFETY: passed on.
+            unsafe { self.writes.write(&self.core, tracked, &call, &plain) }
+        };
+        match self.background.watch_call(&self.core, staged) {
+            Written::Plain => plain(),
+            Written::Done(Ok(written)) => {
+                (self.background).record_moved(&self.core, Moved::Written, written as u64);
+                errno::set(before);
+                written as isize
+            }
+            Written::Done(Err(Errno(error))) => {
+                errno::set(error);
+                -1
+            }
+        }
+    }
+
+    /// Drains the file, and then makes a sync of the descriptor by `next`. The sync fails if some bytes
+    /// reach the kernel only while it runs: it does not cover them.
+    #[inline]
+    pub fn sync(&self, descriptor: i32, next: impl FnOnce() -> i32) -> i32 {
+        let is_tracked = self.core.tracked(descriptor).is_some();
+        if is_tracked {
+            let _errno = ErrnoGuard::new();
+            self.background.record_busy(&self.core);
+        }
+        let result = match self.writes.find(&self.core, descriptor) {
+            Some(tracked) => self.sync_staged(tracked, descriptor, next),
+            None => next(),
+        };
+        if is_tracked {
+            let _errno = ErrnoGuard::new();
+            self.background.record_busy(&self.core);
+        }
+        result
+    }
+
+    fn sync_staged(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        next: impl FnOnce() -> i32,
+    ) -> i32 {
+        let (core, writes) = (&self.core, &self.writes);
+        let reason = Counter::StagingEndedCall;
+        let late = writes.before(core, tracked, descriptor, Operation::Sync, reason);
+        let result = next();
+        let sync = if result == 0 {
+            Sync::Made
+        } else {
+            Sync::NotMade
+        };
+        let after = writes.after_sync(core, tracked, sync);
+        match after.and(late.map(|_| ())) {
+            Err(failed) if result == 0 => {
+                errno::set(failed.0);
+                -1
+            }
+            _ => result,
+        }
+    }
+
+    /// Drains the staged files on `device`, before a sync of its filesystem.
+    ///
+    /// # Errors
+    /// The error of a delayed write on this device.
+    pub fn before_filesystem_sync(&self, device: u64) -> Result<(), Errno> {
+        self.writes.drain_filesystem(&self.core, device)
+    }
+
+    /// Drains the file that gets another name, if it is staged. In a directory that may be any.
+    pub fn before_rename(&self, named: &FileStamp) {
+        if named.is_directory() {
+            // The error of a file must not fail this call.
+            let _ = self.writes.drain_all(&self.core, Reach::Sees);
+        } else {
+            let identity = (named.device, named.inode);
+            (self.writes).drain_identity(&self.core, identity, Reach::Sees);
+        }
+    }
+
+    /// The calling thread is about to call `sendfile`. Returns whether the bytes pass through a window of
+    /// the page cache. If not, the call is plain.
+    pub fn before_send(&self, tracked: TrackedFile, call: &SendCall) -> bool {
+        (self.sending).follow(&self.core, &self.heat, &self.reads, tracked, call)
+    }
+
+    /// A descriptor has been mapped at `address`.
+    pub fn mapped(
+        &self,
+        descriptor: i32,
+        protection: i32,
+        flags: i32,
+        address: usize,
+        length_bytes: usize,
+    ) {
+        let core = &self.core;
+        let Some(tracked) = core.tracked(descriptor) else {
+            if self.handover.after_mapping(self.means(), descriptor) == TookPlace::Yes {
+                let _errno = ErrnoGuard::new();
+                self.background.record_busy(core);
+            }
+            return;
+        };
+        if let Some(inode) = core.inodes.get(tracked.slot) {
+            inode.record_uncounted_use();
+            // A mapping of a descriptor that can write may be made writable later, by mprotect.
+            if flags & libc::MAP_TYPE != libc::MAP_PRIVATE
+                && (tracked.writable || protection & libc::PROT_WRITE != 0)
+            {
+                inode.record_writable_mapping();
+            }
+        }
+        readahead::advise_mapping(core, address, length_bytes);
+    }
+
+    /// A thread advises that it will need a range of a file. Returns whether to skip the advice. The
+    /// advice of a background thread whose reads are served is skipped.
+    pub fn skip_range_advice(&self, tracked: TrackedFile, descriptor: i32) -> bool {
+        !self.writes.is_staged(&self.core, tracked)
+            && thread::is_background_reader()
+            && self.reads.skip_advice(&self.core, tracked, descriptor)
+    }
+
+    /// A thread advises how it will read a whole file. Returns whether to skip the advice. It is skipped
+    /// where Coldstream controls the readahead.
+    pub fn skip_file_advice(&self, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
+        readahead::keep_advice(&self.core, tracked, descriptor, advice)
+    }
+}

@@ -1,0 +1,34 @@
+//! Events: what the application does, and which mechanisms it reaches, in which order. A call of the
+//! application that concerns more than one mechanism comes here.
+//!
+//! | event | its mechanisms, in this order |
+//! |---|---|
+//! | opened | descriptor map (what had the number), writes (the file's other descriptors), inodes, writes (take in), descriptor map, thread, handover (an output) or readahead and handover (an input) |
+//! | duplicated | inodes, descriptor map |
+//! | closed | sending, writes (drain), pacing (a flush), handover, thread, descriptor map, inodes; the last descriptor: writes (fall back), windows |
+//! | read by the foreground | writes (drain), thread, readahead, heat, pacing (samples) |
+//! | read in the background | pacing (wait), reads (serve) and handover (an input); thread, pacing; plain: readahead, thread, pacing, eviction |
+//! | written | pacing (wait), writes, pacing |
+//! | synced | writes (drain), the call, writes (errors), pacing |
+//! | sent | sending or readahead |
+//! | mapped | writes (drain), the call, inodes, readahead, handover |
+//! | advised | reads, readahead |
+//! | locked, numbers run out | windows, writes (fall back) |
+//! | renamed | writes (drain) |
+//! | deleted | the call; then of other SSTables that were closed unseen: as closed |
+//! | thread named or made | priority |
+//!
+//! The steps of one event keep their order:
+//!
+//! - a private descriptor is closed before a record lock is taken;
+//! - a file is drained before its flush is counted;
+//! - the map forgets a number before the kernel does.
+
+mod data;
+mod deleted;
+mod descriptors;
+mod threads;
+
+pub use data::{Reader, Sample};
+pub use descriptors::{Taking, Visible};
+pub use threads::named_itself;

@@ -1,0 +1,373 @@
+//! Input and output SSTables of each background thread.
+//!
+//! A compaction reads its inputs and writes its outputs in one thread. With subcompactions each thread does
+//! so for its part of the keys.
+//!
+//! An SSTable that a thread has read is an input of all outputs of that thread, until an output has passed the
+//! input's last key. If the thread writes two outputs at the same time, the input stays for both. A deleted
+//! SSTable is no input any more.
+//!
+//! What there is no memory for is not remembered.
+
+use crate::core::heap;
+use coldstream_io::lock::FutexLock;
+use coldstream_io::proc_fd;
+use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_sstable::cassandra::{IndexCursor, Key};
+use coldstream_sstable::memory::{self, TryVec};
+use std::cell::Cell;
+use std::ffi::CString;
+
+/// The most threads whose work is remembered. A new thread replaces the one that has rested longest.
+const THREADS_MAX: usize = 64;
+/// Inputs of one thread.
+const INPUTS_MAX: usize = 256;
+/// Outputs of one thread. Without early opens, a leveled compaction publishes all its outputs at its end.
+const OUTPUTS_MAX: usize = 1024;
+/// SSTables of RocksDB that one thread writes side by side; RocksDB writes two.
+const STARTED_MAX: usize = 8;
+/// The longest path of an SSTable.
+const PATH_BYTES: usize = 4096;
+
+/// An SSTable that was read.
+pub struct Input {
+    pub stamp: FileStamp,
+    pub path: CString,
+    /// The lowest offset that was read. Opening an SSTable reads its end only.
+    pub lowest_offset: u64,
+    /// Where the next part of an output continues in it (Cassandra).
+    pub cursor: IndexCursor,
+    /// The input was cold. It is not examined again before this time of the monotonic clock.
+    pub cold_until_ns: Cell<i128>,
+}
+
+/// An SSTable of Cassandra that is being written.
+#[derive(Clone, Copy)]
+pub struct Output {
+    pub stamp: FileStamp,
+    /// The descriptor by which it is written; the number may be another file's by now.
+    pub descriptor: i32,
+    /// The position in the index up to which the output was handed over.
+    pub cursor: IndexCursor,
+    /// The byte of the file up to which the output was handed over.
+    pub end: u64,
+    /// Index and data do not agree: nothing more is handed over before it is finished.
+    pub is_declined: bool,
+}
+
+/// An SSTable of RocksDB that was started.
+#[derive(Clone, Copy)]
+struct Started {
+    stamp: FileStamp,
+    /// The descriptor by which it is written; the number may be another file's by now.
+    descriptor: i32,
+}
+
+/// Times of a handover, by the monotonic clock.
+pub struct LastHandover {
+    pub ended_ns: i128,
+    /// The time in which it found what is hot.
+    pub search_ns: i128,
+}
+
+/// What a thread reads and writes.
+pub struct Work {
+    thread: i32,
+    used: u64,
+    pub inputs: Vec<Input>,
+    pub outputs: Vec<Output>,
+    /// SSTables of RocksDB that are being written, and some that no longer are.
+    started: Vec<Started>,
+    /// The last key of the Cassandra SSTable that was handed over to last.
+    pub passed: Option<Key>,
+    /// The thread's last handover.
+    pub last_handover: Option<LastHandover>,
+}
+
+#[derive(Default)]
+struct Threads {
+    works: Vec<Work>,
+    clock: u64,
+}
+
+/// All threads' work; all-zero memory is none.
+#[repr(C)]
+pub struct Lineage {
+    threads: FutexLock<Option<Box<Threads>>>,
+}
+
+impl Work {
+    /// Whether the thread writes an SSTable of RocksDB beside this one, which is about to be closed.
+    pub fn writes_beside(&mut self, closing: &FileStamp) -> bool {
+        // Removes also SSTables that were closed by a call that Coldstream did not see.
+        self.started.retain(|sstable| {
+            !sstable.stamp.same_inode(closing)
+                && file::is_same_inode(sstable.descriptor, &sstable.stamp)
+        });
+        !self.started.is_empty()
+    }
+}
+
+impl Threads {
+    fn work(&mut self, thread: i32) -> Option<&mut Work> {
+        self.clock += 1;
+        let index = match self.works.iter().position(|work| work.thread == thread) {
+            Some(index) => index,
+            None => {
+                self.make_room();
+                let work = Work {
+                    thread,
+                    used: 0,
+                    inputs: Vec::new(),
+                    outputs: Vec::new(),
+                    started: Vec::new(),
+                    passed: None,
+                    last_handover: None,
+                };
+                self.works.try_push(work).ok()?;
+                self.works.len() - 1
+            }
+        };
+        let work = self.works.get_mut(index)?;
+        work.used = self.clock;
+        Some(work)
+    }
+
+    fn make_room(&mut self) {
+        if self.works.len() < THREADS_MAX {
+            return;
+        }
+        let rested = self
+            .works
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, work)| work.used);
+        if let Some((index, _)) = rested {
+            self.works.swap_remove(index);
+        }
+    }
+}
+
+impl Lineage {
+    /// Thread `thread` has read at `offset` of the SSTable behind `descriptor`.
+    pub fn record_read(&self, thread: i32, descriptor: i32, stamp: &FileStamp, offset: u64) {
+        self.with_work(thread, |work| {
+            let mut inputs = work.inputs.iter_mut();
+            let known = inputs.find(|input| input.stamp.same_inode(stamp));
+            if let Some(input) = known {
+                input.lowest_offset = input.lowest_offset.min(offset);
+                if offset == 0 {
+                    // The thread reads the input from its beginning, perhaps for a second time.
+                    input.cursor = IndexCursor::default();
+                }
+                if input.stamp.size_bytes == stamp.size_bytes
+                    && input.stamp.changed_ns == stamp.changed_ns
+                {
+                    return;
+                }
+                // Either a hard link to the file was made, or the inode number belongs to a new file.
+                input.stamp = *stamp;
+                if let Some(path) = path_of(descriptor)
+                    && path != input.path
+                {
+                    input.path = path;
+                    input.lowest_offset = offset;
+                    input.cursor = IndexCursor::default();
+                    input.cold_until_ns.set(0);
+                }
+                return;
+            }
+            let Some(path) = path_of(descriptor) else {
+                return;
+            };
+            if work.inputs.len() >= INPUTS_MAX {
+                work.inputs.remove(0);
+            }
+            let _ = work.inputs.try_push(Input {
+                stamp: *stamp,
+                path,
+                lowest_offset: offset,
+                cursor: IndexCursor::default(),
+                cold_until_ns: Cell::new(0),
+            });
+        });
+    }
+
+    /// Thread `thread` has made a new SSTable of Cassandra, and writes it by `descriptor`.
+    pub fn record_output(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
+        self.with_work(thread, |work| {
+            // An old output that was never finished may have had this inode number.
+            work.outputs
+                .retain(|output| !output.stamp.same_inode(stamp));
+            if work.outputs.len() >= OUTPUTS_MAX {
+                work.outputs.remove(0);
+            }
+            let _ = work.outputs.try_push(Output {
+                stamp: *stamp,
+                descriptor,
+                cursor: IndexCursor::default(),
+                end: 0,
+                is_declined: false,
+            });
+        });
+    }
+
+    /// Thread `thread` has made a new SSTable of RocksDB, and writes it by `descriptor`.
+    pub fn record_started(&self, thread: i32, descriptor: i32, stamp: &FileStamp) {
+        self.with_work(thread, |work| {
+            if work.started.len() >= STARTED_MAX {
+                work.started.remove(0);
+            }
+            let _ = work.started.try_push(Started {
+                stamp: *stamp,
+                descriptor,
+            });
+        });
+    }
+
+    /// The SSTables of Cassandra that a thread is writing.
+    pub fn outputs(&self, thread: i32) -> Vec<Output> {
+        let threads = self.threads.lock();
+        let works = threads.as_ref().map_or(&[][..], |threads| &threads.works);
+        let outputs = works
+            .iter()
+            .find(|work| work.thread == thread)
+            .map(|work| memory::collected(work.outputs.iter().copied()));
+        outputs.and_then(Result::ok).unwrap_or_default()
+    }
+
+    fn with_work(&self, thread: i32, note: impl FnOnce(&mut Work)) {
+        let mut threads = self.threads.lock();
+        if let Some(work) = made(&mut threads).and_then(|threads| threads.work(thread)) {
+            note(work);
+        }
+    }
+
+    /// Takes the work of a thread out. Only that thread ever asks for it.
+    pub fn take(&self, thread: i32) -> Option<Work> {
+        let mut threads = self.threads.lock();
+        let works = &mut threads.as_mut()?.works;
+        let index = works.iter().position(|work| work.thread == thread)?;
+        Some(works.swap_remove(index))
+    }
+
+    /// Puts the work of a thread back.
+    pub fn give_back(&self, work: Work) {
+        let mut threads = self.threads.lock();
+        if let Some(threads) = made(&mut threads) {
+            threads.make_room();
+            let _ = threads.works.try_push(work);
+        }
+    }
+}
+
+/// The list of threads, which is made with the first one. `None` if there is no memory for it.
+fn made(threads: &mut Option<Box<Threads>>) -> Option<&mut Threads> {
+    if threads.is_none() {
+        *threads = heap::boxed(Threads::default());
+    }
+    threads.as_deref_mut()
+}
+
+/// The path of the file behind a descriptor.
+pub fn path_of(descriptor: i32) -> Option<CString> {
+    let mut path = [0; PATH_BYTES];
+    let length = proc_fd::path_of(descriptor, &mut path).ok()?;
+    c_string(&[path.get(..length)?])
+}
+
+/// Parts of a path, as a string for a system call. `None` if there is a NUL in it, or no memory for it.
+pub(super) fn c_string(parts: &[&[u8]]) -> Option<CString> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut whole = Vec::new();
+    // Exactly: otherwise the string would be moved to memory of its own length.
+    whole.try_reserve_exact(length + 1).ok()?;
+    for part in parts {
+        memory::append(part, &mut whole).ok()?;
+    }
+    whole.try_push(0).ok()?;
+    CString::from_vec_with_nul(whole).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_io::sys::file;
+    use std::os::fd::AsRawFd;
+
+    fn lineage() -> Lineage {
+        Lineage {
+            threads: FutexLock::new(None),
+        }
+    }
+
+    fn a_file() -> (tempfile::NamedTempFile, FileStamp) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stamp = file::stamp(file.as_file().as_raw_fd()).unwrap();
+        (file, stamp)
+    }
+
+    #[test]
+    fn a_number_that_another_sstable_has_now_is_that_sstable() {
+        let (lineage, (first, before), (second, stamp)) = (lineage(), a_file(), a_file());
+        lineage.record_read(1, first.as_file().as_raw_fd(), &before, 500);
+        // The kernel gives numbers of deleted files out again.
+        let now = FileStamp {
+            device: before.device,
+            inode: before.inode,
+            changed_ns: stamp.changed_ns + 1,
+            ..stamp
+        };
+        lineage.record_read(1, second.as_file().as_raw_fd(), &now, 7000);
+        let work = lineage.take(1).unwrap();
+        let [input] = &work.inputs[..] else {
+            panic!("{}", work.inputs.len());
+        };
+        let path = path_of(second.as_file().as_raw_fd()).unwrap();
+        assert_eq!((&input.path, input.lowest_offset), (&path, 7000));
+    }
+
+    #[test]
+    fn an_sstable_that_was_only_linked_to_stays_what_it_is() {
+        let (lineage, (file, before)) = (lineage(), a_file());
+        let descriptor = file.as_file().as_raw_fd();
+        lineage.record_read(1, descriptor, &before, 500);
+        let now = FileStamp {
+            changed_ns: before.changed_ns + 1,
+            ..before
+        };
+        lineage.record_read(1, descriptor, &now, 7000);
+        let work = lineage.take(1).unwrap();
+        assert_eq!(work.inputs.len(), 1);
+        assert_eq!(work.inputs[0].lowest_offset, 500);
+    }
+
+    #[test]
+    fn what_is_written_beside_is_what_is_open_still() {
+        let (lineage, (first, stamp), (second, other)) = (lineage(), a_file(), a_file());
+        lineage.record_started(1, first.as_file().as_raw_fd(), &stamp);
+        lineage.record_started(1, second.as_file().as_raw_fd(), &other);
+        let mut work = lineage.take(1).unwrap();
+        assert!(work.writes_beside(&stamp));
+        lineage.give_back(work);
+        // Without a handover, closed SSTables stay in the list until the next check.
+        drop(second);
+        lineage.record_started(1, first.as_file().as_raw_fd(), &stamp);
+        let mut work = lineage.take(1).unwrap();
+        assert!(!work.writes_beside(&stamp));
+        assert!(work.started.is_empty());
+    }
+
+    #[test]
+    fn an_output_that_was_given_up_does_not_stand_for_the_next() {
+        let (lineage, (file, stamp)) = (lineage(), a_file());
+        lineage.record_output(1, file.as_file().as_raw_fd(), &stamp);
+        let mut work = lineage.take(1).unwrap();
+        work.outputs[0].end = 9000;
+        lineage.give_back(work);
+        lineage.record_output(1, file.as_file().as_raw_fd(), &stamp);
+        let outputs = lineage.outputs(1);
+        assert_eq!(outputs.len(), 1);
+        assert_eq!(outputs[0].end, 0);
+    }
+}

@@ -1,0 +1,279 @@
+//! The handover warms a new SSTable before the application reads from it. It warms the pages of the keys
+//! that were hot in the inputs.
+//!
+//! It runs in the background thread that wrote the SSTable, inside the last call before the publication:
+//!
+//! - RocksDB and LevelDB: the writer's `close`;
+//! - Cassandra 5.0 and 6.0: the `open` by which the compaction opens the file for reading, also for early
+//!   parts;
+//! - Cassandra 4.1: the `mmap` of the new part of the index. 4.1 opens a file once, and reads all further
+//!   parts by the same descriptor.
+//!
+//! In any doubt there is no handover. A wrong one does no harm: it reads pages that no reader needs.
+
+mod cassandra;
+mod lineage;
+mod rocksdb;
+mod sstable_file;
+mod transfer;
+mod warming_time;
+
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno::ErrnoGuard;
+use crate::core::{Core, fuse, inode_map};
+use crate::heat::HeatMap;
+use crate::settings;
+use crate::thread::{self, Inside};
+use crate::writes::{HandoverState, Reach, StagedFiles};
+use coldstream_control::Mechanism;
+use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::sys::process;
+use coldstream_policy::FileKind;
+use lineage::{Lineage, Output, Work};
+use std::cell::Cell;
+use transfer::{OutputFile, Refused, Transfer};
+use warming_time::WarmingTime;
+
+/// All-zero memory knows no input.
+#[repr(C)]
+pub struct Handover {
+    lineage: Lineage,
+    warming_time: WarmingTime,
+}
+
+/// The other mechanisms that a handover uses.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// Status page, switches and tracked files.
+    pub core: &'a Core,
+    /// What the foreground reads.
+    pub heat: &'a HeatMap,
+    /// The staged files.
+    pub writes: &'a StagedFiles,
+}
+
+/// Whether a handover took place, and so delayed the calling thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum TookPlace {
+    /// It did.
+    Yes,
+    /// It did not.
+    No,
+}
+
+impl Handover {
+    /// Whether this process has handovers at all, and at present. Heat alone does not tell: it may be kept
+    /// for eviction only.
+    pub fn state(core: &Core, heat: &HeatMap) -> HandoverState {
+        let is_configured = settings::get().is_some_and(|settings| settings.config.handover);
+        if !is_configured || heat.present().is_none() {
+            HandoverState::Never
+        } else if core.is_on(Mechanism::Handover) {
+            HandoverState::On
+        } else {
+            HandoverState::SwitchedOff
+        }
+    }
+
+    /// A background thread reads an SSTable that is served.
+    pub fn record_input(
+        &self,
+        core: &Core,
+        heat: &HeatMap,
+        descriptor: i32,
+        stamp: &FileStamp,
+        offset: u64,
+    ) {
+        if Self::state(core, heat) != HandoverState::Never {
+            let thread = process::thread_id();
+            (self.lineage).record_read(thread, descriptor, stamp, offset);
+        }
+    }
+
+    /// A background thread has opened a new SSTable for writing.
+    pub fn record_output(
+        &self,
+        core: &Core,
+        heat: &HeatMap,
+        kind: FileKind,
+        descriptor: i32,
+        stamp: &FileStamp,
+    ) {
+        if Self::state(core, heat) == HandoverState::Never {
+            return;
+        }
+        let thread = process::thread_id();
+        match kind {
+            FileKind::CassandraData => self.lineage.record_output(thread, descriptor, stamp),
+            FileKind::RocksDbSsTable => self.lineage.record_started(thread, descriptor, stamp),
+            // Lineage follows the writers of the other two engines only.
+            FileKind::LevelDbSsTable | FileKind::Untracked => {}
+        }
+    }
+
+    /// The application is about to close an SSTable that it has written.
+    #[cold]
+    pub fn before_close(
+        &self,
+        means: Means<'_>,
+        tracked: TrackedFile,
+        descriptor: i32,
+    ) -> TookPlace {
+        match tracked.kind {
+            FileKind::RocksDbSsTable | FileKind::LevelDbSsTable => {
+                self.run(means, tracked, descriptor, |transfer, work| {
+                    transfer.to_blocks(work)
+                })
+            }
+            FileKind::CassandraData => {
+                forget_heat(means.heat, descriptor);
+                TookPlace::No
+            }
+            FileKind::Untracked => TookPlace::No,
+        }
+    }
+
+    /// The application has opened an SSTable for reading.
+    pub fn after_open(&self, means: Means<'_>, tracked: TrackedFile, descriptor: i32) -> TookPlace {
+        match tracked.kind {
+            FileKind::CassandraData if thread::is_background_reader() => {
+                self.run(means, tracked, descriptor, |transfer, work| {
+                    transfer.to_partitions(work)
+                })
+            }
+            // The SSTables of the other engines get their heat when they are closed.
+            FileKind::CassandraData
+            | FileKind::RocksDbSsTable
+            | FileKind::LevelDbSsTable
+            | FileKind::Untracked => TookPlace::No,
+        }
+    }
+
+    /// The application has mapped a file that is no SSTable. It may be the index of an SSTable that the
+    /// calling thread's compaction writes.
+    pub fn after_mapping(&self, means: Means<'_>, descriptor: i32) -> TookPlace {
+        let core = means.core;
+        if Self::state(core, means.heat) != HandoverState::On
+            || !thread::is_background_reader()
+            || !core.owner.is_this_process()
+        {
+            return TookPlace::No;
+        }
+        let _errno = ErrnoGuard::new();
+        let Some((tracked, output)) = self.output_of_index(core, descriptor) else {
+            return TookPlace::No;
+        };
+        // Otherwise the handover would miss staged bytes.
+        let identity = (output.stamp.device, output.stamp.inode);
+        means.writes.drain_identity(core, identity, Reach::Sees);
+        match Inside::enter() {
+            Some(_inside) => self.run(means, tracked, output.descriptor, |transfer, work| {
+                transfer.to_partitions(work)
+            }),
+            None => TookPlace::No,
+        }
+    }
+
+    /// The SSTable, among those that the calling thread writes, whose index is behind `descriptor`.
+    fn output_of_index(&self, core: &Core, descriptor: i32) -> Option<(TrackedFile, Output)> {
+        let _inside = Inside::enter()?;
+        let outputs = self.lineage.outputs(process::thread_id());
+        if outputs.is_empty() {
+            return None;
+        }
+        let index = lineage::path_of(descriptor)?;
+        outputs.into_iter().find_map(|output| {
+            let tracked = core.tracked(output.descriptor)?;
+            let data = lineage::path_of(output.descriptor)?;
+            let is_its_index = file::is_same_inode(output.descriptor, &output.stamp)
+                && cassandra::is_index_of(&index, &data);
+            is_its_index.then_some((tracked, output))
+        })
+    }
+
+    fn run(
+        &self,
+        means: Means<'_>,
+        tracked: TrackedFile,
+        descriptor: i32,
+        work: impl FnOnce(&Transfer<'_>, &mut Work) -> Result<(), Refused>,
+    ) -> TookPlace {
+        let Means { core, heat, writes } = means;
+        let (Some(present), Some(settings)) = (heat.present(), settings::get()) else {
+            return TookPlace::No;
+        };
+        if Self::state(core, heat) != HandoverState::On
+            || fuse::is_blown()
+            || !core.owner.is_this_process()
+        {
+            return TookPlace::No;
+        }
+        let _errno = ErrnoGuard::new();
+        let Ok(stamp) = file::stamp(descriptor) else {
+            return TookPlace::No;
+        };
+        if core.inodes.is_locked(&stamp) {
+            return TookPlace::No;
+        }
+        let output = OutputFile {
+            slot: tracked.slot,
+            descriptor,
+            stamp,
+        };
+        let warming_time = &self.warming_time;
+        let switched_off = Cell::new(false);
+        let mut transfer = Transfer::begin(
+            core,
+            writes,
+            settings,
+            present,
+            warming_time,
+            output,
+            &switched_off,
+        );
+        let without = |transfer: &Transfer<'_>| {
+            match tracked.kind {
+                // The output gets no heat. Heat under this inode number belongs to a deleted file.
+                FileKind::RocksDbSsTable | FileKind::LevelDbSsTable | FileKind::Untracked => {
+                    present.heat.forget(transfer.key(), 0..stamp.size_bytes);
+                }
+                // It may be an old SSTable that was opened to be read: the heat is its own.
+                FileKind::CassandraData => {}
+            }
+            TookPlace::No
+        };
+        // Without it this thread has no inputs.
+        let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
+            return without(&transfer);
+        };
+        if core.is_behind()
+            && let Some(last) = &lineage.last_handover
+            && !transfer.limit_time(last)
+        {
+            self.lineage.give_back(lineage);
+            return without(&transfer);
+        }
+        let attempt = core.protect(|| work(&transfer, &mut lineage));
+        lineage.last_handover = Some(transfer.ended());
+        self.lineage.give_back(lineage);
+        if let Some(Err(refused)) = attempt {
+            transfer.count_refused(&refused);
+        }
+        core.publish_memory();
+        TookPlace::Yes
+    }
+}
+
+/// The application is about to close an SSTable of Cassandra that it has written. If the SSTable gets no
+/// handover, heat under its inode number belongs to a deleted file, and is forgotten.
+fn forget_heat(heat: &HeatMap, descriptor: i32) {
+    // Not for outputs of compactions: they have the heat of their parts, or get it when they are opened.
+    if !thread::is_background_reader()
+        && let Some(present) = heat.present()
+        && let Ok(stamp) = file::stamp(descriptor)
+    {
+        let bytes = 0..stamp.size_bytes;
+        present.heat.forget(inode_map::key_of(&stamp), bytes);
+    }
+}

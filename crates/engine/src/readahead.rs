@@ -1,0 +1,211 @@
+//! Readahead of SSTables: none around reads at random places, and our own ahead of range scans.
+//!
+//! All threads of a database share a descriptor, and with it the kernel's idea of how it is read. Point reads
+//! of many threads look like a scan once enough is cached, and each then reads up to `read_ahead_kb`. So
+//! every descriptor of an SSTable gets `FADV_RANDOM`, with its first read at an offset. Scans are found out for each
+//! thread by itself ([`coldstream_policy::scan`]).
+//!
+//! A descriptor that is read in ways that Coldstream does not see (io_uring) keeps the kernel's readahead.
+//!
+//! Around a fault in a mapped file the kernel reads as much, whatever the descriptor's advice
+//! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where the configuration says so, mappings get `MADV_RANDOM`.
+//! Then there is no readahead for scans by a mapping: faults make no calls.
+
+use crate::core::Core;
+use crate::core::descriptor_map::{Entry, TrackedFile};
+use crate::core::errno::ErrnoGuard;
+use crate::core::host_memory::each_line;
+use crate::settings;
+use crate::thread;
+use coldstream_control::{Counter, Mechanism};
+use coldstream_io::sys::{file, memory};
+use coldstream_io::warm;
+use coldstream_policy::{Config, Readahead, mapped_file};
+use std::ops::Range;
+
+/// Room for a line of `/proc/self/maps`, whose path has 4095 bytes at most.
+const LINE_BYTES_MAX: usize = 6 << 10;
+
+/// Whether readahead is ours.
+#[inline]
+pub fn is_ours(core: &Core) -> bool {
+    settings::get().is_some_and(|settings| settings.config.readahead != Readahead::Kernel)
+        && core.is_on(Mechanism::Readahead)
+}
+
+/// A call is about to read a file at an offset.
+#[inline]
+pub fn record_read_at_offset(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    if tracked.servable && !tracked.at_offsets && !tracked.in_sequence {
+        begin(core, tracked, descriptor);
+    }
+}
+
+#[cold]
+fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    let _errno = ErrnoGuard::new();
+    if !core.owner.is_this_process() || !is_same_inode(core, tracked, descriptor) {
+        return;
+    }
+    let read = TrackedFile {
+        at_offsets: true,
+        ..tracked
+    };
+    // Before the advice: the control thread visits such descriptors only.
+    core.update(descriptor, read);
+    if is_ours(core) {
+        let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+        if !is_ours(core) {
+            // The control thread may have been here before.
+            let _ = file::advise(descriptor, 0, 0, i32::from(tracked.advice));
+        }
+    }
+}
+
+/// Whether a descriptor still names the file. It may have been closed by a call that Coldstream did not see.
+fn is_same_inode(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
+    let inode = core.inodes.get(tracked.slot);
+    let stamp = file::stamp(descriptor);
+    inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
+}
+
+/// The calling thread reads a file by a plain call: reads ahead if that is part of a scan.
+pub fn record_plain_read(
+    core: &Core,
+    tracked: TrackedFile,
+    descriptor: i32,
+    offset: u64,
+    length_bytes: u64,
+) {
+    if let Some(range) = thread::record_sequence(descriptor, offset, length_bytes) {
+        read_ahead(core, tracked, descriptor, range);
+    }
+}
+
+/// The calling thread scans a file: reads the next range ahead.
+#[cold]
+pub fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, range: Range<u64>) {
+    if tracked.servable && !tracked.in_sequence && is_ours(core) {
+        let _errno = ErrnoGuard::new();
+        let length_bytes = range.end - range.start;
+        warm::read_ahead(descriptor, range.start, length_bytes);
+        core.count(Counter::ScanBytesAhead, length_bytes);
+    }
+}
+
+/// The application advises how it will read a whole file. Remembers the advice, and returns whether to skip
+/// it. It is skipped where Coldstream controls the readahead.
+#[cold]
+pub fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
+    if !tracked.servable || !is_same_inode(core, tracked, descriptor) {
+        return false;
+    }
+    let advice = advice as u8;
+    core.update(descriptor, TrackedFile { advice, ..tracked });
+    is_ours(core) && tracked.at_offsets && !tracked.in_sequence
+}
+
+/// A call reads or sends a file from the descriptor's position, and so in sequence. From now on the kernel
+/// controls this descriptor's readahead. The caller has a descriptor of its own, and Coldstream does not read
+/// ahead for it. See also [`crate::sending`].
+#[inline]
+pub fn record_sequential(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    if tracked.servable && !tracked.in_sequence {
+        leave_to_the_kernel(core, tracked, descriptor);
+    }
+}
+
+#[cold]
+fn leave_to_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    let _errno = ErrnoGuard::new();
+    if !core.owner.is_this_process() || !is_same_inode(core, tracked, descriptor) {
+        return;
+    }
+    let read = TrackedFile {
+        in_sequence: true,
+        ..tracked
+    };
+    core.update(descriptor, read);
+    if is_ours(core) {
+        let _ = file::advise(descriptor, 0, 0, i32::from(tracked.advice));
+    }
+}
+
+/// From now on Coldstream controls the file's readahead again.
+pub fn take_from_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
+    if tracked.in_sequence || !tracked.at_offsets {
+        let read = TrackedFile {
+            in_sequence: false,
+            at_offsets: true,
+            ..tracked
+        };
+        core.update(descriptor, read);
+    }
+    let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
+}
+
+/// A tracked file has been mapped.
+pub fn advise_mapping(core: &Core, address: usize, length_bytes: usize) {
+    let mapped = Some(Readahead::ScansAndMapped);
+    if settings::get().map(|settings| settings.config.readahead) == mapped
+        && core.is_on(Mechanism::Readahead)
+    {
+        let _errno = ErrnoGuard::new();
+        let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
+        if !core.is_on(Mechanism::Readahead) {
+            // The control thread may have been here before.
+            let _ = memory::hint(address, length_bytes, memory::ADVICE_NORMAL);
+        }
+    }
+}
+
+/// Gives the present switch its effect on all files that are open or mapped. Needs no thread-local storage:
+/// the control thread calls it.
+pub fn switch(core: &Core) {
+    let is_on = is_ours(core);
+    if let Some(settings) = settings::get()
+        && settings.config.readahead == Readahead::ScansAndMapped
+    {
+        switch_mappings(&settings.config, is_on);
+    }
+    let own = |tracked: TrackedFile| i32::from(tracked.advice);
+    if !is_on {
+        advise_each(core, |tracked| Some(own(tracked)));
+        return;
+    }
+    let random = libc::POSIX_FADV_RANDOM;
+    advise_each(core, |tracked| tracked.at_offsets.then_some(random));
+    // Afterwards: a duplicate of a descriptor that is read in sequence has an entry of its own, and one may have
+    // become so meanwhile.
+    advise_each(core, |tracked| tracked.in_sequence.then(|| own(tracked)));
+}
+
+/// Advises the descriptors of all files that `advice` has an answer for.
+fn advise_each(core: &Core, advice: impl Fn(TrackedFile) -> Option<i32>) {
+    core.each_descriptor(|descriptor, entry| {
+        if let Entry::Tracked(tracked) = entry
+            && tracked.servable
+            && let Some(advice) = advice(tracked)
+            && is_same_inode(core, tracked, descriptor)
+        {
+            let _ = file::advise(descriptor, 0, 0, advice);
+        }
+    });
+}
+
+/// Advises all mappings. No map of our own holds them: it would have to follow every `munmap` and `mremap`.
+fn switch_mappings(config: &Config, is_on: bool) {
+    let advice = if is_on {
+        memory::ADVICE_RANDOM
+    } else {
+        memory::ADVICE_NORMAL
+    };
+    let _ = each_line(c"/proc/self/maps", &mut [0; LINE_BYTES_MAX], |line| {
+        if let Some(mapped) = mapped_file(line)
+            && config.profile.kind_of_file(mapped.path).is_sstable()
+        {
+            // If something else has been mapped there meanwhile, it gets the hint.
+            let _ = memory::hint(mapped.address, mapped.length_bytes, advice);
+        }
+    });
+}

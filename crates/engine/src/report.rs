@@ -1,0 +1,115 @@
+//! Up to three log lines. A process without background I/O on SSTables logs nothing.
+//!
+//! A line has at most two sentences. `key=value` pairs follow, for log shippers; `event` names the
+//! line. Nothing here allocates.
+
+use crate::core::text::Text;
+use crate::settings::Settings;
+use coldstream_control::PageView;
+use coldstream_io::named_file;
+use coldstream_io::sys::thread::without_broken_pipes;
+use coldstream_io::sys::{file, process};
+use coldstream_policy::{DisplayBytes, IoMode, LogTarget};
+use std::fmt::Display;
+use std::io::Write;
+
+/// Logs the I/O mode of background reads, once a process.
+pub fn log_reads(settings: &Settings, io_mode: IoMode) {
+    let config = &settings.config;
+    let mut line = start_line();
+    let _ = write!(
+        line,
+        "background reads {}. event=reads io_mode={} setting={} profile={}",
+        effect(io_mode),
+        io_mode.name(),
+        config.reads.name(),
+        config.profile.name(),
+    );
+    if io_mode != IoMode::Buffered {
+        let _ = write!(
+            line,
+            " window={:#} in_flight={} memory_max={:#}",
+            DisplayBytes(config.window_bytes as u64),
+            config.windows_in_flight,
+            DisplayBytes(config.memory_bytes as u64)
+        );
+    }
+    finish_line(settings, line);
+}
+
+/// Logs the I/O mode of background writes, once a process.
+pub fn log_writes(settings: &Settings, io_mode: IoMode) {
+    let config = &settings.config;
+    let mut line = start_line();
+    let _ = write!(
+        line,
+        "background writes {}. event=writes io_mode={} setting={} profile={}",
+        effect(io_mode),
+        io_mode.name(),
+        config.writes.name(),
+        config.profile.name(),
+    );
+    finish_line(settings, line);
+}
+
+/// What an I/O mode does to the page cache.
+const fn effect(io_mode: IoMode) -> &'static str {
+    match io_mode {
+        IoMode::Direct => "bypass the page cache",
+        IoMode::DontCache => "leave no pages in the page cache",
+        IoMode::DropBehind => "drop their pages from the page cache",
+        IoMode::Buffered => "use the page cache",
+    }
+}
+
+/// Logs the sums of the counters when the process ends.
+pub fn log_summary(settings: &Settings, page: &PageView<'_>) {
+    let mut line = start_line();
+    if let Ok(snapshot) = page.snapshot() {
+        let (headline, totals) = (snapshot.headline(), snapshot.totals());
+        let _ = write!(line, "the process ends: {headline}. event=exit{totals}");
+        finish_line(settings, line);
+    }
+}
+
+/// Logs why the library does nothing: its configuration is wrong. Only for the constructor, which
+/// runs before the application has opened a file.
+pub fn log_refusal(why: impl Display) {
+    let mut line = start_line();
+    let _ = writeln!(line, "off: {why}. event=off");
+    write_now(libc::STDERR_FILENO, &line);
+}
+
+fn start_line() -> Text<1024> {
+    let mut line = Text::new();
+    let _ = write!(line, "coldstream[{}]: ", process::process_id());
+    line
+}
+
+fn finish_line(settings: &Settings, mut line: Text<1024>) {
+    line.end_line();
+    if let Some(path) = &settings.log_path {
+        if let Ok(descriptor) = named_file::open_to_append(path) {
+            write_now(descriptor, &line);
+            let _ = file::close(descriptor);
+        }
+        return;
+    }
+    // The application may have closed standard error and opened a file of the database under its
+    // number. Write only while it is the same file as at the start.
+    if settings.config.log == LogTarget::Stderr
+        && let Some(then) = settings.stderr
+        && file::is_same_inode(libc::STDERR_FILENO, &then)
+    {
+        write_now(libc::STDERR_FILENO, &line);
+    }
+}
+
+/// Writes a line unless the reader is slow (the write would block) or gone (SIGPIPE).
+fn write_now(descriptor: i32, line: &Text<1024>) {
+    if file::takes_bytes_now(descriptor) {
+        without_broken_pipes(|| {
+            let _ = file::write(descriptor, line.as_bytes());
+        });
+    }
+}

@@ -1,0 +1,227 @@
+//! What Coldstream knows of the calling thread. One file an owner: role, re-entrancy, samples, writer.
+//!
+//! Every function is about the calling thread, unless it says otherwise.
+
+mod inside;
+mod processor;
+mod role;
+mod samples;
+mod writer;
+
+pub use inside::Inside;
+pub use role::{SLOT_IN_USE, Slot, forget_all_roles};
+
+use crate::settings;
+use coldstream_io::append::Operation;
+use coldstream_io::sys::process;
+use coldstream_policy::background::ProcessorTime;
+use coldstream_policy::scan::Sequences;
+use coldstream_policy::{FileKind, Role};
+use processor::Processor;
+use role::KnownRole;
+use samples::{Samples, Turn};
+use std::ops::Range;
+use std::sync::OnceLock;
+use writer::Writer;
+
+/// A function that gets each role that is looked up, and the thread's slot. It returns the thread's new slot.
+pub type RoleListener = fn(Role, Slot) -> Slot;
+
+static ROLE_LISTENER: OnceLock<RoleListener> = OnceLock::new();
+
+/// One visit finds all of it: finding it takes longer than what is done there.
+struct State {
+    role: KnownRole,
+    writer: Writer,
+    samples: Samples,
+    sequences: Sequences,
+    processor: Processor,
+}
+
+// Without a destructor and with a constant initialiser: neither registers with libc nor
+// allocates, and may be used at any time of a thread's life.
+thread_local! {
+    static STATE: State = const {
+        State {
+            role: KnownRole::none(),
+            writer: Writer::none(),
+            samples: Samples::none(),
+            sequences: Sequences::none(),
+            processor: Processor::none(),
+        }
+    };
+}
+
+impl State {
+    #[inline]
+    fn role(&self) -> Role {
+        if self.role.is_stale() {
+            self.look_role_up();
+        }
+        self.role.get()
+    }
+
+    #[cold]
+    fn look_role_up(&self) {
+        let find = || match settings::get() {
+            Some(settings) => (settings.config.profile).role_of_thread(&process::thread_name()),
+            None => Role::Foreground,
+        };
+        let keep_slot: RoleListener = |_, slot| slot;
+        let listener = ROLE_LISTENER.get().copied().unwrap_or(keep_slot);
+        self.role.look_up(find, listener);
+    }
+
+    #[inline]
+    fn is_background_reader(&self) -> bool {
+        self.role().is_background_reader() || self.writer.is_background()
+    }
+}
+
+/// From now on `listener` gets each role that is looked up. Only the first listener counts.
+pub fn set_role_listener(listener: RoleListener) {
+    let _ = ROLE_LISTENER.set(listener);
+}
+
+/// The thread's role.
+pub fn role() -> Role {
+    STATE.with(State::role)
+}
+
+/// Whether reads of SSTables by this thread are background reads.
+#[inline]
+pub fn is_background_reader() -> bool {
+    STATE.with(State::is_background_reader)
+}
+
+/// The thread got another name, so its role is out of date. If `look_up` returns true, the role is looked up
+/// at once. Otherwise the thread would keep its former priority until it reads an SSTable again.
+pub fn forget_role(look_up: impl FnOnce(Slot) -> bool) {
+    STATE.with(|state| {
+        state.role.forget();
+        if look_up(state.role.slot()) {
+            state.look_role_up();
+        }
+    });
+}
+
+/// The thread's slot in [`crate::priority`].
+pub fn priority_slot() -> Slot {
+    STATE.with(|state| state.role.slot())
+}
+
+/// Runs `work` with the thread's slot marked as in use, while the slot's lock is held. `work` may create a
+/// thread (an allocator's hook does) or read an SSTable: these must not take that lock again.
+pub fn with_slot_in_use<T>(work: impl FnOnce() -> T) -> T {
+    STATE.with(|state| {
+        let slot = state.role.slot();
+        state.role.set_slot(SLOT_IN_USE);
+        let result = work();
+        state.role.set_slot(slot);
+        result
+    })
+}
+
+/// The caller of a read of an SSTable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// A background thread.
+    Background,
+    /// Any other thread.
+    Foreground {
+        /// The read belongs to a scan.
+        in_scan: bool,
+        /// It is the turn of [`take_sample_turn`], and the read may be timed.
+        is_sample: bool,
+    },
+}
+
+/// The thread reads an SSTable. `read_ahead` gets the range that should be read ahead. A background read is
+/// not recorded.
+#[inline]
+pub fn record_read(
+    descriptor: i32,
+    operation: Operation,
+    read_ahead: impl FnOnce(Range<u64>),
+) -> Caller {
+    STATE.with(|state| {
+        if state.is_background_reader() {
+            return Caller::Background;
+        }
+        let Operation::ReadAt { start, end } = operation else {
+            return Caller::Foreground {
+                in_scan: false,
+                is_sample: false,
+            };
+        };
+        let (ahead, in_scan) = state.sequences.record(descriptor, start, end - start);
+        if let Some(ahead) = ahead {
+            read_ahead(ahead);
+        }
+        Caller::Foreground {
+            in_scan,
+            is_sample: state.samples.count_read(end - start),
+        }
+    })
+}
+
+/// The thread makes a plain background read. Returns the range that should be read ahead.
+pub fn record_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
+    let (ahead, _) = STATE.with(|state| state.sequences.record(descriptor, offset, length_bytes));
+    ahead
+}
+
+/// Processor time of the thread since the last look, if it is time for a look, and the reads of its role are
+/// background reads. `now_ns` is a time of [`process::monotonic_ns`].
+pub fn look_at_processor(now_ns: u64) -> Option<ProcessorTime> {
+    STATE.with(|state| {
+        let is_background = state.role().is_background_reader();
+        is_background.then(|| state.processor.look(now_ns, process::thread_usage))?
+    })
+}
+
+/// Ends the turn of a sample.
+pub fn take_sample_turn() -> Turn {
+    STATE.with(|state| state.samples.take_turn())
+}
+
+/// The read that was timed came from the device: the next ones are timed, too.
+pub fn time_next_reads() {
+    STATE.with(|state| state.samples.time_next_reads());
+}
+
+/// A background read was served: `cached_bytes` of its bytes came out of the page cache.
+pub fn record_served(bytes: u64, cached_bytes: u64) {
+    STATE.with(|state| state.writer.record_served(bytes, cached_bytes));
+}
+
+/// Whether most of what the thread lately read of SSTables had been in the page cache.
+pub fn reads_what_is_cached() -> bool {
+    STATE.with(|state| state.writer.reads_what_is_cached())
+}
+
+/// The thread has read bytes of SSTables in the background.
+pub fn record_background_read(bytes: u64) {
+    STATE.with(|state| state.writer.record_read(bytes));
+}
+
+/// Whether the thread writes what it reads, and so does not flush.
+pub fn writes_what_it_read() -> bool {
+    STATE.with(|state| state.writer.writes_what_it_read(state.role()))
+}
+
+/// The thread opened an SSTable for writing: with some engines that makes it a background thread.
+pub fn record_writing(kind: FileKind, descriptor: i32) {
+    let role = settings::get().map(|settings| settings.config.profile.role_of_sstable_writer(kind));
+    STATE.with(|state| state.writer.open(descriptor, role));
+}
+
+/// The thread is about to close a descriptor.
+pub fn record_close(descriptor: i32) {
+    STATE.with(|state| state.writer.close(descriptor));
+}
+
+/// A number that no other living thread has, and that never changes.
+pub fn own_number() -> usize {
+    STATE.with(|state| std::ptr::from_ref(state) as usize)
+}

@@ -1,0 +1,228 @@
+//! Which new SSTables are staged, and in which mode.
+
+use super::staged_file::{StagedFile, StagedFiles, WriteMode};
+use crate::core::Core;
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::fuse;
+use crate::core::heap;
+use crate::core::host_memory;
+use crate::core::inode_map::Inode;
+use crate::report;
+
+use crate::settings::Settings;
+use crate::thread;
+use coldstream_control::{Counter, Mechanism};
+use coldstream_handover::cassandra::ChunkLog;
+use coldstream_io::alignment::Alignment;
+use coldstream_io::lock::FutexGuard;
+use coldstream_io::pool::WindowMemory;
+use coldstream_io::private::PrivateDescriptor;
+use coldstream_io::probe;
+use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::sys::process;
+use coldstream_policy::{FileKind, IoMode, IoModeSetting, direct_writes_corrupt};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+/// Flags of an opening that asks for what a staged file cannot give.
+const UNSUPPORTED_FLAGS: i32 = libc::O_APPEND
+    | libc::O_DIRECT
+    | libc::O_SYNC
+    | libc::O_DSYNC
+    | libc::O_NONBLOCK
+    | O_TMPFILE_BIT;
+/// `O_TMPFILE` without the `O_DIRECTORY` that it includes.
+const O_TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
+
+/// Whether the I/O mode of writes was logged. Outside the wiped region: a forked child does not log it again.
+static MODE_LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a new file's heat is carried over from its inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandoverState {
+    /// Never in this process.
+    Never,
+    /// Not at present.
+    SwitchedOff,
+    /// It is.
+    On,
+}
+
+/// An SSTable that was opened for writing.
+pub struct Opening<'a> {
+    /// The settings of the process.
+    pub settings: &'a Settings,
+    /// The file, as it is tracked.
+    pub tracked: TrackedFile,
+    /// The descriptor by which it is written.
+    pub descriptor: i32,
+    /// The flags of its opening.
+    pub flags: i32,
+    /// Its stamp.
+    pub stamp: &'a FileStamp,
+    /// Whether it may get a handover.
+    pub handover: HandoverState,
+}
+
+impl Opening<'_> {
+    /// Whether it is a new, empty file, opened for what a staged file can give. Whose thread opened it is
+    /// another question.
+    fn is_new(&self) -> bool {
+        self.flags & libc::O_CREAT != 0
+            && self.flags & (libc::O_TRUNC | libc::O_EXCL) != 0
+            && self.stamp.size_bytes == 0
+            && self.flags & UNSUPPORTED_FLAGS == 0
+    }
+
+    /// Whether to leave the file in the page cache: its inputs are there too. With the handover on, there
+    /// must also be free memory. Otherwise the whole file would evict other pages.
+    fn is_best_cached(&self) -> bool {
+        self.settings.config.writes == IoModeSetting::Auto
+            && thread::reads_what_is_cached()
+            && (self.handover != HandoverState::On || host_memory::has_room())
+    }
+}
+
+impl StagedFiles {
+    /// Takes in an SSTable that was opened for writing, if it is a background thread's new file that
+    /// nobody else has open.
+    pub fn take_in(&self, core: &Core, opening: &Opening<'_>) {
+        let config = &opening.settings.config;
+        if !opening.is_new()
+            || !thread::role().is_background_writer(config.flush)
+            || self.is_closed()
+            || !core.is_on(Mechanism::Writes)
+            || fuse::is_blown()
+        {
+            return;
+        }
+        let Some(inode) = core.inodes.get(opening.tracked.slot) else {
+            return;
+        };
+        if !inode.is_alone() || inode.is_locked() {
+            return;
+        }
+        if opening.is_best_cached() {
+            core.count(Counter::KeptCached, 1);
+            return;
+        }
+        let io_mode = self.io_mode_of_writes(core, opening);
+        let mode = match io_mode {
+            IoMode::Buffered => return,
+            IoMode::DontCache => WriteMode::DontCache,
+            IoMode::DropBehind => WriteMode::DropBehind,
+            IoMode::Direct
+                if config.visible.may_stage(opening.tracked.kind) && self.has_drainer(core) =>
+            {
+                WriteMode::WriteBehind
+            }
+            IoMode::Direct => WriteMode::WriteThrough,
+        };
+        match self.free_slot() {
+            Some((number, staged)) => self.fill(core, opening, inode, number, staged, mode),
+            // The writes of this file stay plain.
+            None => core.count(Counter::FallbackWriteMemory, 1),
+        }
+    }
+
+    /// Makes `staged`, a free entry with this number, the opened file's.
+    fn fill(
+        &self,
+        core: &Core,
+        opening: &Opening<'_>,
+        inode: &Inode,
+        number: usize,
+        mut staged: FutexGuard<'_, StagedFile>,
+        mut mode: WriteMode,
+    ) {
+        let mut memory = WindowMemory::default();
+        let mut direct = PrivateDescriptor::default();
+        if matches!(mode, WriteMode::WriteBehind | WriteMode::WriteThrough) {
+            match direct_means(core, opening) {
+                Some((taken, opened)) => (memory, direct) = (taken, opened),
+                None => {
+                    core.count(Counter::FallbackWriteMemory, 1);
+                    mode = WriteMode::DropBehind;
+                }
+            }
+        }
+        let keeps_chunk_log = opening.tracked.kind == FileKind::CassandraData
+            && opening.handover != HandoverState::Never;
+        *staged = StagedFile {
+            owner: opening.tracked.slot + 1,
+            number,
+            descriptor: opening.descriptor,
+            mode,
+            stamp: *opening.stamp,
+            alignment: alignment_of(opening.descriptor),
+            buffers: [memory, WindowMemory::default()],
+            direct,
+            // Without memory for it there are no early parts of a handover.
+            chunks: (keeps_chunk_log.then(ChunkLog::default)).and_then(heap::boxed),
+            ..StagedFile::default()
+        };
+        let identity = (opening.stamp.device, opening.stamp.inode);
+        self.views.enter(number, identity, opening.descriptor);
+        self.count.fetch_add(1, Ordering::AcqRel);
+        inode.set_staged_slot(Some(number));
+        // A thread that opens the file now first counts its descriptor, and then looks for a staged file. A
+        // thread that ends the process first closes the list, and then looks for staged files. Here it is
+        // the other way round. So at least one of two threads sees the other.
+        fence(Ordering::SeqCst);
+        if !inode.is_alone() || self.is_closed() {
+            self.release(core, &mut staged);
+            return;
+        }
+        core.count(Counter::StagedFiles, 1);
+        core.publish_memory();
+        if !MODE_LOGGED.swap(true, Ordering::Relaxed) {
+            report::log_writes(opening.settings, staged.io_mode());
+        }
+    }
+
+    fn free_slot(&self) -> Option<(usize, FutexGuard<'_, StagedFile>)> {
+        self.files.iter().enumerate().find_map(|(number, file)| {
+            let staged = file.try_lock()?;
+            (staged.owner == 0).then_some((number, staged))
+        })
+    }
+
+    fn io_mode_of_writes(&self, core: &Core, opening: &Opening<'_>) -> IoMode {
+        let writes = opening.settings.config.writes;
+        let is_trusted = file::filesystem_type(opening.descriptor).is_ok_and(probe::is_trusted);
+        if !is_trusted {
+            return IoMode::Buffered;
+        }
+        let alignment = alignment_of(opening.descriptor);
+        let direct = alignment.is_some() && !self.is_direct_disabled(opening.stamp.device);
+        // The first write shows what a filesystem makes of RWF_DONTCACHE.
+        let io_mode = writes.choose_for_writes(direct, true);
+        if io_mode == IoMode::Direct {
+            let (release, version) = process::kernel();
+            if direct_writes_corrupt(&release, &version) {
+                core.count(Counter::FallbackWriteKernel, 1);
+                return writes.choose_for_writes(false, true);
+            }
+        }
+        io_mode
+    }
+}
+
+/// A staging buffer and a direct descriptor, or neither.
+fn direct_means(core: &Core, opening: &Opening<'_>) -> Option<(WindowMemory, PrivateDescriptor)> {
+    let pool = core.scanner.pool();
+    let memory = pool.take(opening.settings.config.staging_bytes)?;
+    let flags = libc::O_WRONLY | libc::O_DIRECT;
+    let slot = opening.tracked.slot;
+    match PrivateDescriptor::open(opening.descriptor, flags, opening.stamp, slot, core) {
+        Ok(direct) if direct.get().is_some() => Some((memory, direct)),
+        _ => {
+            pool.give_back(memory);
+            None
+        }
+    }
+}
+
+/// The alignment of direct writes; `None` where the filesystem refuses them.
+fn alignment_of(descriptor: i32) -> Option<Alignment> {
+    Alignment::of_reported(file::direct_alignment(descriptor).unwrap_or(None))
+}
