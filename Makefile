@@ -19,7 +19,7 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 10
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build driver check test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall package image \
+.PHONY: help setup build driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall package image \
     test-packages clean
 
 help: ## Show this list
@@ -36,18 +36,23 @@ $(DRIVER): $(DRIVER_SOURCES)
 	@mkdir -p $(RELEASE)
 	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread $(filter %.cc,$^) -ldl -o $@
 
-check: ## Format, circles of modules, prose, links, promises, clippy, unit tests: before each commit (1 min when warm)
+check: lint ## Format, circles of modules, prose, links, promises, clippy, unit tests: before each commit (1 min when warm)
+	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --workspace --lib --bins
+
+lint: ## All of `check` but the unit tests
 	cargo fmt --all --check
 	scripts/check-circles
 	scripts/check-prose
 	scripts/check-links
 	scripts/check-promises
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
-	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --workspace --lib --bins
 
-# The tests load the release library and start the release driver: build first.
-test: setup build check ## Run everything: check, integration tests, models, fuzzing, documents (30 min)
-	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) cargo test --workspace --release
+# Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
+CHECKED := $(TARGET)/checked
+test: setup build lint ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
+	@mkdir -p $(CHECKED) && cp --update $(DRIVER) $(CHECKED)/
+	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) \
+	    cargo test --workspace --profile checked
 	scripts/test-rocksdb-suites
 	@$(MAKE) --no-print-directory loom miri sanitize fuzz doc msrv deny
 
