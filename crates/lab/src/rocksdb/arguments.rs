@@ -37,6 +37,8 @@ Examples:
     coldstream lab rocksdb --recipe pr14743 --memory-mib 1024 --modes buffered,coldstream
   The same with the program that published it, which has one phase and another skew:
     coldstream lab rocksdb --recipe pr14743 --db-bench /usr/bin/db_bench
+  Uniform reads and updates, as the kernel patch cache_ext was measured:
+    coldstream lab rocksdb --recipe cache-ext --keep
   A device like a cloud volume:
     coldstream lab rocksdb --device-mib-per-second 120 --device-requests-per-second 3000
   Another build of RocksDB, for modes that Debian's 7.8 does not have. The Java artifact of
@@ -71,7 +73,7 @@ pub struct RocksDbArgs {
     /// Sizes of the hot set, relative to the page cache [default: most; a recipe has its own]
     #[arg(long, value_delimiter = ',', value_enum)]
     pub cases: Vec<Case>,
-    /// Position of the hot keys in the key space [default: scattered; contiguous with a recipe]
+    /// Position of the hot keys in the key space [default: scattered; a recipe has its own]
     #[arg(long, value_enum)]
     pub hot_layout: Option<HotLayout>,
     /// Number of turns; each runs every mode once
@@ -84,11 +86,11 @@ pub struct RocksDbArgs {
     /// recipe by the memory limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
-    /// Size of a value in bytes; values are incompressible
-    #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    pub value_bytes: u64,
+    /// Size of a value in bytes; values are incompressible [default: 4096; a recipe has its own]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub value_bytes: Option<u64>,
     /// Memory limit in MiB, page cache included; needs root [default: 256; 160 with
-    /// --quick; 512 with a recipe]
+    /// --quick; a recipe has its own]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mib: Option<u64>,
     /// Number of hot keys, instead of a share of the page cache
@@ -114,12 +116,12 @@ pub struct RocksDbArgs {
     /// Number of threads that read
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub readers: u64,
-    /// Rate limit of the compaction's writes in MiB/s; 0 is no limit [default: 30; 0 with a recipe]
+    /// Rate limit of the compaction's writes in MiB/s; 0 is no limit [default: 30; a recipe has its own]
     #[arg(long, value_name = "MIB")]
     pub compaction_mib_per_second: Option<u64>,
     /// Rate of updates in MiB/s, which keep compaction going; 0 is one manual compaction instead
     ///
-    /// The updated keys are chosen uniformly. The default is 0, and 191 with a recipe.
+    /// The updated keys are chosen uniformly. The default is 0; a recipe has its own.
     #[arg(long, value_name = "MIB")]
     pub update_mib_per_second: Option<u64>,
     /// Page cache at the start of a run [default: warm in the case in-memory, cold in the others]
@@ -136,7 +138,7 @@ pub struct RocksDbArgs {
     /// Seconds of the phase without compaction [default: 8; 5 with --quick or a recipe]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_seconds: Option<u64>,
-    /// Seconds of the compaction phase with updates [default: 20; 40 with a recipe]
+    /// Seconds of the compaction phase with updates [default: 20; a recipe has its own]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub compaction_seconds: Option<u64>,
     /// Seconds of the phase after the publication of the output [default: 8; 5 with --quick or a recipe]

@@ -43,6 +43,8 @@ pub enum Case {
     Most,
     /// Three times the cache.
     Large,
+    /// All keys: no set of them is hot.
+    Uniform,
     /// The whole data set fits in memory: a mode cannot win here, and must not lose.
     InMemory,
     /// The small hot set of the recipe pr14743: 30 MB of values for each GiB of the limit.
@@ -107,6 +109,7 @@ impl Case {
             Self::Third => (limit, in_cache(cache_bytes / 3)),
             Self::Most => (limit, in_cache(cache_bytes / 4 * 3)),
             Self::Large => (limit, in_cache(cache_bytes * 3)),
+            Self::Uniform => (limit, sizes.keys),
             // Room for two sorted runs, their output, and the engine.
             Self::InMemory => (
                 4 * sizes.keys * page_bytes + 4 * ENGINE_BYTES,
@@ -143,6 +146,7 @@ mod tests {
         assert_eq!(keys(Case::Third), 200 * 1024 * 1024 / 3 / 8192);
         assert!(keys(Case::Small) * 6 < keys(Case::Third));
         assert!(keys(Case::Large) > 8 * keys(Case::Third));
+        assert_eq!(keys(Case::Uniform), SIZES.keys);
         let (limit, _) = Case::InMemory.limit_and_hot_keys(&SIZES, 4096, HotLayout::Scattered);
         assert!(limit > 3 * 1_000_000 * 4096);
     }

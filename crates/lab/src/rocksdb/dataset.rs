@@ -35,7 +35,7 @@ impl Dataset {
         let path = &dataset.path;
         let complete = path.join("COMPLETE");
         let is_complete = fs::read_to_string(&complete).ok().as_ref() == Some(&wanted.made_with);
-        let values_bytes = keys * arguments.value_bytes;
+        let values_bytes = keys * workload.value_bytes;
         check_space(testbed.directory(), values_bytes, is_complete)?;
         if !is_complete {
             if path.exists() {
@@ -44,7 +44,7 @@ impl Dataset {
             }
             testbed.progress.line(&format!(
                 "loading {keys} keys of {} bytes, {}",
-                arguments.value_bytes, wanted.how
+                workload.value_bytes, wanted.how
             ));
             program.load(arguments, workload, path)?;
             fs::write(&complete, wanted.made_with)

@@ -186,7 +186,7 @@ impl Engine for RocksDb {
             engine: self.version.get().cloned().unwrap_or_default(),
             load: format!(
                 "{recipe}{} keys of {} bytes, {reads}, {compaction}{options}",
-                sizes.keys, arguments.value_bytes
+                sizes.keys, workload.value_bytes
             ),
             parameters: json!({
                 "recipe": workload.recipe,
@@ -202,7 +202,7 @@ impl Engine for RocksDb {
                 "load_steps": arguments.load_steps,
                 "compaction_mib_per_second": workload.compaction_mib_per_second,
                 "update_mib_per_second": workload.update_mib_per_second,
-                "value_bytes": arguments.value_bytes,
+                "value_bytes": workload.value_bytes,
                 "hot_layout": workload.hot_layout,
             }),
         }

@@ -85,7 +85,7 @@ impl LoadProgram {
         arguments: &RocksDbArgs,
         workload: &Workload,
     ) -> Result<WantedDataset> {
-        let size = format!("{}x{}", workload.sizes.keys, arguments.value_bytes);
+        let size = format!("{}x{}", workload.sizes.keys, workload.value_bytes);
         Ok(match self {
             Self::Driver(_) => {
                 let shape = shape(workload);

@@ -145,7 +145,7 @@ impl<'a> DatabaseParameters<'a> {
             directory,
             options: workload.engine_options.clone(),
             keys: workload.sizes.keys,
-            value_bytes: arguments.value_bytes,
+            value_bytes: workload.value_bytes,
         }
     }
 }

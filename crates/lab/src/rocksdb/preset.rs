@@ -94,6 +94,8 @@ pub struct Preset {
     pub cases: &'static [Case],
     /// Keys of the data set.
     pub keys: Keys,
+    /// Size of a value.
+    pub value_bytes: u64,
     /// Memory limit.
     pub memory_mib: u64,
     /// Where hot keys lie.
@@ -131,6 +133,7 @@ pub const DEFAULT: Preset = Preset {
     modes: &["buffered", "direct-writes", "coldstream"],
     cases: &[Case::Most],
     keys: Keys::Fixed(100_000),
+    value_bytes: 4096,
     memory_mib: 256,
     hot_layout: HotLayout::Scattered,
     reader_loop: Loop::Open,

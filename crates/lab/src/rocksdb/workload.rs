@@ -29,7 +29,8 @@ pub struct Workload {
     pub update_mib_per_second: u64,
     /// RocksDB options of every mode.
     pub engine_options: String,
-    value_bytes: u64,
+    /// Size of a value.
+    pub value_bytes: u64,
     hot_keys: Option<u64>,
     start: Option<Start>,
 }
@@ -72,7 +73,7 @@ impl RocksDbArgs {
             engine_options: preset
                 .tuning
                 .engine_options(update_mib_per_second > 0, &self.engine_options),
-            value_bytes: self.value_bytes,
+            value_bytes: self.value_bytes.unwrap_or(preset.value_bytes),
             hot_keys: self.hot_keys,
             start: self.start,
         }

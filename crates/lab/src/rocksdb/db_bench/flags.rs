@@ -61,7 +61,7 @@ fn common(arguments: &RocksDbArgs, workload: &Workload, directory: &Path) -> Res
         format!("--db={}", directory.display()),
         format!("--num={}", workload.sizes.keys),
         "--key_size=16".to_owned(),
-        format!("--value_size={}", arguments.value_bytes),
+        format!("--value_size={}", workload.value_bytes),
         "--compression_type=none".to_owned(),
         "--block_size=4096".to_owned(),
         "--bloom_bits=10".to_owned(),
