@@ -1,6 +1,9 @@
 //! The options of `coldstream lab cassandra`.
 
 use super::mode::Mode;
+use super::preset::{DEFAULT, Preset, QUICK};
+use super::recipe::Recipe;
+use super::workload::Workload;
 use crate::engine::{self, EngineArguments};
 use crate::preloaded::{Preloaded, preloaded_help};
 use crate::testbed::WorkDirArgs;
@@ -15,26 +18,6 @@ pub enum HotTable {
     Inside,
     /// A CQL table beside it, which is not compacted.
     Beside,
-}
-
-/// The requests to the node, and its compactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// Reads, and one major compaction.
-    Reads,
-    /// Half reads, half updates (YCSB's workload A), and one major compaction after the other.
-    YcsbA,
-}
-
-impl Workload {
-    /// Percentage of updates among the requests.
-    pub fn update_percent(self) -> u32 {
-        match self {
-            Workload::Reads => 0,
-            Workload::YcsbA => 50,
-        }
-    }
 }
 
 /// Distribution of the requests over the hot keys.
@@ -81,6 +64,8 @@ Examples:
   Half reads, half updates, and one compaction after the other:
     coldstream lab cassandra --workload ycsb-a --distribution zipfian \\
         --modes 5.0/stock,5.0/coldstream
+  A published measurement, at an eighth of its scale; 45 GB of disk, and hours:
+    coldstream lab cassandra --recipe cassandra-21134 --keep --html report.html
 
 Modes are VERSION/WAY. Versions are 4.1.10, 5.0.9 and 6.0-alpha2, or 4.1, 5.0 and 6.0 for short.
 They are fetched from Maven Central at first use. Ways:
@@ -98,14 +83,17 @@ Settings of cassandra.yaml follow a way, each behind an @:
   5.0/coldstream@sstable_preemptive_open_interval=null"
 ))]
 pub struct CassandraArgs {
-    /// Modes to compare; the first is the baseline
+    /// A published measurement: its data set, load and modes, in the memory that --memory-mib names
+    ///
+    /// Each option that is given wins over the recipe.
+    #[arg(long, value_enum, conflicts_with = "quick")]
+    pub recipe: Option<Recipe>,
+    /// Modes to compare; the first is the baseline [default:
+    /// 5.0.9/stock,5.0.9/coldstream,6.0-alpha2/stock,6.0-alpha2/direct-reads-writes; a recipe has its
+    /// own]
     ///
     /// Each turn runs every mode once, in this order.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "5.0.9/stock,5.0.9/coldstream,6.0-alpha2/stock,6.0-alpha2/direct-reads-writes"
-    )]
+    #[arg(long, value_delimiter = ',')]
     pub modes: Vec<Mode>,
     /// Number of turns; each runs every mode once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -113,7 +101,8 @@ pub struct CassandraArgs {
     /// A first look: a quarter of the data and short phases
     #[arg(long)]
     pub quick: bool,
-    /// Number of keys in the data set, which is two SSTables [default: 544000; 136000 with --quick]
+    /// Number of keys in the data set, which is two SSTables [default: 544000; 136000 with --quick; with
+    /// a recipe by the memory limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
     /// Size of a value in bytes; values are incompressible
@@ -133,31 +122,33 @@ pub struct CassandraArgs {
         value_enum
     )]
     pub hot_table: HotTable,
-    /// Number of hot keys, spread over the CQL table [default: 68000; 34000 with --quick; all with
-    /// --workload ycsb-a]
+    /// Number of hot keys, spread over the CQL table [default: 68000; 34000 with --quick; with a recipe
+    /// by the memory limit; all with a workload of YCSB]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub hot_keys: Option<u64>,
-    /// The requests to the node, and its compactions
-    #[arg(long, default_value = "reads", value_enum)]
-    pub workload: Workload,
+    /// The requests to the node, and its compactions [default: reads; a recipe has its own]
+    #[arg(long, value_enum)]
+    pub workload: Option<Workload>,
     /// Distribution of the requests over the hot keys
     #[arg(long, default_value = "uniform", value_enum)]
     pub distribution: Distribution,
-    /// Seconds of the compaction phase with --workload ycsb-a
+    /// Seconds of the compaction phase with a workload of YCSB
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub compaction_seconds: u64,
-    /// Requests a second, in an open loop: slow answers do not lower the rate
-    #[arg(long, default_value_t = 1500, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub requests_per_second: u64,
-    /// Cassandra's compaction_throughput in MiB/s; 0 is no limit
-    #[arg(long, default_value_t = 64, value_name = "MIB")]
-    pub compaction_mib_per_second: u64,
-    /// Memory limit in MiB, heap and page cache included; needs root [default: 2300; 2000 with --quick]
+    /// Requests a second, in an open loop: slow answers do not lower the rate [default: 1500; with a
+    /// recipe by the memory limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests_per_second: Option<u64>,
+    /// Cassandra's compaction_throughput in MiB/s; 0 is no limit [default: 64; a recipe has its own]
+    #[arg(long, value_name = "MIB")]
+    pub compaction_mib_per_second: Option<u64>,
+    /// Memory limit in MiB, heap and page cache included; needs root [default: 2300; 2000 with --quick;
+    /// a recipe has its own]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mib: Option<u64>,
-    /// Heap of the node in MiB
-    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
-    pub heap_mib: u64,
+    /// Heap of the node in MiB [default: 1024; with a recipe by the memory limit]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    pub heap_mib: Option<u64>,
     /// A further argument for the node's JVM, such as -XX:+UseShenandoahGC
     ///
     /// May be given several times. It overrides Cassandra's own.
@@ -196,6 +187,10 @@ pub struct Sizes {
     pub hot_keys: u64,
     /// Memory limit of the cgroup in bytes.
     pub memory_bytes: u64,
+    /// Heap of the node in MiB.
+    pub heap_mib: u64,
+    /// Requests a second.
+    pub requests_per_second: u64,
     /// Seconds that are not counted.
     pub warm_up_seconds: u64,
     /// Seconds without compaction.
@@ -210,32 +205,113 @@ impl EngineArguments for CassandraArgs {
     }
 
     fn loads_coldstream(&self) -> bool {
-        let mut preloaded = self.modes.iter().filter_map(engine::Mode::preloaded);
+        let modes = self.modes();
+        let mut preloaded = modes.iter().filter_map(engine::Mode::preloaded);
         preloaded.any(Preloaded::is_coldstream)
     }
 }
 
 impl CassandraArgs {
+    fn preset(&self) -> Preset {
+        match self.recipe {
+            Some(recipe) => recipe.preset(),
+            None if self.quick => QUICK,
+            None => DEFAULT,
+        }
+    }
+
+    /// The modes to compare.
+    pub fn modes(&self) -> Vec<Mode> {
+        match self.modes.as_slice() {
+            [] => self.preset().modes(),
+            given => given.to_vec(),
+        }
+    }
+
+    /// The requests to the node, and its compactions.
+    pub fn workload(&self) -> Workload {
+        self.workload.unwrap_or(self.preset().workload)
+    }
+
+    /// Cassandra's `compaction_throughput` in MiB/s; 0 is no limit.
+    pub fn compaction_mib_per_second(&self) -> u64 {
+        self.compaction_mib_per_second
+            .unwrap_or(self.preset().compaction_mib_per_second)
+    }
+
     /// The sizes that were given, and presets for the rest.
     pub fn sizes(&self) -> Sizes {
-        let (keys, hot_keys, memory_mib, warm_up, idle, after) = if self.quick {
-            (136_000, 34_000, 2_000, 10, 8, 8)
-        } else {
-            (544_000, 68_000, 2_300, 20, 15, 15)
-        };
-        let keys = self.keys.unwrap_or(keys);
-        // YCSB uses all keys of the CQL table.
-        let hot_keys = match self.workload {
-            Workload::Reads => hot_keys,
-            Workload::YcsbA => keys,
+        let preset = self.preset();
+        let memory_mib = self.memory_mib.unwrap_or(preset.memory_mib);
+        let keys = self.keys.unwrap_or(preset.keys.within(memory_mib));
+        let hot_keys = match self.workload() {
+            Workload::Reads => preset.hot_keys.within(memory_mib),
+            // YCSB uses all keys of the CQL table.
+            Workload::YcsbA | Workload::YcsbB | Workload::YcsbC => keys,
         };
         Sizes {
             keys,
             hot_keys: self.hot_keys.unwrap_or(hot_keys).clamp(1, keys),
-            memory_bytes: self.memory_mib.unwrap_or(memory_mib) << 20,
-            warm_up_seconds: self.warm_up_seconds.unwrap_or(warm_up),
-            idle_seconds: self.idle_seconds.unwrap_or(idle),
-            after_seconds: self.after_seconds.unwrap_or(after),
+            memory_bytes: memory_mib << 20,
+            heap_mib: self.heap_mib.unwrap_or(preset.heap_mib.within(memory_mib)),
+            requests_per_second: self
+                .requests_per_second
+                .unwrap_or(preset.requests_per_second.within(memory_mib)),
+            warm_up_seconds: self.warm_up_seconds.unwrap_or(preset.warm_up_seconds),
+            idle_seconds: self.idle_seconds.unwrap_or(preset.idle_seconds),
+            after_seconds: self.after_seconds.unwrap_or(preset.after_seconds),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        /// What is measured
+        #[command(flatten)]
+        arguments: CassandraArgs,
+    }
+
+    fn arguments(words: &[&str]) -> CassandraArgs {
+        Command::try_parse_from(std::iter::once(&"lab").chain(words))
+            .map(|command| command.arguments)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn a_recipe_keeps_its_ratios_at_every_scale() {
+        for memory_mib in ["1536", "12288"] {
+            let arguments = arguments(&["--recipe", "cassandra-21134", "--memory-mib", memory_mib]);
+            let sizes = arguments.sizes();
+            let gib = sizes.memory_bytes as f64 / (1 << 30) as f64;
+            assert!((sizes.keys as f64 * 4096.0 / gib / 1e9 - 10.65).abs() < 0.02);
+            assert!((sizes.hot_keys as f64 / gib / 83_333.0 - 1.0).abs() < 0.01);
+            assert!((sizes.hot_keys / sizes.requests_per_second).abs_diff(100) <= 1);
+            assert!((sizes.heap_mib as f64 / 1024.0 / gib - 1.0 / 3.0).abs() < 0.01);
+            assert_eq!(arguments.compaction_mib_per_second(), 0);
+        }
+    }
+
+    #[test]
+    fn an_explicit_option_wins_over_a_recipe() {
+        let given = arguments(&[
+            "--recipe",
+            "speedyio",
+            "--workload",
+            "ycsb-b",
+            "--modes",
+            "5.0/stock",
+            "--keys",
+            "9",
+        ]);
+        assert_eq!(given.workload().update_percent(), 5);
+        assert_eq!(given.modes().len(), 1);
+        assert_eq!((given.sizes().keys, given.sizes().hot_keys), (9, 9));
+        assert_eq!(arguments(&["--quick"]).sizes().keys, 136_000);
+        assert_eq!(arguments(&[]).modes().len(), 4);
     }
 }

@@ -1,16 +1,18 @@
 //! Apache Cassandra as an engine of the laboratory: a real node a run.
 
-use super::arguments::{CassandraArgs, Distribution, HotTable, Workload};
+use super::arguments::{CassandraArgs, Distribution, HotTable, Sizes};
 use super::backlog::BacklogSampler;
 use super::chooser::Chooser;
 use super::client::CqlClient;
 use super::load::{Load, RequestPlan};
 use super::mode::{Mode, Way};
 use super::phase_sequence::PhaseSequence;
+use super::recipe::Recipe;
 use super::run_state::RunState;
 use super::schema::{ADDRESS, BESIDE, COMPACTED, KEYSPACE, table_directory};
 use super::sstables::{DATA_SUFFIX, SsTables};
 use super::template::{Template, settings};
+use super::workload::Workload;
 use crate::compaction_files::CompactionFiles;
 use crate::engine::{Case, Description, Engine, Plan, Run};
 use crate::linked::LinkedCopy;
@@ -57,13 +59,18 @@ impl Engine for Cassandra {
     const READER_THREADS: &'static [&'static str] =
         &["ReadStage", "Native-Transpor", "SharedPool-Work"];
 
-    fn find(arguments: CassandraArgs) -> Result<Self> {
+    fn find(mut arguments: CassandraArgs) -> Result<Self> {
+        arguments.modes = arguments.modes();
         Ok(Self { arguments })
     }
 
     fn plan(&self) -> Plan<'_, Self> {
         let arguments = &self.arguments;
-        let memory_bytes = arguments.sizes().memory_bytes;
+        let Sizes {
+            memory_bytes,
+            heap_mib,
+            ..
+        } = arguments.sizes();
         let java_arguments = arguments.java_argument.iter();
         let java_arguments: String = java_arguments.map(|it| format!(", {it}")).collect();
         let description = CaseDescription {
@@ -71,14 +78,14 @@ impl Engine for Cassandra {
             text: format!(
                 "limit {} MiB, heap {} MiB, cold start{java_arguments}",
                 memory_bytes >> 20,
-                arguments.heap_mib,
+                heap_mib,
             ),
             parameters: json!({
                 "limit_bytes": memory_bytes,
-                "heap_mib": arguments.heap_mib,
+                "heap_mib": heap_mib,
                 "java_arguments": arguments.java_argument,
             }),
-            published: None,
+            published: arguments.recipe.map(Recipe::published),
         };
         Plan {
             modes: &arguments.modes,
@@ -149,17 +156,18 @@ impl Engine for Cassandra {
             engine: "Apache Cassandra".into(),
             load: load_in_words(arguments),
             parameters: json!({
+                "recipe": arguments.recipe,
                 "sizes": arguments.sizes(),
                 "value_bytes": arguments.value_bytes,
                 "chunk_kib": arguments.chunk_kib,
                 "format": arguments.format,
                 "hot": arguments.hot_table,
-                "workload": arguments.workload,
+                "workload": arguments.workload(),
                 "distribution": arguments.distribution,
-                "requests_per_second": arguments.requests_per_second,
+                "requests_per_second": arguments.sizes().requests_per_second,
                 "first_reads_per_second": arguments.first_reads_per_second,
                 "compaction_seconds": arguments.compaction_seconds,
-                "compaction_mib_per_second": arguments.compaction_mib_per_second,
+                "compaction_mib_per_second": arguments.compaction_mib_per_second(),
             }),
         }
     }
@@ -168,26 +176,34 @@ impl Engine for Cassandra {
 /// Data and load in one sentence.
 fn load_in_words(arguments: &CassandraArgs) -> String {
     let sizes = arguments.sizes();
+    let recipe = match arguments.recipe {
+        Some(recipe) => recipe.describe(sizes.memory_bytes >> 20) + ": ",
+        None => String::new(),
+    };
+    let requests = match (
+        arguments.workload().update_percent(),
+        arguments.distribution,
+    ) {
+        (0, Distribution::Uniform) => "reads",
+        (0, Distribution::Zipfian) => "zipfian reads",
+        (_, Distribution::Uniform) => "reads and updates",
+        (_, Distribution::Zipfian) => "zipfian reads and updates",
+    };
     format!(
-        "{} keys of {} bytes, chunks of {} KiB, {} {}/s of {} keys {} the compacted \
+        "{recipe}{} keys of {} bytes, chunks of {} KiB, {} {}/s of {} keys {} the compacted \
          table; {} at {}",
         sizes.keys,
         arguments.value_bytes,
         arguments.chunk_kib,
-        arguments.requests_per_second,
-        match (arguments.workload, arguments.distribution) {
-            (Workload::Reads, Distribution::Uniform) => "reads",
-            (Workload::Reads, Distribution::Zipfian) => "zipfian reads",
-            (Workload::YcsbA, Distribution::Uniform) => "reads and updates",
-            (Workload::YcsbA, Distribution::Zipfian) => "zipfian reads and updates",
-        },
+        sizes.requests_per_second,
+        requests,
         sizes.hot_keys,
         option_name(arguments.hot_table),
-        match arguments.workload {
+        match arguments.workload() {
             Workload::Reads => "one major compaction",
-            Workload::YcsbA => "major compactions one after the other",
+            _ => "major compactions one after the other",
         },
-        match arguments.compaction_mib_per_second {
+        match arguments.compaction_mib_per_second() {
             0 => "full speed".to_owned(),
             rate => format!("{rate} MiB/s"),
         }
@@ -261,8 +277,8 @@ impl Cassandra {
         let plan = RequestPlan {
             value_bytes: arguments.value_bytes,
             first_reads_per_second: arguments.first_reads_per_second,
-            requests_per_second: arguments.requests_per_second,
-            update_percent: arguments.workload.update_percent(),
+            requests_per_second: sizes.requests_per_second,
+            update_percent: arguments.workload().update_percent(),
         };
         let first_pass_keys =
             Chooser::first_pass_keys(sizes.hot_keys, arguments.first_reads_per_second);

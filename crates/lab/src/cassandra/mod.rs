@@ -8,10 +8,13 @@ mod engine;
 mod load;
 mod mode;
 mod phase_sequence;
+mod preset;
+mod recipe;
 mod run_state;
 mod schema;
 mod sstables;
 mod template;
 mod values;
+mod workload;
 
 pub use engine::Cassandra;

@@ -1,8 +1,9 @@
 //! Leads a node through the phases of a run, beside the load.
 
-use super::arguments::{CassandraArgs, Workload};
+use super::arguments::CassandraArgs;
 use super::run_state::RunState;
 use super::schema::{COMPACTED, KEYSPACE};
+use super::workload::Workload;
 use crate::phase::{Event, Phase};
 use crate::sampler::now_ns;
 use anyhow::{Result, bail};
@@ -55,7 +56,7 @@ impl PhaseSequence<'_> {
         loop {
             self.nodetool.run(&["compact", KEYSPACE, COMPACTED])?;
             let over = Instant::now() >= until || self.state.is_over();
-            if over || self.arguments.workload == Workload::Reads {
+            if over || self.arguments.workload() == Workload::Reads {
                 break;
             }
             self.nodetool.run(&["flush", KEYSPACE, COMPACTED])?;

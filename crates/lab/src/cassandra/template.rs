@@ -23,8 +23,8 @@ const DELETION_TIME_MAX: Duration = Duration::from_secs(60);
 /// A node's settings that are the same in every mode.
 pub fn settings(arguments: &CassandraArgs) -> Settings {
     Settings {
-        heap_mib: arguments.heap_mib,
-        compaction_mib_per_second: arguments.compaction_mib_per_second,
+        heap_mib: arguments.sizes().heap_mib,
+        compaction_mib_per_second: arguments.compaction_mib_per_second(),
         format: match arguments.format {
             Format::Big => SstableFormat::Big,
             Format::Bti => SstableFormat::Bti,
