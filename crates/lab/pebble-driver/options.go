@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,7 +19,6 @@ func parseOptions(text string) (*pebble.Options, error) {
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             quiet{},
 	}
-	var wrong error
 	err := options.Parse(text, &pebble.ParseHooks{
 		NewFilterPolicy: func(name string) (pebble.FilterPolicy, error) {
 			if policy := bloom.FilterPolicy(10); policy.Name() == name {
@@ -29,15 +27,14 @@ func parseOptions(text string) (*pebble.Options, error) {
 			return nil, fmt.Errorf("unknown filter policy %q", name)
 		},
 		SkipUnknown: func(name, value string) bool {
-			if name == "Driver.drop_all" && value == "true" {
-				options.FS = dropAll{vfs.Default}
-				return true
+			if name != "Driver.drop_all" || value != "true" {
+				return false
 			}
-			wrong = fmt.Errorf("no option %s", name)
-			return false
+			options.FS = dropAll{vfs.Default}
+			return true
 		},
 	})
-	return options, errors.Join(wrong, err)
+	return options, err
 }
 
 // quiet says nothing but what is fatal.

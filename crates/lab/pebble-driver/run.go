@@ -47,11 +47,12 @@ func (s *shared) debtBytes() uint64 {
 	return s.database.Metrics().Compact.EstimatedDebt
 }
 
-// enter begins a phase. The processor time of goroutines cannot be told apart: that of the load is 0.
+// enter begins a phase. The processor time of goroutines cannot be told apart. All of it counts as that
+// of the load, and none as the engine's own.
 func (s *shared) enter(phase uint32) {
 	cpuNs := clockNs(unix.CLOCK_PROCESS_CPUTIME_ID)
 	s.phase.Store(phase)
-	s.output.add(record{kindPhase, phase, cpuNs, nowNs(), 0})
+	s.output.add(record{kindPhase, phase, cpuNs, nowNs(), cpuNs})
 }
 
 // writeRecords flushes the records ten times a second, and samples the backlog between.

@@ -9,6 +9,7 @@
 //! - the samples of the kernel's counters
 //! - the report
 
+use crate::attached::Attached;
 use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
 use crate::phase::Event;
@@ -79,6 +80,11 @@ pub trait Engine: Sized {
 pub trait Mode: Display {
     /// The preload library of this mode, if it has one.
     fn preloaded(&self) -> Option<&Preloaded>;
+
+    /// Whether `coldstream attach` runs beside the engine.
+    fn is_attached(&self) -> bool {
+        false
+    }
 }
 
 /// What the command needs of an engine's options before the laboratory starts.
@@ -148,6 +154,12 @@ pub struct Run<'a, E: Engine> {
 }
 
 impl<E: Engine> Run<'_, E> {
+    /// Starts `coldstream attach` beside the engine's process, if the mode has it.
+    pub fn attach(&self, process: u32) -> Result<Option<Attached>> {
+        let attach = self.mode.is_attached().then(|| Attached::start(process));
+        attach.transpose()
+    }
+
     /// Records events until the last sender is gone, and samples the kernel's counters meanwhile.
     ///
     /// `cached_bytes` is called with each sample. It returns the bytes of the compaction's inputs

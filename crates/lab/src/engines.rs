@@ -5,6 +5,7 @@ use crate::cassandra::Cassandra;
 use crate::engine::{Engine, EngineArguments};
 use crate::error::LabError;
 use crate::experiment::execute;
+use crate::pebble::Pebble;
 use crate::rocksdb::RocksDb;
 
 macro_rules! engines {
@@ -39,6 +40,8 @@ macro_rules! engines {
 engines! {
     /// RocksDB under an open-loop load while it compacts
     RocksDb as "rocksdb";
+    /// Pebble, a Go program that no library reaches, under an open-loop load while it compacts
+    Pebble as "pebble";
     /// Apache Cassandra: real nodes under an open-loop load through a major compaction
     Cassandra as "cassandra";
 }

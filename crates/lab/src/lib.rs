@@ -33,9 +33,11 @@
 
 #![forbid(unsafe_code)]
 
+mod attached;
 mod awake;
 mod cassandra;
 mod compaction_files;
+mod driven;
 mod engine;
 mod engines;
 mod error;
@@ -50,6 +52,7 @@ mod mode_settings;
 mod option_name;
 mod own_direct;
 mod pauses;
+mod pebble;
 mod phase;
 mod preloaded;
 mod processes;

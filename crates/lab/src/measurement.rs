@@ -1,5 +1,6 @@
 //! Collects the events and samples of one run, and makes the run's report of them.
 
+use crate::attached::AttachReport;
 use crate::pauses::Pauses;
 use crate::phase::{Backlog, Event, Phase};
 use crate::run_report::{
@@ -73,6 +74,7 @@ pub struct Measurement {
     reads: Option<Vec<ReadTime>>,
     pauses: Pauses,
     summary: Option<ReadSummary>,
+    attached: Option<AttachReport>,
 }
 
 /// Bytes that the compaction moved.
@@ -136,7 +138,13 @@ impl Measurement {
             reads: None,
             pauses: Pauses::default(),
             summary: None,
+            attached: None,
         }
+    }
+
+    /// Takes what `coldstream attach` did.
+    pub fn set_attached(&mut self, attached: Option<AttachReport>) {
+        self.attached = attached;
     }
 
     /// Keeps the times of every read (24 bytes each), to find the reads that a pause delayed.
@@ -405,7 +413,9 @@ impl Measurement {
     ///
     /// # Errors
     /// A counted phase is missing, or no read was answered in it.
-    pub fn report(&self, library_log: Vec<String>) -> Result<RunReport> {
+    pub fn report(&self, mut library_log: Vec<String>) -> Result<RunReport> {
+        let attached = self.attached.as_ref();
+        library_log.extend(attached.iter().flat_map(|it| it.lines.iter().cloned()));
         let counted = match self.summary {
             Some(_) => &[Phase::Compaction][..],
             None => &Phase::COUNTED,
@@ -455,6 +465,7 @@ impl Measurement {
             compaction_tax_p99_outside_pauses: tax(|phase| phase.pauses.untouched_service_us.p99),
             timeline: self.timeline(),
             library_log,
+            attached_core_percent: attached.map_or(0.0, |it| it.core_percent),
             phases,
         })
     }

@@ -401,7 +401,7 @@ const BACKLOG: [Source<BacklogReport>; 8] = [
     ),
 ];
 
-const WHOLE_RUN: [Source<RunReport>; 16] = [
+const WHOLE_RUN: [Source<RunReport>; 17] = [
     source(
         "compaction tax p99",
         Less,
@@ -499,6 +499,12 @@ const WHOLE_RUN: [Source<RunReport>; 16] = [
         Less,
         "Processor time of the engine's own threads for each GiB of compaction",
         RunReport::engine_cpu_seconds_per_gib,
+    ),
+    source(
+        "coldstream attach, % of a processor",
+        Less,
+        "Processor time of coldstream attach, from its start to its end",
+        |r| r.attached_core_percent,
     ),
 ];
 

@@ -203,8 +203,10 @@ pub struct RunReport {
     pub compaction_tax_p99_outside_pauses: f64,
     /// Second by second.
     pub timeline: Vec<Second>,
-    /// Lines that Coldstream's library logged.
+    /// Lines that Coldstream's library logged, or that `coldstream attach` wrote.
     pub library_log: Vec<String>,
+    /// Processor time of `coldstream attach`, from its start to its end, as a share of one processor.
+    pub attached_core_percent: f64,
 }
 
 impl RunReport {

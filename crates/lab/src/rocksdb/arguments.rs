@@ -1,9 +1,9 @@
 //! The options of `coldstream lab rocksdb`.
 
-use super::case::{Case, HotLayout, Start};
 use super::mode::Mode;
 use super::preset::{DEFAULT, Preset, QUICK};
 use super::recipe::Recipe;
+use crate::driven::case::{Case, HotLayout, Start};
 use crate::engine::{self, EngineArguments};
 use crate::preloaded::{Preloaded, preloaded_help};
 use crate::testbed::WorkDirArgs;
@@ -53,6 +53,7 @@ Modes:
   direct-writes            use_direct_io_for_flush_and_compaction
   direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes      both
+  attach                   coldstream attach beside stock RocksDB, for a driver that cannot be preloaded
   MODE@OPTION=VALUE        any mode, with this option of RocksDB; several are possible:
                              buffered@use_direct_reads=true@max_background_jobs=4
 ",
@@ -177,7 +178,7 @@ pub struct RocksDbArgs {
 }
 
 /// The load driver, built from `crates/lab/rocksdb-driver`.
-const DRIVER: &str = "coldstream-rocksdb-driver";
+pub const DRIVER: &str = "coldstream-rocksdb-driver";
 
 impl EngineArguments for RocksDbArgs {
     fn work_dir_mut(&mut self) -> &mut WorkDirArgs {

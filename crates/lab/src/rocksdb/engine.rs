@@ -1,15 +1,16 @@
 //! RocksDB as an engine of the laboratory.
 
 use super::arguments::RocksDbArgs;
-use super::case::Start;
-use super::dataset::Dataset;
 use super::db_bench::read_random_exp_range;
 use super::load_program::LoadProgram;
 use super::mode::Mode;
-use super::parameters::{RunParameters, Setup};
-use super::preset::Loop;
+use super::parameters::Setup;
 use super::workload::Workload;
+use crate::attached::Attached;
 use crate::compaction_files::CompactionFiles;
+use crate::driven::case::Start;
+use crate::driven::dataset::Dataset;
+use crate::driven::parameters::{Loop, RunParameters};
 use crate::engine::{Case, Description, Engine, Plan, Run};
 use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
@@ -109,7 +110,11 @@ impl Engine for RocksDb {
         if let Some(note) = self.program.note() {
             testbed.add_limitation(note.to_owned());
         }
-        Dataset::prepare(&self.arguments, &self.workload, &self.program, testbed)
+        let (arguments, workload, program) = (&self.arguments, &self.workload, &self.program);
+        let wanted = program.wanted_dataset(arguments, workload)?;
+        Dataset::prepare(wanted, arguments.work_dir.keep, testbed, |directory| {
+            program.load(arguments, workload, directory)
+        })
     }
 
     fn copy_dataset(&self, dataset: &Dataset, _: &Mode, directory: &Path) -> Result<LinkedCopy> {
@@ -139,7 +144,9 @@ impl Engine for RocksDb {
             LoadProgram::Driver(driver) => {
                 let parameters = RunParameters::of(arguments, workload, &setup);
                 let (running, events) = driver.start(&parameters, &processes_files, &prefix)?;
+                let attached = run.attach(running.id())?;
                 run.record(testbed, &mut measurement, &events, || files.cached_bytes())?;
+                measurement.set_attached(attached.map(Attached::finish).transpose()?);
                 running.finish()?;
             }
             LoadProgram::DbBench(db_bench) => {

@@ -1,11 +1,12 @@
 //! The program that makes the load: the laboratory's driver, or db_bench.
 
-use super::arguments::RocksDbArgs;
+use super::arguments::{DRIVER, RocksDbArgs};
 use super::db_bench::{DbBench, SKEW};
-use super::driver::Driver;
 use super::mode::Mode;
-use super::parameters::{DatabaseParameters, LoadParameters, OptionsParameters, Shape};
 use super::workload::Workload;
+use crate::driven::dataset::WantedDataset;
+use crate::driven::driver::Driver;
+use crate::driven::parameters::{DatabaseParameters, LoadParameters, OptionsParameters, Shape};
 use anyhow::Result;
 use std::path::Path;
 
@@ -18,16 +19,6 @@ pub enum LoadProgram {
     DbBench(DbBench),
 }
 
-/// The data set that a load program wants.
-pub struct WantedDataset {
-    /// Name of its directory.
-    pub name: String,
-    /// All on which its content depends. A data set that was made with something else is outdated.
-    pub made_with: String,
-    /// How it is loaded, for people.
-    pub how: String,
-}
-
 impl LoadProgram {
     /// The program of the command line.
     ///
@@ -35,7 +26,10 @@ impl LoadProgram {
     /// It is not there, or it cannot make the load of this workload.
     pub fn find(arguments: &RocksDbArgs, workload: &Workload) -> Result<Self> {
         let Some(path) = &arguments.db_bench else {
-            return Ok(Self::Driver(Driver::find(arguments)?));
+            return Ok(Self::Driver(Driver::find(
+                arguments.driver.as_ref(),
+                DRIVER,
+            )?));
         };
         let db_bench = DbBench::find(path)?;
         db_bench.check_workload(workload)?;
@@ -59,7 +53,7 @@ impl LoadProgram {
     ) -> Result<()> {
         match self {
             Self::Driver(driver) => driver.check_options(&OptionsParameters {
-                library: &arguments.engine_library,
+                library: Some(&arguments.engine_library),
                 options: workload.engine_options.clone() + &mode.engine_options(),
             }),
             Self::DbBench(db_bench) => db_bench.check_mode(arguments, workload, mode),
@@ -88,18 +82,20 @@ impl LoadProgram {
         let size = format!("{}x{}", workload.sizes.keys, workload.value_bytes);
         Ok(match self {
             Self::Driver(_) => {
-                let shape = shape(workload);
-                let DatabaseParameters {
-                    library, options, ..
-                } = DatabaseParameters::of(arguments, workload, Path::new(""));
+                let shape = Shape::of(workload.update_mib_per_second, workload.sizes.keys);
+                let DatabaseParameters { options, .. } =
+                    DatabaseParameters::of(arguments, workload, Path::new(""));
+                let library = &arguments.engine_library;
                 WantedDataset {
                     name: format!("dataset-{size}"),
+                    values_bytes: workload.sizes.keys * workload.value_bytes,
                     made_with: format!("{shape:?} {library} {options}"),
-                    how: format!("{} times, and {} updates", shape.sorted_runs, shape.updates),
+                    how: shape.how(),
                 }
             }
             Self::DbBench(db_bench) => WantedDataset {
                 name: format!("dataset-db_bench-{size}"),
+                values_bytes: workload.sizes.keys * workload.value_bytes,
                 made_with: db_bench.loads_with(arguments, workload)?,
                 how: "once, with db_bench".to_owned(),
             },
@@ -116,28 +112,9 @@ impl LoadProgram {
         match self {
             Self::Driver(driver) => driver.load(&LoadParameters {
                 database: DatabaseParameters::of(arguments, workload, directory),
-                shape: shape(workload),
+                shape: Shape::of(workload.update_mib_per_second, workload.sizes.keys),
             }),
             Self::DbBench(db_bench) => db_bench.load(arguments, workload, directory),
         }
-    }
-}
-
-/// The shape of the driver's data set that suits the load.
-///
-/// - A compaction of everything: two sorted runs, so that it reads two bytes for each that it
-///   writes.
-/// - Continuous updates: the shape that levels have in the long run, so that nothing is left to
-///   compact before the updates begin.
-fn shape(workload: &Workload) -> Shape {
-    match workload.update_mib_per_second {
-        0 => Shape {
-            sorted_runs: 2,
-            updates: 0,
-        },
-        _ => Shape {
-            sorted_runs: 1,
-            updates: workload.sizes.keys / 4,
-        },
     }
 }

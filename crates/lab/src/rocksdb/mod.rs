@@ -2,12 +2,8 @@
 //! measurements db_bench can take its place.
 
 mod arguments;
-mod case;
-mod dataset;
 mod db_bench;
-mod driver;
 mod engine;
-mod load_process;
 mod load_program;
 mod mode;
 mod parameters;

@@ -1,5 +1,6 @@
 //! The modes: stock RocksDB, its own direct I/O, Coldstream, other preload libraries.
 
+use crate::attached::ATTACH;
 use crate::engine;
 use crate::mode_settings::{self, Settings};
 use crate::own_direct::OwnDirect;
@@ -24,6 +25,8 @@ enum Way {
     /// The engine's own direct I/O: `use_direct_io_for_compaction_reads` and
     /// `use_direct_io_for_flush_and_compaction`.
     OwnDirect(OwnDirect),
+    /// With `coldstream attach` beside it.
+    Attached,
     /// With a preload library.
     Preloaded(Preloaded),
 }
@@ -34,7 +37,7 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, {}; \
+                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, attach, {}; \
                  and any of them with @OPTION=VALUE, an option of RocksDB",
                 Preloaded::FORMS
             )
@@ -42,6 +45,7 @@ impl FromStr for Mode {
         let (way, options) = mode_settings::split(text).ok_or_else(unknown)?;
         let way = match (way, OwnDirect::from_name(way)) {
             ("buffered", _) => Way::Buffered,
+            (ATTACH, _) => Way::Attached,
             (_, Some(own)) => Way::OwnDirect(own),
             (_, None) => {
                 let preloaded = Preloaded::from_name(way).ok_or_else(unknown)?;
@@ -57,6 +61,7 @@ impl std::fmt::Display for Mode {
         let mut name = match &self.way {
             Way::Buffered => "buffered".into(),
             Way::OwnDirect(own) => own.name().into(),
+            Way::Attached => ATTACH.into(),
             Way::Preloaded(preloaded) => preloaded.to_string(),
         };
         mode_settings::append(&mut name, &self.options);
@@ -68,8 +73,12 @@ impl engine::Mode for Mode {
     fn preloaded(&self) -> Option<&Preloaded> {
         match &self.way {
             Way::Preloaded(preloaded) => Some(preloaded),
-            Way::Buffered | Way::OwnDirect(_) => None,
+            Way::Buffered | Way::OwnDirect(_) | Way::Attached => None,
         }
+    }
+
+    fn is_attached(&self) -> bool {
+        self.way == Way::Attached
     }
 }
 
@@ -111,6 +120,7 @@ mod tests {
             "direct-writes",
             "direct-reads",
             "direct-reads-writes",
+            "attach",
             "coldstream",
             "coldstream:drop-behind",
             "coldstream:auto+buffered",

@@ -1,17 +1,8 @@
 //! Values of the options that were not given.
 
-use super::case::{Case, HotLayout};
 use super::mode::Mode;
-
-/// How a reader comes to its next read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Loop {
-    /// Reads are due at a rate, however slow the answers are.
-    Open,
-    /// Each reader reads again as soon as it has its answer.
-    Closed,
-}
+use crate::driven::case::{Case, HotLayout};
+use crate::driven::parameters::Loop;
 
 /// Number of keys.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! Published measurements that `--recipe` repeats: their options, and their figures to compare with.
 
-use super::case::{Case, HotLayout};
-use super::preset::{DEFAULT, Keys, Loop, Preset, Tuning};
+use super::preset::{DEFAULT, Keys, Preset, Tuning};
+use crate::driven::case::{Case, HotLayout};
+use crate::driven::parameters::Loop;
 use crate::option_name::option_name;
 use crate::report::{Published, PublishedRow};
 use clap::ValueEnum;

@@ -1,10 +1,11 @@
 //! What is measured: the options that were given, and a preset's values for the rest.
 
 use super::arguments::RocksDbArgs;
-use super::case::{Case, HotLayout, Sizes, Start};
 use super::mode::Mode;
-use super::preset::{Keys, Loop};
+use super::preset::Keys;
 use super::recipe::Recipe;
+use crate::driven::case::{Case, HotLayout, Sizes, Start};
+use crate::driven::parameters::Loop;
 
 /// What is measured.
 #[derive(Clone, Debug)]

@@ -8,11 +8,11 @@ mod flags;
 mod output;
 
 use super::arguments::RocksDbArgs;
-use super::case::Start;
-use super::load_process::{Ended, LoadProcess, command_in_cgroups};
 use super::mode::Mode;
 use super::parameters::Setup;
 use super::workload::Workload;
+use crate::driven::case::Start;
+use crate::driven::load_process::{Ended, LoadProcess, command_in_cgroups};
 use crate::error::WrongValue;
 use crate::measurement::Measurement;
 use crate::phase::{Event, Phase};

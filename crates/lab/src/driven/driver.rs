@@ -1,7 +1,6 @@
 //! The load driver as a child process: started in its cgroups, with its preload library, and read
 //! record by record.
 
-use super::arguments::RocksDbArgs;
 use super::load_process::{Ended, LoadProcess, command_in_cgroups};
 use super::parameters::{self, LoadParameters, OptionsParameters, RunParameters};
 use crate::error::WrongValue;
@@ -30,12 +29,12 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The driver of the command line. The command fills in one that lies beside it.
-    pub fn find(arguments: &RocksDbArgs) -> Result<Self> {
-        let Some(executable) = arguments.driver.clone() else {
+    /// The driver of the command line. The command fills in one that lies beside it, called `program`.
+    pub fn find(named: Option<&PathBuf>, program: &str) -> Result<Self> {
+        let Some(executable) = named.cloned() else {
             bail!(
-                "the load driver coldstream-rocksdb-driver is not beside this program: build it \
-                 with `make build`, or name it with --driver"
+                "the load driver {program} is not beside this program: build it with `make build`, \
+                 or name it with --driver"
             );
         };
         if !executable.exists() {
@@ -153,6 +152,11 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
 pub struct DriverProcess(LoadProcess);
 
 impl DriverProcess {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

@@ -1,14 +1,24 @@
 //! The data set. It is loaded once. Each run gets a copy by hard links: SSTables never change
 //! after they were written. Files that the engine does change are copied.
 
-use super::arguments::RocksDbArgs;
-use super::load_program::LoadProgram;
-use super::workload::Workload;
 use crate::linked::LinkedCopy;
 use crate::testbed::Testbed;
+use crate::units::mib;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The data set that a load program wants.
+pub struct WantedDataset {
+    /// Name of its directory.
+    pub name: String,
+    /// Bytes of all values.
+    pub values_bytes: u64,
+    /// All on which its content depends. A data set that was made with something else is outdated.
+    pub made_with: String,
+    /// How it is loaded, for people.
+    pub how: String,
+}
 
 /// A loaded data set on disk. Removed when dropped, except with `--keep`.
 #[derive(Debug)]
@@ -18,15 +28,14 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Takes the data set of these parameters, or loads it.
+    /// Takes the data set that is wanted, or loads it into a directory with `load`. `keep`: it stays
+    /// when this is dropped.
     pub fn prepare(
-        arguments: &RocksDbArgs,
-        workload: &Workload,
-        program: &LoadProgram,
+        wanted: WantedDataset,
+        keep: bool,
         testbed: &mut Testbed,
+        load: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Self> {
-        let keys = workload.sizes.keys;
-        let wanted = program.wanted_dataset(arguments, workload)?;
         // Removed if it cannot be completed.
         let mut dataset = Self {
             path: testbed.directory().join(wanted.name),
@@ -35,22 +44,22 @@ impl Dataset {
         let path = &dataset.path;
         let complete = path.join("COMPLETE");
         let is_complete = fs::read_to_string(&complete).ok().as_ref() == Some(&wanted.made_with);
-        let values_bytes = keys * workload.value_bytes;
-        check_space(testbed.directory(), values_bytes, is_complete)?;
+        check_space(testbed.directory(), wanted.values_bytes, is_complete)?;
         if !is_complete {
             if path.exists() {
                 fs::remove_dir_all(path)
                     .with_context(|| format!("remove the outdated {}", path.display()))?;
             }
             testbed.progress.line(&format!(
-                "loading {keys} keys of {} bytes, {}",
-                workload.value_bytes, wanted.how
+                "loading {:.1} MiB of values, {}",
+                mib(wanted.values_bytes),
+                wanted.how
             ));
-            program.load(arguments, workload, path)?;
+            load(path)?;
             fs::write(&complete, wanted.made_with)
                 .with_context(|| complete.display().to_string())?;
         }
-        dataset.keep = arguments.work_dir.keep;
+        dataset.keep = keep;
         Ok(dataset)
     }
 

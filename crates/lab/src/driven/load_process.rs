@@ -74,6 +74,11 @@ impl LoadProcess {
         Ok(Self { child, last_lines })
     }
 
+    /// Its process id: the shell becomes the program.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

@@ -1,0 +1,101 @@
+//! `coldstream attach` beside a running engine, as a mode.
+//!
+//! The process is outside of the engine's cgroups. Its processor time is part of the report.
+
+use anyhow::{Context, Result, bail};
+use coldstream_host::process::processor_time_ns;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The name of the mode.
+pub const ATTACH: &str = "attach";
+
+/// Longest wait for its end. Until then it gives all advice back.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// `coldstream attach` that runs. Killed when dropped.
+pub struct Attached {
+    child: Child,
+    started: Instant,
+    /// Reads its standard error, where it writes what it does.
+    lines: Option<JoinHandle<Vec<String>>>,
+}
+
+/// What it did.
+pub struct AttachReport {
+    /// What it wrote.
+    pub lines: Vec<String>,
+    /// Processor time, as a share of one processor.
+    pub core_percent: f64,
+}
+
+impl Attached {
+    /// Attaches to a process.
+    pub fn start(process: u32) -> Result<Self> {
+        let program = std::env::current_exe().context("the path of this program")?;
+        let mut child = Command::new(program)
+            .args([ATTACH, &process.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("start coldstream attach")?;
+        let errors = child.stderr.take();
+        let read = |errors| {
+            BufReader::new(errors)
+                .lines()
+                .map_while(Result::ok)
+                .collect()
+        };
+        Ok(Self {
+            child,
+            started: Instant::now(),
+            lines: errors.map(|errors| std::thread::spawn(move || read(errors))),
+        })
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// It failed, perhaps long ago. The mode would have measured the plain engine.
+    pub fn finish(mut self) -> Result<AttachReport> {
+        let cpu_ns = processor_time_ns(self.child.id());
+        let elapsed_ns = self.started.elapsed().as_nanos() as f64;
+        if let Some(process) = Pid::from_raw(self.child.id() as i32) {
+            // An error: it has ended with the engine.
+            let _ = kill_process(process, Signal::TERM);
+        }
+        let asked = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if asked.elapsed() > END_MAX {
+                bail!("coldstream attach does not end");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let lines = self.lines.take().map(JoinHandle::join);
+        let lines = lines.and_then(Result::ok).unwrap_or_default();
+        if !status.success() {
+            bail!(
+                "coldstream attach ended with {status}: {}",
+                lines.join("; ")
+            );
+        }
+        Ok(AttachReport {
+            lines,
+            core_percent: 100.0 * cpu_ns as f64 / elapsed_ns,
+        })
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
