@@ -9,7 +9,9 @@ RELEASE := $(TARGET)/release
 COLDSTREAM := $(RELEASE)/coldstream
 DRIVER := $(RELEASE)/coldstream-rocksdb-driver
 LIBRARY := $(RELEASE)/libcoldstream.so
+PEBBLE_DRIVER := $(RELEASE)/coldstream-pebble-driver
 DRIVER_SOURCES := $(wildcard crates/lab/rocksdb-driver/*.cc crates/lab/rocksdb-driver/*.h)
+PEBBLE_DRIVER_SOURCES := $(wildcard crates/lab/pebble-driver/*.go crates/lab/pebble-driver/go.*)
 
 PREFIX ?= /usr/local
 CXX ?= c++
@@ -19,7 +21,7 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 10
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall package image \
+.PHONY: help setup build driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall package image \
     test-packages clean
 
 help: ## Show this list
@@ -28,13 +30,26 @@ help: ## Show this list
 build: ## Build the command, the library and the RocksDB driver; needs rustup and a C++ compiler (3 min)
 	@scripts/setup build
 	cargo build --release --workspace
-	@$(MAKE) --no-print-directory driver
+	@$(MAKE) --no-print-directory driver pebble-driver
 
 driver: $(DRIVER)
 
 $(DRIVER): $(DRIVER_SOURCES)
 	@mkdir -p $(RELEASE)
 	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread $(filter %.cc,$^) -ldl -o $@
+
+# Static: no C compiler, and no preload library reaches it.
+pebble-driver: ## Build the driver of Pebble; needs Go (skipped without it)
+	@if said=$$(scripts/has-go); then \
+	    $(MAKE) --no-print-directory $(PEBBLE_DRIVER); \
+	else \
+	    echo "skipped: $$said"; \
+	fi
+
+$(PEBBLE_DRIVER): $(PEBBLE_DRIVER_SOURCES)
+	@mkdir -p $(RELEASE)
+	cd crates/lab/pebble-driver && \
+	    CGO_ENABLED=0 GOTOOLCHAIN=local go build -trimpath -o $(abspath $(PEBBLE_DRIVER)) .
 
 check: lint ## Format, circles of modules, prose, links, promises, clippy, unit tests: before each commit (1 min when warm)
 	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --workspace --lib --bins
@@ -133,6 +148,7 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 	install -D -m 755 $(COLDSTREAM) $(DESTDIR)$(PREFIX)/bin/coldstream
 	install -D -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
 	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
+	$(if $(wildcard $(PEBBLE_DRIVER)),install -D -m 755 $(PEBBLE_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-pebble-driver)
 	install -d $(MAN) $(UNITS) $(dir $(BASH_COMPLETIONS)) $(dir $(ZSH_COMPLETIONS)) $(dir $(FISH_COMPLETIONS))
 	$(SPEAKER) man $(MAN)
 	$(SPEAKER) completions bash > $(BASH_COMPLETIONS)

@@ -1,6 +1,6 @@
 module coldstream/pebble-driver
 
-go 1.26
+go 1.25
 
 require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
