@@ -9,6 +9,7 @@ RELEASE := $(TARGET)/release
 COLDSTREAM := $(RELEASE)/coldstream
 DRIVER := $(RELEASE)/coldstream-rocksdb-driver
 LIBRARY := $(RELEASE)/libcoldstream.so
+STATIC_DRIVER := $(RELEASE)/coldstream-rocksdb-driver-static
 PEBBLE_DRIVER := $(RELEASE)/coldstream-pebble-driver
 DRIVER_SOURCES := $(wildcard crates/lab/rocksdb-driver/*.cc crates/lab/rocksdb-driver/*.h)
 PEBBLE_DRIVER_SOURCES := $(wildcard crates/lab/pebble-driver/*.go crates/lab/pebble-driver/go.*)
@@ -21,7 +22,7 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 10
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall package image \
+.PHONY: help setup build driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall package image \
     test-packages clean
 
 help: ## Show this list
@@ -37,6 +38,19 @@ driver: $(DRIVER)
 $(DRIVER): $(DRIVER_SOURCES)
 	@mkdir -p $(RELEASE)
 	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread $(filter %.cc,$^) -ldl -o $@
+
+# Debian's librocksdb-dev has the static library, and what it needs.
+static-driver: ## Build the RocksDB driver as a static program, which cannot be preloaded (skipped without librocksdb.a)
+	@if $(CXX) -static -lrocksdb -o /dev/null -x c++ - <<< 'int main() {}' 2>/dev/null; then \
+	    $(MAKE) --no-print-directory $(STATIC_DRIVER); \
+	else \
+	    echo "skipped: no static RocksDB: the static driver cannot be built"; \
+	fi
+
+$(STATIC_DRIVER): $(DRIVER_SOURCES)
+	@mkdir -p $(RELEASE)
+	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread -static -DDRIVER_LINKED $(filter %.cc,$^) \
+	    -lrocksdb -lsnappy -llz4 -lzstd -lbz2 -lz -o $@
 
 # Static: no C compiler, and no preload library reaches it.
 pebble-driver: ## Build the driver of Pebble; needs Go (skipped without it)
@@ -65,7 +79,7 @@ lint: ## All of `check` but the unit tests
 # Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
 CHECKED := $(TARGET)/checked
 test: setup build lint ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
-	@mkdir -p $(CHECKED) && cp --update $(DRIVER) $(CHECKED)/
+	@mkdir -p $(CHECKED) && cp --update $(RELEASE)/coldstream-*-driver* $(CHECKED)/
 	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) \
 	    cargo test --workspace --profile checked
 	scripts/test-rocksdb-suites

@@ -1,5 +1,5 @@
 // The part of RocksDB's C API that the driver uses, as function pointers of a library that is loaded
-// at run time.
+// at run time. With DRIVER_LINKED they are those of a library that the driver is linked with.
 //
 // The declarations are our own, so that building the driver needs a compiler and nothing else. Where
 // RocksDB's header is installed, the compiler compares them with it.
@@ -80,6 +80,14 @@ struct Engine {
   ENGINE_FUNCTIONS(DECLARE)
 #undef DECLARE
 
+#ifdef DRIVER_LINKED
+  // The engine is linked into the driver, which may be static. The path is that of no library.
+  explicit Engine(const std::string&) {
+#define LINK(name, result, parameters) name = &::name;
+    ENGINE_FUNCTIONS(LINK)
+#undef LINK
+  }
+#else
   // Loads the library at `path`, or one of this name where the dynamic loader finds it.
   explicit Engine(const std::string& path) {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -94,6 +102,7 @@ struct Engine {
     ENGINE_FUNCTIONS(RESOLVE)
 #undef RESOLVE
   }
+#endif
 };
 
 #ifdef DRIVER_HAS_HEADER
