@@ -31,7 +31,7 @@ help: ## Show this list
 build: ## Build the command, the library and the RocksDB driver; needs rustup and a C++ compiler (3 min)
 	@scripts/setup build
 	cargo build --release --workspace
-	@$(MAKE) --no-print-directory driver pebble-driver
+	@$(MAKE) --no-print-directory driver static-driver pebble-driver
 
 driver: $(DRIVER)
 

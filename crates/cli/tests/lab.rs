@@ -637,3 +637,31 @@ fn an_interrupt_leaves_no_process_cgroup_or_file() {
         "{listed}"
     );
 }
+
+#[test]
+fn a_static_driver_measures_as_the_shared_one_does() {
+    let driver = Path::new(env!("CARGO_BIN_EXE_coldstream"))
+        .with_file_name("coldstream-rocksdb-driver-static");
+    if !driver.exists() {
+        return skip(format!(
+            "{} is not built (`make static-driver`)",
+            driver.display()
+        ));
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let words = [
+        "--runs", "1", "--modes", "buffered", "--verify", "--json", "--driver",
+    ];
+    let Some(mut command) = lab(directory.path(), &words) else {
+        return;
+    };
+    let ended = command.arg(&driver).output().expect("start");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let run = &report["cases"][0]["runs"][0][0];
+    assert!(
+        run["compacted_read_bytes"].as_u64() > Some(3000 * 4096),
+        "{run}"
+    );
+}

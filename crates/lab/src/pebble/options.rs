@@ -2,11 +2,12 @@
 
 /// Options of every mode: incompressible values, small blocks, filters, and a small block cache, so
 /// that reads depend on the page cache. Tables have 16 MiB, so that compactions of all levels come
-/// within a phase. They are the options that RocksDB has under updates (`rocksdb/preset.rs: Tuning`).
+/// within a phase. Two files in level 0 start a compaction, as in CockroachDB (`DefaultPebbleOptions`).
 pub fn of_every_mode(further: &str) -> String {
     let mut text = "[Options]\n\
          cache_size=8388608\n\
-         mem_table_size=16777216\n\
+         mem_table_size=8388608\n\
+         l0_compaction_threshold=2\n\
          lbase_max_bytes=67108864\n\
          max_open_files=10000\n"
         .to_owned();
