@@ -52,7 +52,7 @@ func (quiet) Fatalf(format string, words ...any) {
 
 func mustParseOptions(text string) *pebble.Options {
 	options, err := parseOptions(text)
-	check(fmt.Sprintf("options %q", text), err)
+	check("options", err)
 	return options
 }
 
