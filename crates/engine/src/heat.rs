@@ -79,6 +79,14 @@ impl HeatMap {
         })
     }
 
+    /// Whether the page at an offset of the file in this slot is hot.
+    pub fn is_hot(&self, core: &Core, slot: u32, offset: u64) -> bool {
+        let known = self.present().zip(core.inodes.get(slot));
+        known.is_some_and(|(Present { heat, epoch }, inode)| {
+            heat.of_hot(inode.key(), offset, epoch) > 0
+        })
+    }
+
     /// Whether enough was read to call a range without heat cold. Enough are seven reads for each range of
     /// 224 KiB that memory could hold. If reads are even, one range in a thousand then has no heat by chance.
     /// A process that has just started has read too little.

@@ -35,7 +35,7 @@ pub fn get() -> Option<&'static Settings> {
 
 /// Whether the program has privileges that its user does not have: set-uid, set-gid, or file capabilities
 /// (`AT_SECURE` of `getauxval(3)`). That user chose the environment.
-fn is_privileged() -> bool {
+pub fn is_privileged() -> bool {
     // SAFETY: reads what the loader stored; takes no lock.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
@@ -50,6 +50,14 @@ pub fn load() -> Result<(), String> {
     if is_privileged() {
         return Ok(());
     }
+    load_from(variable)
+}
+
+/// As [`load`], but `variable` tells the values of environment variables. A second call changes nothing.
+///
+/// # Errors
+/// What is wrong with the configuration.
+pub fn load_from(variable: impl Fn(&str) -> Option<String>) -> Result<(), String> {
     let text = match variable("COLDSTREAM_CONFIG").filter(|path| !path.is_empty()) {
         Some(path) => {
             Some(read_file(&path).map_err(|why| format!("COLDSTREAM_CONFIG = {path}: {why}"))?)
@@ -57,7 +65,7 @@ pub fn load() -> Result<(), String> {
         None => None,
     };
     let config =
-        Config::from_sources(text.as_deref(), variable).map_err(|error| error.to_string())?;
+        Config::from_sources(text.as_deref(), &variable).map_err(|error| error.to_string())?;
     if !config.enabled {
         return Ok(());
     }
@@ -71,12 +79,13 @@ pub fn load() -> Result<(), String> {
         log_path,
         stderr: file::stamp(libc::STDERR_FILENO).ok(),
     };
-    // Only the constructor gets here, once.
+    // The first one counts.
     let _ = SETTINGS.set(settings);
     Ok(())
 }
 
-fn variable(name: &str) -> Option<String> {
+/// The value of an environment variable.
+pub fn variable(name: &str) -> Option<String> {
     let name = CString::new(name).ok()?;
     // SAFETY: the name is NUL-terminated; nobody changes the environment before main.
     let value = unsafe { libc::getenv(name.as_ptr()) };

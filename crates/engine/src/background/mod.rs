@@ -181,6 +181,17 @@ impl Background {
         }
     }
 
+    /// Waits, if it must, before the calling thread moves bytes in the background by calls that are not seen. Returns
+    /// how long, in nanoseconds.
+    pub fn wait_for_permit(&self, core: &Core) -> u64 {
+        if !self.is_paced(core) || matches!(thread::role(), Role::Foreground | Role::Flush) {
+            return 0;
+        }
+        let started_ns = process::monotonic_ns();
+        self.pace(core, || true);
+        process::monotonic_ns().saturating_sub(started_ns)
+    }
+
     /// Whether somebody must know that compactions are behind: priority's guard, or the handover.
     fn is_guarded(&self, core: &Core) -> bool {
         self.has_guard.load(Ordering::Relaxed)

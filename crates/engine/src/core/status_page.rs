@@ -58,6 +58,11 @@ impl StatusPage {
         }
     }
 
+    /// The path of the page, for the program that has it.
+    pub fn path(&self) -> PagePath {
+        self.address().page_of(process::process_id() as u32)
+    }
+
     pub(super) fn address(&self) -> PageAddress {
         PageAddress {
             user: self.user.load(Ordering::Relaxed),
@@ -67,7 +72,7 @@ impl StatusPage {
 }
 
 /// Longest path of a status page.
-pub(super) type PagePath = Text<64>;
+pub type PagePath = Text<64>;
 
 /// Where the pages of a user's processes are. As `coldstream_control::page_path`, without allocating.
 pub(super) struct PageAddress {

@@ -114,7 +114,7 @@ impl Runtime {
     /// To be called for a foreground read that is a sample. Advances the clock of heat, and returns
     /// why to time the read; `None` if it is not to be timed.
     #[cold]
-    fn take_sample_turn(&self) -> Option<Sample> {
+    pub(super) fn take_sample_turn(&self) -> Option<Sample> {
         let turn = thread::take_sample_turn();
         if let Some(pages) = turn.pages {
             self.heat.advance(pages);

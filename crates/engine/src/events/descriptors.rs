@@ -111,11 +111,37 @@ impl Runtime {
         flags: i32,
         stamp: &FileStamp,
     ) {
+        let Some(tracked) = self.attach(settings, descriptor, kind, flags, stamp) else {
+            return;
+        };
+        let core = &self.core;
+        if tracked.writable {
+            thread::record_writing(kind, descriptor);
+            if thread::is_background_reader() {
+                (self.handover).record_output(core, &self.heat, kind, descriptor, stamp);
+            }
+        } else {
+            if self.handover.after_open(self.means(), tracked, descriptor) == TookPlace::Yes {
+                self.background.record_busy(core);
+            }
+        }
+    }
+
+    /// Puts a file that was opened into the maps. A new one is staged, if it may be. Returns `None` if there are too
+    /// many files.
+    pub(super) fn attach(
+        &self,
+        settings: &Settings,
+        descriptor: i32,
+        kind: FileKind,
+        flags: i32,
+        stamp: &FileStamp,
+    ) -> Option<TrackedFile> {
         let core = &self.core;
         let writable = flags & libc::O_ACCMODE != libc::O_RDONLY;
         let Some(slot) = core.inodes.attach(stamp, writable) else {
             core.count(Counter::FallbackStreamLimit, 1);
-            return;
+            return None;
         };
         if let Some(inode) = core.inodes.get(slot) {
             if flags & libc::O_TRUNC != 0 {
@@ -152,16 +178,7 @@ impl Runtime {
             (core.inodes.get(slot)).is_some_and(|inode| inode.staged_slot().is_some());
         self.enter(descriptor, tracked);
         core.count(Counter::TrackedFilesOpened, 1);
-        if writable {
-            thread::record_writing(kind, descriptor);
-            if thread::is_background_reader() {
-                (self.handover).record_output(core, &self.heat, kind, descriptor, stamp);
-            }
-        } else {
-            if self.handover.after_open(self.means(), tracked, descriptor) == TookPlace::Yes {
-                self.background.record_busy(core);
-            }
-        }
+        Some(tracked)
     }
 
     /// A file was opened while some files are staged, by a descriptor that can write, or whose reads are not
@@ -282,7 +299,7 @@ impl Runtime {
     }
 
     /// Takes a descriptor out of the map.
-    fn forget(&self, descriptor: i32) {
+    pub(super) fn forget(&self, descriptor: i32) {
         // A signal handler that interrupted our own work cannot take the locks. The inode's count of
         // descriptors then stays too high. This costs a slot and nothing else.
         let inside = Inside::enter();
@@ -295,7 +312,7 @@ impl Runtime {
     }
 
     /// Ends the tracking of descriptors whose numbers Coldstream's own ones have got.
-    fn release_displaced(&self) {
+    pub(super) fn release_displaced(&self) {
         let displaced = &self.core.displaced;
         if displaced.any()
             && self.core.owner.is_this_process()

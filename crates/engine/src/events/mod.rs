@@ -18,6 +18,8 @@
 //! | deleted | the call; then of other SSTables that were closed unseen: as closed |
 //! | thread named or made | priority |
 //!
+//! A program that links the engine has its own events (`linked.rs`). They use the same mechanisms in the same order.
+//!
 //! The steps of one event keep their order:
 //!
 //! - a private descriptor is closed before a record lock is taken;
@@ -27,6 +29,7 @@
 mod data;
 mod deleted;
 mod descriptors;
+mod linked;
 mod threads;
 
 pub use data::{Reader, Sample};

@@ -97,6 +97,19 @@ pub struct Lineage {
 }
 
 impl Work {
+    /// Of a thread that has neither read nor written.
+    pub(super) fn none(thread: i32) -> Self {
+        Self {
+            thread,
+            used: 0,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            started: Vec::new(),
+            passed: None,
+            last_handover: None,
+        }
+    }
+
     /// Whether the thread writes an SSTable of RocksDB beside this one, which is about to be closed.
     pub fn writes_beside(&mut self, closing: &FileStamp) -> bool {
         // Removes also SSTables that were closed by a call that Coldstream did not see.
@@ -115,16 +128,7 @@ impl Threads {
             Some(index) => index,
             None => {
                 self.make_room();
-                let work = Work {
-                    thread,
-                    used: 0,
-                    inputs: Vec::new(),
-                    outputs: Vec::new(),
-                    started: Vec::new(),
-                    passed: None,
-                    last_handover: None,
-                };
-                self.works.try_push(work).ok()?;
+                self.works.try_push(Work::none(thread)).ok()?;
                 self.works.len() - 1
             }
         };

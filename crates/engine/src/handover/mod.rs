@@ -12,6 +12,7 @@
 //! In any doubt there is no handover. A wrong one does no harm: it reads pages that no reader needs.
 
 mod cassandra;
+mod explicit;
 mod lineage;
 mod rocksdb;
 mod sstable_file;
@@ -29,6 +30,7 @@ use coldstream_control::Mechanism;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_policy::FileKind;
+pub use explicit::{Bounds, Done, Inputs, Mapped, Way};
 use lineage::{Lineage, Output, Work};
 use std::cell::Cell;
 use transfer::{OutputFile, Refused, Transfer};

@@ -1,5 +1,6 @@
 //! One handover: its limits, its inputs and its output, and the warming. Common to all engines.
 
+use super::explicit::Bounds;
 use super::lineage::{self, Input, LastHandover};
 use super::sstable_file::SsTableFile;
 use super::warming_time::WarmingTime;
@@ -89,6 +90,10 @@ pub(super) struct Transfer<'b> {
     /// The time that the handover may take; `None` while compactions keep up: then only the configured limit
     /// counts.
     budget_ns: Option<i128>,
+    /// The caller's own limits; 0 is none.
+    pub(super) bounds: Bounds,
+    /// What was hot, and what was warmed, in pages.
+    pub(super) done: Cell<(u64, u64)>,
     /// The time at which the search had ended.
     searched_ns: Cell<Option<i128>>,
     end: End<'b>,
@@ -144,6 +149,8 @@ impl<'b> Transfer<'b> {
             warming_time,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             budget_ns: None,
+            bounds: Bounds::default(),
+            done: Cell::new((0, 0)),
             searched_ns: Cell::new(None),
             end: End { core, switched_off },
             pages_left: Cell::new(None),
@@ -230,7 +237,12 @@ impl<'b> Transfer<'b> {
 
     /// How long the handover may take.
     fn time_ns(&self) -> i128 {
-        i128::from(self.settings.config.handover_milliseconds) * 1_000_000
+        let configured = u64::from(self.settings.config.handover_milliseconds);
+        let milliseconds = match self.bounds.milliseconds_max {
+            0 => configured,
+            own => own.min(configured),
+        };
+        i128::from(milliseconds) * 1_000_000
     }
 
     /// The time at which the search ends. The other half of the limit is for warming.
@@ -319,6 +331,8 @@ impl<'b> Transfer<'b> {
             self.writes
                 .keep_cached(core, self.slot, (last.number + 1) * PAGE_BYTES);
         }
+        self.done
+            .set(((plan.pages.len() + plan.left_out) as u64, warmed.pages));
         let is_cut_short = is_search_cut_short || warmed.cut_short_at.is_some();
         core.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
@@ -374,7 +388,11 @@ impl<'b> Transfer<'b> {
     /// How many pages may be warmed.
     fn pages_max(&self) -> usize {
         let share = host_memory::limit_bytes() / MEMORY_SHARE;
-        let bytes = share.min(self.settings.config.handover_bytes);
+        let own = match self.bounds.bytes_max {
+            0 => u64::MAX,
+            own => own,
+        };
+        let bytes = share.min(self.settings.config.handover_bytes).min(own);
         if host_memory::pressure().is_some_and(|pressure| pressure > PRESSURE_MAX) {
             self.core.count(Counter::HandoverShortOfMemory, 1);
             return 0;

@@ -20,6 +20,7 @@ use coldstream_policy::{FileKind, Role};
 use processor::Processor;
 use role::KnownRole;
 use samples::{Samples, Turn};
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;
 use writer::Writer;
@@ -32,6 +33,8 @@ static ROLE_LISTENER: OnceLock<RoleListener> = OnceLock::new();
 /// One visit finds all of it: finding it takes longer than what is done there.
 struct State {
     role: KnownRole,
+    /// The role that the program has told; without one, the thread's name tells.
+    declared: Cell<Option<Role>>,
     writer: Writer,
     samples: Samples,
     sequences: Sequences,
@@ -44,6 +47,7 @@ thread_local! {
     static STATE: State = const {
         State {
             role: KnownRole::none(),
+            declared: Cell::new(None),
             writer: Writer::none(),
             samples: Samples::none(),
             sequences: Sequences::none(),
@@ -63,13 +67,22 @@ impl State {
 
     #[cold]
     fn look_role_up(&self) {
-        let find = || match settings::get() {
-            Some(settings) => (settings.config.profile).role_of_thread(&process::thread_name()),
-            None => Role::Foreground,
+        let find = || match (self.declared.get(), settings::get()) {
+            (Some(role), _) => role,
+            (None, Some(settings)) => {
+                (settings.config.profile).role_of_thread(&process::thread_name())
+            }
+            (None, None) => Role::Foreground,
         };
         let keep_slot: RoleListener = |_, slot| slot;
         let listener = ROLE_LISTENER.get().copied().unwrap_or(keep_slot);
         self.role.look_up(find, listener);
+    }
+
+    fn declare(&self, role: Role) {
+        if self.declared.replace(Some(role)) != Some(role) {
+            self.look_role_up();
+        }
     }
 
     #[inline]
@@ -86,6 +99,12 @@ pub fn set_role_listener(listener: RoleListener) {
 /// The thread's role.
 pub fn role() -> Role {
     STATE.with(State::role)
+}
+
+/// The program says what the thread does from now on. Its name does not count any more.
+#[inline]
+pub fn declare_role(role: Role) {
+    STATE.with(|state| state.declare(role));
 }
 
 /// Whether reads of SSTables by this thread are background reads.
@@ -165,6 +184,19 @@ pub fn record_read(
     })
 }
 
+/// The program says that the thread reads in the foreground. Returns whether the read belongs to a scan, and whether
+/// it is the turn of [`take_sample_turn`]. `descriptor` stands for the file.
+#[inline]
+pub fn record_foreground_read(descriptor: i32, offset: u64, length_bytes: u64) -> (bool, bool) {
+    STATE.with(|state| {
+        if state.declared.get() != Some(Role::Foreground) {
+            state.declare(Role::Foreground);
+        }
+        let (_, in_scan) = state.sequences.record(descriptor, offset, length_bytes);
+        (in_scan, state.samples.count_read(length_bytes))
+    })
+}
+
 /// The thread makes a plain background read. Returns the range that should be read ahead.
 pub fn record_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
     let (ahead, _) = STATE.with(|state| state.sequences.record(descriptor, offset, length_bytes));
@@ -207,7 +239,11 @@ pub fn record_background_read(bytes: u64) {
 
 /// Whether the thread writes what it reads, and so does not flush.
 pub fn writes_what_it_read() -> bool {
-    STATE.with(|state| state.writer.writes_what_it_read(state.role()))
+    STATE.with(|state| match state.declared.get() {
+        // The program tells flushes from compactions itself.
+        Some(role) => matches!(role, Role::Compaction | Role::Streaming),
+        None => state.writer.writes_what_it_read(state.role()),
+    })
 }
 
 /// The thread opened an SSTable for writing: with some engines that makes it a background thread.

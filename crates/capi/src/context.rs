@@ -1,0 +1,286 @@
+//! The engine of the process: its start, its options, and its status page.
+
+use crate::guard::{count, guarded, handle};
+use coldstream_engine::core::{heap, inherited};
+use coldstream_engine::runtime::{self, Runtime};
+use coldstream_engine::settings;
+use coldstream_engine::thread::Inside;
+use coldstream_io::Errno;
+use coldstream_policy::SETTINGS;
+use coldstream_sstable::memory;
+use std::ffi::{CStr, c_char};
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+
+/// The engine of this process. Its members are the library's own.
+pub struct coldstream {
+    runtime: Option<&'static Runtime>,
+}
+
+impl coldstream {
+    /// The engine; `None` if the configuration has it off.
+    pub(crate) fn runtime(&self) -> Option<&'static Runtime> {
+        self.runtime
+    }
+}
+
+/// The options of the first context.
+struct Started {
+    options: Vec<u8>,
+}
+
+static STARTED: Mutex<Option<Started>> = Mutex::new(None);
+
+/// Starts the engine of this process, or takes a further reference to it.
+///
+/// A process has one engine and one status page, which `coldstream ctl`, `top` and `metrics` find. So later calls must
+/// give the same options, or NULL. Do not use it in a process that has the preload library too.
+///
+/// - `options`: NULL, or settings of docs/configuration.md as `reads=direct;writes=direct;handover=on;memory=64MiB`. They
+///   win over environment variables and the configuration file. `visible` is `process` unless it is given.
+/// - `context`: gets the reference. Give it back by `coldstream_destroy`.
+/// - `error`: NULL, or room for `error_bytes`. It gets a text that says what is wrong and what to do. It is always
+///   terminated, and empty without an error.
+///
+/// Returns 0, or:
+/// - `-EINVAL`: an argument or an option is wrong;
+/// - `-EBUSY`: the engine has other options;
+/// - `-ENOSYS`: the kernel is older than 4.14;
+/// - `-ENOMEM`: no memory, or no address space.
+///
+/// # Safety
+/// The pointers are null or valid, and texts are terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldstream_create(
+    options: *const c_char,
+    context: *mut *mut coldstream,
+    error: *mut c_char,
+    error_bytes: usize,
+) -> i32 {
+    guarded(-libc::EIO, || {
+        if context.is_null() {
+            return -libc::EINVAL;
+        }
+        let options = match options.is_null() {
+            true => None,
+            // SAFETY: the caller's text.
+            false => Some(unsafe { CStr::from_ptr(options) }.to_bytes()),
+        };
+        let (created, why) = match create(options) {
+            Ok(made) => {
+                // SAFETY: not null; the caller's place for the reference.
+                unsafe { *context = Box::into_raw(made) };
+                (0, String::new())
+            }
+            Err((errno, why)) => (-errno.0, why),
+        };
+        // SAFETY: the caller's room.
+        unsafe { put_text(why.as_bytes(), error, error_bytes) };
+        created
+    })
+}
+
+/// Gives a reference back. Its files and writers must be closed before.
+///
+/// Threads, memory and status page of the engine stay until the process ends. An exit by `exit` writes what is left to
+/// be written, and removes the page.
+///
+/// # Safety
+/// The context is null, or a reference that was not given back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldstream_destroy(context: *mut coldstream) {
+    guarded((), || {
+        if !context.is_null() {
+            // SAFETY: made by `Box::into_raw`, and given back once.
+            drop(unsafe { Box::from_raw(context) });
+        }
+    });
+}
+
+/// Writes the path of the process's status page, terminated. Where `/dev/shm` cannot be used, there is no such file.
+///
+/// Returns the length of the path, or `-EINVAL`, `-ENOENT` (the engine is off), `-ERANGE` (no room).
+///
+/// # Safety
+/// The context is valid, and there is room for `path_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldstream_status_path(
+    context: *const coldstream,
+    path: *mut c_char,
+    path_bytes: usize,
+) -> i64 {
+    count(|| {
+        // SAFETY: passed on.
+        let runtime = unsafe { handle(context) }?.runtime();
+        let runtime = runtime.ok_or(Errno(libc::ENOENT))?;
+        let text = runtime.core.status.path();
+        let text = text.as_c_str().ok_or(Errno(libc::ENOENT))?.to_bytes();
+        if path.is_null() || text.len() >= path_bytes {
+            return Err(Errno(libc::ERANGE));
+        }
+        // SAFETY: there is room.
+        unsafe { put_text(text, path, path_bytes) };
+        Ok(text.len() as u64)
+    })
+}
+
+/// Writes a text, cut off to the room, with its end.
+///
+/// # Safety
+/// The room is null, or writable for `room_bytes`.
+unsafe fn put_text(text: &[u8], room: *mut c_char, room_bytes: usize) {
+    let Some(last) = room_bytes.checked_sub(1).filter(|_| !room.is_null()) else {
+        return;
+    };
+    let length = text.len().min(last);
+    // SAFETY: both are valid for the length, and the room has one byte more.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), room.cast(), length);
+        *room.add(length) = 0;
+    }
+}
+
+type Refusal = (Errno, String);
+
+fn create(options: Option<&[u8]>) -> Result<Box<coldstream>, Refusal> {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    match (&*started, options) {
+        (None, _) => {
+            let options = options.unwrap_or_default();
+            let mut result = Err(refusal(libc::ENOMEM, "no memory for the options"));
+            heap::with_reserve(settings::MEMORY_BYTES, &mut || result = start(options));
+            result?;
+            let options = memory::copied(options).unwrap_or_default();
+            *started = Some(Started { options });
+        }
+        (Some(first), Some(options)) if first.options != options => {
+            return Err(refusal(
+                libc::EBUSY,
+                "the engine of this process has other options: give the same ones, or NULL",
+            ));
+        }
+        (Some(_), _) => {}
+    }
+    let runtime = settings::get().and_then(|_| runtime::get());
+    heap::boxed(coldstream { runtime }).ok_or_else(|| refusal(libc::ENOMEM, "no memory"))
+}
+
+fn refusal(errno: i32, why: &str) -> Refusal {
+    let mut text = String::new();
+    if text.try_reserve(why.len()).is_ok() {
+        let _ = text.write_str(why);
+    }
+    (Errno(errno), text)
+}
+
+/// Starts the engine. Rust's own allocation is used here, so there is a reserve behind it.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "there is a reserve"
+)]
+fn start(options: &[u8]) -> Result<(), Refusal> {
+    let options = Options::parse(options).map_err(|why| (Errno(libc::EINVAL), why))?;
+    settings::load_from(|variable| options.value_of(variable)).map_err(|why| {
+        (
+            Errno(libc::EINVAL),
+            format!("{why} (see docs/configuration.md)"),
+        )
+    })?;
+    let Some(settings) = settings::get() else {
+        return Ok(());
+    };
+    // A panic of this library's own code is counted, and not printed.
+    std::panic::set_hook(Box::new(|_| {}));
+    memory::set_working_memory(heap::with_reserve);
+    runtime::create().map_err(|errno| match errno.0 {
+        libc::EINVAL => refusal(libc::ENOSYS, "needs Linux 4.14 (MADV_WIPEONFORK)"),
+        _ => refusal(libc::ENOMEM, "no address space (see `ulimit -v`)"),
+    })?;
+    // SAFETY: both functions stay in memory: the library is never unloaded. The first makes raw system calls only.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(inherited::close_in_child));
+        libc::atexit(conclude);
+    }
+    let is_started = runtime::get().is_some_and(|runtime| {
+        let _inside = Inside::enter();
+        runtime.start(settings)
+    });
+    match is_started {
+        true => Ok(()),
+        false => Err(refusal(
+            libc::ENOMEM,
+            "no memory for windows: lower `memory`",
+        )),
+    }
+}
+
+/// Runs when the process ends by `exit`.
+extern "C" fn conclude() {
+    if let (Some(settings), Some(runtime)) = (settings::get(), runtime::get()) {
+        guarded((), || runtime.end(settings));
+    }
+}
+
+/// Names and values that the program gave.
+struct Options(Vec<(&'static str, String)>);
+
+impl Options {
+    #[expect(
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        reason = "there is a reserve"
+    )]
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(text).map_err(|_| "options: not UTF-8".to_string())?;
+        let mut options = Vec::new();
+        for option in text.split(';').map(str::trim).filter(|it| !it.is_empty()) {
+            let (name, value) = option
+                .split_once('=')
+                .ok_or_else(|| format!("option \"{option}\": write name=value"))?;
+            let (name, value) = (name.trim(), value.trim());
+            let variable = variable_of(name).ok_or_else(|| {
+                format!("option \"{name}\": there is none of this name (see docs/configuration.md)")
+            })?;
+            options.push((variable, value.to_string()));
+        }
+        Ok(Self(options))
+    }
+
+    /// The value of a variable: the last option of its name, or the environment's.
+    #[expect(clippy::disallowed_methods, reason = "there is a reserve")]
+    fn value_of(&self, variable: &str) -> Option<String> {
+        let mut given = self.0.iter().rev();
+        match given.find(|(name, _)| *name == variable) {
+            Some((_, value)) => Some(value.clone()),
+            None if settings::is_privileged() => None,
+            None => settings::variable(variable).or_else(|| {
+                // Nobody reads a file while this interface writes it.
+                (variable == "COLDSTREAM_VISIBLE").then(|| "process".to_string())
+            }),
+        }
+    }
+}
+
+/// The variable of a setting, by the name that an option may have: the variable's own without its prefix, that of
+/// `coldstream run`, or the key in the configuration file.
+fn variable_of(name: &str) -> Option<&'static str> {
+    let is_it = |text: &str| {
+        text.len() == name.len()
+            && text.bytes().zip(name.bytes()).all(|(one, other)| {
+                let plain = |byte: u8| {
+                    if byte == b'-' {
+                        b'_'
+                    } else {
+                        byte.to_ascii_lowercase()
+                    }
+                };
+                plain(one) == plain(other)
+            })
+    };
+    let found = SETTINGS.iter().find(|setting| {
+        let own = setting.variable.strip_prefix("COLDSTREAM_");
+        own.is_some_and(is_it) || setting.option().is_some_and(is_it) || is_it(setting.key)
+    });
+    found.map(|setting| setting.variable)
+}
