@@ -11,6 +11,7 @@ DRIVER := $(RELEASE)/coldstream-rocksdb-driver
 LIBRARY := $(RELEASE)/libcoldstream.so
 STATIC_DRIVER := $(RELEASE)/coldstream-rocksdb-driver-static
 PEBBLE_DRIVER := $(RELEASE)/coldstream-pebble-driver
+LINKED := $(RELEASE)/libcoldstream_io
 DRIVER_SOURCES := $(wildcard crates/lab/rocksdb-driver/*.cc crates/lab/rocksdb-driver/*.h)
 PEBBLE_DRIVER_SOURCES := $(wildcard crates/lab/pebble-driver/*.go crates/lab/pebble-driver/go.*)
 
@@ -161,6 +162,9 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 	    { echo "install: not everything is built: run make build first" >&2; exit 1; }
 	install -D -m 755 $(COLDSTREAM) $(DESTDIR)$(PREFIX)/bin/coldstream
 	install -D -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
+	$(if $(wildcard $(LINKED).a),install -D -m 644 $(LINKED).a $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.a)
+	$(if $(wildcard $(LINKED).so),install -D -m 755 $(LINKED).so $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so)
+	install -D -m 644 crates/capi/include/coldstream.h $(DESTDIR)$(PREFIX)/include/coldstream.h
 	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
 	$(if $(wildcard $(PEBBLE_DRIVER)),install -D -m 755 $(PEBBLE_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-pebble-driver)
 	install -d $(MAN) $(UNITS) $(dir $(BASH_COMPLETIONS)) $(dir $(ZSH_COMPLETIONS)) $(dir $(FISH_COMPLETIONS))
@@ -173,6 +177,7 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 uninstall: ## Remove what `make install` has installed
 	rm -f $(DESTDIR)$(PREFIX)/bin/coldstream $(MAN)/coldstream.1 $(MAN)/coldstream-*.1
 	rm -f $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) $(UNITS)/coldstream-metrics.service
+	rm -f $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.{a,so} $(DESTDIR)$(PREFIX)/include/coldstream.h
 	rm -rf $(DESTDIR)$(PREFIX)/lib/coldstream
 
 package: ## Build the .deb and the .rpm for ARCH (default: this machine's); ARCH=aarch64 needs clang (15 min)

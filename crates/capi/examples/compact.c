@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     if (at[i] > 0)
       ranges[range_count++] = (coldstream_mapping){i, 0, 0, at[i], 0, written};
   checked(argv[3], coldstream_file_open(engine, argv[3], COLDSTREAM_FORMAT_OPAQUE, &out));
-  int64_t warmed = checked("handover", coldstream_handover_mapped(engine, (const coldstream_file *const *)in, 2, out,
+  int64_t warmed = checked("handover", coldstream_handover_mapped(engine, in, 2, out,
                                                                   ranges, range_count, NULL, NULL));
   uint64_t direct = 0, written_direct = 0;
   coldstream_counter(engine, "bytes_direct", &direct);

@@ -1,8 +1,61 @@
+/* Coldstream's C interface. Generated from crates/capi: do not edit. docs/c-interface.md explains it.
+ *
+ * Rules for every function, unless its text says otherwise:
+ * - Any thread may call it. Several threads may use a handle at once; calls on one writer wait for each other.
+ *   Nobody may use a handle during its close or after it.
+ * - Offsets and lengths are in bytes, times in nanoseconds.
+ * - A result of type int32_t is 0 or a negative error number of errno.h. One of type int64_t is a count, or such a
+ *   number. errno keeps its value.
+ * - A handle is the caller's until it closes it. Nothing else that is passed is kept after the call.
+ * - NULL as a handle ends in -EINVAL, or in nothing. No exception, panic or abort comes out.
+ * - A child of fork may only close the handles of its parent.
+ */
+
 #ifndef COLDSTREAM_H
 #define COLDSTREAM_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ Requests of users.
+ */
+#define COLDSTREAM_FOREGROUND 0
+
+/*
+ Files become other files.
+ */
+#define COLDSTREAM_COMPACTION 1
+
+/*
+ Memory tables become files. A flush is never paced.
+ */
+#define COLDSTREAM_FLUSH 2
+
+/*
+ Files are verified or compared.
+ */
+#define COLDSTREAM_VALIDATION 3
+
+/*
+ Files are copied to or from elsewhere: backups, checkpoints.
+ */
+#define COLDSTREAM_STREAMING 4
+
+/*
+ Only the caller knows: it gives the mapping of a handover.
+ */
+#define COLDSTREAM_FORMAT_OPAQUE 0
+
+/*
+ A block-based table of RocksDB, or a table of LevelDB.
+ */
+#define COLDSTREAM_FORMAT_ROCKSDB 1
+
+/*
+ A `Data.db` of Cassandra. Its other components are beside it.
+ */
+#define COLDSTREAM_FORMAT_CASSANDRA 2
 
 /*
  Version of this header. A function is never changed or removed within a version.
@@ -106,46 +159,6 @@ typedef struct coldstream_mapping {
   uint64_t output_length;
 } coldstream_mapping;
 
-/*
- Requests of users.
- */
-#define COLDSTREAM_FOREGROUND 0
-
-/*
- Files become other files.
- */
-#define COLDSTREAM_COMPACTION 1
-
-/*
- Memory tables become files. A flush is never paced.
- */
-#define COLDSTREAM_FLUSH 2
-
-/*
- Files are verified or compared.
- */
-#define COLDSTREAM_VALIDATION 3
-
-/*
- Files are copied to or from elsewhere: backups, checkpoints.
- */
-#define COLDSTREAM_STREAMING 4
-
-/*
- Only the caller knows: it gives the mapping of a handover.
- */
-#define COLDSTREAM_FORMAT_OPAQUE 0
-
-/*
- A block-based table of RocksDB, or a table of LevelDB.
- */
-#define COLDSTREAM_FORMAT_ROCKSDB 1
-
-/*
- A `Data.db` of Cassandra. Its other components are beside it.
- */
-#define COLDSTREAM_FORMAT_CASSANDRA 2
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -183,7 +196,8 @@ int32_t coldstream_absent_drop(struct coldstream_absent *absent);
  give the same options, or NULL. Do not use it in a process that has the preload library too.
 
  - `options`: NULL, or settings of docs/configuration.md as `reads=direct;writes=direct;handover=on;memory=64MiB`. They
-   win over environment variables and the configuration file. `visible` is `process` unless it is given.
+   win over environment variables and the configuration file. Without them `visible` is `process`, and `log` is
+   `none`.
  - `context`: gets the reference. Give it back by `coldstream_destroy`.
  - `error`: NULL, or room for `error_bytes`. It gets a text that says what is wrong and what to do. It is always
    terminated, and empty without an error.
@@ -318,7 +332,7 @@ void coldstream_file_forget(const struct coldstream_file *file);
  All pointers are valid, and the inputs are as many as `input_count`.
  */
 int64_t coldstream_handover(const struct coldstream *context,
-                            const struct coldstream_file *const *inputs,
+                            struct coldstream_file *const *inputs,
                             size_t input_count,
                             const struct coldstream_file *output,
                             const struct coldstream_handover_limits *limits,
@@ -335,7 +349,7 @@ int64_t coldstream_handover(const struct coldstream *context,
  All pointers are valid, and inputs and ranges are as many as their counts.
  */
 int64_t coldstream_handover_mapped(const struct coldstream *context,
-                                   const struct coldstream_file *const *inputs,
+                                   struct coldstream_file *const *inputs,
                                    size_t input_count,
                                    const struct coldstream_file *output,
                                    const struct coldstream_mapping *ranges,

@@ -37,7 +37,8 @@ static STARTED: Mutex<Option<Started>> = Mutex::new(None);
 /// give the same options, or NULL. Do not use it in a process that has the preload library too.
 ///
 /// - `options`: NULL, or settings of docs/configuration.md as `reads=direct;writes=direct;handover=on;memory=64MiB`. They
-///   win over environment variables and the configuration file. `visible` is `process` unless it is given.
+///   win over environment variables and the configuration file. Without them `visible` is `process`, and `log` is
+///   `none`.
 /// - `context`: gets the reference. Give it back by `coldstream_destroy`.
 /// - `error`: NULL, or room for `error_bytes`. It gets a text that says what is wrong and what to do. It is always
 ///   terminated, and empty without an error.
@@ -255,8 +256,14 @@ impl Options {
             Some((_, value)) => Some(value.clone()),
             None if settings::is_privileged() => None,
             None => settings::variable(variable).or_else(|| {
-                // Nobody reads a file while this interface writes it.
-                (variable == "COLDSTREAM_VISIBLE").then(|| "process".to_string())
+                let own = match variable {
+                    // Nobody reads a file while this interface writes it.
+                    "COLDSTREAM_VISIBLE" => "process",
+                    // Standard error is the program's.
+                    "COLDSTREAM_LOG" => "none",
+                    _ => return None,
+                };
+                Some(own.to_string())
             }),
         }
     }

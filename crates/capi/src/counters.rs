@@ -75,10 +75,9 @@ pub unsafe extern "C" fn coldstream_counter(
 /// The context is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coldstream_is_on(context: *const coldstream) -> i32 {
-    // SAFETY: passed on.
     guarded(0, || {
-        unsafe { handle(context) }
-            .is_ok_and(|it| it.runtime().is_some())
-            .into()
+        // SAFETY: passed on.
+        let context = unsafe { handle(context) };
+        context.is_ok_and(|it| it.runtime().is_some()).into()
     })
 }

@@ -66,7 +66,7 @@ pub struct coldstream_mapping {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coldstream_handover(
     context: *const coldstream,
-    inputs: *const *const coldstream_file,
+    inputs: *const *mut coldstream_file,
     input_count: usize,
     output: *const coldstream_file,
     limits: *const coldstream_handover_limits,
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn coldstream_handover(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coldstream_handover_mapped(
     context: *const coldstream,
-    inputs: *const *const coldstream_file,
+    inputs: *const *mut coldstream_file,
     input_count: usize,
     output: *const coldstream_file,
     ranges: *const coldstream_mapping,
@@ -172,7 +172,7 @@ struct Numbers {
 impl Numbers {
     /// # Safety
     /// Null, or as many handles as `count`.
-    unsafe fn of(files: *const *const coldstream_file, count: usize) -> Result<Self, Errno> {
+    unsafe fn of(files: *const *mut coldstream_file, count: usize) -> Result<Self, Errno> {
         if files.is_null() != (count == 0) || count > INPUTS_MAX {
             return Err(Errno(libc::EINVAL));
         }
@@ -182,7 +182,7 @@ impl Numbers {
         };
         for index in 0..count {
             // SAFETY: passed on.
-            let file = unsafe { handle(*files.add(index)) }?;
+            let file = unsafe { handle((*files.add(index)).cast_const()) }?;
             let full = |_| Errno(libc::ENOMEM);
             all.numbers.try_push(file.file.number).map_err(full)?;
             all.kinds.try_push(file.kind).map_err(full)?;

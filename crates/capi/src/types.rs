@@ -7,25 +7,25 @@ use coldstream_policy::{FileKind, Role};
 pub type coldstream_activity = u32;
 
 /// Requests of users.
-pub const COLDSTREAM_FOREGROUND: coldstream_activity = 0;
+pub const COLDSTREAM_FOREGROUND: u32 = 0;
 /// Files become other files.
-pub const COLDSTREAM_COMPACTION: coldstream_activity = 1;
+pub const COLDSTREAM_COMPACTION: u32 = 1;
 /// Memory tables become files. A flush is never paced.
-pub const COLDSTREAM_FLUSH: coldstream_activity = 2;
+pub const COLDSTREAM_FLUSH: u32 = 2;
 /// Files are verified or compared.
-pub const COLDSTREAM_VALIDATION: coldstream_activity = 3;
+pub const COLDSTREAM_VALIDATION: u32 = 3;
 /// Files are copied to or from elsewhere: backups, checkpoints.
-pub const COLDSTREAM_STREAMING: coldstream_activity = 4;
+pub const COLDSTREAM_STREAMING: u32 = 4;
 
 /// What the bytes of a file mean: one of `COLDSTREAM_FORMAT_OPAQUE`, … It matters for handovers only.
 pub type coldstream_format = u32;
 
 /// Only the caller knows: it gives the mapping of a handover.
-pub const COLDSTREAM_FORMAT_OPAQUE: coldstream_format = 0;
+pub const COLDSTREAM_FORMAT_OPAQUE: u32 = 0;
 /// A block-based table of RocksDB, or a table of LevelDB.
-pub const COLDSTREAM_FORMAT_ROCKSDB: coldstream_format = 1;
+pub const COLDSTREAM_FORMAT_ROCKSDB: u32 = 1;
 /// A `Data.db` of Cassandra. Its other components are beside it.
-pub const COLDSTREAM_FORMAT_CASSANDRA: coldstream_format = 2;
+pub const COLDSTREAM_FORMAT_CASSANDRA: u32 = 2;
 
 /// The role of a thread with this activity.
 pub(crate) fn role_of(activity: coldstream_activity) -> Result<Role, Errno> {

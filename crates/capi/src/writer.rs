@@ -114,11 +114,10 @@ pub unsafe extern "C" fn coldstream_writer_append(
 /// The writer is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coldstream_writer_size(writer: *const coldstream_writer) -> i64 {
-    // SAFETY: passed on.
     count(|| {
-        Ok(unsafe { handle(writer) }?
-            .size_bytes
-            .load(Ordering::Relaxed))
+        // SAFETY: passed on.
+        let writer = unsafe { handle(writer) }?;
+        Ok(writer.size_bytes.load(Ordering::Relaxed))
     })
 }
 
@@ -147,9 +146,10 @@ pub unsafe extern "C" fn coldstream_writer_sync(
 ) -> i32 {
     let call = |writer: &coldstream_writer| {
         let descriptor = writer.file.number;
-        // SAFETY: the handle's descriptor.
         let sync = || match data_only {
+            // SAFETY: the handle's descriptor.
             0 => unsafe { libc::fsync(descriptor) },
+            // SAFETY: as above.
             _ => unsafe { libc::fdatasync(descriptor) },
         };
         let result = match writer.file.runtime {

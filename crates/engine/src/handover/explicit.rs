@@ -2,31 +2,15 @@
 //! own mapping tells which parts belong together.
 
 use super::lineage::{self, Input, Output, Work};
-use super::transfer::{OutputFile, Refused, Transfer};
-use super::{Handover, Means};
-use crate::core::descriptor_map::TrackedFile;
-use crate::core::errno::ErrnoGuard;
-use crate::core::fuse;
-use crate::settings;
-use crate::writes::HandoverState;
+use super::transfer::{Refused, Transfer};
 use coldstream_handover::Piece;
 use coldstream_handover::rocksdb::READ_HEAT;
 use coldstream_io::Errno;
 use coldstream_io::alignment::PAGE_BYTES;
-use coldstream_io::sys::{file, process};
-use coldstream_policy::FileKind;
+use coldstream_io::sys::file;
 use coldstream_sstable::cassandra::IndexCursor;
 use coldstream_sstable::memory::TryVec;
 use std::cell::Cell;
-
-/// Limits of one handover, beside the configured ones; 0 is none.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Bounds {
-    /// Bytes that are warmed.
-    pub bytes_max: u64,
-    /// The time that it takes.
-    pub milliseconds_max: u64,
-}
 
 /// What a handover did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,80 +55,12 @@ pub enum Way<I> {
     Mapping(I),
 }
 
-impl Handover {
-    /// Hands over to the file behind `descriptor` at once. Does nothing where handovers are off.
-    ///
-    /// # Errors
-    /// `ENOMEM`; the kernel's, of the inputs.
-    pub fn hand_over<I: Iterator<Item = Mapped>>(
-        &self,
-        means: Means<'_>,
-        (tracked, descriptor): (TrackedFile, i32),
-        inputs: Inputs<'_>,
-        way: Way<I>,
-        bounds: Bounds,
-    ) -> Result<Done, Errno> {
-        let Means { core, heat, writes } = means;
-        let (Some(present), Some(settings)) = (heat.present(), settings::get()) else {
-            return Ok(Done::default());
-        };
-        if Self::state(core, heat) != HandoverState::On
-            || fuse::is_blown()
-            || !core.owner.is_this_process()
-        {
-            return Ok(Done::default());
-        }
-        let _errno = ErrnoGuard::new();
-        let stamp = file::stamp(descriptor)?;
-        let output = OutputFile {
-            slot: tracked.slot,
-            descriptor,
-            stamp,
-        };
-        let switched_off = Cell::new(false);
-        let time = &self.warming_time;
-        let mut transfer =
-            Transfer::begin(core, writes, settings, present, time, output, &switched_off);
-        transfer.bounds = bounds;
-        let started_ns = process::monotonic_ns();
-        let thread = process::thread_id();
-        let mut work = match inputs {
-            Inputs::Given(descriptors) => given(thread, descriptors)?,
-            Inputs::OfThread => self.lineage.take(thread).unwrap_or(Work::none(thread)),
-        };
-        if tracked.kind == FileKind::CassandraData {
-            push(&mut work.outputs, finished_output(&stamp, descriptor))?;
-        }
-        let attempt = core.protect(|| match way {
-            Way::Mapping(mapping) => transfer.to_mapped(&work, mapping),
-            Way::Indexes if tracked.kind == FileKind::CassandraData => {
-                transfer.to_partitions(&mut work)
-            }
-            Way::Indexes => transfer.to_blocks(&mut work),
-        });
-        if matches!(inputs, Inputs::OfThread) {
-            work.last_handover = Some(transfer.ended());
-            self.lineage.give_back(work);
-        }
-        if let Some(Err(refused)) = &attempt {
-            transfer.count_refused(refused);
-        }
-        core.publish_memory();
-        let (hot_pages, warmed_pages) = transfer.done.get();
-        Ok(Done {
-            hot_pages,
-            warmed_pages,
-            ns: process::monotonic_ns().saturating_sub(started_ns),
-        })
-    }
-}
-
-fn push<T>(list: &mut Vec<T>, item: T) -> Result<(), Errno> {
+pub(super) fn push<T>(list: &mut Vec<T>, item: T) -> Result<(), Errno> {
     list.try_push(item).map_err(|_| Errno(libc::ENOMEM))
 }
 
 /// An output of which nothing was handed over yet.
-fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Output {
+pub(super) fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Output {
     Output {
         stamp: *stamp,
         descriptor,
@@ -155,7 +71,7 @@ fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Output {
 }
 
 /// The work of a thread that has read these files as a whole.
-fn given(thread: i32, descriptors: &[i32]) -> Result<Work, Errno> {
+pub(super) fn given(thread: i32, descriptors: &[i32]) -> Result<Work, Errno> {
     let mut work = Work::none(thread);
     for descriptor in descriptors {
         let input = Input {
@@ -172,7 +88,11 @@ fn given(thread: i32, descriptors: &[i32]) -> Result<Work, Errno> {
 
 impl Transfer<'_> {
     /// Hands over by the program's mapping.
-    fn to_mapped(&self, work: &Work, mapping: impl Iterator<Item = Mapped>) -> Result<(), Refused> {
+    pub(super) fn to_mapped(
+        &self,
+        work: &Work,
+        mapping: impl Iterator<Item = Mapped>,
+    ) -> Result<(), Refused> {
         let size_bytes = self.stamp.size_bytes;
         self.present.heat.forget(self.key(), 0..size_bytes);
         let mut pieces = Vec::new();

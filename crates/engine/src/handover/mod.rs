@@ -27,12 +27,15 @@ use crate::settings;
 use crate::thread::{self, Inside};
 use crate::writes::{HandoverState, Reach, StagedFiles};
 use coldstream_control::Mechanism;
+use coldstream_io::Errno;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_policy::FileKind;
-pub use explicit::{Bounds, Done, Inputs, Mapped, Way};
+pub use explicit::{Done, Inputs, Mapped, Way};
+use explicit::{finished_output, given, push};
 use lineage::{Lineage, Output, Work};
 use std::cell::Cell;
+pub use transfer::Bounds;
 use transfer::{OutputFile, Refused, Transfer};
 use warming_time::WarmingTime;
 
@@ -191,6 +194,72 @@ impl Handover {
             let is_its_index = file::is_same_inode(output.descriptor, &output.stamp)
                 && cassandra::is_index_of(&index, &data);
             is_its_index.then_some((tracked, output))
+        })
+    }
+
+    /// Hands over to the file behind `descriptor` at once. Does nothing where handovers are off.
+    ///
+    /// # Errors
+    /// `ENOMEM`; the kernel's, of the inputs.
+    pub fn hand_over<I: Iterator<Item = Mapped>>(
+        &self,
+        means: Means<'_>,
+        (tracked, descriptor): (TrackedFile, i32),
+        inputs: Inputs<'_>,
+        way: Way<I>,
+        bounds: Bounds,
+    ) -> Result<Done, Errno> {
+        let Means { core, heat, writes } = means;
+        let (Some(present), Some(settings)) = (heat.present(), settings::get()) else {
+            return Ok(Done::default());
+        };
+        if Self::state(core, heat) != HandoverState::On
+            || fuse::is_blown()
+            || !core.owner.is_this_process()
+        {
+            return Ok(Done::default());
+        }
+        let _errno = ErrnoGuard::new();
+        let stamp = file::stamp(descriptor)?;
+        let output = OutputFile {
+            slot: tracked.slot,
+            descriptor,
+            stamp,
+        };
+        let switched_off = Cell::new(false);
+        let time = &self.warming_time;
+        let mut transfer =
+            Transfer::begin(core, writes, settings, present, time, output, &switched_off);
+        transfer.bounds = bounds;
+        let started_ns = process::monotonic_ns();
+        let thread = process::thread_id();
+        let mut work = match inputs {
+            Inputs::Given(descriptors) => given(thread, descriptors)?,
+            Inputs::OfThread => self.lineage.take(thread).unwrap_or(Work::none(thread)),
+        };
+        if tracked.kind == FileKind::CassandraData {
+            push(&mut work.outputs, finished_output(&stamp, descriptor))?;
+        }
+        let attempt = core.protect(|| match way {
+            Way::Mapping(mapping) => transfer.to_mapped(&work, mapping),
+            Way::Indexes if tracked.kind == FileKind::CassandraData => {
+                transfer.to_partitions(&mut work)
+            }
+            Way::Indexes => transfer.to_blocks(&mut work),
+        });
+        if matches!(inputs, Inputs::OfThread) {
+            work.last_handover = Some(transfer.ended());
+            self.lineage.give_back(work);
+        }
+        if let Some(Err(refused)) = &attempt {
+            transfer.count_refused(refused);
+        }
+        core.publish_memory();
+        let (hot_pages, warmed_pages) = transfer.done.get();
+        Ok(Done {
+            hot_pages,
+            warmed_pages,
+            ns: process::monotonic_ns().saturating_sub(started_ns),
         })
     }
 

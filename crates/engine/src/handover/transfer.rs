@@ -1,6 +1,5 @@
 //! One handover: its limits, its inputs and its output, and the warming. Common to all engines.
 
-use super::explicit::Bounds;
 use super::lineage::{self, Input, LastHandover};
 use super::sstable_file::SsTableFile;
 use super::warming_time::WarmingTime;
@@ -77,6 +76,15 @@ impl From<OpenError> for Refused {
             OpenError::DescriptorLimit => Self::Failed,
         }
     }
+}
+
+/// Limits of one handover, beside the configured ones; 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
+    /// Bytes that are warmed.
+    pub bytes_max: u64,
+    /// The time that it takes.
+    pub milliseconds_max: u64,
 }
 
 /// One handover.

@@ -1,0 +1,91 @@
+//! C programs, compiled with the library.
+
+use coldstream_testkit::cargo_build::built;
+use coldstream_testkit::process::Program;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command};
+use std::sync::OnceLock;
+
+/// How a program is linked.
+#[derive(Clone, Copy)]
+pub enum Linked {
+    /// With `libcoldstream_io.a`.
+    Archive,
+    /// With `libcoldstream_io.so`.
+    Shared,
+    /// With `libcoldstream_io.a` and a libc that is an archive too.
+    Static,
+}
+
+/// The directory of both libraries.
+fn libraries() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        built(&manifest, &["--lib"])
+    })
+}
+
+/// The program of a C file, in a directory.
+pub fn compiled(source: &Path, directory: &Path, linked: Linked) -> PathBuf {
+    let program = directory.join("program");
+    let archive = libraries().join("libcoldstream_io.a");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args([
+            "-std=gnu99",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-result",
+            "-I",
+        ])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
+        .arg(source)
+        .arg("-o")
+        .arg(&program);
+    match linked {
+        Linked::Archive => compiler.arg(archive),
+        Linked::Static => compiler.arg(archive).arg("-static"),
+        Linked::Shared => compiler
+            .arg(libraries().join("libcoldstream_io.so"))
+            .arg(format!("-Wl,-rpath,{}", libraries().display())),
+    };
+    let output = compiler
+        .args(["-lpthread", "-ldl", "-lm"])
+        .output()
+        .expect("a C compiler");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    program
+}
+
+/// A program that was compiled.
+pub fn program(path: &Path) -> Program {
+    Program::new(path)
+}
+
+/// A talk with a program that answers each line.
+pub struct Talk {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Talk {
+    pub fn with(child: &mut Child) -> Self {
+        Self {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+        }
+    }
+
+    /// Asks it to read its file, and waits for the answer.
+    pub fn read_all(&mut self) {
+        self.input.write_all(b"\n").unwrap();
+        let mut answer = String::new();
+        self.output.read_line(&mut answer).unwrap();
+        assert_eq!(answer.trim(), "8388608");
+    }
+}

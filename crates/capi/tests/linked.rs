@@ -1,0 +1,204 @@
+//! The C interface as C programs use it: linked with the archive and with the shared library.
+
+mod common;
+
+use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_testkit::process::Program;
+use coldstream_testkit::residency::{cached_pages, drop_pages};
+use coldstream_testkit::status_client::StatusClient;
+use coldstream_testkit::{directories, skip, tools};
+use common::{Linked, compiled, program};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Sorted records of 64 bytes, as `examples/compact.c` reads them.
+fn write_records(path: &Path, first: u64, step: u64) {
+    let records = (0..32_768).map(|number| format!("{:016x}{number:048}", first + number * step));
+    std::fs::write(path, records.collect::<String>()).unwrap();
+    let file = File::open(path).unwrap();
+    file.sync_all().unwrap();
+    drop_pages(&file);
+}
+
+#[test]
+fn two_sorted_files_are_compacted_around_the_page_cache() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/compact.c");
+    for linked in [Linked::Archive, Linked::Shared, Linked::Static] {
+        let directory = directories::on_disk();
+        let path = |name: &str| directory.path().join(name);
+        write_records(&path("first"), 1, 3);
+        write_records(&path("second"), 2, 5);
+        // A file that changed a moment ago is read plainly.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let compact = compiled(&source, directory.path(), linked);
+        let ended = program(&compact)
+            .with_variable("COLDSTREAM_READS", "direct")
+            .with_variable("COLDSTREAM_WRITES", "direct")
+            .arguments(["first", "second", "output"].map(path))
+            .run()
+            .well();
+        let both = [path("first"), path("second")].map(|path| std::fs::read(path).unwrap());
+        let mut expected: Vec<_> = both.iter().flat_map(|file| file.chunks(64)).collect();
+        expected.sort_by_key(|record| &record[..16]);
+        assert_eq!(std::fs::read(path("output")).unwrap(), expected.concat());
+        let text = ended.text();
+        if text.contains("direct_written=0 ") {
+            skip("direct I/O does not work here");
+            continue;
+        }
+        assert!(
+            text.contains("written=4194304 direct_read=4194304 direct_written=4194304"),
+            "{text}"
+        );
+        // This test has read the output and the inputs.
+        compact_again_and_look(&compact, directory.path());
+    }
+}
+
+/// Compacts once more, and counts what is in the page cache afterwards.
+fn compact_again_and_look(compact: &Path, directory: &Path) {
+    let path = |name: &str| directory.join(name);
+    for name in ["first", "second", "output"] {
+        drop_pages(&File::open(path(name)).unwrap());
+    }
+    program(compact)
+        .with_variable("COLDSTREAM_READS", "direct")
+        .with_variable("COLDSTREAM_WRITES", "direct")
+        .arguments(["first", "second", "output"].map(path))
+        .run()
+        .well();
+    for name in ["first", "second", "output"] {
+        let pages = cached_pages(&File::open(path(name)).unwrap());
+        assert!(pages <= 8, "{name}: {pages} pages");
+    }
+}
+
+#[test]
+fn random_operations_end_as_plain_ones() {
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/differential.c");
+    let differential = compiled(&source, directory.path(), Linked::Archive);
+    let seeds = match std::env::var_os("COLDSTREAM_LONG") {
+        Some(_) => 1..200,
+        None => 1..2,
+    };
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    for options in [
+        "reads=direct;writes=direct",
+        "reads=drop-behind;writes=drop-behind",
+        "reads=buffered;writes=buffered",
+        "writes=direct;visible=everywhere;memory=1MiB",
+        "enabled=off",
+    ] {
+        for seed in seeds.clone() {
+            for place in [directory.path(), memory.path()] {
+                program(&differential)
+                    .argument(seed.to_string())
+                    .argument(options)
+                    .argument(place)
+                    .run()
+                    .well();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_synced_outlives_a_kill() {
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/killed.c");
+    let killed = compiled(&source, directory.path(), Linked::Archive);
+    let path = directory.path().join("000001.sst");
+    let status = Command::new(killed).arg(&path).status().unwrap();
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+    let bytes = std::fs::read(&path).unwrap();
+    assert!(bytes.len() >= 100_000, "{} bytes", bytes.len());
+    assert!(bytes.iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn the_command_switches_a_linked_engine() {
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/switched.c");
+    let switched = compiled(&source, directory.path(), Linked::Archive);
+    let path = directory.path().join("000001.sst");
+    std::fs::write(&path, vec![7; 8 << 20]).unwrap();
+    let file = File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    drop_pages(&file);
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    let mut running = Command::new(switched)
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut talk = common::Talk::with(&mut running);
+    talk.read_all();
+    let mut client = StatusClient::of(running.id());
+    let before = client.get(Counter::BackgroundBytes);
+    assert_eq!(before, 8 << 20);
+    assert_eq!(client.off(&[Mechanism::Reads]), Outcome::Done);
+    talk.read_all();
+    assert!(client.get(Counter::FallbackSwitchedOff) > 0);
+    assert_eq!(client.off(&[]), Outcome::Done);
+    let switched_off = client.get(Counter::FallbackSwitchedOff);
+    talk.read_all();
+    assert_eq!(client.get(Counter::FallbackSwitchedOff), switched_off);
+    drop(talk);
+    assert!(running.wait().unwrap().success());
+}
+
+#[test]
+fn wrong_options_are_explained() {
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/differential.c");
+    let differential = compiled(&source, directory.path(), Linked::Archive);
+    for (options, why) in [
+        ("reads", "option \"reads\": write name=value"),
+        (
+            "reeds=direct",
+            "option \"reeds\": there is none of this name",
+        ),
+        ("reads=fast", "COLDSTREAM_READS = \"fast\": use auto"),
+    ] {
+        let output = Command::new(&differential)
+            .args(["1", options])
+            .arg(directory.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(why), "{text}");
+    }
+}
+
+#[test]
+fn the_header_is_that_of_the_code() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let configuration = cbindgen::Config::from_root_or_default(directory);
+    let bindings = cbindgen::generate_with_config(directory, configuration).unwrap();
+    let mut generated = Vec::new();
+    bindings.write(&mut generated);
+    let header = std::fs::read(directory.join("include/coldstream.h")).unwrap();
+    assert!(
+        header == generated,
+        "out of date: cargo run -p coldstream-capi --example header"
+    );
+}
+
+#[test]
+fn the_header_is_valid_c_and_cpp() {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/coldstream.h");
+    for compiler in [["cc", "-xc", "-std=c99"], ["c++", "-xc++", "-std=c++11"]] {
+        if tools::find(compiler[0]).is_none() {
+            skip(format_args!("there is no {}", compiler[0]));
+            continue;
+        }
+        let command = Program::new(compiler[0])
+            .arguments(&compiler[1..])
+            .arguments(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+        command.argument(&include).run().well();
+    }
+}
