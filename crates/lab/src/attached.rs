@@ -3,9 +3,11 @@
 //! The process is outside of the engine's cgroups. Its processor time is part of the report.
 
 use anyhow::{Context, Result, bail};
-use coldstream_host::process::processor_time_ns;
+use coldstream_host::process::{has_ended, open_files, processor_time_ns};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,6 +17,12 @@ pub const ATTACH: &str = "attach";
 
 /// Longest wait for its end. Until then it gives all advice back.
 const END_MAX: Duration = Duration::from_secs(10);
+
+/// Longest wait for an open SSTable.
+const OPEN_MAX: Duration = Duration::from_secs(30);
+
+/// A load driver opens each SSTable for a moment, to drop its pages, before the engine opens it for good.
+const STAYS_OPEN: Duration = Duration::from_millis(300);
 
 /// `coldstream attach` that runs. Killed when dropped.
 pub struct Attached {
@@ -33,8 +41,9 @@ pub struct AttachReport {
 }
 
 impl Attached {
-    /// Attaches to a process.
+    /// Attaches to an engine, as soon as it has an SSTable open: `coldstream attach` knows it by that.
     pub fn start(process: u32) -> Result<Self> {
+        wait_for_sstable(process);
         let program = std::env::current_exe().context("the path of this program")?;
         let mut child = Command::new(program)
             .args([ATTACH, &process.to_string()])
@@ -90,6 +99,23 @@ impl Attached {
             lines,
             core_percent: 100.0 * cpu_ns as f64 / elapsed_ns,
         })
+    }
+}
+
+/// Returns when an SSTable stays open. Also when the engine has ended, or takes too long: then
+/// `coldstream attach` says what is wrong.
+fn wait_for_sstable(process: u32) {
+    let begun = Instant::now();
+    let mut before = BTreeSet::new();
+    while begun.elapsed() < OPEN_MAX && !has_ended(process) {
+        let files = open_files(process).unwrap_or_default().into_iter();
+        let is_sstable = |path: &PathBuf| path.extension().is_some_and(|it| it == "sst");
+        let now: BTreeSet<PathBuf> = files.filter(is_sstable).collect();
+        if !before.is_disjoint(&now) {
+            return;
+        }
+        before = now;
+        std::thread::sleep(STAYS_OPEN);
     }
 }
 

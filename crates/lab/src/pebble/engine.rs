@@ -152,8 +152,8 @@ impl Engine for Pebble {
         let (running, events) = (self.driver).start(&parameters, &processes_files, &[])?;
         let attached = run.attach(running.id())?;
         run.record(testbed, &mut measurement, &events, || files.cached_bytes())?;
-        measurement.set_attached(attached.map(Attached::finish).transpose()?);
         running.finish()?;
+        measurement.set_attached(attached.map(Attached::finish).transpose()?);
         Ok(measurement)
     }
 

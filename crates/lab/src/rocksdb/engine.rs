@@ -146,8 +146,8 @@ impl Engine for RocksDb {
                 let (running, events) = driver.start(&parameters, &processes_files, &prefix)?;
                 let attached = run.attach(running.id())?;
                 run.record(testbed, &mut measurement, &events, || files.cached_bytes())?;
-                measurement.set_attached(attached.map(Attached::finish).transpose()?);
                 running.finish()?;
+                measurement.set_attached(attached.map(Attached::finish).transpose()?);
             }
             LoadProgram::DbBench(db_bench) => {
                 // The driver does this itself.
