@@ -43,7 +43,8 @@ pub struct AttachReport {
 impl Attached {
     /// Attaches to an engine, as soon as it has an SSTable open: `coldstream attach` knows it by that.
     pub fn start(process: u32) -> Result<Self> {
-        wait_for_sstable(process);
+        // Without one, `coldstream attach` says what is wrong.
+        has_sstable_open(process);
         let program = std::env::current_exe().context("the path of this program")?;
         let mut child = Command::new(program)
             .args([ATTACH, &process.to_string()])
@@ -102,9 +103,8 @@ impl Attached {
     }
 }
 
-/// Returns when an SSTable stays open. Also when the engine has ended, or takes too long: then
-/// `coldstream attach` says what is wrong.
-fn wait_for_sstable(process: u32) {
+/// Waits until an SSTable stays open. `false` if the engine has ended before, or takes too long.
+fn has_sstable_open(process: u32) -> bool {
     let begun = Instant::now();
     let mut before = BTreeSet::new();
     while begun.elapsed() < OPEN_MAX && !has_ended(process) {
@@ -112,16 +112,40 @@ fn wait_for_sstable(process: u32) {
         let is_sstable = |path: &PathBuf| path.extension().is_some_and(|it| it == "sst");
         let now: BTreeSet<PathBuf> = files.filter(is_sstable).collect();
         if !before.is_disjoint(&now) {
-            return;
+            return true;
         }
         before = now;
         std::thread::sleep(STAYS_OPEN);
     }
+    false
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_waited_for_until_its_sstable_is_open_or_it_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut engine = Command::new("/bin/sh")
+            .args([
+                "-c",
+                "> 1.log; exec 3> 1.log; sleep 0.5; exec 3> 1.sst; exec sleep 60",
+            ])
+            .current_dir(directory.path())
+            .spawn()
+            .unwrap();
+        assert!(has_sstable_open(engine.id()));
+        assert!(directory.path().join("1.sst").exists());
+        engine.kill().unwrap();
+        engine.wait().unwrap();
+        assert!(!has_sstable_open(engine.id()));
     }
 }
