@@ -30,6 +30,8 @@ pub enum Exit {
     NoAnswer = 9,
     /// A guard ended a trial.
     Guarded = 10,
+    /// The kernel gives no events of page-cache reads.
+    NoEvents = 11,
     /// The program exists but cannot be executed.
     NotExecutable = 126,
     /// The program does not exist.
@@ -53,6 +55,7 @@ Exit codes:
   8    a database under the laboratory gave a wrong value: data is being lost or misread
   9    a running process did not answer in time
   10   `coldstream ctl trial`: its guard ended it; the switches are as before
+  11   `coldstream attach`: this kernel gives no events of page-cache reads
   126  the program cannot be executed
   127  the program does not exist
   130  interrupted; everything was cleaned up
@@ -117,6 +120,7 @@ mod tests {
             Exit::WrongValue,
             Exit::NoAnswer,
             Exit::Guarded,
+            Exit::NoEvents,
             Exit::Interrupted,
         ] {
             let line = format!("\n  {:<4} ", exit as u8);

@@ -1,4 +1,4 @@
-//! The `coldstream` command: run, attach-config, doctor, ctl, top, metrics, lab.
+//! The `coldstream` command: run, attach, attach-config, doctor, ctl, top, metrics, lab.
 //!
 //! A thin layer: it reads arguments, checks them and prints. Decisions are in `policy`, system
 //! calls in `io`. Every error is one line: what is wrong, where, and what to do. Its exit code is
@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attach;
 mod attach_config;
 mod configuration_file;
 mod copy;
@@ -33,6 +34,7 @@ Examples:
   coldstream doctor /var/lib/cassandra/data   # what this machine allows
   coldstream run -- db_bench --benchmarks=fillrandom,compact --db=/var/lib/bench
   coldstream attach-config mariadb            # a drop-in for its systemd unit
+  sudo coldstream attach 4711                 # a running process that cannot be preloaded
   coldstream ctl list
   coldstream ctl status 4711
   coldstream top                              # live
@@ -58,6 +60,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::RunArguments>),
+    Attach(attach::AttachArguments),
     AttachConfig(Box<attach_config::AttachArguments>),
     Doctor(doctor::DoctorArguments),
     Ctl(ctl::CtlArguments),
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
     let words = ctl::with_action_first(std::env::args_os().collect());
     let result = match Arguments::parse_from(words).command {
         Command::Run(arguments) => run::run(*arguments),
+        Command::Attach(arguments) => attach::run(&arguments),
         Command::AttachConfig(arguments) => attach_config::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Ctl(arguments) => ctl::run(&arguments),

@@ -28,7 +28,10 @@ const IN_FORCE_WORD: usize = 6;
 const WINDOW_BYTES_WORD: usize = 7;
 const WINDOWS_IN_FLIGHT_WORD: usize = 8;
 const MEMORY_BYTES_WORD: usize = 9;
-/// Words 10 to 15 are reserved and zero.
+/// The process that keeps the page in the place of its owner (`coldstream attach`), and its start; else zeros.
+const KEEPER_PID_WORD: usize = 10;
+const KEEPER_START_WORD: usize = 11;
+/// Words 12 to 15 are reserved and zero.
 const FIRST_COUNTER_WORD: usize = 16;
 
 /// The code of [`Header::in_force`] before the first filesystem was probed.
@@ -135,6 +138,21 @@ impl<'a> PageView<'a> {
     /// Publishes the I/O mode that is in force from now on.
     pub fn set_in_force(&self, io_mode: IoMode) {
         self.store(IN_FORCE_WORD, io_mode_code(io_mode));
+    }
+
+    /// Says that another process keeps this page: the page is stale when that one has ended.
+    pub fn set_keeper(&self, pid: u32, start_time_ticks: u64) {
+        self.store(KEEPER_START_WORD, start_time_ticks);
+        self.store(KEEPER_PID_WORD, u64::from(pid));
+    }
+
+    /// The process that keeps the page, and its start, if it is not the page's own process.
+    #[must_use]
+    pub fn keeper(&self) -> Option<(u32, u64)> {
+        match self.load(KEEPER_PID_WORD) {
+            0 => None,
+            pid => Some((u32::try_from(pid).ok()?, self.load(KEEPER_START_WORD))),
+        }
     }
 
     /// Adds to a counter.
@@ -293,6 +311,10 @@ mod tests {
         assert_eq!((word(4), word(5), word(6)), (3, 3, 2));
         assert_eq!((word(7), word(8), word(9)), (1 << 20, 2, 64 << 20));
         assert!((10..16).all(|place| word(place) == 0));
+        assert_eq!(page.keeper(), None);
+        page.set_keeper(99, 12);
+        assert_eq!((word(10), word(11)), (99, 12));
+        assert_eq!(page.keeper(), Some((99, 12)));
         assert_eq!(word(16), 77);
         assert_eq!(word(16 + Counter::COUNT - 1), 88);
         assert!((16 + Counter::COUNT..PAGE_WORDS).all(|place| word(place) == 0));

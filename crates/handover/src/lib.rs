@@ -101,4 +101,4 @@ mod plan;
 pub mod rocksdb;
 
 pub use piece::{HeatAt, Piece};
-pub use plan::{Limits, Page, Plan};
+pub use plan::{KEPT_MIN, Limits, Page, Plan, SHARE_MIN};

@@ -1,9 +1,17 @@
 //! Chooses the pages of an output that are worth warming.
 
 use crate::piece::{PAGE_BYTES, Piece};
+use crate::rocksdb::READ_HEAT;
 use coldstream_sstable::Result;
 use coldstream_sstable::memory::TryVec;
 use std::ops::Range;
+
+/// A page of an output is warmed if it gets at least a quarter of a read's heat. The keys of a hot page may be
+/// far apart in the output, and only one of them was read. Otherwise it must be [one of
+/// few](Piece::is_one_of_few).
+pub const SHARE_MIN: f32 = READ_HEAT / 4.0;
+/// The least heat that is kept: the sketch knows even numbers only.
+pub const KEPT_MIN: f32 = 2.0;
 
 /// Limits of warming.
 #[derive(Clone, Copy, Debug)]

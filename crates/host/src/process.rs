@@ -48,6 +48,12 @@ pub fn user(pid: u32) -> Option<u32> {
     Some(status(pid)?.euid)
 }
 
+/// The effective group.
+#[must_use]
+pub fn group(pid: u32) -> Option<u32> {
+    Some(status(pid)?.egid)
+}
+
 /// Whether that is the caller's user.
 #[must_use]
 pub fn is_own_user(user: u32) -> bool {

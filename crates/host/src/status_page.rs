@@ -163,8 +163,8 @@ impl StatusPage {
     /// [`PageError::Stale`] if the process has ended or the page is another one's, else what is wrong with the words.
     pub fn snapshot(&self) -> Result<Snapshot, PageError> {
         match process::started(self.pid) {
-            Some(started) => self.view.snapshot_of(self.pid, started),
-            None => Err(PageError::Stale { pid: self.pid }),
+            Some(started) if is_kept(&self.view) => self.view.snapshot_of(self.pid, started),
+            _ => Err(PageError::Stale { pid: self.pid }),
         }
     }
 
@@ -208,6 +208,12 @@ pub fn status(pid: u32) -> Status {
         Ok(_) => status_at(page_of(pid), pid),
         Err(error) => Status::Unreadable(error),
     }
+}
+
+/// Whether the process that keeps a page is alive: the page's own, or the one of `coldstream attach`.
+pub(crate) fn is_kept(page: &PageView<'_>) -> bool {
+    page.keeper()
+        .is_none_or(|(pid, started)| process::started(pid) == Some(started))
 }
 
 /// Ids of the processes of the calling user that have a status page, in ascending order.
@@ -330,6 +336,12 @@ mod tests {
         make_page(&path, pid, 1);
         assert!(matches!(status(), Status::Removed { .. }));
         assert!(!path.exists());
+        make_page(&path, pid, process::started(pid).unwrap());
+        let page = StatusPage::open_at(path.clone(), pid, SharedPage::open_shared).unwrap();
+        page.view().set_keeper(pid, process::started(pid).unwrap());
+        assert!(matches!(status(), Status::Running(_)));
+        page.view().set_keeper(pid, 1);
+        assert!(matches!(status(), Status::Removed { .. }));
         make_page(&path, pid, 1);
         fs::write(&path, vec![7; 4096]).unwrap();
         assert!(matches!(status(), Status::Unreadable(_)));

@@ -192,7 +192,10 @@ fn look(path: &Path, inside: u32, pid: u32) -> Result<Surveyed, Problem> {
         io::ErrorKind::NotFound => Problem::Gone,
         _ => Problem::Unreadable(error.to_string()),
     })?;
-    let page = PageView::new(&words).and_then(|view| view.snapshot_of(inside, started));
+    let page = PageView::new(&words).and_then(|view| match status_page::is_kept(&view) {
+        true => view.snapshot_of(inside, started),
+        false => Err(PageError::Stale { pid: inside }),
+    });
     let snapshot = page.map_err(|error| match error {
         PageError::Stale { .. } => Problem::Gone,
         other => Problem::Unreadable(other.to_string()),

@@ -17,6 +17,7 @@
 //! | [`warm`], [`sending`], [`absent`] | bring pages into the page cache, and drop exactly these again |
 //! | [`probe`], [`residency`], [`alignment`] | find out what a filesystem and the page cache do |
 //! | [`credentials`] | the privileges of the library's own threads |
+//! | [`event_ring`] | events of BPF programs, for the command only |
 //! | [`private`], [`proc_fd`] | open the application's files once more, unseen by the application |
 //! | [`named_file`] | opens what the configuration names: the configuration itself, and the log |
 //! | [`pool`], [`mapping`], [`lock`], [`shared`] | memory and locks without libc |
@@ -85,6 +86,7 @@ pub mod absent;
 pub mod alignment;
 pub mod append;
 pub mod credentials;
+pub mod event_ring;
 pub mod helper;
 pub mod lock;
 pub mod lock_memory;

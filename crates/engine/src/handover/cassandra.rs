@@ -2,7 +2,8 @@
 
 use super::lineage::{self, Input, Output, Work};
 use super::sstable_file::SsTableFile;
-use super::transfer::{Refused, SHARE_MIN, Transfer};
+use super::transfer::{Refused, Transfer};
+use coldstream_handover::SHARE_MIN;
 use coldstream_handover::cassandra::{self, Growing, PartHeat};
 use coldstream_handover::{Limits, Piece, Plan};
 use coldstream_sstable::ReadAt;

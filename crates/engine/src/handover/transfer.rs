@@ -8,7 +8,7 @@ use crate::heat::Present;
 use crate::settings::Settings;
 use crate::writes::StagedFiles;
 use coldstream_control::{Counter, Mechanism};
-use coldstream_handover::{Limits, Page, Piece, Plan};
+use coldstream_handover::{KEPT_MIN, Limits, Page, Piece, Plan, SHARE_MIN};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::private::OpenError;
 use coldstream_io::sys::file::FileStamp;
@@ -20,12 +20,6 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::TryReserveError;
 
-/// A page of an output is warmed if it gets at least a quarter of a read's heat. The keys of a hot page may be
-/// far apart in the output, and only one of them was read. Otherwise it must be [one of
-/// few](Piece::is_one_of_few).
-pub(super) const SHARE_MIN: f32 = TOUCH as f32 / 4.0;
-/// The least heat that is kept: the sketch knows even numbers only.
-const KEPT_MIN: f32 = 2.0;
 const _: () = assert!(coldstream_handover::rocksdb::READ_HEAT == TOUCH as f32);
 /// At most an eighth of the memory that the process may have is warmed at once.
 const MEMORY_SHARE: u64 = 8;

@@ -11,6 +11,7 @@
 
 pub mod aio;
 pub mod avoid;
+pub mod bpf;
 pub mod cachestat;
 pub mod clock;
 pub mod close;

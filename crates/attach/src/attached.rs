@@ -1,0 +1,371 @@
+//! One process that is followed: its files, its heat, its status page.
+
+use crate::catalogue::Catalogue;
+use crate::event::{Event, FileId, What};
+use crate::model::{Model, Origin};
+use crate::warming::{self, HeatNow, Warmed};
+use coldstream_control::{
+    Answer, Counter, Header, Mechanism, Mechanisms, Outcome, PageView, Switches,
+};
+use coldstream_host::{process, status_page};
+use coldstream_io::residency;
+use coldstream_io::shared::SharedPage;
+use coldstream_io::sys::process::futex_wake_shared;
+use coldstream_io::sys::{fadvise, sync_file_range};
+use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
+use coldstream_policy::{FileKind, IoMode, IoModeSetting, Profile};
+use coldstream_sstable::Error;
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+
+const PAGE_BYTES: u64 = 4096;
+/// What a writer wrote last is left alone: it is filled further. 1 MiB.
+const WRITER_LAG_PAGES: u64 = 256;
+/// Memory of heat: enough for 14 GiB of SSTables that are read.
+const HEAT_BYTES: usize = 4 << 20;
+/// As for the preload library: at most an eighth of the memory is warmed at once, and 256 MiB.
+const MEMORY_SHARE: u64 = 8;
+const WARM_BYTES_MAX: u64 = 256 << 20;
+/// The mechanisms that work from outside.
+const MECHANISMS: Mechanisms =
+    Mechanisms::of(&[Mechanism::Reads, Mechanism::Writes, Mechanism::Handover]);
+
+/// A process that is followed.
+#[derive(Debug)]
+pub struct Attached {
+    pid: u32,
+    started: u64,
+    model: Model,
+    catalogue: Catalogue,
+    /// Files that are no SSTables, or not listed yet.
+    unknown: HashSet<FileId>,
+    heat: Vec<AtomicU64>,
+    epochs: Epochs,
+    warm_pages_max: usize,
+    page: Option<(SharedPage, PathBuf)>,
+    off: Mechanisms,
+}
+
+impl Attached {
+    /// Looks into a process. Needs the right to do so; nothing after needs it.
+    ///
+    /// # Errors
+    /// The kernel's; `NotFound` if the process has ended, or has no SSTable open.
+    pub fn new(pid: u32) -> io::Result<Self> {
+        let started = process::started(pid).ok_or(io::ErrorKind::NotFound)?;
+        let mounts = coldstream_host::mounts::read();
+        let limit = coldstream_host::cgroup::memory_limit(pid, &mounts);
+        let memory = limit
+            .map(|limit| limit.limit_bytes)
+            .or_else(coldstream_io::sys::process::machine_memory_bytes);
+        let warm_bytes = (memory.unwrap_or(0) / MEMORY_SHARE).min(WARM_BYTES_MAX);
+        Ok(Self {
+            pid,
+            started,
+            model: Model::default(),
+            catalogue: Catalogue::of_process(pid)?,
+            unknown: HashSet::new(),
+            heat: (0..HEAT_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
+            epochs: Epochs::default(),
+            warm_pages_max: (warm_bytes / PAGE_BYTES) as usize,
+            page: None,
+            off: Mechanisms::default(),
+        })
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Number of SSTables in its directories.
+    #[must_use]
+    pub fn sstables(&self) -> usize {
+        self.catalogue.count()
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        process::started(self.pid) != Some(self.started) || process::has_ended(self.pid)
+    }
+
+    /// Makes the status page, as the user of the process.
+    ///
+    /// # Errors
+    /// The page cannot be made. The work goes on without it.
+    pub fn publish(&mut self) -> io::Result<()> {
+        let directory = status_page::own_directory().map_err(io::Error::other)?;
+        let path = status_page::page_of(self.pid);
+        let c_string = |path: &PathBuf| CString::new(path.as_os_str().as_bytes());
+        let page = SharedPage::create(&c_string(&directory)?, &c_string(&path)?)
+            .map_err(io::Error::other)?;
+        let own = std::process::id();
+        let own_start = process::started(own).ok_or(io::ErrorKind::NotFound)?;
+        let view = PageView::new(page.words()).map_err(io::Error::other)?;
+        view.initialise(&Header {
+            pid: self.pid,
+            start_time_ticks: self.started,
+            profile: Profile::Auto,
+            configured: IoModeSetting::Fixed(IoMode::DropBehind),
+            in_force: Some(IoMode::DropBehind),
+            window_bytes: WRITER_LAG_PAGES * PAGE_BYTES,
+            windows_in_flight: 1,
+            memory_bytes: HEAT_BYTES as u64,
+        });
+        view.set_keeper(own, own_start);
+        self.page = Some((page, path));
+        self.put_switches();
+        self.count(Counter::TrackedFilesOpened, self.catalogue.count() as u64);
+        Ok(())
+    }
+
+    fn view(&self) -> Option<PageView<'static>> {
+        let (page, _) = self.page.as_ref()?;
+        PageView::new(page.words()).ok()
+    }
+
+    fn count(&self, counter: Counter, amount: u64) {
+        if amount != 0
+            && let Some(view) = self.view()
+        {
+            view.add(counter, amount);
+        }
+    }
+
+    fn put_switches(&self) {
+        if let Some(view) = self.view() {
+            view.put_switches(&Switches {
+                mechanisms: MECHANISMS,
+                off: self.off,
+                priorities_bits: 0,
+            });
+        }
+    }
+
+    fn is_on(&self, mechanism: Mechanism) -> bool {
+        !self.off.contains(mechanism)
+    }
+
+    /// Takes an event in.
+    pub fn record(&mut self, event: &Event) {
+        let origin = Origin::of(event, Profile::Auto);
+        self.model.record(event, origin);
+        match (origin, event.what) {
+            (Origin::Foreground, What::Read) => self.record_heat(event),
+            (Origin::Background, What::Read) => {
+                self.count(Counter::BackgroundReads, 1);
+                self.count(Counter::BackgroundBytes, event.pages * PAGE_BYTES);
+            }
+            _ => {}
+        }
+    }
+
+    fn record_heat(&self, event: &Event) {
+        let Some(HeatNow { heat, epoch }) = self.heat_now() else {
+            return;
+        };
+        self.epochs.record_pages(event.pages);
+        let (offset, length) = (event.page * PAGE_BYTES, event.pages * PAGE_BYTES);
+        match heat.touch(event.file.key(), offset, length, epoch) {
+            Touched::FirstSinceWarmed => self.count(Counter::HandoverRangesHit, 1),
+            Touched::Displaced => self.count(Counter::HeatDisplaced, 1),
+            Touched::Plain => {}
+        }
+    }
+
+    fn heat_now(&self) -> Option<HeatNow<'_>> {
+        let pages = (self.heat.len() / GROUP_WORDS * (GROUP_WORDS - 1) * 8) as u64;
+        Some(HeatNow {
+            heat: Heat::new(&self.heat)?,
+            epoch: self.epochs.now(pages),
+        })
+    }
+
+    /// Events were lost.
+    pub fn forget_pages(&mut self) {
+        self.model.forget_pages();
+    }
+
+    /// Drops and warms what is due.
+    pub fn act(&mut self) {
+        self.answer();
+        for id in self.model.files() {
+            match self.kind(id) {
+                Some(kind) => self.act_on(id, kind),
+                None => {
+                    self.unknown.insert(id);
+                    self.model.forget(id);
+                }
+            }
+        }
+        self.model.end_look();
+        // A number may be given out again, to an SSTable.
+        if self.model.look().is_multiple_of(20) {
+            self.unknown.clear();
+        }
+    }
+
+    fn kind(&mut self, id: FileId) -> Option<FileKind> {
+        if self.unknown.contains(&id) {
+            return None;
+        }
+        let known = self.catalogue.kind(id);
+        if known.is_none() && self.catalogue.list() {
+            return self.catalogue.kind(id);
+        }
+        known
+    }
+
+    fn act_on(&mut self, id: FileId, kind: FileKind) {
+        // Open for this moment only.
+        let Some(file) = self.catalogue.open(id) else {
+            self.model.forget(id);
+            return;
+        };
+        let look = self.model.look();
+        let Some(pages) = self.model.file(id) else {
+            return;
+        };
+        match pages.writer {
+            Some(writer) => {
+                if pages.rests(look) || is_complete(&file, kind) {
+                    pages.writer = None;
+                    pages.is_input = true;
+                    self.hand_over(id, writer, kind);
+                } else {
+                    let end = pages.written_end.saturating_sub(WRITER_LAG_PAGES);
+                    pages.is_done(0..end);
+                    self.drop_written(id, &file);
+                }
+            }
+            None => self.drop_read(id, &file),
+        }
+    }
+
+    /// Drops pages that were read, and those of a finished output.
+    fn drop_read(&mut self, id: FileId, file: &File) {
+        let look = self.model.look();
+        let is_on = self.is_on(Mechanism::Reads);
+        let Some(pages) = self.model.file(id) else {
+            return;
+        };
+        let ranges = pages.to_drop(look);
+        let mut dropped = 0;
+        for range in ranges {
+            if is_on && drop_range(file, &range) {
+                dropped += range.end - range.start;
+            }
+            pages.release(range);
+        }
+        self.count(Counter::BytesDropBehind, dropped * PAGE_BYTES);
+    }
+
+    /// Starts writeback of what was written, and drops what is on the device.
+    fn drop_written(&mut self, id: FileId, file: &File) {
+        let look = self.model.look();
+        let is_on = self.is_on(Mechanism::Writes);
+        let Some(pages) = self.model.file(id) else {
+            return;
+        };
+        let mut dropped = 0;
+        for range in pages.to_drop(look) {
+            if is_on {
+                let (offset, length) = bytes(&range);
+                let found = residency::of_range(file, offset, length);
+                let unwritten = found.ok().and_then(|found| found.unwritten_pages);
+                if unwritten != Some(0) {
+                    let _ = sync_file_range::start_write_back(file, offset, length);
+                    continue;
+                }
+                dropped += u64::from(drop_range(file, &range)) * (range.end - range.start);
+            }
+            pages.release(range);
+        }
+        self.count(Counter::WriteBytes, dropped * PAGE_BYTES);
+        self.count(Counter::WriteBytesDropBehind, dropped * PAGE_BYTES);
+    }
+
+    fn hand_over(&mut self, id: FileId, writer: u32, kind: FileKind) {
+        if !self.is_on(Mechanism::Handover) || kind == FileKind::CassandraData {
+            return;
+        }
+        let mut inputs = std::mem::take(self.model.inputs(writer));
+        let warmed = match self.heat_now() {
+            Some(now) => warming::warm(&self.catalogue, id, &mut inputs, now, self.warm_pages_max),
+            None => Ok(Warmed::default()),
+        };
+        *self.model.inputs(writer) = inputs;
+        match warmed {
+            Ok(warmed) => {
+                self.count(Counter::HandoverSsTables, u64::from(warmed.pages_hot > 0));
+                self.count(Counter::HandoverPagesHot, warmed.pages_hot);
+                self.count(Counter::HandoverPagesLeftOut, warmed.pages_left_out);
+                self.count(Counter::HandoverPagesWarmed, warmed.pages_warmed);
+                self.count(Counter::HandoverRangesWarmed, warmed.kept.len() as u64);
+                if let Some(pages) = self.model.file(id) {
+                    warmed.kept.into_iter().for_each(|kept| pages.release(kept));
+                }
+            }
+            Err(Error::Unsupported(_)) => self.count(Counter::HandoverDeclined, 1),
+            Err(Error::OutOfMemory) => self.count(Counter::HandoverShortOfMemory, 1),
+            Err(Error::Malformed { .. } | Error::Io(_)) => self.count(Counter::HandoverFailed, 1),
+        }
+    }
+
+    /// Answers a request of `coldstream ctl`.
+    fn answer(&mut self) {
+        let Some(view) = self.view() else {
+            return;
+        };
+        let request = view.request();
+        if request.number == view.answer().number {
+            return;
+        }
+        let outcome = if Mechanisms::from_bits(request.off_bits).bits() as u64 == request.off_bits {
+            self.off = Mechanisms::from_bits(request.off_bits);
+            self.put_switches();
+            Outcome::Done
+        } else {
+            Outcome::Refused
+        };
+        view.add(Counter::SwitchRequests, 1);
+        view.put_answer(&Answer {
+            number: request.number,
+            outcome,
+        });
+        if let Some(answered) = view.answered() {
+            futex_wake_shared(answered);
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Some((_, path)) = &self.page {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn bytes(pages: &Range<u64>) -> (u64, u64) {
+    let length = pages.end - pages.start;
+    (pages.start * PAGE_BYTES, length * PAGE_BYTES)
+}
+
+fn drop_range(file: &File, pages: &Range<u64>) -> bool {
+    let (offset, length) = bytes(pages);
+    fadvise::advise(file, offset, length, libc::POSIX_FADV_DONTNEED).is_ok()
+}
+
+/// Whether an output is finished. Of Cassandra's only its rest tells.
+fn is_complete(file: &File, kind: FileKind) -> bool {
+    kind != FileKind::CassandraData && file.try_clone().is_ok_and(warming::is_finished)
+}

@@ -1,0 +1,25 @@
+//! Coldstream from outside: for processes that cannot be preloaded.
+//!
+//! It sees which thread brings which page into the page cache, drops what compactions brought in, and leaves all
+//! else. Its promises:
+//!
+//! - nothing in the process is changed: no descriptor is shared with it, no advice is given to it, no priority
+//!   changed. So there is nothing to give back, however it ends;
+//! - a page is dropped only if a compaction brought it in after the start, and no other thread has read it since;
+//! - where events were lost, nothing of what was under way is dropped.
+
+#![forbid(unsafe_code)]
+
+mod assembler;
+mod attached;
+pub mod bits;
+pub mod catalogue;
+pub mod event;
+pub mod model;
+pub mod privileges;
+mod programs;
+pub mod session;
+pub mod tracer;
+pub mod warming;
+
+pub use attached::Attached;

@@ -1,0 +1,235 @@
+//! The reader of events: programs in the kernel, and the ring that they fill.
+//!
+//! Its promises:
+//! - it tells only of the processes that it was given;
+//! - it believes no event before a file of its own was seen with its true number, device and pages;
+//! - the end of the process, however it comes, takes the programs out of the kernel.
+
+use crate::event::{Event, FileId, What};
+use crate::programs::{self, LAYOUTS, Layout, Maps};
+use coldstream_io::Errno;
+use coldstream_io::event_ring::EventRing;
+use coldstream_io::sys::{bpf, fadvise};
+use std::ffi::CStr;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+/// 65,536 events. A second of 100,000 reads needs twice that, and the ring is emptied twenty times a second.
+const RING_BYTES: u32 = 4 << 20;
+/// Processes that one tracer can follow.
+pub const TARGETS_MAX: u32 = 64;
+/// Descriptors and threads that are remembered as sequential.
+const SEQUENTIAL_MAX: u32 = 16_384;
+/// Pages of the file that checks the layout.
+const PROOF_PAGES: u64 = 64;
+const PAGE_BYTES: u64 = 4096;
+
+/// Why there are no events.
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    /// The caller may not load programs.
+    #[error(
+        "the kernel lets this user load no BPF programs: run as root, or with CAP_BPF and CAP_PERFMON \
+         (in a container: with both, and a seccomp profile that allows bpf)"
+    )]
+    NotPermitted,
+    /// The kernel has no BPF, or not this tracepoint.
+    #[error("this kernel cannot tell of reads: {what}: {errno}")]
+    Unsupported {
+        /// What it lacks.
+        what: &'static str,
+        /// Its answer.
+        errno: Errno,
+    },
+    /// The events of our own file are not what we did.
+    #[error("this kernel's structures are unknown: events of a file of our own were wrong")]
+    UnknownLayout,
+    /// The proof needs a file on a disk.
+    #[error("cannot use a temporary file (TMPDIR names its directory): {0}")]
+    File(#[from] io::Error),
+}
+
+fn refused(what: &'static str) -> impl FnOnce(Errno) -> TracerError {
+    move |errno| match errno {
+        Errno(libc::EPERM | libc::EACCES) => TracerError::NotPermitted,
+        errno => TracerError::Unsupported { what, errno },
+    }
+}
+
+/// By what a compaction's reads differ from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recognition {
+    /// By the names of threads.
+    Names,
+    /// By `FADV_SEQUENTIAL` on the descriptor. It costs every system call of the machine some nanoseconds.
+    Advice,
+}
+
+/// Programs and their maps.
+#[derive(Debug)]
+pub struct Tracer {
+    ring: EventRing,
+    targets: bpf::Map,
+    lost: bpf::Map,
+    advised: bpf::Map,
+    reading: bpf::Map,
+    lost_before: u64,
+    /// Closing them takes the programs out of the kernel.
+    links: Vec<OwnedFd>,
+}
+
+impl Tracer {
+    /// Loads the programs, and proves them.
+    ///
+    /// # Errors
+    /// [`TracerError`], in words for the user.
+    pub fn start(recognition: Recognition) -> Result<Self, TracerError> {
+        let map = |kind, key, value, entries| {
+            bpf::Map::new(kind, key, value, entries).map_err(refused("BPF maps"))
+        };
+        let mut tracer = Self {
+            ring: EventRing::new(RING_BYTES).map_err(refused("a BPF ring"))?,
+            targets: map(bpf::MapKind::Hash, 4, 4, TARGETS_MAX + 1)?,
+            lost: map(bpf::MapKind::Array, 4, 8, 1)?,
+            advised: map(bpf::MapKind::RecentHash, 8, 4, SEQUENTIAL_MAX)?,
+            reading: map(bpf::MapKind::RecentHash, 8, 4, SEQUENTIAL_MAX)?,
+            lost_before: 0,
+            links: Vec::new(),
+        };
+        tracer.follow_layout()?;
+        if recognition == Recognition::Advice {
+            let program = programs::entered(tracer.maps());
+            tracer.attach(c"sys_enter", "sys_enter", &program)?;
+        }
+        Ok(tracer)
+    }
+
+    fn maps(&self) -> Maps {
+        Maps {
+            targets: self.targets.number(),
+            ring: self.ring.map().number(),
+            lost: self.lost.number(),
+            advised: self.advised.number(),
+            reading: self.reading.number(),
+        }
+    }
+
+    fn attach(
+        &mut self,
+        tracepoint: &CStr,
+        what: &'static str,
+        program: &[u64],
+    ) -> Result<(), TracerError> {
+        let program = bpf::load_raw_tracepoint(program, &mut []).map_err(refused(what))?;
+        let link = bpf::open_raw_tracepoint(tracepoint, program.as_fd()).map_err(refused(what))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Attaches the programs for the first layout that our own file proves.
+    fn follow_layout(&mut self) -> Result<(), TracerError> {
+        let mut proof = Proof::new()?;
+        self.follow(std::process::id())
+            .map_err(refused("BPF maps"))?;
+        let mut is_proven = Err(TracerError::UnknownLayout);
+        for layout in LAYOUTS {
+            self.attach_for(layout)?;
+            if proof.holds(self)? {
+                is_proven = Ok(());
+                break;
+            }
+            self.links.clear();
+        }
+        let _ = self.leave(std::process::id());
+        self.drain(|_| {});
+        is_proven
+    }
+
+    fn attach_for(&mut self, layout: Layout) -> Result<(), TracerError> {
+        let (read, added) = (
+            programs::read(layout, self.maps()),
+            programs::added(layout, self.maps()),
+        );
+        self.attach(c"mm_filemap_get_pages", "mm_filemap_get_pages", &read)?;
+        self.attach(
+            c"mm_filemap_add_to_page_cache",
+            "mm_filemap_add_to_page_cache",
+            &added,
+        )
+    }
+
+    /// From now on tells of this process.
+    ///
+    /// # Errors
+    /// More than [`TARGETS_MAX`].
+    pub fn follow(&self, process: u32) -> Result<(), Errno> {
+        self.targets.store(process.into(), 1)
+    }
+
+    /// Tells no more of this process.
+    ///
+    /// # Errors
+    /// It was not followed.
+    pub fn leave(&self, process: u32) -> Result<(), Errno> {
+        self.targets.remove(process.into())
+    }
+
+    /// Takes all events since the last time. Returns how many were lost meanwhile.
+    pub fn drain(&mut self, mut visit: impl FnMut(&Event)) -> u64 {
+        self.ring.drain(|words| {
+            if let Some(event) = Event::decode(words) {
+                visit(&event);
+            }
+        });
+        let lost = self.lost.find(0).unwrap_or(self.lost_before);
+        let lost_now = lost.saturating_sub(self.lost_before);
+        self.lost_before = lost;
+        lost_now
+    }
+}
+
+/// A file of our own, whose reads must be seen as they are.
+struct Proof {
+    file: std::fs::File,
+    id: FileId,
+}
+
+impl Proof {
+    fn new() -> io::Result<Self> {
+        let mut file = tempfile::tempfile()?;
+        file.write_all(&vec![7; (PROOF_PAGES * PAGE_BYTES) as usize])?;
+        file.sync_all()?;
+        let metadata = file.metadata()?;
+        let id = FileId {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        };
+        Ok(Self { file, id })
+    }
+
+    /// Whether a read of the file brings each page in once, and is seen as it is.
+    fn holds(&mut self, tracer: &mut Tracer) -> Result<bool, TracerError> {
+        let _ = fadvise::advise(&self.file, 0, 0, libc::POSIX_FADV_DONTNEED);
+        tracer.drain(|_| {});
+        self.file.rewind()?;
+        self.file.read_to_end(&mut Vec::new())?;
+        let (id, own) = (self.id, std::process::id());
+        let mut added = vec![0_u32; PROOF_PAGES as usize];
+        let mut read = added.clone();
+        tracer.drain(|event| {
+            if event.file == id && event.process == own {
+                let pages = match event.what {
+                    What::Added => &mut added,
+                    What::Read => &mut read,
+                };
+                for page in event.page..event.page + event.pages {
+                    if let Some(count) = pages.get_mut(page as usize) {
+                        *count += 1;
+                    }
+                }
+            }
+        });
+        Ok(added.iter().all(|count| *count == 1) && read.iter().all(|count| *count >= 1))
+    }
+}

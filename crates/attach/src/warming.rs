@@ -1,0 +1,152 @@
+//! The handover from outside: warms a finished output's hot pages, from the heat of its inputs.
+
+use crate::catalogue::Catalogue;
+use crate::event::FileId;
+use coldstream_handover::rocksdb::Output;
+use coldstream_handover::{KEPT_MIN, Limits, Plan, SHARE_MIN};
+use coldstream_io::{sys::fadvise, warm};
+use coldstream_policy::heat::{Heat, Origin};
+use coldstream_sstable::rocksdb::SsTable;
+use coldstream_sstable::{Error, ReadAt};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// The search for hot ranges ends after this time, and warming after twice of it.
+const SEARCH_MAX: Duration = Duration::from_secs(1);
+/// Ranges that are read at once, as the preload library's default.
+const IN_FLIGHT: usize = 32;
+const PAGE_BYTES: u64 = 4096;
+
+/// An SSTable that is read for its index.
+struct Opened(File);
+
+impl Opened {
+    fn new(file: File) -> Self {
+        // Bytes that the kernel reads ahead in an index are never used.
+        let _ = fadvise::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
+        Self(file)
+    }
+}
+
+impl ReadAt for Opened {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(&self.0, buffer, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+/// Heat, with the time that counts.
+#[derive(Clone, Copy)]
+pub struct HeatNow<'a> {
+    /// The heat of all files.
+    pub heat: Heat<'a>,
+    /// The epoch.
+    pub epoch: u16,
+}
+
+/// What was warmed.
+#[derive(Debug, Default)]
+pub struct Warmed {
+    /// Pages that were planned: they stay.
+    pub kept: Vec<Range<u64>>,
+    /// Pages that were hot.
+    pub pages_hot: u64,
+    /// Pages that were hot, and too many.
+    pub pages_left_out: u64,
+    /// Pages that were read.
+    pub pages_warmed: u64,
+}
+
+/// Whether an SSTable is finished: its end can be read.
+#[must_use]
+pub fn is_finished(file: File) -> bool {
+    !matches!(
+        SsTable::open(&Opened::new(file)).map(drop),
+        Err(Error::Malformed { .. } | Error::Io(_))
+    )
+}
+
+/// Warms the pages of `output` that were hot in `inputs`. Inputs that end within the output are taken out of the
+/// list.
+///
+/// # Errors
+/// The readers of the index do not know the format, or the file is damaged.
+pub fn warm(
+    catalogue: &Catalogue,
+    output: FileId,
+    inputs: &mut Vec<FileId>,
+    now: HeatNow<'_>,
+    pages_max: usize,
+) -> Result<Warmed, Error> {
+    let started = Instant::now();
+    let is_over = || started.elapsed() > SEARCH_MAX;
+    let HeatNow { heat, epoch } = now;
+    let Some(file) = catalogue.open(output).map(Opened::new) else {
+        return Ok(Warmed::default());
+    };
+    heat.forget(output.key(), 0..file.size()?);
+    let mut blocks = Output::read(&SsTable::open(&file)?, &is_over)?;
+    inputs.retain(|input| {
+        if *input == output {
+            return false;
+        }
+        let Some(opened) = catalogue.open(*input).map(Opened::new) else {
+            return false;
+        };
+        let size = opened.size().unwrap_or(0);
+        if !heat.any_hot(input.key(), size, epoch) {
+            return true;
+        }
+        let heat_at = |offset| heat.of_hot(input.key(), offset, epoch);
+        let taken = SsTable::open(&opened).and_then(|sstable| {
+            if !blocks.has_comparator_of(&sstable) {
+                return Ok(true);
+            }
+            blocks.take_over(&sstable, &heat_at, &is_over)
+        });
+        !taken.unwrap_or(false)
+    });
+    let pieces = blocks.pieces()?;
+    let limits = Limits {
+        heat_min: SHARE_MIN,
+        pages_max,
+    };
+    let plan = Plan::choose(pieces.iter().copied(), limits)?;
+    let is_late = || started.elapsed() > 2 * SEARCH_MAX;
+    let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
+    let warmed = warm::warm(&file.0, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
+    for page in Plan::beginnings(&pieces, KEPT_MIN)? {
+        let found = plan
+            .pages
+            .binary_search_by_key(&page.number, |it| it.number);
+        let origin = if found.is_ok() {
+            Origin::Warmed
+        } else {
+            Origin::Estimated
+        };
+        let warmth = page.heat.min(254.0) as u8;
+        heat.set(
+            output.key(),
+            page.number * PAGE_BYTES,
+            warmth,
+            origin,
+            epoch,
+        );
+    }
+    Ok(Warmed {
+        kept: plan
+            .pages
+            .iter()
+            .map(|page| page.number..page.number + 1)
+            .collect(),
+        pages_hot: (plan.pages.len() + plan.left_out) as u64,
+        pages_left_out: plan.left_out as u64,
+        pages_warmed: warmed.pages,
+    })
+}

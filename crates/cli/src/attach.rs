@@ -1,0 +1,206 @@
+//! `coldstream attach`: follows running processes that cannot be preloaded.
+//!
+//! Privileges are used at the start only: then it becomes the user of the processes, without any capability.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use coldstream_attach::session::{self, Ended};
+use coldstream_attach::tracer::{Recognition, TARGETS_MAX, Tracer, TracerError};
+use coldstream_attach::{Attached, privileges};
+use coldstream_host::process;
+use coldstream_policy::{Profile, Role};
+
+use crate::exit::{self, Exit, failure};
+use crate::output;
+use crate::processes::{self, Status};
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo coldstream attach 4711                 # until Ctrl-C, or until the process ends
+  sudo coldstream attach --unit cockroach     # all processes of a unit that have SSTables open
+  coldstream ctl status 4711                  # from another terminal, as the process's user
+  coldstream ctl off 4711                     # stops the work; `ctl on 4711` resumes it
+
+For static binaries, Go programs, set-uid servers, and processes that must not be restarted. All
+others: `coldstream run` and `attach-config` do more. Needs CAP_BPF and CAP_PERFMON, and for
+another user's process CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID and CAP_SETGID. It gives all
+of them away after the start. The processes themselves are not changed.
+Exit codes: 0 ended, 5 no permission, 7 no such process or no SSTable open in it, 11 this kernel
+gives no events.";
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Follow running processes that cannot be preloaded: drop what compactions bring into the page cache
+#[derive(clap::Args)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct AttachArguments {
+    /// Process ids, of one user
+    #[arg(value_parser = processes::id_parser(), required_unless_present_any = ["unit", "cgroup"])]
+    pids: Vec<u32>,
+    /// All processes of a systemd unit that have SSTables open
+    #[arg(long, value_name = "NAME", conflicts_with = "pids")]
+    unit: Option<String>,
+    /// All processes of a cgroup that have SSTables open: the directory with `cgroup.procs`
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["pids", "unit"])]
+    cgroup: Option<PathBuf>,
+}
+
+/// Follows the processes until they end, or until it is interrupted.
+pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
+    let (pids, are_named) = wanted(arguments)?;
+    let user = common_user(&pids)?;
+    let mut attached = Vec::new();
+    for pid in pids {
+        match look(pid) {
+            Ok(process) => attached.push(process),
+            Err(error) if are_named => return Err(error),
+            // A unit has helpers too.
+            Err(_) => {}
+        }
+    }
+    if attached.is_empty() {
+        let message = "none of these processes has an SSTable open";
+        return Err(failure(Exit::NotFound, message));
+    }
+    let recognition = recognition(&attached);
+    let mut tracer = Tracer::start(recognition).map_err(|error| not_started(&error))?;
+    for process in &attached {
+        tracer.follow(process.pid())?;
+    }
+    let group = process::group(attached[0].pid()).unwrap_or(user);
+    privileges::become_user(user, group).map_err(|errno| {
+        let message = format!("cannot become user {user}: {errno}");
+        failure(Exit::Permission, message)
+    })?;
+    // It starts a thread, which has no privileges any more either.
+    ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))?;
+    for process in &mut attached {
+        introduce(process, recognition)?;
+    }
+    let is_over = || INTERRUPTED.load(Ordering::Relaxed);
+    let say_ended = |pid| output::say(&format!("process {pid} has ended"));
+    match session::run(&mut tracer, attached, is_over, say_ended) {
+        Ended::Processes => {}
+        Ended::Asked => output::say("detached; the processes are as they were"),
+    }
+    Ok(())
+}
+
+/// The processes, and whether each was named.
+fn wanted(arguments: &AttachArguments) -> anyhow::Result<(BTreeSet<u32>, bool)> {
+    let directory = match (&arguments.unit, &arguments.cgroup) {
+        (Some(unit), _) => cgroup_of_unit(unit)?,
+        (None, Some(directory)) => directory.clone(),
+        (None, None) => return Ok((arguments.pids.iter().copied().collect(), true)),
+    };
+    let path = directory.join("cgroup.procs");
+    let text = fs::read_to_string(&path).map_err(|error| {
+        let message = format!("{}: {error}", path.display());
+        failure(exit::of_io(&error), message)
+    })?;
+    let pids: BTreeSet<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    if pids.is_empty() {
+        let message = format!("{}: no process", path.display());
+        return Err(failure(Exit::NotFound, message));
+    }
+    Ok((pids, false))
+}
+
+fn cgroup_of_unit(unit: &str) -> anyhow::Result<PathBuf> {
+    let output = Command::new("systemctl")
+        .args(["show", "--property=ControlGroup", "--value", "--", unit])
+        .output()
+        .map_err(|error| failure(exit::of_io(&error), format!("systemctl: {error}")))?;
+    let group = String::from_utf8_lossy(&output.stdout);
+    let group = group.trim().trim_start_matches('/');
+    if group.is_empty() {
+        let message = format!("{unit}: no such unit, or it does not run");
+        return Err(failure(Exit::NotFound, message));
+    }
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd"];
+    let mut directories = roots.iter().map(|root| PathBuf::from(root).join(group));
+    directories
+        .find(|directory| directory.join("cgroup.procs").exists())
+        .ok_or_else(|| failure(Exit::NotFound, format!("{unit}: no cgroup {group}")))
+}
+
+fn common_user(pids: &BTreeSet<u32>) -> anyhow::Result<u32> {
+    if pids.len() > TARGETS_MAX as usize {
+        let message = format!("{} processes: {TARGETS_MAX} at most", pids.len());
+        return Err(failure(Exit::Usage, message));
+    }
+    let mut users = BTreeSet::new();
+    for pid in pids {
+        users.insert(process::user(*pid).ok_or_else(|| processes::no_such_process(*pid))?);
+    }
+    match users.first() {
+        Some(user) if users.len() == 1 => Ok(*user),
+        _ => Err(failure(
+            Exit::Usage,
+            "processes of several users: start one `coldstream attach` for each user",
+        )),
+    }
+}
+
+fn look(pid: u32) -> anyhow::Result<Attached> {
+    Attached::new(pid).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => failure(
+            Exit::NotFound,
+            format!("process {pid} has no SSTable open: see `coldstream doctor {pid}`"),
+        ),
+        io::ErrorKind::PermissionDenied => failure(
+            Exit::Permission,
+            format!("process {pid}: {error}: run as root, or with CAP_SYS_PTRACE"),
+        ),
+        _ => failure(exit::of_io(&error), format!("process {pid}: {error}")),
+    })
+}
+
+/// By names, where any thread of any process has one.
+fn recognition(attached: &[Attached]) -> Recognition {
+    let mut threads = attached
+        .iter()
+        .flat_map(|process| process::threads(process.pid()));
+    let has_name = threads.any(|it| Profile::Auto.role_of_thread(&it.name) != Role::Foreground);
+    if has_name {
+        Recognition::Names
+    } else {
+        Recognition::Advice
+    }
+}
+
+fn not_started(error: &TracerError) -> anyhow::Error {
+    let exit = match error {
+        TracerError::NotPermitted => Exit::Permission,
+        TracerError::File(error) => exit::of_io(error),
+        TracerError::Unsupported { .. } | TracerError::UnknownLayout => Exit::NoEvents,
+    };
+    failure(exit, error.to_string())
+}
+
+/// Makes the status page, and says what is in force.
+fn introduce(process: &mut Attached, recognition: Recognition) -> anyhow::Result<()> {
+    let pid = process.pid();
+    if let Status::Running(_) = processes::status(pid) {
+        let message = format!("process {pid} is under Coldstream already: `ctl status {pid}`");
+        return Err(failure(Exit::Failure, message));
+    }
+    if let Err(error) = process.publish() {
+        output::say(&format!("process {pid} gets no status page: {error}"));
+    }
+    let by = match recognition {
+        Recognition::Names => "the names of threads",
+        Recognition::Advice => "FADV_SEQUENTIAL",
+    };
+    let sstables = process.sstables();
+    output::say(&format!(
+        "attached to {pid}: sstables={sstables} compactions_known_by={by:?} \
+         mechanisms=reads,writes,handover"
+    ));
+    Ok(())
+}

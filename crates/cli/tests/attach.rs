@@ -1,0 +1,330 @@
+//! `coldstream attach` to a program that reads as an engine does: this test program, started once more.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use coldstream_testkit::directories;
+use coldstream_testkit::residency::{drop_pages, resident_pages};
+use coldstream_testkit::skip;
+
+const COLDSTREAM: &str = env!("CARGO_BIN_EXE_coldstream");
+const SUBJECT: &str = "COLDSTREAM_TEST_ATTACH_SUBJECT";
+const PAGE: usize = 4096;
+const PAGES: usize = 1024;
+const NOBODY: u32 = 65_534;
+
+/// Reads what standard input asks for: `THREAD ADVICE PATH FIRST END`, pages. Does nothing in a run of the tests.
+#[test]
+fn subject() {
+    let Some(path) = std::env::var_os(SUBJECT) else {
+        return;
+    };
+    let _open = File::open(path).unwrap();
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let name = words[0].clone();
+        let work = move || {
+            let file = File::open(&words[2]).unwrap();
+            let advice = match words[1].as_str() {
+                "sequential" => rustix::fs::Advice::Sequential,
+                _ => rustix::fs::Advice::Random,
+            };
+            rustix::fs::fadvise(&file, 0, None, advice).unwrap();
+            let mut buffer = vec![0; PAGE];
+            for page in words[3].parse::<usize>().unwrap()..words[4].parse().unwrap() {
+                file.read_exact_at(&mut buffer, (page * PAGE) as u64)
+                    .unwrap();
+            }
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(work).unwrap();
+        thread.join().unwrap();
+        println!("\ndone");
+    }
+}
+
+/// A program with an SSTable, ended when dropped.
+struct Subject {
+    directory: tempfile::TempDir,
+    child: Child,
+    answers: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let directory = directories::on_disk();
+        let path = directory.path().join("000007.sst");
+        fs::write(&path, vec![7; PAGES * PAGE]).unwrap();
+        drop_pages(&File::open(&path).unwrap());
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["subject", "--exact", "--nocapture", "--test-threads=1"])
+            .env(SUBJECT, &path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut subject = Self {
+            directory,
+            child,
+            answers,
+        };
+        // Its SSTable is open by then.
+        subject.read("client", "random", 0..0);
+        subject
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("000007.sst")
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn read(&mut self, thread: &str, advice: &str, pages: Range<usize>) {
+        let path = self.path();
+        let (path, Range { start, end }) = (path.display(), pages);
+        let stdin = self.child.stdin.as_mut().unwrap();
+        writeln!(stdin, "{thread} {advice} {path} {start} {end}").unwrap();
+        let done = |line: &Result<String, _>| line.as_ref().is_ok_and(|line| line == "done");
+        assert!(self.answers.any(|line| done(&line)));
+    }
+
+    fn resident(&self) -> Vec<usize> {
+        let flags = resident_pages(&File::open(self.path()).unwrap());
+        (0..PAGES).filter(|page| flags[*page]).collect()
+    }
+
+    fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+            .unwrap()
+            .count()
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `coldstream attach`, attached. `None` where this machine does not allow it.
+fn attach(subject: &Subject) -> Option<Child> {
+    let mut child = Command::new(COLDSTREAM)
+        .args(["attach", &subject.pid()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr: BufReader<ChildStderr> = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    if line.contains("attached to") {
+        return Some(child);
+    }
+    let code = child.wait().unwrap().code();
+    assert!(matches!(code, Some(5 | 11)), "{code:?}: {line}");
+    skip(line.trim());
+    None
+}
+
+/// Waits until the condition holds, ten seconds at most.
+fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+fn kept(subject: &Subject, wanted: &[Range<usize>]) -> bool {
+    let wanted: Vec<usize> = wanted.iter().cloned().flatten().collect();
+    subject.resident() == wanted
+}
+
+fn interrupt(mut child: Child) -> Option<i32> {
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn what_a_compaction_brought_in_is_dropped_and_nothing_else() {
+    for (thread, advice) in [("rocksdb:low", "random"), ("client", "sequential")] {
+        // The machine may reclaim some pages meanwhile, but not every time.
+        let mut tries = (0..3).map_while(|_| drops_exactly(thread, advice));
+        let Some(first) = tries.next() else {
+            return;
+        };
+        let found = first.is_ok() || tries.any(|found| found.is_ok());
+        assert!(found, "{thread}: {first:?}");
+    }
+}
+
+/// The pages that stayed, as an error, if they are not those of the foreground. `None` where it cannot be tried.
+fn drops_exactly(thread: &str, advice: &str) -> Option<Result<(), Vec<usize>>> {
+    let mut subject = Subject::new();
+    subject.read("client", "random", 100..110);
+    let child = attach(&subject)?;
+    subject.read("client", "random", 300..310);
+    subject.read(thread, advice, 0..PAGES);
+    subject.read("client", "random", 200..210);
+    let expected = [100..110, 200..210, 300..310];
+    let is_exact = eventually(|| kept(&subject, &expected));
+    let stayed = subject.resident();
+    assert_eq!(interrupt(child), Some(0));
+    // It has left: a compaction's pages stay.
+    subject.read(thread, advice, 400..500);
+    let resident = subject.resident();
+    let is_left_alone = (400..500).all(|page| resident.contains(&page));
+    Some(if is_exact && is_left_alone {
+        Ok(())
+    } else {
+        Err(stayed)
+    })
+}
+
+#[test]
+fn a_killed_attach_leaves_nothing_behind() {
+    let mut subject = Subject::new();
+    let before = subject.descriptors();
+    for milliseconds in [0, 3, 17, 60, 130] {
+        let Some(mut child) = attach(&subject) else {
+            return;
+        };
+        subject.read("client", "sequential", 0..PAGES);
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        assert_eq!(subject.descriptors(), before);
+        let status = Command::new(COLDSTREAM)
+            .args(["ctl", "status", &subject.pid()])
+            .output()
+            .unwrap();
+        assert_eq!(status.status.code(), Some(7));
+        drop_pages(&File::open(subject.path()).unwrap());
+        // Its readahead is as before: one page is asked for, and more come.
+        subject.read("client", "sequential", 0..40);
+        let resident = subject.resident();
+        assert!((0..40).all(|page| resident.contains(&page)), "{resident:?}");
+    }
+}
+
+#[test]
+fn ctl_stops_and_resumes_it_and_shows_its_figures() {
+    let mut subject = Subject::new();
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let ctl = |action: &str| {
+        let mut command = Command::new(COLDSTREAM);
+        let output = command
+            .args(["ctl", action, &subject.pid()])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    ctl("off");
+    let pid = subject.pid();
+    subject.read("client", "sequential", 0..PAGES);
+    // A file that rests is forgotten after a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(subject.resident().len(), PAGES);
+    let run = |arguments: &[&str]| Command::new(COLDSTREAM).args(arguments).output().unwrap();
+    assert!(run(&["ctl", "on", &pid]).status.success());
+    drop_pages(&File::open(subject.path()).unwrap());
+    subject.read("client", "sequential", 0..PAGES);
+    assert!(eventually(|| subject.resident().is_empty()));
+    let status = run(&["ctl", "status", &pid, "--all"]);
+    let text = String::from_utf8(status.stdout).unwrap();
+    assert!(text.contains("bytes_drop_behind"), "{text}");
+    assert_eq!(interrupt(child), Some(0));
+}
+
+#[test]
+fn it_gives_every_privilege_away() {
+    let subject = Subject::new();
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    for line in [
+        "CapEff:\t0000000000000000",
+        "CapPrm:\t0000000000000000",
+        "NoNewPrivs:\t1",
+    ] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    // The SSTable itself is not held.
+    let open = coldstream_host::process::open_files(child.id()).unwrap();
+    assert!(!open.contains(&subject.path()), "{open:?}");
+    assert_eq!(interrupt(child), Some(0));
+}
+
+#[test]
+fn it_ends_with_the_process() {
+    let mut subject = Subject::new();
+    let Some(mut child) = attach(&subject) else {
+        return;
+    };
+    subject.child.kill().unwrap();
+    subject.child.wait().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_has_a_word_and_a_code() {
+    let coldstream =
+        |arguments: &[&str]| Command::new(COLDSTREAM).args(arguments).output().unwrap();
+    let own = std::process::id().to_string();
+    for (arguments, code, word) in [
+        (vec!["attach", "4194000"], 7, "no process"),
+        (vec!["attach", &own], 7, "no SSTable open"),
+        (vec!["attach", "--cgroup", "/nowhere"], 7, "cgroup.procs"),
+    ] {
+        let output = coldstream(&arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(word), "{stderr}");
+    }
+}
+
+#[test]
+fn without_privileges_it_says_so() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root to become nobody");
+    }
+    let subject = Subject::new();
+    let copy = tempfile::Builder::new()
+        .prefix("attach")
+        .tempdir_in("/tmp")
+        .unwrap();
+    set_world(copy.path());
+    let program = copy.path().join("coldstream");
+    fs::copy(COLDSTREAM, &program).unwrap();
+    let output = Command::new(program)
+        .args(["attach", &subject.pid()])
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    assert!(stderr.contains("CAP_SYS_PTRACE"), "{stderr}");
+}
+
+fn set_world(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
