@@ -164,7 +164,7 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 	install -D -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
 	$(if $(wildcard $(LINKED).a),install -D -m 644 $(LINKED).a $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.a)
 	$(if $(wildcard $(LINKED).so),install -D -m 755 $(LINKED).so $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so)
-	install -D -m 644 crates/capi/include/coldstream.h $(DESTDIR)$(PREFIX)/include/coldstream.h
+	$(if $(wildcard $(LINKED).a),install -D -m 644 crates/capi/include/coldstream.h $(DESTDIR)$(PREFIX)/include/coldstream.h)
 	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
 	$(if $(wildcard $(PEBBLE_DRIVER)),install -D -m 755 $(PEBBLE_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-pebble-driver)
 	install -d $(MAN) $(UNITS) $(dir $(BASH_COMPLETIONS)) $(dir $(ZSH_COMPLETIONS)) $(dir $(FISH_COMPLETIONS))

@@ -4,7 +4,7 @@ mod common;
 
 use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_testkit::process::Program;
-use coldstream_testkit::residency::{cached_pages, drop_pages};
+use coldstream_testkit::residency::{assert_there, cached_pages, drop_pages, resident_pages};
 use coldstream_testkit::status_client::StatusClient;
 use coldstream_testkit::{directories, skip, tools};
 use common::{Linked, compiled, program};
@@ -201,4 +201,31 @@ fn the_header_is_valid_c_and_cpp() {
             .arguments(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
         command.argument(&include).run().well();
     }
+}
+
+#[test]
+fn what_was_hot_in_an_input_is_warm_in_the_output() {
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/warm.c");
+    let warm = compiled(&source, directory.path(), Linked::Archive);
+    let (input, output) = (
+        directory.path().join("input"),
+        directory.path().join("output"),
+    );
+    std::fs::write(&input, vec![7; 4 << 20]).unwrap();
+    let file = File::open(&input).unwrap();
+    file.sync_all().unwrap();
+    drop_pages(&file);
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    let ended = program(&warm).arguments([&input, &output]).run().well();
+    if cached_pages(&File::open(&output).unwrap()) > 100 {
+        return skip("direct I/O does not work here");
+    }
+    assert_eq!(ended.text(), "limited=3 warmed=8 hot=11\n");
+    let pages = resident_pages(&File::open(&output).unwrap());
+    let warm: Vec<usize> = (0..pages.len()).filter(|page| pages[*page]).collect();
+    assert_there(
+        &warm,
+        &[100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 700],
+    );
 }
