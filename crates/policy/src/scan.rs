@@ -9,10 +9,14 @@ const SCAN_BYTES_MIN: u64 = 32 << 10;
 /// Reads in sequence are a scan from this number of reads on, however long they are. A row at the end of
 /// one of Cassandra's chunks (16 KiB by default) goes on in the next chunk.
 const SCAN_READS_MIN: u32 = 4;
-/// The most that is read ahead of a scan: twice the kernel's default (`VM_READAHEAD_PAGES`), since half of
-/// it is requested at a time. A shorter scan gets as much as it has read: when it ends there, it wastes no
-/// more than it used.
-pub const AHEAD_BYTES: u64 = 256 << 10;
+/// The most that is read ahead of a scan that may be short: twice the kernel's default (`VM_READAHEAD_PAGES`),
+/// since half of it is requested at a time. A shorter scan gets as much as it has read: when it ends there, it
+/// wastes no more than it used.
+const AHEAD_BYTES_SHORT: u64 = 256 << 10;
+/// The most that is read ahead of any scan. A longer readahead was no faster (Linux 6.18, virtio disk).
+pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
+/// A scan that has read more than this many times [`AHEAD_BYTES_SHORT`] gets this part of what it has read.
+const AHEAD_PART: u64 = 2;
 /// The distance that the next read of a scan may have from the end of the one before, in both directions.
 /// Checksums are not read, and reads are rounded to pages.
 const GAP_BYTES: u64 = 4096;
@@ -44,6 +48,12 @@ impl Sequence {
         self.bytes >= SCAN_BYTES_MIN && self.reads >= SCAN_READS_MIN
     }
 
+    /// How far to read ahead. It grows with the scan: short scans waste little, and long ones seldom wait.
+    fn ahead_bytes(&self) -> u64 {
+        let of_a_long_scan = (self.bytes / AHEAD_PART).min(AHEAD_BYTES_MAX);
+        self.bytes.min(AHEAD_BYTES_SHORT).max(of_a_long_scan)
+    }
+
     /// Records a read of `length_bytes` at `offset`. Returns the range to read ahead now.
     #[inline]
     pub fn record(&mut self, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
@@ -60,7 +70,7 @@ impl Sequence {
         self.bytes = self.bytes.saturating_add(length_bytes);
         self.reads = self.reads.saturating_add(1);
         self.end = end;
-        let ahead_bytes = self.bytes.min(AHEAD_BYTES);
+        let ahead_bytes = self.ahead_bytes();
         if !self.is_scan() || end.saturating_add(ahead_bytes / 2) < self.requested_until {
             return None;
         }
@@ -184,7 +194,7 @@ mod tests {
         }
         assert_eq!(requested.first(), Some(&(32_796..32_796 + (32 << 10))));
         let longest = requested.iter().map(|range| range.end - range.start).max();
-        assert!(longest >= Some(AHEAD_BYTES / 2), "{requested:?}");
+        assert!(longest >= Some(AHEAD_BYTES_SHORT / 2), "{requested:?}");
         assert!(
             requested
                 .windows(2)
@@ -192,6 +202,29 @@ mod tests {
         );
         assert!(requested.last().unwrap().end >= 200 * 4100);
         assert!(requested.len() <= 12, "in large pieces: {requested:?}");
+    }
+
+    /// The range that is read ahead of a scan of this length, in bytes behind its end.
+    fn reach_after(scan_bytes: u64) -> u64 {
+        let mut sequence = Sequence::default();
+        let mut reach = 0;
+        for number in 0..scan_bytes / 4096 {
+            if let Some(range) = sequence.record(number * 4096, 4096) {
+                reach = range.end - (number + 1) * 4096;
+            }
+        }
+        reach
+    }
+
+    #[test]
+    fn a_long_scan_gets_more_and_a_short_one_as_little_as_before() {
+        for scan_bytes in [64 << 10, 128 << 10, 512 << 10] {
+            assert!(reach_after(scan_bytes) <= AHEAD_BYTES_SHORT);
+            assert!(reach_after(scan_bytes) <= scan_bytes);
+        }
+        assert!(reach_after(1 << 20) > AHEAD_BYTES_SHORT);
+        assert!(reach_after(1 << 20) <= 512 << 10);
+        assert_eq!(reach_after(8 << 20), AHEAD_BYTES_MAX);
     }
 
     #[test]
@@ -229,7 +262,7 @@ mod tests {
             for (offset, length) in reads {
                 if let Some(range) = sequence.record(offset, length) {
                     prop_assert!(range.start >= offset + length && range.start < range.end);
-                    prop_assert!(range.end - (offset + length) <= AHEAD_BYTES);
+                    prop_assert!(range.end - (offset + length) <= AHEAD_BYTES_MAX);
                     prop_assert!(range.end - (offset + length) <= sequence.bytes);
                 }
             }
