@@ -195,7 +195,7 @@ counters! {
     FallbackCall = "fallback_call": Fallbacks, Total(Count);
     /// The kernel refuses asynchronous I/O: a window is read when a thread needs it, not before.
     AioUnavailable = "aio_unavailable": Fallbacks, Total(Count);
-    /// Bytes that background threads wrote to staged files.
+    /// Bytes of SSTables that background threads wrote, to staged files or by plain calls.
     WriteBytes = "write_bytes": Writes, Total(Bytes);
     /// Part of `write_bytes`: written around the page cache, with direct I/O.
     WriteBytesDirect = "write_bytes_direct": Writes, Total(Bytes);
@@ -205,7 +205,7 @@ counters! {
     WriteBytesDropBehind = "write_bytes_drop_behind": Writes, Total(Bytes),
         formerly "write_bytes_window";
     /// Part of `write_bytes`: written through the page cache, and left there. These are ends of
-    /// SSTables and small writes.
+    /// SSTables, small writes, and SSTables that are not staged.
     WriteBytesBuffered = "write_bytes_buffered": Writes, Total(Bytes);
     /// New SSTables whose writes went through Coldstream.
     StagedFiles = "staged_files": Writes, Total(Count);
@@ -449,7 +449,7 @@ impl Counter {
         (Self::BytesBuffered, "plain"),
     ];
 
-    /// Bytes that background threads wrote to staged files, by the way they took. Together they are
+    /// Bytes of SSTables that background threads wrote, by the way they took. Together they are
     /// [`Self::WriteBytes`].
     pub const WRITE_MODES: [(Self, &str); 4] = [
         (Self::WriteBytesDirect, "direct"),

@@ -15,6 +15,7 @@ use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file::FileStamp;
+use coldstream_policy::Role;
 
 /// Why a foreground read is timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -278,7 +279,11 @@ impl Runtime {
             unsafe { self.writes.write(&self.core, tracked, &call, &plain) }
         };
         match self.background.watch_call(&self.core, staged) {
-            Written::Plain => plain(),
+            Written::Plain => {
+                let result = plain();
+                self.count_plain_write(result);
+                result
+            }
             Written::Done(Ok(written)) => {
                 (self.background).record_moved(&self.core, Moved::Written, written as u64);
                 errno::set(before);
@@ -289,6 +294,22 @@ impl Runtime {
                 -1
             }
         }
+    }
+
+    /// Counts a plain write of a tracked file, if a background thread made it. Its bytes stay in the page cache.
+    #[cold]
+    pub fn count_plain_write(&self, result: isize) {
+        let _errno = ErrnoGuard::new();
+        let bytes = u64::try_from(result).unwrap_or(0);
+        if thread::role() == Role::Foreground || !self.core.owner.is_this_process() {
+            return;
+        }
+        self.core.count(Counter::WriteBytes, bytes);
+        self.core.count(Counter::WriteBytesBuffered, bytes);
+        if thread::writes_what_it_read() {
+            self.background.record_work();
+        }
+        (self.background).record_moved(&self.core, Moved::Written, bytes);
     }
 
     /// Drains the file, and then makes a sync of the descriptor by `next`. The sync fails if some bytes

@@ -9,7 +9,7 @@ use super::staged;
 use coldstream_control::Counter;
 use coldstream_engine::core::descriptor_map::Entry;
 use coldstream_engine::core::{errno, is_private_still};
-use coldstream_engine::runtime;
+use coldstream_engine::runtime::{self, Runtime};
 use coldstream_io::append::Operation;
 use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};
 
@@ -17,6 +17,16 @@ use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};
 /// call: windows that were read before it are then out of date.
 #[inline]
 fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
+    count_change_and(descriptor, next, |_, _| ())
+}
+
+/// As [`count_change`]. `counted` gets the result for a tracked file.
+#[inline]
+fn count_change_and<T: From<i8>>(
+    descriptor: c_int,
+    next: impl FnOnce() -> T,
+    counted: impl FnOnce(&Runtime, &T),
+) -> T {
     let Some((runtime, known)) = runtime::known(descriptor) else {
         return next();
     };
@@ -26,9 +36,25 @@ fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
         Entry::Tracked(tracked) => {
             let result = next();
             runtime.core.record_change(tracked);
+            counted(runtime, &result);
             result
         }
     }
+}
+
+/// Makes a plain write. Counts the change, and the bytes if the writer is a background thread.
+#[inline]
+fn count_write(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    count_change_and(descriptor, next, |runtime, written| {
+        runtime.count_plain_write(*written);
+    })
+}
+
+/// Makes a write that a staged file cannot follow: the file falls back first.
+#[inline]
+fn write_fallen_back(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    let before = staged::fall_back(descriptor, Counter::StagingEndedCall);
+    unless_failed(before, || count_write(descriptor, next))
 }
 
 /// Makes a change that a staged file cannot follow: the file falls back first.
@@ -68,20 +94,20 @@ interpose! {
             Some((runtime, tracked)) => unsafe {
                 runtime.write(tracked, descriptor, buffer.cast(), length, next)
             },
-            None => count_change(descriptor, next),
+            None => count_write(descriptor, next),
         }
     }
     fn pwrite | pwrite64(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
-        with_fallen_back(descriptor, next)
+        write_fallen_back(descriptor, next)
     }
     fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t |next| {
-        with_fallen_back(descriptor, next)
+        write_fallen_back(descriptor, next)
     }
     fn pwritev | pwritev64(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t |next| {
-        with_fallen_back(descriptor, next)
+        write_fallen_back(descriptor, next)
     }
     fn pwritev2 | pwritev64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
-        with_fallen_back(descriptor, next)
+        write_fallen_back(descriptor, next)
     }
     fn ftruncate | ftruncate64(descriptor: c_int, length: off64_t) -> c_int |next| {
         count_change(descriptor, || staged::truncate(descriptor, length, next))

@@ -1,0 +1,34 @@
+//! Plain writes of SSTables by background threads are counted as background I/O.
+
+use coldstream_control::Counter;
+use coldstream_testkit::library::Preload;
+use coldstream_testkit::process::Program;
+use coldstream_testkit::status_client::StatusClient;
+use coldstream_testkit::{directories, tools};
+
+/// What all threads of the program write together.
+const WRITTEN_BYTES: u64 = 8 * 16 * (128 << 10);
+
+#[test]
+fn what_stays_in_the_page_cache_is_counted_too() {
+    let room = directories::on_disk();
+    let program = tools::compile("full.c", room.path(), "full", &["-pthread"]);
+    for writes in ["buffered", "direct"] {
+        let directory = room.path().join(writes);
+        std::fs::create_dir(&directory).expect("a directory");
+        let stop = directory.join("stop");
+        let preload = Preload::quiet().with("COLDSTREAM_WRITES", writes);
+        let program = Program::new(&program).argument(&directory).argument(&stop);
+        let mut running = program.start_with(&preload);
+        running.wait_until_printed("\n");
+        let client = StatusClient::of(running.process_id());
+        let written = client.get(Counter::WriteBytes);
+        let plain = client.get(Counter::WriteBytesBuffered);
+        std::fs::write(&stop, "").expect("stop");
+        running.end().well();
+        assert_eq!(written, WRITTEN_BYTES, "{writes}: each byte once");
+        if writes == "buffered" {
+            assert_eq!(plain, WRITTEN_BYTES);
+        }
+    }
+}
