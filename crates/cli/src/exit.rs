@@ -32,6 +32,8 @@ pub enum Exit {
     Guarded = 10,
     /// The kernel gives no events of page-cache reads.
     NoEvents = 11,
+    /// A trial found no clear difference.
+    NoClearDifference = 12,
     /// The program exists but cannot be executed.
     NotExecutable = 126,
     /// The program does not exist.
@@ -56,6 +58,7 @@ Exit codes:
   9    a running process did not answer in time
   10   `coldstream ctl trial`: its guard ended it; the switches are as before
   11   `coldstream attach`: this kernel gives no events of page-cache reads
+  12   `coldstream ctl trial`: no clear difference
   126  the program cannot be executed
   127  the program does not exist
   130  interrupted; everything was cleaned up
@@ -121,6 +124,7 @@ mod tests {
             Exit::NoAnswer,
             Exit::Guarded,
             Exit::NoEvents,
+            Exit::NoClearDifference,
             Exit::Interrupted,
         ] {
             let line = format!("\n  {:<4} ", exit as u8);

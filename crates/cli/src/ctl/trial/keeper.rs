@@ -3,6 +3,7 @@
 //! It sleeps on a pipe that only the trial writes to. One byte is a farewell. The end of the pipe without it is the
 //! trial's death. It has a process group of its own: Ctrl-C of a terminal does not reach it.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -40,17 +41,18 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it.
+    /// Starts it. It holds the lock, too: no other trial begins before the switches are restored.
     ///
     /// # Errors
     /// It cannot be started: then there should be no trial.
-    pub fn start(pid: u32, states: States) -> anyhow::Result<Self> {
+    pub fn start(pid: u32, states: States, lock: File) -> anyhow::Result<Self> {
         let what = "cannot start the process that restores the switches if this one dies";
         let mut child = Command::new(std::env::current_exe().context(what)?)
             .args([KEEPER, &pid.to_string()])
             .args([states.before, states.chosen].map(|off| off.bits().to_string()))
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            // It prints nothing there, and the descriptor stays open until it ends.
+            .stdout(Stdio::from(lock))
             .process_group(0)
             .spawn()
             .context(what)?;

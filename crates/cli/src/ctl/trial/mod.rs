@@ -5,9 +5,11 @@
 //! - [`result`]: what was found (pure).
 //! - [`states`]: the switches of the process.
 //! - [`keeper`]: restores them if this program is killed.
+//! - [`only_one`]: no other trial meanwhile.
 
 mod guard;
 mod keeper;
+mod only_one;
 mod plan;
 mod result;
 mod states;
@@ -15,7 +17,7 @@ mod states;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use coldstream_control::{Mechanism, Snapshot};
+use coldstream_control::{Mechanism, PhaseReads, Snapshot};
 use coldstream_host::process::has_ended;
 use coldstream_lab::interrupt;
 
@@ -30,6 +32,8 @@ use crate::exit::{Exit, failure};
 use crate::output::{Format, FormatArguments};
 use crate::{output, processes};
 
+/// The longest trial.
+const SECONDS_MAX: f64 = 86_400.0;
 /// The time between two looks at the process.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -45,8 +49,9 @@ It compares foreground reads that came from the device, and not whole requests o
 The guard ends the trial at once if, without, p99 of the last five seconds passes its bound.
 However the trial ends, the switches are made as before: after Ctrl-C, SIGTERM and its own death, too.
 If another `ctl` changes the switches meanwhile, they stay, and the trial ends.
-Exit codes: 1 too few reads for a verdict, 5 process of another user, 7 no such process or it has ended,
-9 no answer in time, 10 ended by its guard, 130 interrupted.";
+Exit codes: 0 a clear difference, in either direction; 1 too few reads for a verdict, or another trial is
+under way; 5 process of another user, 7 no such process or it has ended, 9 no answer in time, 10 ended by its
+guard, 12 no clear difference, 130 interrupted.";
 
 /// Arguments of `trial`.
 #[derive(clap::Args)]
@@ -74,7 +79,7 @@ pub struct TrialArguments {
 }
 
 fn seconds_parser(text: &str) -> Result<f64, String> {
-    within(text, 4.0, 86_400.0)
+    within(text, 4.0, SECONDS_MAX)
 }
 
 fn guard_parser(text: &str) -> Result<f64, String> {
@@ -100,6 +105,8 @@ pub fn run(arguments: &TrialArguments) -> anyhow::Result<()> {
     let pid = arguments.pid;
     let plan = Plan::new(arguments.seconds, arguments.turns)
         .map_err(|message| failure(Exit::Usage, message))?;
+    processes::running(pid)?;
+    let lock = only_one::lock(pid)?;
     let switches = processes::running(pid)?.switches;
     let chosen = switch::chosen_of(pid, &arguments.only, switches.mechanisms)?;
     if chosen.is_empty() {
@@ -113,7 +120,7 @@ pub fn run(arguments: &TrialArguments) -> anyhow::Result<()> {
         chosen,
     };
     interrupt::watch();
-    let keeper = Keeper::start(pid, states)?;
+    let keeper = Keeper::start(pid, states, lock)?;
     let mut trial = Trial {
         arguments,
         plan,
@@ -147,6 +154,14 @@ pub fn run(arguments: &TrialArguments) -> anyhow::Result<()> {
     outcome(&report, &trial)
 }
 
+/// The length of a trial whose turns have enough reads, with a quarter more, if one of `seconds` had `reads` in a
+/// turn. `None` if no length is enough.
+fn seconds_needed(seconds: f64, reads: u64) -> Option<u64> {
+    let factor = 1.25 * PhaseReads::READS_MIN as f64 / reads as f64;
+    let needed = (seconds * factor).ceil();
+    (needed <= SECONDS_MAX).then_some(needed as u64)
+}
+
 /// The exit code of a trial whose report was printed.
 fn outcome(report: &Report, trial: &Trial<'_>) -> anyhow::Result<()> {
     match report.ended {
@@ -163,7 +178,14 @@ fn outcome(report: &Report, trial: &Trial<'_>) -> anyhow::Result<()> {
             "interrupted; the switches are as before",
         )),
         Ended::Completed if report.verdict == Verdict::TooFewReads => {
-            Err(failure(Exit::Failure, "too few reads for a verdict"))
+            let seconds = trial.seconds_for(report.fewest_reads());
+            Err(failure(
+                Exit::Failure,
+                format!("too few reads for a verdict: {seconds}"),
+            ))
+        }
+        Ended::Completed if report.verdict == Verdict::NoClearDifference => {
+            Err(failure(Exit::NoClearDifference, "no clear difference"))
         }
         Ended::Completed => Ok(()),
     }
@@ -265,11 +287,20 @@ impl Trial<'_> {
                 Exit::Failure,
                 format!(
                     "too few reads: {} device reads were timed in the first turn, and a bound for the guard needs {}. \
-                     Nothing was switched off. Use more --seconds, or --bound-ms",
+                     Nothing was switched off: {}; or name a bound with --bound-ms",
                     with.reads().device_reads(),
-                    coldstream_control::PhaseReads::READS_MIN
+                    PhaseReads::READS_MIN,
+                    self.seconds_for(with.reads().device_reads())
                 ),
             )),
+        }
+    }
+
+    /// The advice for a trial of which a turn had so few reads.
+    fn seconds_for(&self, reads: u64) -> String {
+        match seconds_needed(self.arguments.seconds, reads) {
+            Some(seconds) => format!("at this rate of reads use --seconds {seconds}"),
+            None => "none of its foreground reads came from the device".to_owned(),
         }
     }
 
@@ -281,5 +312,18 @@ impl Trial<'_> {
             let _ = write!(stderr, "\r\x1b[K{text}");
             let _ = stderr.flush();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds_needed;
+
+    #[test]
+    fn a_trial_with_too_few_reads_says_how_long_it_should_be() {
+        assert_eq!(seconds_needed(60.0, 100), Some(300));
+        assert_eq!(seconds_needed(60.0, 399), Some(76));
+        assert_eq!(seconds_needed(86_000.0, 100), None);
+        assert_eq!(seconds_needed(60.0, 0), None);
     }
 }

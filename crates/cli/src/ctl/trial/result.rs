@@ -233,6 +233,31 @@ impl Report {
         text
     }
 
+    /// The timed device reads of the turn that had the fewest.
+    pub fn fewest_reads(&self) -> u64 {
+        let reads = self.turns.iter().map(|turn| turn.device_reads.device_reads);
+        reads.min().unwrap_or_default()
+    }
+
+    /// Which conditions of a clear difference do not hold.
+    fn open_conditions(&self) -> String {
+        let mut said = Vec::new();
+        let spans_one = |ratio: RatioEstimate| ratio.low <= 1.0 && ratio.high >= 1.0;
+        if self.ratio_without_to_with.is_some_and(spans_one) {
+            said.push("The interval of the ratio contains 1.");
+        }
+        let p99_of = |side| {
+            let turns = self.turns.iter().filter(move |turn| turn.side == side);
+            turns.filter_map(|turn| turn.device_reads.p99_ns)
+        };
+        let (with, without) = (|| p99_of(Side::With), || p99_of(Side::Without));
+        let are_apart = with().min() > without().max() || without().min() > with().max();
+        if !are_apart {
+            said.push("Turns with and without overlap.");
+        }
+        said.join(" ")
+    }
+
     /// The verdict for a person.
     pub fn sentence(&self) -> String {
         let ratio = self.ratio_without_to_with.map_or(String::new(), |ratio| {
@@ -248,7 +273,12 @@ impl Report {
         let said = match self.verdict {
             Verdict::SlowerWithout => "Without Coldstream, device reads of this node are slower.",
             Verdict::FasterWithout => "Without Coldstream, device reads of this node are faster.",
-            Verdict::NoClearDifference => "No clear difference: chance may have made it.",
+            Verdict::NoClearDifference => {
+                return format!(
+                    "No clear difference: chance may have made it. {}{ratio}",
+                    self.open_conditions()
+                );
+            }
             Verdict::Incomplete => "Not all turns were made, so there is no verdict.",
             Verdict::TooFewReads => {
                 return format!(
@@ -361,12 +391,24 @@ pub mod tests {
         let cut = report(&clear, Ended::Guard);
         assert_eq!(cut.verdict, Verdict::Incomplete);
         let mixed = turns([(1000, 500), (1000, 450), (1000, 3000), (1000, 900)]);
-        let mixed = report(&mixed, Ended::Completed).verdict;
-        assert_eq!(mixed, Verdict::NoClearDifference);
+        let mixed = report(&mixed, Ended::Completed);
+        assert_eq!(mixed.verdict, Verdict::NoClearDifference);
+        let sentence = mixed.sentence();
+        assert!(
+            sentence.contains("Turns with and without overlap."),
+            "{sentence}"
+        );
+        let same = turns([(1000, 500), (1000, 500), (1000, 500), (1000, 500)]);
+        let sentence = report(&same, Ended::Completed).sentence();
+        assert!(
+            sentence.contains("The interval of the ratio contains 1."),
+            "{sentence}"
+        );
         let few = turns([(1000, 500), (399, 2000), (1000, 3000), (1000, 400)]);
         let few = report(&few, Ended::Completed);
         assert_eq!(few.verdict, Verdict::TooFewReads);
         assert!(few.text().contains("without too few reads (399 reads)"));
+        assert_eq!(few.fewest_reads(), 399);
         let faster = turns([(1000, 2000), (1000, 500), (1000, 400), (1000, 3000)]);
         let faster = report(&faster, Ended::Completed).verdict;
         assert_eq!(faster, Verdict::FasterWithout);
