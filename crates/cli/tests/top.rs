@@ -29,6 +29,8 @@ fn one_interval_as_text_and_as_json() {
         &pid,
         "profile rocksdb",
         "3 MiB did not stay",
+        "WORKING SET",
+        "OFF",
     ] {
         assert!(stdout.contains(words), "{words} is not in {stdout}");
     }
@@ -59,10 +61,29 @@ fn what_is_recorded_can_be_replayed() {
     drop(process);
     let (code, again, _) = outcome(scene.coldstream().args(["top", "--once", "--replay", text]));
     assert_eq!((code, again), (0, live));
-    // A record is never overwritten.
-    let words = ["cannot record", text, "exists"];
-    assert_error(scene.coldstream().args(arguments), 1, &words);
+    // One more interval.
+    assert_eq!(outcome(scene.coldstream().args(arguments)).0, 0);
+    let lines = || fs::read_to_string(&record).unwrap().lines().count();
+    assert_eq!(lines(), 2);
+    // A record is never overwritten, and needs no terminal.
+    let arguments = "top --interval 0.1 --seconds 1 --record".split(' ');
+    let long = |file: &str| outcome(scene.coldstream().args(arguments.clone()).arg(file));
+    let (code, _, stderr) = long(text);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("exists"), "{stderr}");
+    assert_eq!(lines(), 2);
+    let (code, stdout, stderr) = long(scene.path("long.jsonl").to_str().unwrap());
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", ""));
+    assert!(
+        fs::read_to_string(scene.path("long.jsonl"))
+            .unwrap()
+            .lines()
+            .count()
+            >= 2
+    );
     fs::write(&record, "{\n").unwrap();
+    let arguments = ["top", "--once", "--interval", "0.1", "--record", text];
+    assert_error(scene.coldstream().args(arguments), 1, &["not a record"]);
     let mut replay = scene.coldstream();
     let words = ["line 1", "not a record"];
     assert_error(replay.args(["top", "--once", "--replay", text]), 1, &words);

@@ -18,7 +18,9 @@ mod view;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use coldstream_lab::interrupt;
 
 use self::record::Record;
 use self::source::{Machine, Models, Replay};
@@ -27,6 +29,9 @@ use crate::exit::{Exit, failure};
 use crate::output::{self, Format, FormatArguments};
 use crate::processes;
 
+/// The interval between two looks for Ctrl-C.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
+
 const EXAMPLES: &str = "\
 Examples:
   coldstream top                        # all processes that you may see
@@ -34,8 +39,10 @@ Examples:
   coldstream top --once                 # one interval, as text
   coldstream top --json | jq '.processes[].foreground'
   coldstream top --record night.jsonl   # and later: coldstream top --replay night.jsonl
+  coldstream top --record night.jsonl --interval 10 --seconds 28800 </dev/null &   # no terminal needed
+  coldstream top --once --record log.jsonl      # adds one interval, for cron
 
-Keys: q quit, ↑ ↓ choose, s sort, space pause, 1 to 7 switch a mechanism (asks first).
+Keys: q quit, ↑ ↓ choose, s sort, space pause, 1, 2 and so on switch a mechanism (asks first).
 To root it shows the processes of all users, and those in containers; to others, their own.
 Exit codes: 1 no terminal, 5 no permission, 7 no such process or no library in it.";
 
@@ -54,9 +61,13 @@ pub struct TopArguments {
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval_parser)]
     interval: f64,
-    /// Write each interval into this file, too; it must not exist
+    /// Write each interval into this file, too; it must not exist, but with --once it goes on. Without a terminal it
+    /// records until Ctrl-C
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
+    /// Record for this long, without a screen
+    #[arg(long, requires = "record", conflicts_with = "once", value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: Option<u32>,
     /// Show a recorded file instead of this machine
     #[arg(long, value_name = "FILE", conflicts_with = "pid")]
     replay: Option<PathBuf>,
@@ -77,11 +88,17 @@ pub fn run(arguments: &TopArguments) -> anyhow::Result<()> {
     let interval = Duration::from_secs_f64(arguments.interval);
     let format = arguments.format.format();
     let is_live = !arguments.once && format == Format::Text;
-    if is_live && !std::io::stdout().is_terminal() {
-        let text = "standard output is no terminal: use --once, --json, or --once with --record";
+    let has_terminal = std::io::stdout().is_terminal();
+    let records_only =
+        is_live && arguments.record.is_some() && (!has_terminal || arguments.seconds.is_some());
+    if is_live && !has_terminal && !records_only {
+        let text = "standard output is no terminal: use --once, --json or --record";
         return Err(failure(Exit::Failure, text));
     }
     let mut source = source(arguments)?;
+    if records_only {
+        return record_only(source.as_mut(), interval, arguments.seconds);
+    }
     if is_live {
         let state = State::live(arguments.replay.is_some());
         return terminal::show(source.as_mut(), state, interval);
@@ -98,8 +115,34 @@ pub fn run(arguments: &TopArguments) -> anyhow::Result<()> {
             for page in &model.unreadable {
                 output::say(page);
             }
-            output::print(&view::text(&model, &State::default(), output::width()))
+            let width = output::terminal_width().unwrap_or(view::WIDTH_OF_ALL);
+            output::print(&view::text(&model, &State::default(), width))
         }
+    }
+}
+
+/// Records without a screen, for so long or until Ctrl-C or SIGTERM. Each interval is written as it ends.
+fn record_only(
+    source: &mut dyn Models,
+    interval: Duration,
+    seconds: Option<u32>,
+) -> anyhow::Result<()> {
+    interrupt::watch();
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
+    loop {
+        let due = Instant::now() + interval;
+        loop {
+            let now = Instant::now();
+            if interrupt::is_requested() || end.is_some_and(|end| now >= end) {
+                return Ok(());
+            }
+            let left = due.saturating_duration_since(now);
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(INTERRUPT_INTERVAL));
+        }
+        source.next()?;
     }
 }
 
@@ -111,7 +154,11 @@ fn source(arguments: &TopArguments) -> anyhow::Result<Box<dyn Models>> {
     let record = arguments
         .record
         .as_deref()
-        .map(Record::create)
+        .map(if arguments.once {
+            Record::go_on
+        } else {
+            Record::create
+        })
         .transpose()?;
     let machine = Machine::new(arguments.pid, record)?;
     if let Some(pid) = arguments.pid

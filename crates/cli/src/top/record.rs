@@ -27,6 +27,23 @@ impl Record {
         Ok(Self { path, file })
     }
 
+    /// Goes on with a record, if there is one, or makes the file.
+    ///
+    /// # Errors
+    /// It exists and is no record, or cannot be written.
+    pub fn go_on(path: &Path) -> anyhow::Result<Self> {
+        if !path.exists() {
+            return Self::create(path);
+        }
+        read(path)?;
+        let file = File::options()
+            .append(true)
+            .open(path)
+            .with_context(|| format!("cannot record into {}", path.display()))?;
+        let path = path.to_owned();
+        Ok(Self { path, file })
+    }
+
     /// Appends a model.
     ///
     /// # Errors

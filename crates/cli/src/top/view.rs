@@ -12,35 +12,46 @@ use super::state::{Sort, State};
 use crate::ctl::values::{count, duration, misses_text, tax_text, thousands};
 
 const MIB: f64 = 1048576.0;
+/// A width at which no column is left out, and several names fit into the last one.
+pub const WIDTH_OF_ALL: u16 = 140;
+
+/// The title of the last column.
+const OFF: &str = "OFF";
 /// What every detail begins with.
 const LABEL_COLUMNS: usize = 12;
 
-/// A column of the list. Those that come last are left out first where the terminal is narrow.
+/// A column of the list.
 struct Column {
     title: &'static str,
     width: u16,
+    /// Those of the highest rank are left out first where the terminal is narrow.
+    rank: u8,
     text: fn(&Process) -> String,
 }
 
 const COLUMNS: [Column; 11] = [
     Column {
         title: "PID",
-        width: 8,
+        width: 7,
+        rank: 0,
         text: |process| process.pid.to_string(),
     },
     Column {
         title: "PROGRAM",
-        width: 16,
+        width: 15,
+        rank: 0,
         text: |process| process.program.clone(),
     },
     Column {
         title: "FG P99",
-        width: 10,
+        width: 9,
+        rank: 1,
         text: |process| below(process.foreground.p99_below_ns),
     },
     Column {
         title: "TAX",
         width: 5,
+        rank: 2,
         text: |process| {
             let ratio = process.tax.device_reads.ratio;
             ratio.map_or("-".to_owned(), |ratio| format!("{:.1}", ratio.estimate))
@@ -49,36 +60,43 @@ const COLUMNS: [Column; 11] = [
     Column {
         title: "MISSES",
         width: 10,
+        rank: 7,
         text: misses,
     },
     Column {
         title: "BG READ",
         width: 11,
+        rank: 5,
         text: |process| per_second(process.read_per_second()),
     },
     Column {
         title: "BG WRITTEN",
         width: 11,
+        rank: 6,
         text: |process| per_second(process.written_per_second()),
     },
     Column {
         title: "HIT",
         width: 6,
+        rank: 8,
         text: |process| percent(process.handover.hit_percent),
     },
     Column {
         title: "PACING",
         width: 12,
+        rank: 9,
         text: pacing_level,
     },
     Column {
         title: "WORKING SET",
-        width: 18,
+        width: 11,
+        rank: 4,
         text: working_set,
     },
     Column {
-        title: "OFF",
-        width: 24,
+        title: OFF,
+        width: 4,
+        rank: 3,
         text: |process| none_or(process.off().join(",")),
     },
 ];
@@ -87,7 +105,7 @@ const COLUMNS: [Column; 11] = [
 pub fn draw(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
     let rows = u16::try_from(model.processes.len()).unwrap_or(u16::MAX);
     let chosen = state.chosen(model);
-    let details = chosen.map_or(Vec::new(), details);
+    let details = chosen.map_or(Vec::new(), |process| details(process, area.width));
     let [head, list, detail, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(rows.saturating_add(1).max(2).min(area.height / 2)),
@@ -104,9 +122,7 @@ pub fn draw(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
     } else {
         draw_list(model, state, list, buffer);
     }
-    Paragraph::new(details)
-        .wrap(Wrap { trim: false })
-        .render(detail, buffer);
+    Paragraph::new(details).render(detail, buffer);
     Paragraph::new(footer(model, state)).render(foot, buffer);
 }
 
@@ -131,16 +147,22 @@ fn heading(model: &Model, state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
+/// The columns that fit, from left to right.
+fn columns(width: u16) -> Vec<&'static Column> {
+    let ranks = COLUMNS.iter().map(|column| column.rank).max();
+    let up_to = |rank| {
+        let columns = COLUMNS.iter().filter(move |column| column.rank <= rank);
+        columns.collect::<Vec<_>>()
+    };
+    let needed =
+        |columns: &[&Column]| -> u16 { columns.iter().map(|column| column.width + 1).sum() };
+    let all = (0..=ranks.unwrap_or(0)).rev().map(up_to);
+    let fitting = all.into_iter().find(|columns| needed(columns) <= width + 1);
+    fitting.unwrap_or_else(|| up_to(0))
+}
+
 fn draw_list(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
-    let mut room = area.width;
-    let columns: Vec<&Column> = COLUMNS
-        .iter()
-        .take_while(|column| {
-            let fits = room >= column.width;
-            room = room.saturating_sub(column.width + 1);
-            fits
-        })
-        .collect();
+    let columns = columns(area.width);
     let order = state.order(model);
     let chosen = state.chosen(model).map(|process| process.pid);
     let visible = usize::from(area.height.saturating_sub(1));
@@ -158,17 +180,50 @@ fn draw_list(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
         };
         Row::new(cells).style(style)
     });
-    let widths = columns
-        .iter()
-        .map(|column| Constraint::Length(column.width));
+    // The last one gets what is left.
+    let widths = columns.iter().map(|column| match column.title {
+        OFF => Constraint::Min(column.width),
+        _ => Constraint::Length(column.width),
+    });
     let titles = columns.iter().map(|column| Cell::from(column.title));
     let table = Table::new(rows, widths).header(Row::new(titles).bold());
     Widget::render(table, area, buffer);
 }
 
 /// The lines about one process.
-fn details(process: &Process) -> Vec<Line<'static>> {
+fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
     let mut lines = vec![Line::default()];
+    for line in unwrapped_details(process) {
+        lines.extend(wrapped(line, usize::from(width)));
+    }
+    lines
+}
+
+/// Wraps a line. What goes on stands below the text, and not below the label.
+fn wrapped(line: Line<'static>, width: usize) -> Vec<Line<'static>> {
+    let mut lines = vec![Line::default().style(line.style)];
+    let mut room = width;
+    let mut is_first_word = true;
+    for span in line.spans {
+        for word in span.content.split_inclusive(' ') {
+            let length = word.trim_end().chars().count();
+            if length > room && !is_first_word {
+                let indent = " ".repeat(LABEL_COLUMNS.min(width / 3));
+                room = width.saturating_sub(indent.len());
+                lines.push(Line::from(indent).style(line.style));
+            }
+            room = room.saturating_sub(word.chars().count());
+            is_first_word = false;
+            if let Some(last) = lines.last_mut() {
+                last.push_span(Span::styled(word.to_owned(), span.style));
+            }
+        }
+    }
+    lines
+}
+
+fn unwrapped_details(process: &Process) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
     let user = process
         .user
         .map_or("unknown".to_owned(), |user| user.to_string());
@@ -332,11 +387,21 @@ fn footer(model: &Model, state: &State) -> Line<'static> {
     if !state.is_interactive {
         return Line::default();
     }
-    let switching = if state.is_replay { "" } else { "1-7 switch  " };
+    let switching = switching_keys(model, state);
     Line::from(format!(
         "q quit  ↑↓ choose  s sort  space pause  {switching}"
     ))
     .dim()
+}
+
+/// The keys that switch a mechanism of the chosen process.
+fn switching_keys(model: &Model, state: &State) -> String {
+    let chosen = state.chosen(model).filter(|_| !state.is_replay);
+    match chosen.map_or(0, |process| process.mechanisms.len()) {
+        0 => String::new(),
+        1 => "1 switch  ".to_owned(),
+        last => format!("1-{last} switch  "),
+    }
 }
 
 fn below(ns: Option<u64>) -> String {
@@ -376,19 +441,11 @@ fn pacing_level(process: &Process) -> String {
     })
 }
 
+/// Its limit is among the details.
 fn working_set(process: &Process) -> String {
-    let Some(memory) = &process.memory else {
-        return "-".to_owned();
-    };
-    let bytes = |bytes: Option<u64>| bytes.map_or("-".to_owned(), display_bytes);
-    match memory.limit_bytes {
-        Some(limit) => format!(
-            "{} of {}",
-            bytes(memory.working_set_bytes),
-            display_bytes(limit)
-        ),
-        None => bytes(memory.working_set_bytes),
-    }
+    let memory = process.memory.as_ref();
+    let bytes = memory.and_then(|memory| memory.working_set_bytes);
+    bytes.map_or("-".to_owned(), display_bytes)
 }
 
 /// The screen as lines of text, without trailing spaces and empty lines at the end.
@@ -417,5 +474,42 @@ impl Sort {
             Self::Written => "background writes",
             Self::WorkingSet => "working set",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_off_is_told_at_eighty_columns() {
+        let titles = |width| {
+            let columns = columns(width).into_iter();
+            columns.map(|column| column.title).collect::<Vec<_>>()
+        };
+        let narrow = titles(80);
+        assert!(
+            narrow.contains(&OFF) && narrow.contains(&"WORKING SET"),
+            "{narrow:?}"
+        );
+        assert_eq!(titles(WIDTH_OF_ALL).len(), COLUMNS.len());
+        assert_eq!(titles(20), ["PID", "PROGRAM"]);
+    }
+
+    #[test]
+    fn what_is_wrapped_goes_on_below_the_text() {
+        let line = detail(
+            "memory",
+            "limit none; anonymous 12 MiB, file 30 MiB".to_owned(),
+        );
+        let lines = wrapped(line, 40).into_iter().map(|line| line.to_string());
+        let lines: Vec<_> = lines.map(|line| line.trim_end().to_owned()).collect();
+        assert_eq!(
+            lines,
+            [
+                "memory      limit none; anonymous 12",
+                "            MiB, file 30 MiB"
+            ]
+        );
     }
 }
