@@ -162,6 +162,7 @@ fn a_wrong_value_names_the_option() {
     for (option, value) in [
         ("--window", "3MiB"),
         ("--windows-in-flight", "9"),
+        ("--avoid", "foo"),
         ("--memory", "1"),
         ("--nice", "20"),
         ("--io-priority", "compaction:8"),
@@ -338,7 +339,7 @@ fn a_log_in_a_missing_directory() {
     let scene = Scene::new();
     let mut command = scene.coldstream();
     let words = ["no/log", "create the directory"];
-    assert_error(command.args(["run", "--log", "no/log", "true"]), 1, &words);
+    assert_error(command.args(["run", "--log", "no/log", "true"]), 7, &words);
 }
 
 /// `coldstream` as a user without files; none if this process cannot become one.

@@ -19,7 +19,7 @@ Examples:
   coldstream ctl list
   coldstream ctl status 4711
   coldstream ctl off 4711                     # until `ctl on 4711`
-  coldstream ctl off --only writes,priority   # of every process of this user
+  coldstream ctl off --all --only writes,priority   # of every process of this user
   coldstream ctl on 4711
   coldstream ctl set 4711 nice=5 io-priority=compaction:idle
   coldstream ctl trial 4711 --seconds 600     # off and on in turn: what does it do for this node?
@@ -46,9 +46,10 @@ const OFF_EXAMPLES: &str = "\
 Examples:
   coldstream ctl off 4711                 # everything, until `ctl on 4711`
   coldstream ctl off 4711 --only pacing
-  coldstream ctl off                      # every process of this user
+  coldstream ctl off --all                # every process of this user
 
-Exit codes: 5 process of another user, 7 no such process or no library in it, 9 no answer in time.";
+Exit codes: 2 no process id and no --all, 5 process of another user, 7 no such process or no library in it,
+9 no answer in time.";
 
 const ON_EXAMPLES: &str = "\
 Examples:

@@ -245,16 +245,19 @@ fn pacing(snapshot: &Snapshot) -> Vec<String> {
     .about(Counter::PacingNanoseconds, |ns| {
         format!("threads waited {}", duration(ns))
     })
-    .about(Counter::PacingReleases, |releases| {
-        let releases = count(releases, "time", "times");
-        format!("stopped {releases} because compaction fell behind")
-    })
     .about(Counter::PacingDebtBytes, |bytes| {
         format!("compaction {} behind flushes", display_bytes(bytes))
     })
     .about(Counter::PacingIdleNanoseconds, |ns| {
         format!("idle latency {}", duration(ns))
     });
+    // Without pacing it is the guard of priorities that gave way.
+    if snapshot.switches.mechanisms.contains(Mechanism::Pacing) {
+        row.about(Counter::PacingReleases, |releases| {
+            let releases = count(releases, "time", "times");
+            format!("gave way {releases} because compaction fell behind")
+        });
+    }
     row.phrases
 }
 

@@ -1,10 +1,13 @@
 //! `ctl on`, `ctl off` and `ctl set`: switches and settings of running processes.
 
+use std::io::IsTerminal;
+
 use coldstream_control::{Mechanism, Mechanisms};
 use coldstream_policy::{Priorities, SETTINGS};
 use serde::Serialize;
 
 use super::request::{self, Answered, Desired, ask};
+use super::values::count;
 use crate::exit::{Exit, failure};
 use crate::output::{Format, FormatArguments};
 use crate::processes::Status;
@@ -13,9 +16,12 @@ use crate::{output, processes};
 /// Arguments of `on` and `off`.
 #[derive(clap::Args)]
 pub struct SwitchArguments {
-    /// A process id [default: every process of this user under Coldstream]
+    /// A process id
     #[arg(value_parser = processes::id_parser())]
     pid: Option<u32>,
+    /// Every process of this user under Coldstream; without a process id a terminal asks
+    #[arg(long, conflicts_with = "pid")]
+    all: bool,
     /// Only these mechanisms: reads, writes, handover, priority, readahead, pacing, eviction
     #[arg(long, value_name = "MECHANISM", value_delimiter = ',', value_parser = mechanism)]
     only: Vec<Mechanism>,
@@ -80,6 +86,9 @@ fn switch(
             "no process of this user has opened an SSTable under Coldstream",
         ));
     }
+    if arguments.pid.is_none() && !arguments.all {
+        confirm(&pids)?;
+    }
     let results = pids.into_iter().map(|pid| {
         ask(pid, |now| {
             let chosen = chosen_of(pid, &arguments.only, now.mechanisms)?;
@@ -91,6 +100,23 @@ fn switch(
         .map(|answered| Report::of(pid, &answered))
     });
     print(results, arguments.format.format())
+}
+
+/// Asks whether all of these are meant. Without a terminal nobody can answer.
+fn confirm(pids: &[u32]) -> anyhow::Result<()> {
+    let refused = |text: &str| Err(failure(Exit::Usage, text));
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return refused("name a process id, or use --all for every process of this user");
+    }
+    let names = pids.iter().map(u32::to_string).collect::<Vec<_>>();
+    let processes = count(pids.len() as u64, "process", "processes");
+    eprint!("Switch {processes} ({})? y/n ", names.join(", "));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    match answer.trim() {
+        "y" | "yes" => Ok(()),
+        _ => refused("nothing was switched"),
+    }
 }
 
 /// The mechanisms of a process that `only` names; all if it names none.

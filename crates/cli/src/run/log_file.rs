@@ -26,10 +26,7 @@ pub fn begin(log: &LogTarget, start_line: &str) -> anyhow::Result<()> {
             _ => "name another file with --log",
         };
         failure(
-            match exit::of_io(&error) {
-                Exit::NotFound => Exit::Failure,
-                code => code,
-            },
+            exit::of_io(&error),
             format!("cannot write log {}: {error}: {advice}", path.display()),
         )
     })

@@ -76,7 +76,7 @@ impl Config {
                     .ok_or_else(|| ConfigError::Value {
                         key: setting.variable,
                         value,
-                        allowed: format!("use {}", setting.allowed()),
+                        allowed: format!("use {:#}", setting.allowed()),
                     })?;
             }
         }

@@ -187,7 +187,7 @@ fn samples(setting: &Setting) -> (Vec<String>, Vec<String>) {
             refused.extend(min.checked_sub(1).map(|less| less.to_string()));
             refused.extend(max.checked_add(1).map(|more| more.to_string()));
         }
-        Allowed::Described(_) => {}
+        Allowed::Calls | Allowed::Described(_) => {}
     }
     (accepted, refused)
 }

@@ -1,7 +1,7 @@
 //! Kinds of values: how the text of a setting is read, written and described.
 
 use super::log_target::LogTarget;
-use crate::avoided_calls::AvoidedCalls;
+use crate::avoided_calls::{AVOIDABLE_CALLS, AvoidedCalls};
 use crate::bytes::parse_bytes;
 use crate::eviction::Margin;
 use crate::priority::{self, ByRole, IoPriority};
@@ -44,6 +44,8 @@ pub enum Allowed {
         /// The unit for a sentence, ` of milliseconds` for example; may be empty.
         unit: &'static str,
     },
+    /// Names of system calls. With `{:#}` it lists them.
+    Calls,
     /// Something else, in words.
     Described(&'static str),
 }
@@ -72,6 +74,13 @@ impl fmt::Display for Allowed {
             }
             Self::Number { min, max, unit } => {
                 write!(formatter, "a number{unit} from {min} to {max}")
+            }
+            Self::Calls => {
+                formatter.write_str("none, or names of system calls with commas between")?;
+                if formatter.alternate() {
+                    write!(formatter, ": {}", AVOIDABLE_CALLS.join(", "))?;
+                }
+                Ok(())
             }
             Self::Described(words) => formatter.write_str(words),
         }
@@ -284,7 +293,7 @@ pub(super) struct Calls;
 
 impl Values<AvoidedCalls> for Calls {
     fn allowed(&self) -> Allowed {
-        Allowed::Described("none, or names of system calls with commas between")
+        Allowed::Calls
     }
 
     fn read(&self, _: &AvoidedCalls, text: &str) -> Option<AvoidedCalls> {
