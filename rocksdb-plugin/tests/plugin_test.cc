@@ -20,6 +20,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/table.h"
+#include "rocksdb/version.h"
 
 using namespace rocksdb;  // NOLINT
 
@@ -42,6 +43,17 @@ void CheckOk(const Status& status, const char* what) {
     fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
     exit(1);
   }
+}
+
+Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
+#if ROCKSDB_MAJOR >= 11
+  return DB::Open(options, path, db);
+#else
+  DB* opened = nullptr;
+  Status status = DB::Open(options, path, &opened);
+  db->reset(opened);
+  return status;
+#endif
 }
 
 void CheckError(const Status& status, const char* part) {
@@ -145,9 +157,8 @@ void TestCompaction(const std::string& path) {
   CheckOk(NewColdstreamFileSystem("", NewCachedReadsFileSystem(FileSystem::Default(), &counts), &filesystem),
           "make the filesystem");
   std::unique_ptr<Env> env = NewCompositeEnv(filesystem);
-  DB* raw = nullptr;
-  CheckOk(DB::Open(DatabaseOptions(env.get()), path, &raw), "open");
-  std::unique_ptr<DB> db(raw);
+  std::unique_ptr<DB> db;
+  CheckOk(Open(DatabaseOptions(env.get()), path, &db), "open");
   Load(db.get(), 0);
   Load(db.get(), 1);
   const auto flushed = Residency(db.get(), path);
@@ -172,8 +183,7 @@ void TestCompaction(const std::string& path) {
   db.reset();
 
   // Without the plugin the database is the same.
-  CheckOk(DB::Open(DatabaseOptions(Env::Default()), path, &raw), "open plainly");
-  db.reset(raw);
+  CheckOk(Open(DatabaseOptions(Env::Default()), path, &db), "open plainly");
   CheckContents(db.get());
   CheckOk(db->VerifyChecksum(), "verify");
 }
@@ -188,18 +198,17 @@ void TestErrors(const std::string& path, const std::string& path_without_direct_
   CheckOk(NewColdstreamEnv("", &env), "make the environment");
   Options options = DatabaseOptions(env);
   options.allow_mmap_reads = true;
-  DB* db = nullptr;
-  CheckError(DB::Open(options, path + "-mapped", &db), "allow_mmap_reads");
+  std::unique_ptr<DB> db;
+  CheckError(Open(options, path + "-mapped", &db), "allow_mmap_reads");
   char* error = nullptr;
   CHECK(rocksdb_create_coldstream_env("reads=sideways", &error) == nullptr && error != nullptr);
   free(error);
   if (path_without_direct_io != "-") {
     // A process has one engine, and it is there already: so these options are looked at by another process.
-    CheckOk(DB::Open(DatabaseOptions(env), path_without_direct_io, &db), "open without direct I/O");
+    CheckOk(Open(DatabaseOptions(env), path_without_direct_io, &db), "open without direct I/O");
     CheckOk(db->Put(WriteOptions(), "key", "value"), "put without direct I/O");
     CheckOk(db->Flush(FlushOptions()), "flush without direct I/O");
     CheckOk(db->CompactRange(CompactRangeOptions(), nullptr, nullptr), "compact without direct I/O");
-    delete db;
   }
 }
 
@@ -227,8 +236,8 @@ void TestNames(const std::string& path) {
 void TestDemandedDirect(const std::string& path) {
   Env* env = nullptr;
   CheckOk(NewColdstreamEnv("reads=direct", &env), "make the environment");
-  DB* db = nullptr;
-  CheckError(DB::Open(DatabaseOptions(env), path, &db), "reads=auto");
+  std::unique_ptr<DB> db;
+  CheckError(Open(DatabaseOptions(env), path, &db), "reads=auto");
 }
 
 // What the plugin adds to a read that the page cache answers.
