@@ -23,7 +23,7 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 10
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites demo lab bench install uninstall package image \
+.PHONY: help setup build driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
     test-packages clean
 
 help: ## Show this list
@@ -84,6 +84,7 @@ test: setup build lint ## Run everything: lint, all tests, models, fuzzing, docu
 	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) \
 	    cargo test --workspace --profile checked
 	scripts/test-rocksdb-suites
+	@$(MAKE) --no-print-directory test-plugin
 	@$(MAKE) --no-print-directory loom miri sanitize fuzz doc msrv deny
 
 setup: ## Install the packages that tests and the demo need (apt) and the Rust toolchain
@@ -131,6 +132,15 @@ sanitize: ## Run the C++ driver under the address and undefined-behaviour saniti
 
 fuzz: ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS (default 10)
 	@scripts/fuzz $(FUZZ_SECONDS) $(TARGET)
+
+test-plugin: ## Build the RocksDB plugin and test it on Debian's RocksDB (1 min; skipped without librocksdb-dev)
+	@if [ ! -e /usr/include/rocksdb/db.h ]; then \
+	    echo "skipped: the RocksDB plugin needs librocksdb-dev"; \
+	else \
+	    cargo build --quiet --release -p coldstream-capi && \
+	    $(MAKE) --no-print-directory --silent -C rocksdb-plugin test BUILD=$(abspath $(TARGET))/rocksdb-plugin \
+	        COLDSTREAM_LIBRARY=$(abspath $(RELEASE))/libcoldstream_io.a CXXFLAGS=-O1; \
+	fi
 
 # Source and build of RocksDB lie outside this repository: SUITES_ARGS="--source DIR --work DIR".
 rocksdb-suites: $(if $(SUITES_ARGS),build) ## RocksDB's own suites and crash test under Coldstream; options in SUITES_ARGS (hours)
