@@ -158,7 +158,7 @@ lab: build ## The full laboratory on RocksDB; options in LAB_ARGS (hours)
 	    --html lab-results/report.html --json-file lab-results/report.json $(LAB_ARGS)
 
 bench: build ## Measure the scan reader, what a call costs under the library, and writers (10 min)
-	cargo bench -p coldstream-io -p coldstream-preload
+	cargo bench -p coldstream-io -p coldstream-preload -p coldstream-capi
 
 BASH_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/coldstream
 ZSH_COMPLETIONS := $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_coldstream
