@@ -318,8 +318,12 @@ fn users_switch_their_own_processes() {
         }
         assert_error(&mut as_user(&words), 5, &["belongs to user 0", "sudo -u"]);
     }
-    // Without a process id: all processes of the user, and no others.
-    let (code, stdout, stderr) = outcome(&mut as_user(&["ctl", "off", "--only", "writes"]));
+    // Nobody can be asked here whether all are meant.
+    let mut all = as_user(&["ctl", "off"]);
+    assert_error(&mut all, 2, &["name a process id", "--all"]);
+    // All processes of the user, and no others.
+    let words = ["ctl", "off", "--all", "--only", "writes"];
+    let (code, stdout, stderr) = outcome(&mut as_user(&words));
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert_eq!(stdout.lines().count(), 2, "{stdout}");
     for running in &theirs {
