@@ -27,6 +27,9 @@ use std::sync::atomic::AtomicU64;
 const PAGE_BYTES: u64 = 4096;
 /// What a writer wrote last is left alone: it is filled further. 1 MiB.
 const WRITER_LAG_PAGES: u64 = 256;
+/// Pages that are written back and dropped together: 2 MiB, the largest folio. The kernel drops a folio only if all
+/// of it is named.
+const WRITTEN_PIECE_PAGES: u64 = 512;
 /// Memory of heat: enough for 14 GiB of SSTables that are read.
 const HEAT_BYTES: usize = 4 << 20;
 /// As for the preload library: at most an eighth of the memory is warmed at once, and 256 MiB.
@@ -199,11 +202,12 @@ impl Attached {
         self.answer();
         for id in self.model.files() {
             match self.kind(id) {
-                Some(kind) => self.act_on(id, kind),
-                None => {
+                Known::SsTable(kind) => self.act_on(id, kind),
+                Known::Other => {
                     self.unknown.insert(id);
                     self.model.forget(id);
                 }
+                Known::NotYet => {}
             }
         }
         self.model.end_look();
@@ -213,15 +217,20 @@ impl Attached {
         }
     }
 
-    fn kind(&mut self, id: FileId) -> Option<FileKind> {
+    fn kind(&mut self, id: FileId) -> Known {
         if self.unknown.contains(&id) {
-            return None;
+            return Known::Other;
         }
-        let known = self.catalogue.kind(id);
-        if known.is_none() && self.catalogue.list() {
-            return self.catalogue.kind(id);
+        if let Some(kind) = self.catalogue.kind(id) {
+            return Known::SsTable(kind);
         }
-        known
+        if !self.catalogue.list() {
+            return Known::NotYet;
+        }
+        match self.catalogue.kind(id) {
+            Some(kind) => Known::SsTable(kind),
+            None => Known::Other,
+        }
     }
 
     fn act_on(&mut self, id: FileId, kind: FileKind) {
@@ -239,18 +248,21 @@ impl Attached {
                 if pages.rests(look) || is_complete(&file, kind) {
                     pages.writer = None;
                     pages.is_input = true;
+                    pages.was_written = true;
                     self.hand_over(id, writer, kind);
                 } else {
                     let end = pages.written_end.saturating_sub(WRITER_LAG_PAGES);
+                    let end = end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES;
                     pages.is_done(0..end);
                     self.drop_written(id, &file);
                 }
             }
+            None if pages.was_written => self.drop_written(id, &file),
             None => self.drop_read(id, &file),
         }
     }
 
-    /// Drops pages that were read, and those of a finished output.
+    /// Drops pages that were read.
     fn drop_read(&mut self, id: FileId, file: &File) {
         let look = self.model.look();
         let is_on = self.is_on(Mechanism::Reads);
@@ -276,7 +288,7 @@ impl Attached {
             return;
         };
         let mut dropped = 0;
-        for range in pages.to_drop(look) {
+        for range in pages.to_drop(look).into_iter().flat_map(pieces) {
             if is_on {
                 let (offset, length) = bytes(&range);
                 let found = residency::of_range(file, offset, length);
@@ -347,6 +359,14 @@ impl Attached {
     }
 }
 
+/// What a file is, as far as its directory was listed.
+enum Known {
+    SsTable(FileKind),
+    Other,
+    /// The directory was listed a short time ago. The next listing tells.
+    NotYet,
+}
+
 impl Drop for Attached {
     fn drop(&mut self) {
         if let Some((_, path)) = &self.page {
@@ -358,6 +378,16 @@ impl Drop for Attached {
 fn bytes(pages: &Range<u64>) -> (u64, u64) {
     let length = pages.end - pages.start;
     (pages.start * PAGE_BYTES, length * PAGE_BYTES)
+}
+
+/// Aligned parts of a range, so that a page which is still dirty does not hold up all others.
+fn pieces(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let first = range.start / WRITTEN_PIECE_PAGES;
+    let behind = range.end.div_ceil(WRITTEN_PIECE_PAGES);
+    (first..behind).map(move |piece| {
+        let start = range.start.max(piece * WRITTEN_PIECE_PAGES);
+        start..range.end.min((piece + 1) * WRITTEN_PIECE_PAGES)
+    })
 }
 
 fn drop_range(file: &File, pages: &Range<u64>) -> bool {

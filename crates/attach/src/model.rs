@@ -60,6 +60,8 @@ pub struct Pages {
     pub written_end: u64,
     /// A compaction has read of it.
     pub is_input: bool,
+    /// A compaction wrote it: its pages are dirty at first.
+    pub was_written: bool,
     last_look: u64,
 }
 
