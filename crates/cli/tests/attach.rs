@@ -302,6 +302,46 @@ fn it_gives_every_privilege_away() {
 }
 
 #[test]
+fn doctor_says_what_fits() {
+    let doctor = |pid: u32| {
+        let output = Command::new(COLDSTREAM)
+            .args(["doctor", &pid.to_string()])
+            .output()
+            .unwrap();
+        // The lines are folded.
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let subject = Subject::new();
+    assert!(doctor(subject.child.id()).contains("coldstream run"));
+    if let Some(child) = attach(&subject) {
+        let text = doctor(subject.child.id());
+        assert!(text.contains("works for it from outside"), "{text}");
+        assert_eq!(interrupt(child), Some(0));
+    }
+    let directory = directories::on_disk();
+    let program = directory.path().join("static");
+    let source = directory.path().join("static.c");
+    fs::write(
+        &source,
+        "#include <unistd.h>\nint main(void) { return pause(); }\n",
+    )
+    .unwrap();
+    let compiled = Command::new("cc")
+        .arg("-static")
+        .args([Path::new("-o"), &program, &source])
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return skip("no static C library");
+    }
+    let mut child = Command::new(program).spawn().unwrap();
+    let text = doctor(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(text.contains("the program is static"), "{text}");
+}
+
+#[test]
 fn it_ends_with_the_process() {
     let mut subject = Subject::new();
     let Some(mut child) = attach(&subject) else {

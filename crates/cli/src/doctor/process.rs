@@ -35,6 +35,8 @@ pub struct Process {
     /// The library that is loaded.
     #[serde(serialize_with = "paths::maybe")]
     pub library: Option<PathBuf>,
+    /// Whether it has no dynamic loader: no library can be preloaded.
+    pub is_static: bool,
     /// Whether the library's file was replaced or removed since: the process runs an older one.
     pub library_is_replaced: bool,
     /// Whether `LD_PRELOAD` of its environment names the library.
@@ -110,6 +112,8 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         pid,
         command: processes::command_line(pid),
         library,
+        // A kernel thread has no mapping at all.
+        is_static: !mapped.is_empty() && named(&mapped, |name| name.starts_with(b"ld-")).is_none(),
         library_is_replaced: mappings.is_replaced(library::FILE_NAME),
         allocator: named(&mapped, |name| name.starts_with(b"libjemalloc.so")),
         library_asked_for: environment.asks_for_library(),
@@ -209,6 +213,24 @@ fn unknown_threads(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
+/// What to do about a process without the library: it may be attached to, or be one that only that helps.
+fn advice_without_library(process: &Process) -> Option<String> {
+    if process.status.is_some() {
+        return Some(
+            "`coldstream attach` works for it from outside: without pacing and priorities, and \
+             outputs may be published before they are warm"
+                .to_owned(),
+        );
+    }
+    let pid = process.pid;
+    process.is_static.then(|| {
+        format!(
+            "the program is static, so no library can be preloaded: `coldstream attach {pid}` \
+             works from outside, without pacing and priorities"
+        )
+    })
+}
+
 fn advice(process: &Process) -> Vec<String> {
     let mut advice = Vec::new();
     let replaced = process.cassandra.as_ref().and(process.allocator.as_ref());
@@ -219,6 +241,9 @@ fn advice(process: &Process) -> Vec<String> {
             library.display()
         )),
         (Some(_), _) => {}
+        (None, _) if advice_without_library(process).is_some() => {
+            advice.extend(advice_without_library(process));
+        }
         (None, true) => advice.push(
             "LD_PRELOAD names the library, but the loader did not load it: the program is static, \
              setuid or built for another C library, or the file is gone. See the program's first \
