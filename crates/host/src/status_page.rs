@@ -210,6 +210,13 @@ pub fn status(pid: u32) -> Status {
     }
 }
 
+/// Whether `coldstream attach` keeps the page of `pid`, a process of the calling user.
+#[must_use]
+pub fn is_attached(pid: u32) -> bool {
+    let page = StatusPage::open(pid);
+    page.is_ok_and(|page| page.view().keeper().is_some() && is_kept(&page.view()))
+}
+
 /// Whether the process that keeps a page is alive: the page's own, or the one of `coldstream attach`.
 pub(crate) fn is_kept(page: &PageView<'_>) -> bool {
     page.keeper()

@@ -9,6 +9,7 @@ use coldstream_control::{Counter, Snapshot};
 use coldstream_host::cgroup::{self, MemoryLimit};
 use coldstream_host::mounts;
 use coldstream_host::process::{self, Mappings};
+use coldstream_host::status_page;
 use coldstream_policy::{Profile, Role};
 use serde::Serialize;
 
@@ -35,6 +36,8 @@ pub struct Process {
     /// The library that is loaded.
     #[serde(serialize_with = "paths::maybe")]
     pub library: Option<PathBuf>,
+    /// Whether `coldstream attach` works for it.
+    pub is_attached: bool,
     /// Whether it has no dynamic loader: no library can be preloaded.
     pub is_static: bool,
     /// Whether the library's file was replaced or removed since: the process runs an older one.
@@ -112,6 +115,7 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         pid,
         command: processes::command_line(pid),
         library,
+        is_attached: status.is_some() && status_page::is_attached(pid),
         // A kernel thread has no mapping at all.
         is_static: !mapped.is_empty() && named(&mapped, |name| name.starts_with(b"ld-")).is_none(),
         library_is_replaced: mappings.is_replaced(library::FILE_NAME),
@@ -215,7 +219,7 @@ fn unknown_threads(pid: u32) -> BTreeSet<String> {
 
 /// What to do about a process without the library: it may be attached to, or be one that only that helps.
 fn advice_without_library(process: &Process) -> Option<String> {
-    if process.status.is_some() {
+    if process.is_attached {
         return Some(
             "`coldstream attach` works for it from outside: without pacing and priorities, and \
              outputs may be published before they are warm"
