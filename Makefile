@@ -92,7 +92,7 @@ setup: ## Install the packages that tests and the demo need (apt) and the Rust t
 
 doc: ## Build the documents of all crates without a warning; doctests and examples too
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
-	cargo build --quiet --release --workspace --examples
+	cargo build --quiet --profile checked --workspace --examples
 
 # The smallest Rust that builds the project: `rust-version` in Cargo.toml.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
