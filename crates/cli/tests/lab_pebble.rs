@@ -29,6 +29,14 @@ fn lab(directory: &Path, words: &[&str]) -> Option<Output> {
     Some(ended.expect("start"))
 }
 
+/// Its report, after an end without an error.
+fn report_of(directory: &Path, words: &[&str]) -> Option<serde_json::Value> {
+    let ended = lab(directory, &[words, &["--json"]].concat())?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    Some(serde_json::from_slice(&ended.stdout).expect("JSON"))
+}
+
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory")
 }
@@ -44,14 +52,10 @@ fn pebble_compacts_all_the_time_while_every_value_is_right() {
         "--compaction-seconds",
         "4",
         "--verify",
-        "--json",
     ];
-    let Some(ended) = lab(directory.path(), &words) else {
+    let Some(report) = report_of(directory.path(), &words) else {
         return;
     };
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{said}");
-    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
     let engine = report["engine"].as_str().expect("a name");
     assert!(engine.starts_with("Pebble "), "{engine}");
     for mode in 0..2 {
@@ -86,14 +90,10 @@ fn a_manual_compaction_of_pebble_ends_its_phase() {
         "--update-mib-per-second",
         "0",
         "--verify",
-        "--json",
     ];
-    let Some(ended) = lab(directory.path(), &words) else {
+    let Some(report) = report_of(directory.path(), &words) else {
         return;
     };
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{said}");
-    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
     let read_bytes = &report["cases"][0]["runs"][0][0]["compacted_read_bytes"];
     // Two sorted runs.
     assert!(read_bytes.as_u64() > Some(2 * 12000 * 4096), "{report}");

@@ -55,6 +55,7 @@ mod pauses;
 mod pebble;
 mod phase;
 mod preloaded;
+mod preset;
 mod processes;
 mod progress;
 mod recording;

@@ -6,6 +6,7 @@ use super::recipe::Recipe;
 use super::workload::Workload;
 use crate::engine::{self, EngineArguments};
 use crate::preloaded::{Preloaded, preloaded_help};
+use crate::preset::modes_or;
 use crate::testbed::WorkDirArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -222,10 +223,7 @@ impl CassandraArgs {
 
     /// The modes to compare.
     pub fn modes(&self) -> Vec<Mode> {
-        match self.modes.as_slice() {
-            [] => self.preset().modes(),
-            given => given.to_vec(),
-        }
+        modes_or(&self.modes, self.preset().modes)
     }
 
     /// The requests to the node, and its compactions.

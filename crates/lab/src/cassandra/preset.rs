@@ -1,26 +1,7 @@
 //! Values of the options that were not given.
 
-use super::mode::Mode;
 use super::workload::Workload;
-
-/// A number, or as many for each GiB of the memory limit.
-#[derive(Clone, Copy, Debug)]
-pub enum Amount {
-    /// This number.
-    Fixed(u64),
-    /// So many for each GiB.
-    PerGib(u64),
-}
-
-impl Amount {
-    /// The number within a memory limit; at least 1.
-    pub fn within(self, memory_mib: u64) -> u64 {
-        match self {
-            Self::Fixed(number) => number,
-            Self::PerGib(number) => (number.saturating_mul(memory_mib) >> 10).max(1),
-        }
-    }
-}
+use crate::preset::Amount;
 
 /// Values of the options that were not given.
 #[derive(Clone, Copy, Debug)]
@@ -47,16 +28,6 @@ pub struct Preset {
     pub idle_seconds: u64,
     /// Seconds after the compaction.
     pub after_seconds: u64,
-}
-
-impl Preset {
-    /// The modes.
-    pub fn modes(&self) -> Vec<Mode> {
-        let modes = self.modes.iter().map(|name| name.parse());
-        modes
-            .collect::<Result<_, _>>()
-            .expect("modes of a preset are valid")
-    }
 }
 
 /// The values without any further option.

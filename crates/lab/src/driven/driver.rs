@@ -3,8 +3,13 @@
 
 use super::load_process::{Ended, LoadProcess, command_in_cgroups};
 use super::parameters::{self, LoadParameters, OptionsParameters, RunParameters};
+use crate::attached::Attached;
+use crate::compaction_files::CompactionFiles;
+use crate::engine::{Engine, Run};
 use crate::error::WrongValue;
+use crate::measurement::Measurement;
 use crate::phase::{Backlog, Event, Phase};
+use crate::testbed::Testbed;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::{BufReader, Read};
@@ -66,9 +71,32 @@ impl Driver {
         DriverProcess(process).finish()
     }
 
+    /// Runs the driver in a mode, and records what it says. `coldstream attach` runs beside it if the mode
+    /// has it.
+    ///
+    /// # Errors
+    /// The driver's, that of `coldstream attach`, or an interrupt.
+    pub fn measure<E: Engine>(
+        &self,
+        testbed: &mut Testbed,
+        run: &mut Run<'_, E>,
+        parameters: &RunParameters<'_>,
+        measurement: &mut Measurement,
+    ) -> Result<()> {
+        let database = parameters.database.directory.to_path_buf();
+        let mut files = CompactionFiles::watch(database, ".sst");
+        let processes_files = run.limits.processes_files();
+        let (running, events) = self.start(parameters, &processes_files, &run.command_prefix)?;
+        let attached = run.attach(running.id())?;
+        run.record(testbed, measurement, &events, || files.cached_bytes())?;
+        running.finish()?;
+        measurement.set_attached(attached.map(Attached::finish).transpose()?);
+        Ok(())
+    }
+
     /// Starts a run in the cgroups that have these files of processes. `command_prefix` comes before
     /// the driver's own command line.
-    pub fn start(
+    fn start(
         &self,
         parameters: &RunParameters<'_>,
         processes_files: &[PathBuf],

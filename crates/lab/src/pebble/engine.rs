@@ -3,8 +3,6 @@
 use super::arguments::{DRIVER, PebbleArgs};
 use super::mode::Mode;
 use super::options;
-use crate::attached::Attached;
-use crate::compaction_files::CompactionFiles;
 use crate::driven::case::{HotLayout, Sizes, Start};
 use crate::driven::dataset::{Dataset, WantedDataset};
 use crate::driven::driver::Driver;
@@ -145,15 +143,9 @@ impl Engine for Pebble {
         run: &mut Run<'_, Self>,
     ) -> Result<Measurement> {
         let database = run.copy.path().to_path_buf();
-        let mut files = CompactionFiles::watch(database.clone(), ".sst");
         let mut measurement = Measurement::new(HIT_NS_MAX);
-        let processes_files = run.limits.processes_files();
         let parameters = self.run_parameters(run, &database);
-        let (running, events) = (self.driver).start(&parameters, &processes_files, &[])?;
-        let attached = run.attach(running.id())?;
-        run.record(testbed, &mut measurement, &events, || files.cached_bytes())?;
-        running.finish()?;
-        measurement.set_attached(attached.map(Attached::finish).transpose()?);
+        (self.driver).measure(testbed, run, &parameters, &mut measurement)?;
         Ok(measurement)
     }
 

@@ -6,6 +6,7 @@ use super::recipe::Recipe;
 use crate::driven::case::{Case, HotLayout, Start};
 use crate::engine::{self, EngineArguments};
 use crate::preloaded::{Preloaded, preloaded_help};
+use crate::preset::modes_or;
 use crate::testbed::WorkDirArgs;
 use clap::Args;
 use std::path::PathBuf;
@@ -208,9 +209,6 @@ impl RocksDbArgs {
 
     /// The modes to compare.
     pub fn modes(&self) -> Vec<Mode> {
-        match self.modes.as_slice() {
-            [] => self.preset().modes(),
-            given => given.to_vec(),
-        }
+        modes_or(&self.modes, self.preset().modes)
     }
 }

@@ -6,7 +6,6 @@ use super::load_program::LoadProgram;
 use super::mode::Mode;
 use super::parameters::Setup;
 use super::workload::Workload;
-use crate::attached::Attached;
 use crate::compaction_files::CompactionFiles;
 use crate::driven::case::Start;
 use crate::driven::dataset::Dataset;
@@ -136,20 +135,16 @@ impl Engine for RocksDb {
             seed: run.turn,
         };
         let (arguments, workload) = (&self.arguments, &self.workload);
-        let processes_files = run.limits.processes_files();
-        let prefix = run.command_prefix.clone();
-        let mut files = CompactionFiles::watch(database.clone(), ".sst");
         let mut measurement = Measurement::new(HIT_NS_MAX);
         match &self.program {
             LoadProgram::Driver(driver) => {
                 let parameters = RunParameters::of(arguments, workload, &setup);
-                let (running, events) = driver.start(&parameters, &processes_files, &prefix)?;
-                let attached = run.attach(running.id())?;
-                run.record(testbed, &mut measurement, &events, || files.cached_bytes())?;
-                running.finish()?;
-                measurement.set_attached(attached.map(Attached::finish).transpose()?);
+                driver.measure(testbed, run, &parameters, &mut measurement)?;
             }
             LoadProgram::DbBench(db_bench) => {
+                let processes_files = run.limits.processes_files();
+                let prefix = run.command_prefix.clone();
+                let mut files = CompactionFiles::watch(database.clone(), ".sst");
                 // The driver does this itself.
                 run.copy.drop_pages()?;
                 let (running, events) =

@@ -1,17 +1,8 @@
 //! Values of the options that were not given.
 
-use super::mode::Mode;
 use crate::driven::case::{Case, HotLayout};
 use crate::driven::parameters::Loop;
-
-/// Number of keys.
-#[derive(Clone, Copy, Debug)]
-pub enum Keys {
-    /// This number.
-    Fixed(u64),
-    /// So many for each GiB of the memory limit.
-    PerGib(u64),
-}
+use crate::preset::Amount;
 
 /// Options of RocksDB.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +75,7 @@ pub struct Preset {
     /// Sizes of the hot set.
     pub cases: &'static [Case],
     /// Keys of the data set.
-    pub keys: Keys,
+    pub keys: Amount,
     /// Size of a value.
     pub value_bytes: u64,
     /// Memory limit.
@@ -109,21 +100,11 @@ pub struct Preset {
     pub after_seconds: u64,
 }
 
-impl Preset {
-    /// The modes.
-    pub fn modes(&self) -> Vec<Mode> {
-        let modes = self.modes.iter().map(|name| name.parse());
-        modes
-            .collect::<Result<_, _>>()
-            .expect("modes of a preset are valid")
-    }
-}
-
 /// The values without any further option.
 pub const DEFAULT: Preset = Preset {
     modes: &["buffered", "direct-writes", "coldstream"],
     cases: &[Case::Most],
-    keys: Keys::Fixed(100_000),
+    keys: Amount::Fixed(100_000),
     value_bytes: 4096,
     memory_mib: 256,
     hot_layout: HotLayout::Scattered,
@@ -139,7 +120,7 @@ pub const DEFAULT: Preset = Preset {
 
 /// The values with `--quick`.
 pub const QUICK: Preset = Preset {
-    keys: Keys::Fixed(50_000),
+    keys: Amount::Fixed(50_000),
     memory_mib: 160,
     warm_up_seconds: 4,
     idle_seconds: 5,

@@ -1,9 +1,10 @@
 //! Published measurements that `--recipe` repeats: their options, and their figures to compare with.
 
-use super::preset::{DEFAULT, Keys, Preset, Tuning};
+use super::preset::{DEFAULT, Preset, Tuning};
 use crate::driven::case::{Case, HotLayout};
 use crate::driven::parameters::Loop;
 use crate::option_name::option_name;
+use crate::preset::Amount;
 use crate::report::{Published, PublishedRow};
 use clap::ValueEnum;
 
@@ -99,7 +100,7 @@ const PR_14743: Preset = Preset {
         "coldstream:priority=off@use_direct_io_for_flush_and_compaction=true",
     ],
     cases: &[Case::RecipeSmall, Case::RecipeLarge],
-    keys: Keys::PerGib(3_500_000),
+    keys: Amount::PerGib(3_500_000),
     value_bytes: 4096,
     memory_mib: 512,
     hot_layout: HotLayout::Contiguous,
@@ -122,7 +123,7 @@ const PR_3829: Preset = Preset {
         "coldstream",
     ],
     cases: &[Case::InMemory],
-    keys: Keys::Fixed(500_000),
+    keys: Amount::Fixed(500_000),
     reader_loop: Loop::Closed,
     compaction_mib_per_second: 0,
     ..DEFAULT
@@ -133,7 +134,7 @@ const PR_3829: Preset = Preset {
 const CACHE_EXT: Preset = Preset {
     modes: &["buffered", "direct-reads-writes", "coldstream"],
     cases: &[Case::Uniform],
-    keys: Keys::PerGib(10_000_000),
+    keys: Amount::PerGib(10_000_000),
     value_bytes: 1000,
     reader_loop: Loop::Closed,
     compaction_mib_per_second: 0,

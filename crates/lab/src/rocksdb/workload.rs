@@ -2,7 +2,6 @@
 
 use super::arguments::RocksDbArgs;
 use super::mode::Mode;
-use super::preset::Keys;
 use super::recipe::Recipe;
 use crate::driven::case::{Case, HotLayout, Sizes, Start};
 use crate::driven::parameters::Loop;
@@ -55,10 +54,7 @@ impl RocksDbArgs {
                 given => given.to_vec(),
             },
             sizes: Sizes {
-                keys: self.keys.unwrap_or(match preset.keys {
-                    Keys::Fixed(keys) => keys,
-                    Keys::PerGib(keys) => (keys.saturating_mul(memory_mib) >> 10).max(1),
-                }),
+                keys: self.keys.unwrap_or(preset.keys.within(memory_mib)),
                 memory_bytes: memory_mib << 20,
                 warm_up_seconds: self.warm_up_seconds.unwrap_or(preset.warm_up_seconds),
                 idle_seconds: self.idle_seconds.unwrap_or(preset.idle_seconds),
