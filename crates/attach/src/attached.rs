@@ -7,7 +7,9 @@ use crate::warming::{self, HeatNow, Warmed};
 use coldstream_control::{
     Answer, Counter, Header, Mechanism, Mechanisms, Outcome, PageView, Switches,
 };
+use coldstream_handover::MEMORY_SHARE;
 use coldstream_host::{process, status_page};
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::residency;
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::process::futex_wake_shared;
@@ -24,7 +26,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-const PAGE_BYTES: u64 = 4096;
 /// What a writer wrote last is left alone: it is filled further. 1 MiB.
 const WRITER_LAG_PAGES: u64 = 256;
 /// Pages that are written back and dropped together: 2 MiB, the largest folio. The kernel drops a folio only if all
@@ -32,8 +33,7 @@ const WRITER_LAG_PAGES: u64 = 256;
 const WRITTEN_PIECE_PAGES: u64 = 512;
 /// Memory of heat: enough for 14 GiB of SSTables that are read.
 const HEAT_BYTES: usize = 4 << 20;
-/// As for the preload library: at most an eighth of the memory is warmed at once, and 256 MiB.
-const MEMORY_SHARE: u64 = 8;
+/// Most that is warmed at once, beside the handover's share of the memory.
 const WARM_BYTES_MAX: u64 = 256 << 20;
 /// The mechanisms that work from outside.
 const MECHANISMS: Mechanisms =

@@ -8,6 +8,7 @@
 use crate::event::{Event, FileId, What};
 use crate::programs::{self, LAYOUTS, Layout, Maps};
 use coldstream_io::Errno;
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::event_ring::EventRing;
 use coldstream_io::sys::{bpf, fadvise};
 use std::ffi::CStr;
@@ -23,7 +24,6 @@ pub const TARGETS_MAX: u32 = 64;
 const SEQUENTIAL_MAX: u32 = 16_384;
 /// Pages of the file that checks the layout.
 const PROOF_PAGES: u64 = 64;
-const PAGE_BYTES: u64 = 4096;
 
 /// Why there are no events.
 #[derive(Debug, thiserror::Error)]

@@ -4,41 +4,24 @@ use crate::catalogue::Catalogue;
 use crate::event::FileId;
 use coldstream_handover::rocksdb::Output;
 use coldstream_handover::{KEPT_MIN, Limits, Plan, SHARE_MIN};
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::{sys::fadvise, warm};
 use coldstream_policy::heat::{Heat, Origin};
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, ReadAt};
 use std::fs::File;
-use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// The search for hot ranges ends after this time, and warming after twice of it.
 const SEARCH_MAX: Duration = Duration::from_secs(1);
-/// Ranges that are read at once, as the preload library's default.
+/// Ranges that are read at once. More than in a database: no thread of it waits.
 const IN_FLIGHT: usize = 32;
-const PAGE_BYTES: u64 = 4096;
 
-/// An SSTable that is read for its index.
-struct Opened(File);
-
-impl Opened {
-    fn new(file: File) -> Self {
-        // Bytes that the kernel reads ahead in an index are never used.
-        let _ = fadvise::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
-        Self(file)
-    }
-}
-
-impl ReadAt for Opened {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        FileExt::read_exact_at(&self.0, buffer, offset)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
+/// A file that is read for its index. Bytes that the kernel reads ahead in one are never used.
+fn without_readahead(file: File) -> File {
+    let _ = fadvise::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
+    file
 }
 
 /// Heat, with the time that counts.
@@ -67,7 +50,7 @@ pub struct Warmed {
 #[must_use]
 pub fn is_finished(file: File) -> bool {
     !matches!(
-        SsTable::open(&Opened::new(file)).map(drop),
+        SsTable::open(&without_readahead(file)).map(drop),
         Err(Error::Malformed { .. } | Error::Io(_))
     )
 }
@@ -87,7 +70,7 @@ pub fn warm(
     let started = Instant::now();
     let is_over = || started.elapsed() > SEARCH_MAX;
     let HeatNow { heat, epoch } = now;
-    let Some(file) = catalogue.open(output).map(Opened::new) else {
+    let Some(file) = catalogue.open(output).map(without_readahead) else {
         return Ok(Warmed::default());
     };
     heat.forget(output.key(), 0..file.size()?);
@@ -96,7 +79,7 @@ pub fn warm(
         if *input == output {
             return false;
         }
-        let Some(opened) = catalogue.open(*input).map(Opened::new) else {
+        let Some(opened) = catalogue.open(*input).map(without_readahead) else {
             return false;
         };
         let size = opened.size().unwrap_or(0);
@@ -120,12 +103,9 @@ pub fn warm(
     let plan = Plan::choose(pieces.iter().copied(), limits)?;
     let is_late = || started.elapsed() > 2 * SEARCH_MAX;
     let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
-    let warmed = warm::warm(&file.0, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
+    let warmed = warm::warm(&file, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
     for page in Plan::beginnings(&pieces, KEPT_MIN)? {
-        let found = plan
-            .pages
-            .binary_search_by_key(&page.number, |it| it.number);
-        let origin = if found.is_ok() {
+        let origin = if plan.contains(page.number) {
             Origin::Warmed
         } else {
             Origin::Estimated

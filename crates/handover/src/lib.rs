@@ -101,4 +101,4 @@ mod plan;
 pub mod rocksdb;
 
 pub use piece::{HeatAt, Piece};
-pub use plan::{KEPT_MIN, Limits, Page, Plan, SHARE_MIN};
+pub use plan::{KEPT_MIN, Limits, MEMORY_SHARE, Page, Plan, SHARE_MIN};

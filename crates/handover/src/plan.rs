@@ -10,6 +10,8 @@ use std::ops::Range;
 /// far apart in the output, and only one of them was read. Otherwise it must be [one of
 /// few](Piece::is_one_of_few).
 pub const SHARE_MIN: f32 = READ_HEAT / 4.0;
+/// At most an eighth of the memory that the process may have is warmed at once.
+pub const MEMORY_SHARE: u64 = 8;
 /// The least heat that is kept: the sketch knows even numbers only.
 pub const KEPT_MIN: f32 = 2.0;
 
@@ -90,6 +92,14 @@ impl Plan {
             ..*piece
         });
         Ok(Self::choose(beginnings, limits)?.pages)
+    }
+
+    /// Whether it has a page of this number.
+    #[must_use]
+    pub fn contains(&self, number: u64) -> bool {
+        self.pages
+            .binary_search_by_key(&number, |page| page.number)
+            .is_ok()
     }
 
     /// The ranges of bytes of the pages, in the order of the file. Neighbouring pages are joined.

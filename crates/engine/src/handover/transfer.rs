@@ -8,7 +8,7 @@ use crate::heat::Present;
 use crate::settings::Settings;
 use crate::writes::StagedFiles;
 use coldstream_control::{Counter, Mechanism};
-use coldstream_handover::{KEPT_MIN, Limits, Page, Piece, Plan, SHARE_MIN};
+use coldstream_handover::{KEPT_MIN, Limits, MEMORY_SHARE, Page, Piece, Plan, SHARE_MIN};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::private::OpenError;
 use coldstream_io::sys::file::FileStamp;
@@ -21,8 +21,6 @@ use std::cell::Cell;
 use std::collections::TryReserveError;
 
 const _: () = assert!(coldstream_handover::rocksdb::READ_HEAT == TOUCH as f32);
-/// At most an eighth of the memory that the process may have is warmed at once.
-const MEMORY_SHARE: u64 = 8;
 /// The deadline is checked every 64 hot pages.
 const HOT_PAGES_A_CHECK: u32 = 64;
 /// Nothing is warmed while memory stalls all tasks for more than this, in percent.
@@ -340,10 +338,7 @@ impl<'b> Transfer<'b> {
         let Present { heat, epoch } = self.present;
         let mut ranges = 0;
         for page in beginnings {
-            let planned = plan
-                .pages
-                .binary_search_by_key(&page.number, |it| it.number);
-            let was_warmed = planned.is_ok() && is_warm(&&page);
+            let was_warmed = plan.contains(page.number) && is_warm(&&page);
             ranges += u64::from(was_warmed);
             let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
             let origin = if was_warmed {
