@@ -649,13 +649,12 @@ fn a_static_driver_measures_as_the_shared_one_does() {
         ));
     }
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
-    let words = [
-        "--runs", "1", "--modes", "buffered", "--verify", "--json", "--driver",
-    ];
+    let words = ["--runs", "1", "--modes", "buffered", "--verify", "--json"];
     let Some(mut command) = lab(directory.path(), &words) else {
         return;
     };
-    let ended = command.arg(&driver).output().expect("start");
+    command.arg("--driver").arg(&driver);
+    let ended = command.output().expect("start");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
     let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
