@@ -79,13 +79,13 @@ lint: ## All of `check` but the unit tests
 
 # Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
 CHECKED := $(TARGET)/checked
-test: setup build lint ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
+test: setup build lint doc ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
 	@mkdir -p $(CHECKED) && cp --update $(RELEASE)/coldstream-*-driver* $(CHECKED)/
 	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) \
 	    cargo test --workspace --profile checked
 	scripts/test-rocksdb-suites
 	@$(MAKE) --no-print-directory test-plugin
-	@$(MAKE) --no-print-directory loom miri sanitize fuzz doc msrv deny
+	@$(MAKE) --no-print-directory loom miri sanitize fuzz msrv deny
 
 setup: ## Install the packages that tests and the demo need (apt) and the Rust toolchain
 	@scripts/setup test

@@ -1,5 +1,5 @@
 //! Which mechanisms are on in this process. This is the process's own copy: no other process can write it.
-//! Only the control thread changes it ([`crate::control_thread`]).
+//! Only the control thread changes it (`control_thread`).
 
 use coldstream_control::{Mechanism, Mechanisms};
 use coldstream_policy::Config;

@@ -2,11 +2,11 @@
 //! kernel reclaims them. It is for background I/O that goes through the page cache: direct I/O leaves
 //! little to drop.
 //!
-//! A thread of the library's own looks at the free memory ([`room`]), decides by
-//! [`coldstream_policy::eviction`], and drops ranges ([`dropper`]). The thread
+//! A thread of the library's own looks at the free memory (`room`), decides by
+//! [`coldstream_policy::eviction`], and drops ranges (`dropper`). The thread
 //!
 //! - has the lowest priority;
-//! - has no thread-local storage (for the consequences see [`crate::control_thread`]);
+//! - has no thread-local storage (for the consequences see `control_thread`);
 //! - has a descriptor table of its own: it takes no descriptor number of the application, and its closes
 //!   drop none of the application's record locks;
 //! - starts with the first SSTable of a process in which eviction is configured. A forked child has none
