@@ -112,7 +112,8 @@ impl<R: Copy> Helper<R> {
             .is_ok()
     }
 
-    fn lives(&self) -> bool {
+    /// Whether its thread was started, and has not ended.
+    pub fn lives(&self) -> bool {
         self.thread.load(Ordering::Acquire) != 0
     }
 

@@ -3,10 +3,13 @@
 //! `std::sync::Mutex` does not fit here, for two reasons. The kernel zeroes the lock's memory in a forked
 //! child (`MADV_WIPEONFORK`), and the lock must then be free. And it may not call libc.
 
-use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake_one};
+use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wait_for, futex_wake_one};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+
+/// How long a thread sleeps before it looks whether the lock's holder lives.
+const LOOK_MILLISECONDS: u32 = 50;
 
 const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
@@ -60,6 +63,34 @@ impl<T> FutexLock<T> {
             .compare_exchange(UNLOCKED, LOCKED, Ordering::Acquire, Ordering::Relaxed)
             .ok()
             .map(|_| self.guard())
+    }
+
+    /// As [`FutexLock::lock`], where the holder may be a thread that has ended. `inherits` is asked before each
+    /// sleep. If it is true, the caller gets the lock of such a thread.
+    ///
+    /// # Safety
+    /// `inherits` is true only after the end of a thread that held this lock, and once for each such end.
+    pub unsafe fn lock_or_inherit(&self, mut inherits: impl FnMut() -> bool) -> FutexGuard<'_, T> {
+        // SAFETY: passed on.
+        if let Some(guard) = unsafe { self.try_lock_or_inherit(&mut inherits) } {
+            return guard;
+        }
+        while self.word.swap(CONTENDED, Ordering::Acquire) != UNLOCKED && !inherits() {
+            futex_wait_for(&self.word, CONTENDED, LOOK_MILLISECONDS);
+        }
+        self.guard()
+    }
+
+    /// As [`FutexLock::lock_or_inherit`], without a wait.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn try_lock_or_inherit(
+        &self,
+        inherits: impl FnOnce() -> bool,
+    ) -> Option<FutexGuard<'_, T>> {
+        // If others wait for the lock, the word says so already.
+        self.try_lock().or_else(|| inherits().then(|| self.guard()))
     }
 
     /// The guard of a lock that this thread has just taken.
@@ -149,5 +180,27 @@ mod tests {
         assert!(lock.try_lock().is_none());
         drop(held);
         assert!(lock.try_lock().is_some());
+    }
+
+    #[test]
+    fn the_lock_of_a_thread_that_ended_is_inherited_once() {
+        let lock = FutexLock::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::mem::forget(lock.lock()));
+        });
+        assert!(lock.try_lock().is_none());
+        let heirs = std::sync::atomic::AtomicU32::new(1);
+        let inherits = || heirs.swap(0, Ordering::Relaxed) == 1;
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    // SAFETY: the thread that held the lock has ended, and one is told.
+                    *unsafe { lock.lock_or_inherit(inherits) } += 1;
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), 4);
+        // SAFETY: nobody is told.
+        assert!(unsafe { lock.try_lock_or_inherit(|| false) }.is_some());
     }
 }

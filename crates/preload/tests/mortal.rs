@@ -59,6 +59,7 @@ fn the_writer_goes_on_when_a_helper_is_killed() {
             "capset",
             "idle",
             "thread",
+            "drainer",
             "early-getpriority",
             "early-capset",
             "early-idle",

@@ -72,6 +72,8 @@ pub(super) struct Drainer {
     helper: Helper<Request>,
     /// Files that it has drained.
     files: AtomicU32,
+    /// The number of the file whose lock it holds, plus one; 0 is none.
+    held: AtomicU32,
     /// Its first thread may have had a low priority.
     was_started_with_priorities: AtomicBool,
 }
@@ -141,9 +143,26 @@ impl Drainer {
         self.helper.wake_follower()
     }
 
-    /// The thread has drained a file.
-    pub(super) fn record_file(&self) {
+    /// The thread holds the lock of this file. No system call may come between the two.
+    pub(super) fn begin_file(&self, number: usize) {
+        self.held.store(number as u32 + 1, Ordering::Release);
+    }
+
+    /// The thread has drained the file, and is about to unlock it.
+    pub(super) fn end_file(&self) {
+        self.held.store(0, Ordering::Release);
         self.files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the thread died with the lock of this file. Tells one caller only: the lock is that one's.
+    pub(super) fn leaves(&self, number: usize) -> bool {
+        let held = number as u32 + 1;
+        self.held.load(Ordering::Acquire) == held
+            && !self.helper.lives()
+            && self
+                .held
+                .compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
 }
 
@@ -169,7 +188,7 @@ mod tests {
             let mut wait = Wait::begin(patience);
             wait.since = wait.since.wrapping_sub(END_MILLISECONDS + 1);
             let mut may_wait = drainer.patience(wait, patience);
-            drainer.record_file();
+            drainer.end_file();
             assert_eq!(may_wait(), goes_on, "{patience:?}");
         }
     }

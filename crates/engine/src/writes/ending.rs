@@ -60,10 +60,10 @@ impl StagedFiles {
     fn fall_back_without_drainer(&self, core: &Core, patience: Patience) -> bool {
         let wait = Wait::begin(patience);
         let mut all = true;
-        for file in &self.files {
-            let mut locked = file.try_lock();
+        for number in 0..self.files.len() {
+            let mut locked = self.try_lock(number);
             while locked.is_none() && wait.pause() {
-                locked = file.try_lock();
+                locked = self.try_lock(number);
             }
             match locked {
                 Some(mut staged) => self.end_staging(core, &mut staged),
@@ -91,8 +91,8 @@ impl StagedFiles {
     /// of a private descriptor may need the device: XFS then frees blocks behind the file's end.
     fn fall_back_at_once(&self, core: &Core) -> bool {
         let mut all = true;
-        for file in &self.files {
-            match file.try_lock() {
+        for number in 0..self.files.len() {
+            match self.try_lock(number) {
                 Some(staged) if staged.owner == 0 => {}
                 Some(mut staged)
                     if staged.staging.staged_bytes() == 0 && staged.direct.get().is_none() =>
@@ -107,9 +107,12 @@ impl StagedFiles {
 
     /// The drainer's work.
     fn drain_for_others(&self, core: &Core) {
-        for file in &self.files {
-            self.end_staging(core, &mut file.lock());
-            self.drainer.record_file();
+        for number in 0..self.files.len() {
+            if let Some(mut staged) = self.lock(number) {
+                self.drainer.begin_file(number);
+                self.end_staging(core, &mut staged);
+                self.drainer.end_file();
+            }
         }
     }
 }

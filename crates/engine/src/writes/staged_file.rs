@@ -163,8 +163,23 @@ impl StagedFiles {
     /// The staged file of an inode, locked; `None` if it has none.
     pub(super) fn staged_file(&self, core: &Core, slot: u32) -> Option<FutexGuard<'_, StagedFile>> {
         let number = core.inodes.get(slot)?.staged_slot()?;
-        let staged = self.files.get(number)?.lock();
+        let staged = self.lock(number)?;
         (staged.owner == slot + 1).then_some(staged)
+    }
+
+    /// Waits for the lock of an entry. The drainer may have died with it: a filter of system calls may have killed
+    /// it at a call. What it had not written is still staged then.
+    pub(super) fn lock(&self, number: usize) -> Option<FutexGuard<'_, StagedFile>> {
+        let file = self.files.get(number)?;
+        // SAFETY: the drainer held this lock, and has ended. One caller is told.
+        Some(unsafe { file.lock_or_inherit(|| self.drainer.leaves(number)) })
+    }
+
+    /// As [`StagedFiles::lock`], without a wait.
+    pub(super) fn try_lock(&self, number: usize) -> Option<FutexGuard<'_, StagedFile>> {
+        let file = self.files.get(number)?;
+        // SAFETY: as above.
+        unsafe { file.try_lock_or_inherit(|| self.drainer.leaves(number)) }
     }
 
     /// Tells other threads how far the kernel has a file, and how long it is.

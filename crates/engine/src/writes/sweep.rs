@@ -54,12 +54,12 @@ impl StagedFiles {
         if !core.owner.is_this_process() {
             return all;
         }
-        for file in &self.files {
+        for number in 0..self.files.len() {
             // In a signal handler that interrupted our own work, a locked file stays as it is.
             let staged = if inside.is_some() {
-                Some(file.lock())
+                self.lock(number)
             } else {
-                file.try_lock()
+                self.try_lock(number)
             };
             let Some(mut staged) = staged.filter(|staged| staged.owner != 0) else {
                 continue;
@@ -114,9 +114,8 @@ impl StagedFiles {
             return true;
         }
         let mut all = true;
-        for file in &self.files {
-            let mut staged = file.lock();
-            if staged.owner != 0 {
+        for number in 0..self.files.len() {
+            if let Some(mut staged) = self.lock(number).filter(|staged| staged.owner != 0) {
                 let reason = Counter::StagingEndedSwitchedOff;
                 all &= self.fall_back(core, &mut staged, reason).is_ok();
             }
@@ -146,13 +145,12 @@ impl StagedFiles {
         }
         // A file is listed before it is counted, and leaves the list under its lock: see `take_in`.
         while let Some(number) = self.views.find(device, inode) {
-            let Some(file) = self.files.get(number) else {
-                break;
-            };
             if matches!(reach, Reach::Truncated(_)) {
                 self.views.distrust(number);
             }
-            let mut staged = file.lock();
+            let Some(mut staged) = self.lock(number) else {
+                break;
+            };
             if staged.owner != 0 && staged.stamp.inode == inode && staged.stamp.device == device {
                 let _ = self.drain_for(core, &mut staged, reach);
                 return true;

@@ -6,6 +6,7 @@
  *   prctl, getpriority, setpriority, ioprio_get, ioprio_set, capget, capset
  *   idle          a futex that waits without a limit: a helper that waits for its next request
  *   thread        none: the kernel refuses to start threads
+ *   drainer       pwrite64, made by a helper that the opening thread starts. Another thread writes and ends.
  *   stuck         none: a pwrite64 of any thread but the writer does not return before main lets it
  * Then it ends by END: close, fork, _exit, exit. Prints the result of each call.
  *
@@ -130,6 +131,9 @@ static void ask_about_writes(void) {
 
 static const char *call, *end;
 
+/* The opening thread has the filter, and with it the helper that drains the file for a child or the end. */
+static int kills_the_drainer(void) { return strcmp(call, "drainer") == 0; }
+
 static int has_stuck_writes(void) { return strcmp(call, "stuck") == 0; }
 
 static void filter_calls(void) {
@@ -147,6 +151,8 @@ static void filter_calls(void) {
         refuse_threads();
     } else if (has_stuck_writes()) {
         ask_about_writes();
+    } else if (kills_the_drainer()) {
+        kill_threads_that_call(SYS_pwrite64);
     }
     for (unsigned long at = 0; at < sizeof calls / sizeof *calls; at++) {
         if (strcmp(call, calls[at].name) == 0) {
@@ -164,23 +170,13 @@ static void make_child(void) {
     printf("fork %d\n", waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
 }
 
-static void *write_table(void *path) {
-    prctl(PR_SET_NAME, "rocksdb:low");
-    int is_early = strncmp(call, EARLY, strlen(EARLY)) == 0;
-    if (is_early) {
-        call += strlen(EARLY);
-        filter_calls();
-    }
-    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (file < 0) {
-        fail("open");
-    }
-    if (!is_early) {
-        filter_calls();
-    }
+static int file;
+static unsigned long written;
+
+static void write_until(unsigned long end_bytes) {
     unsigned char buffer[CHUNK];
-    for (unsigned long written = 0; written < ALL;) {
-        unsigned long length = ALL - written < CHUNK ? ALL - written : CHUNK;
+    while (written < end_bytes) {
+        unsigned long length = end_bytes - written < CHUNK ? end_bytes - written : CHUNK;
         for (unsigned long at = 0; at < length; at++) {
             buffer[at] = (unsigned char)((written + at) * 2654435761u >> 13);
         }
@@ -189,6 +185,42 @@ static void *write_table(void *path) {
         }
         written += length;
     }
+}
+
+static void open_table(const char *path) {
+    int is_early = strncmp(call, EARLY, strlen(EARLY)) == 0;
+    if (is_early) {
+        call += strlen(EARLY);
+    }
+    if (is_early || kills_the_drainer()) {
+        filter_calls();
+    }
+    file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file < 0) {
+        fail("open");
+    }
+    if (!is_early && !kills_the_drainer()) {
+        filter_calls();
+    }
+}
+
+static void *open_and_begin(void *path) {
+    prctl(PR_SET_NAME, "rocksdb:low");
+    open_table(path);
+    write_until(CHUNK);
+    return NULL;
+}
+
+static void *write_table(void *path) {
+    prctl(PR_SET_NAME, "rocksdb:low");
+    if (kills_the_drainer()) {
+        pthread_t opener;
+        pthread_create(&opener, NULL, open_and_begin, path);
+        pthread_join(opener, NULL);
+    } else {
+        open_table(path);
+    }
+    write_until(ALL);
     __atomic_store_n(&is_written, 1, __ATOMIC_RELEASE);
     while (has_stuck_writes() && !__atomic_load_n(&is_released, __ATOMIC_ACQUIRE)) {
         usleep(1000);
