@@ -173,7 +173,8 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 	install -D -m 755 $(COLDSTREAM) $(DESTDIR)$(PREFIX)/bin/coldstream
 	install -D -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
 	$(if $(wildcard $(LINKED).a),install -D -m 644 $(LINKED).a $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.a)
-	$(if $(wildcard $(LINKED).so),install -D -m 755 $(LINKED).so $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so)
+	$(if $(wildcard $(LINKED).so),install -D -m 755 $(LINKED).so $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so.1)
+	$(if $(wildcard $(LINKED).so),ln -sf libcoldstream_io.so.1 $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so)
 	$(if $(wildcard $(LINKED).a),install -D -m 644 crates/capi/include/coldstream.h $(DESTDIR)$(PREFIX)/include/coldstream.h)
 	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
 	$(if $(wildcard $(PEBBLE_DRIVER)),install -D -m 755 $(PEBBLE_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-pebble-driver)
@@ -187,7 +188,7 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 uninstall: ## Remove what `make install` has installed
 	rm -f $(DESTDIR)$(PREFIX)/bin/coldstream $(MAN)/coldstream.1 $(MAN)/coldstream-*.1
 	rm -f $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) $(UNITS)/coldstream-metrics.service
-	rm -f $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.{a,so} $(DESTDIR)$(PREFIX)/include/coldstream.h
+	rm -f $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.{a,so,so.1} $(DESTDIR)$(PREFIX)/include/coldstream.h
 	rm -rf $(DESTDIR)$(PREFIX)/lib/coldstream
 
 package: ## Build the .deb and the .rpm for ARCH (default: this machine's); ARCH=aarch64 needs clang (15 min)

@@ -6,6 +6,7 @@
  * - Offsets and lengths are in bytes, times in nanoseconds.
  * - A result of type int32_t is 0 or a negative error number of errno.h. One of type int64_t is a count, or such a
  *   number. errno keeps its value.
+ * - A function that makes a handle leaves NULL in its place after an error.
  * - A handle is the caller's until it closes it. Nothing else that is passed is kept after the call.
  * - NULL as a handle ends in -EINVAL, or in nothing. No exception, panic or abort comes out.
  * - A child of fork may only close the handles of its parent.
@@ -58,7 +59,8 @@
 #define COLDSTREAM_FORMAT_CASSANDRA 2
 
 /*
- Version of this header. A function is never changed or removed within a version.
+ Version of this header. A function is never changed or removed within a version. The shared library's name for the
+ dynamic loader ends with it.
  */
 #define COLDSTREAM_INTERFACE_VERSION 1
 
@@ -193,18 +195,18 @@ int32_t coldstream_absent_drop(struct coldstream_absent *absent);
  Starts the engine of this process, or takes a further reference to it.
 
  A process has one engine and one status page, which `coldstream ctl`, `top` and `metrics` find. So later calls must
- give the same options, or NULL. Do not use it in a process that has the preload library too.
+ give the same options, or NULL. It is refused in a process that has the preload library too.
 
  - `options`: NULL, or settings of docs/configuration.md as `reads=direct;writes=direct;handover=on;memory=64MiB`. They
    win over environment variables and the configuration file. Without them `visible` is `process`, and `log` is
    `none`.
- - `context`: gets the reference. Give it back by `coldstream_destroy`.
+ - `context`: gets the reference, or NULL after an error. Give it back by `coldstream_destroy`.
  - `error`: NULL, or room for `error_bytes`. It gets a text that says what is wrong and what to do. It is always
    terminated, and empty without an error.
 
  Returns 0, or:
  - `-EINVAL`: an argument or an option is wrong;
- - `-EBUSY`: the engine has other options;
+ - `-EBUSY`: the engine has other options, or the process has the preload library too;
  - `-ENOSYS`: the kernel is older than 4.14;
  - `-ENOMEM`: no memory, or no address space.
 

@@ -1,8 +1,7 @@
 //! Pages that the caller's own reads bring in: they are dropped again, and those that were cached before stay.
 
 use crate::file::coldstream_file;
-use crate::guard::{handle, status};
-use coldstream_engine::core::heap;
+use crate::guard::{handle, made, status};
 use coldstream_io::Errno;
 use coldstream_io::absent::{AbsentPages, RANGE_BYTES_MAX};
 use coldstream_io::alignment::PAGE_BYTES;
@@ -31,11 +30,10 @@ pub unsafe extern "C" fn coldstream_absent_take(
     length: u64,
     absent: *mut *mut coldstream_absent,
 ) -> i32 {
-    status(|| {
+    let taken = || {
         // SAFETY: passed on.
         let of = unsafe { handle(file) }?;
-        let end = offset.checked_add(length).filter(|_| !absent.is_null());
-        let end = end.ok_or(Errno(libc::EINVAL))?;
+        let end = offset.checked_add(length).ok_or(Errno(libc::EINVAL))?;
         let descriptor = of.file.number;
         let end = end.min(coldstream_io::sys::file::stamp(descriptor)?.size_bytes);
         // The first page may be needed by others: it is left alone unless the range begins with it.
@@ -51,11 +49,10 @@ pub unsafe extern "C" fn coldstream_absent_take(
             parts.try_push(part).map_err(|_| Errno(libc::ENOMEM))?;
             at += part_bytes;
         }
-        let made = heap::boxed(coldstream_absent { file, start, parts });
-        // SAFETY: the caller's place for the handle.
-        unsafe { *absent = Box::into_raw(made.ok_or(Errno(libc::ENOMEM))?) };
-        Ok(())
-    })
+        Ok(coldstream_absent { file, start, parts })
+    };
+    // SAFETY: the caller's place for the handle.
+    unsafe { made(absent, taken) }
 }
 
 /// Drops the remembered pages from the page cache, and frees the handle. Pages that were cached before stay, and those

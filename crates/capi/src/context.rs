@@ -8,7 +8,7 @@ use coldstream_engine::thread::Inside;
 use coldstream_io::Errno;
 use coldstream_policy::SETTINGS;
 use coldstream_sstable::memory;
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
@@ -34,18 +34,18 @@ static STARTED: Mutex<Option<Started>> = Mutex::new(None);
 /// Starts the engine of this process, or takes a further reference to it.
 ///
 /// A process has one engine and one status page, which `coldstream ctl`, `top` and `metrics` find. So later calls must
-/// give the same options, or NULL. Do not use it in a process that has the preload library too.
+/// give the same options, or NULL. It is refused in a process that has the preload library too.
 ///
 /// - `options`: NULL, or settings of docs/configuration.md as `reads=direct;writes=direct;handover=on;memory=64MiB`. They
 ///   win over environment variables and the configuration file. Without them `visible` is `process`, and `log` is
 ///   `none`.
-/// - `context`: gets the reference. Give it back by `coldstream_destroy`.
+/// - `context`: gets the reference, or NULL after an error. Give it back by `coldstream_destroy`.
 /// - `error`: NULL, or room for `error_bytes`. It gets a text that says what is wrong and what to do. It is always
 ///   terminated, and empty without an error.
 ///
 /// Returns 0, or:
 /// - `-EINVAL`: an argument or an option is wrong;
-/// - `-EBUSY`: the engine has other options;
+/// - `-EBUSY`: the engine has other options, or the process has the preload library too;
 /// - `-ENOSYS`: the kernel is older than 4.14;
 /// - `-ENOMEM`: no memory, or no address space.
 ///
@@ -62,6 +62,8 @@ pub unsafe extern "C" fn coldstream_create(
         if context.is_null() {
             return -libc::EINVAL;
         }
+        // SAFETY: the caller's place for the reference.
+        unsafe { context.write(std::ptr::null_mut()) };
         let options = match options.is_null() {
             true => None,
             // SAFETY: the caller's text.
@@ -69,8 +71,8 @@ pub unsafe extern "C" fn coldstream_create(
         };
         let (created, why) = match create(options) {
             Ok(made) => {
-                // SAFETY: not null; the caller's place for the reference.
-                unsafe { *context = Box::into_raw(made) };
+                // SAFETY: as above.
+                unsafe { context.write(Box::into_raw(made)) };
                 (0, String::new())
             }
             Err((errno, why)) => (-errno.0, why),
@@ -146,6 +148,12 @@ type Refusal = (Errno, String);
 fn create(options: Option<&[u8]>) -> Result<Box<coldstream>, Refusal> {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     match (&*started, options) {
+        (None, _) if is_preloaded() => {
+            return Err(refusal(
+                libc::EBUSY,
+                "the preload library is in this process, too: take libcoldstream.so out of LD_PRELOAD",
+            ));
+        }
         (None, _) => {
             let options = options.unwrap_or_default();
             let mut result = Err(refusal(libc::ENOMEM, "no memory for the options"));
@@ -166,6 +174,18 @@ fn create(options: Option<&[u8]>) -> Result<Box<coldstream>, Refusal> {
     heap::boxed(coldstream { runtime }).ok_or_else(|| refusal(libc::ENOMEM, "no memory"))
 }
 
+/// Whether the preload library is loaded, and not switched off. Two engines would disagree on one process's files.
+fn is_preloaded() -> bool {
+    // SAFETY: the name is terminated.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"coldstream_preloaded".as_ptr()) };
+    if symbol.is_null() {
+        return false;
+    }
+    // SAFETY: the preload library alone has a symbol of this name, with this signature.
+    let ask: extern "C" fn() -> c_int = unsafe { std::mem::transmute(symbol) };
+    ask() != 0
+}
+
 fn refusal(errno: i32, why: &str) -> Refusal {
     let mut text = String::new();
     if text.try_reserve(why.len()).is_ok() {
@@ -183,6 +203,7 @@ fn refusal(errno: i32, why: &str) -> Refusal {
 fn start(options: &[u8]) -> Result<(), Refusal> {
     let options = Options::parse(options).map_err(|why| (Errno(libc::EINVAL), why))?;
     settings::load_from(|variable| options.value_of(variable)).map_err(|why| {
+        let why = options.named_by(&why);
         (
             Errno(libc::EINVAL),
             format!("{why} (see docs/configuration.md)"),
@@ -223,8 +244,15 @@ extern "C" fn conclude() {
     }
 }
 
-/// Names and values that the program gave.
-struct Options(Vec<(&'static str, String)>);
+/// What the program gave.
+struct Options(Vec<Given>);
+
+/// An option: the variable of its setting, and its name and value as they were given.
+struct Given {
+    variable: &'static str,
+    name: String,
+    value: String,
+}
 
 impl Options {
     #[expect(
@@ -243,17 +271,41 @@ impl Options {
             let variable = variable_of(name).ok_or_else(|| {
                 format!("option \"{name}\": there is none of this name (see docs/configuration.md)")
             })?;
-            options.push((variable, value.to_string()));
+            options.push(Given {
+                variable,
+                name: name.to_string(),
+                value: value.to_string(),
+            });
         }
         Ok(Self(options))
+    }
+
+    /// The last option for a variable.
+    fn last(&self, variable: &str) -> Option<&Given> {
+        self.0.iter().rev().find(|given| given.variable == variable)
+    }
+
+    /// A text that begins with a variable, by the name of the option that gave its value.
+    #[expect(
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        reason = "there is a reserve"
+    )]
+    fn named_by(&self, why: &str) -> String {
+        let given = why
+            .split_once(' ')
+            .and_then(|(variable, rest)| Some((self.last(variable)?, rest)));
+        match given {
+            Some((given, rest)) => format!("option \"{}\" {rest}", given.name),
+            None => why.to_string(),
+        }
     }
 
     /// The value of a variable: the last option of its name, or the environment's.
     #[expect(clippy::disallowed_methods, reason = "there is a reserve")]
     fn value_of(&self, variable: &str) -> Option<String> {
-        let mut given = self.0.iter().rev();
-        match given.find(|(name, _)| *name == variable) {
-            Some((_, value)) => Some(value.clone()),
+        match self.last(variable) {
+            Some(given) => Some(given.value.clone()),
             None if settings::is_privileged() => None,
             None => settings::variable(variable).or_else(|| {
                 let own = match variable {

@@ -2,9 +2,8 @@
 
 use crate::context::coldstream;
 use crate::descriptor::{OpenFile, as_libc, from_libc, uninterrupted};
-use crate::guard::{count, guarded, handle, status};
+use crate::guard::{count, guarded, handle, made};
 use crate::types::{coldstream_activity, coldstream_format, kind_of, role_of};
-use coldstream_engine::core::heap;
 use coldstream_engine::reads::ReadCall;
 use coldstream_engine::thread;
 use coldstream_io::Errno;
@@ -33,22 +32,20 @@ pub unsafe extern "C" fn coldstream_file_open(
     format: coldstream_format,
     file: *mut *mut coldstream_file,
 ) -> i32 {
-    status(|| {
+    let opened = || {
         // SAFETY: passed on.
         let context = unsafe { handle(context) }?;
         let kind = kind_of(format)?;
-        if path.is_null() || file.is_null() {
+        if path.is_null() {
             return Err(Errno(libc::EINVAL));
         }
         // SAFETY: the caller's text.
         let path = unsafe { CStr::from_ptr(path) };
-        let opened = OpenFile::open(context, path, kind, libc::O_RDONLY, 0)?;
-        let made = coldstream_file { file: opened, kind };
-        let made = heap::boxed(made).ok_or(Errno(libc::ENOMEM))?;
-        // SAFETY: the caller's place for the handle.
-        unsafe { *file = Box::into_raw(made) };
-        Ok(())
-    })
+        let file = OpenFile::open(context, path, kind, libc::O_RDONLY, 0)?;
+        Ok(coldstream_file { file, kind })
+    };
+    // SAFETY: the caller's place for the handle.
+    unsafe { made(file, opened) }
 }
 
 /// Closes a file, and frees the handle. No thread may use it any more.

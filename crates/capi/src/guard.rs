@@ -1,6 +1,7 @@
 //! The border to C: no panic crosses it, `errno` stays as it is, and results are numbers.
 
 use coldstream_engine::core::errno::ErrnoGuard;
+use coldstream_engine::core::heap;
 use coldstream_io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,6 +14,25 @@ pub(crate) fn guarded<T>(on_panic: T, body: impl FnOnce() -> T) -> T {
 /// Runs the body of a function whose result is 0 or a negative error.
 pub(crate) fn status(body: impl FnOnce() -> Result<(), Errno>) -> i32 {
     guarded(-libc::EIO, || body().map_or_else(|errno| -errno.0, |()| 0))
+}
+
+/// Runs the body of a function that makes a handle, and puts the handle where `place` points to. After an error there is
+/// NULL.
+///
+/// # Safety
+/// The place is null or writable.
+pub(crate) unsafe fn made<T>(place: *mut *mut T, body: impl FnOnce() -> Result<T, Errno>) -> i32 {
+    if place.is_null() {
+        return -libc::EINVAL;
+    }
+    // SAFETY: not null, and the caller's.
+    unsafe { place.write(std::ptr::null_mut()) };
+    status(|| {
+        let made = heap::boxed(body()?).ok_or(Errno(libc::ENOMEM))?;
+        // SAFETY: as above.
+        unsafe { place.write(Box::into_raw(made)) };
+        Ok(())
+    })
 }
 
 /// Runs the body of a function whose result is a count or a negative error.

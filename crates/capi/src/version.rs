@@ -2,7 +2,8 @@
 
 use std::ffi::c_char;
 
-/// Version of this header. A function is never changed or removed within a version.
+/// Version of this header. A function is never changed or removed within a version. The shared library's name for the
+/// dynamic loader ends with it.
 pub const COLDSTREAM_INTERFACE_VERSION: u32 = 1;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");

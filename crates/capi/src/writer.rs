@@ -2,9 +2,8 @@
 
 use crate::context::coldstream;
 use crate::descriptor::{OpenFile, as_libc, from_libc, uninterrupted};
-use crate::guard::{count, handle, status};
+use crate::guard::{count, handle, made, status};
 use crate::types::{coldstream_activity, coldstream_format, kind_of, role_of};
-use coldstream_engine::core::heap;
 use coldstream_engine::thread;
 use coldstream_io::Errno;
 use coldstream_io::append::Operation;
@@ -46,11 +45,11 @@ pub unsafe extern "C" fn coldstream_writer_open(
     mode: u32,
     writer: *mut *mut coldstream_writer,
 ) -> i32 {
-    status(|| {
+    let opened = || {
         // SAFETY: passed on.
         let context = unsafe { handle(context) }?;
         let (kind, role) = (kind_of(format)?, role_of(activity)?);
-        if path.is_null() || writer.is_null() || flags & !COLDSTREAM_WRITER_TRUNCATE != 0 {
+        if path.is_null() || flags & !COLDSTREAM_WRITER_TRUNCATE != 0 {
             return Err(Errno(libc::EINVAL));
         }
         let how = match flags & COLDSTREAM_WRITER_TRUNCATE {
@@ -61,17 +60,15 @@ pub unsafe extern "C" fn coldstream_writer_open(
         let path = unsafe { CStr::from_ptr(path) };
         thread::declare_role(role);
         let how = libc::O_WRONLY | libc::O_CREAT | how;
-        let made = coldstream_writer {
+        Ok(coldstream_writer {
             file: OpenFile::open(context, path, kind, how, mode)?,
             role,
             size_bytes: AtomicU64::new(0),
             calls: FutexLock::new(()),
-        };
-        let made = heap::boxed(made).ok_or(Errno(libc::ENOMEM))?;
-        // SAFETY: the caller's place for the handle.
-        unsafe { *writer = Box::into_raw(made) };
-        Ok(())
-    })
+        })
+    };
+    // SAFETY: the caller's place for the handle.
+    unsafe { made(writer, opened) }
 }
 
 /// Appends `length` bytes. Waits for the permit of pacing before, but not for a flush.

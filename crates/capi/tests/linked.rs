@@ -3,6 +3,7 @@
 mod common;
 
 use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::residency::{assert_there, cached_pages, drop_pages, resident_pages};
 use coldstream_testkit::status_client::StatusClient;
@@ -48,7 +49,9 @@ fn two_sorted_files_are_compacted_around_the_page_cache() {
             continue;
         }
         assert!(
-            text.contains("written=4194304 direct_read=4194304 direct_written=4194304"),
+            text.contains(
+                "written=4194304 direct_read=4194304 cached_read=0 direct_written=4194304"
+            ),
             "{text}"
         );
         // This test has read the output and the inputs.
@@ -162,7 +165,7 @@ fn wrong_options_are_explained() {
             "reeds=direct",
             "option \"reeds\": there is none of this name",
         ),
-        ("reads=fast", "COLDSTREAM_READS = \"fast\": use auto"),
+        ("reads=fast", "option \"reads\" = \"fast\": use auto"),
     ] {
         let output = Command::new(&differential)
             .args(["1", options])
@@ -172,6 +175,46 @@ fn wrong_options_are_explained() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(text.contains(why), "{text}");
     }
+}
+
+#[test]
+fn a_process_with_the_preload_library_is_refused() {
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/differential.c");
+    let differential = compiled(&source, directory.path(), Linked::Archive);
+    let with_options = |options: &str| {
+        program(&differential)
+            .arguments(["1", options])
+            .argument(directory.path())
+    };
+    let ended = with_options("reads=auto").run_with(&Preload::quiet());
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(
+        text.contains("take libcoldstream.so out of LD_PRELOAD"),
+        "{ended:?}"
+    );
+    // One that is switched off does not disturb.
+    let off = Preload::quiet().with("COLDSTREAM", "off");
+    with_options("enabled=on").run_with(&off).well();
+}
+
+#[test]
+fn the_shared_library_has_the_name_of_its_interface() {
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/compact.c");
+    compiled(&source, directory.path(), Linked::Shared);
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/coldstream.h");
+    let header = std::fs::read_to_string(header).unwrap();
+    let version = header.split("define COLDSTREAM_INTERFACE_VERSION ").nth(1);
+    let version = version.unwrap().lines().next().unwrap();
+    let program = std::fs::read(directory.path().join("program")).unwrap();
+    let name = format!("libcoldstream_io.so.{version}\0");
+    assert!(
+        program
+            .windows(name.len())
+            .any(|bytes| bytes == name.as_bytes()),
+        "{name:?} is not needed by the program"
+    );
 }
 
 #[test]

@@ -146,6 +146,12 @@ int main(int argc, char **argv) {
     printf("%s=%llu ", shown[i], (unsigned long long)value);
   }
   agree("NULL", coldstream_writer_flush(NULL), -EINVAL);
+  file = (coldstream_file *)path;
+  agree("no such file", coldstream_file_open(engine, "/no/such", COLDSTREAM_FORMAT_OPAQUE, &file), -ENOENT);
+  require(file == NULL, "a handle after an error", 0, 0);
+  writer = (coldstream_writer *)path;
+  agree("no such directory", coldstream_writer_open(engine, "/no/such", 0, 0, 0, 0600, &writer), -ENOENT);
+  require(writer == NULL, "a writer after an error", 0, 0);
   agree("unknown activity", coldstream_file_read(NULL, 99, 0, one, 1), -EINVAL);
   coldstream_destroy(engine);
   unlink(path), unlink(plainly);

@@ -49,9 +49,14 @@ pub fn compiled(source: &Path, directory: &Path, linked: Linked) -> PathBuf {
     match linked {
         Linked::Archive => compiler.arg(archive),
         Linked::Static => compiler.arg(archive).arg("-static"),
-        Linked::Shared => compiler
-            .arg(libraries().join("libcoldstream_io.so"))
-            .arg(format!("-Wl,-rpath,{}", libraries().display())),
+        Linked::Shared => {
+            let library = libraries().join("libcoldstream_io.so");
+            // The name that the loader looks for.
+            std::os::unix::fs::symlink(&library, directory.join("libcoldstream_io.so.1")).unwrap();
+            compiler
+                .arg(library)
+                .arg(format!("-Wl,-rpath,{}", directory.display()))
+        }
     };
     let output = compiler
         .args(["-lpthread", "-ldl", "-lm"])

@@ -42,6 +42,13 @@ mod transfer;
 
 use coldstream_engine::core::{heap, inherited, leak_sanitizer};
 use coldstream_engine::{report, runtime, settings};
+use std::ffi::c_int;
+
+/// Whether this library's engine is in force. A linked one (`crates/capi`) asks, and does not start beside it.
+#[unsafe(no_mangle)]
+extern "C" fn coldstream_preloaded() -> c_int {
+    runtime::get().is_some().into()
+}
 
 /// Runs before the application's `main`, and before most other constructors.
 extern "C" fn construct() {

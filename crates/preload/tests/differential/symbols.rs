@@ -20,7 +20,9 @@ fn the_library_exports_the_listed_symbols_and_no_others() {
         .filter_map(|line| line.split_whitespace().last())
         .map(|symbol| symbol.split('@').next().unwrap_or(symbol))
         .collect();
-    let interposed: BTreeSet<&str> = calls::INTERPOSED.iter().copied().collect();
+    // By this one the C interface knows that the library is there.
+    let own = ["coldstream_preloaded"];
+    let interposed: BTreeSet<&str> = calls::INTERPOSED.iter().copied().chain(own).collect();
     let missing: Vec<_> = interposed.difference(&exported).collect();
     assert!(missing.is_empty(), "not exported: {missing:?}");
     let unknown: Vec<_> = exported.difference(&interposed).collect();
