@@ -272,3 +272,21 @@ fn what_was_hot_in_an_input_is_warm_in_the_output() {
         &[100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 700],
     );
 }
+
+#[test]
+fn a_handover_follows_the_indexes_of_real_tables() {
+    if !Path::new("/usr/include/rocksdb/c.h").exists() {
+        return skip("librocksdb-dev is not installed");
+    }
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/handover.c");
+    let handover = compiled(&source, directory.path(), Linked::WithRocksDb);
+    let ended = program(&handover).argument(directory.path()).run().well();
+    assert_eq!(ended.text(), "limited=3 both=22 hot=22\n");
+    // Every other key of the output is of the first input, so page 500 has become 1000 and 1001. The index and what
+    // else a handover itself reads is at the end.
+    let pages = resident_pages(&File::open(directory.path().join("000003.sst")).unwrap());
+    let of_data = 1..pages.len() * 95 / 100;
+    let warm: Vec<usize> = of_data.filter(|page| pages[*page]).collect();
+    assert_eq!(warm, (999..=1020).collect::<Vec<_>>());
+}

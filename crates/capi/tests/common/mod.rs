@@ -14,6 +14,8 @@ pub enum Linked {
     Archive,
     /// With `libcoldstream_io.so`.
     Shared,
+    /// With `libcoldstream_io.a` and RocksDB.
+    WithRocksDb,
     /// With `libcoldstream_io.a` and a libc that is an archive too.
     Static,
 }
@@ -48,6 +50,7 @@ pub fn compiled(source: &Path, directory: &Path, linked: Linked) -> PathBuf {
         .arg(&program);
     match linked {
         Linked::Archive => compiler.arg(archive),
+        Linked::WithRocksDb => compiler.arg(archive).arg("-lrocksdb"),
         Linked::Static => compiler.arg(archive).arg("-static"),
         Linked::Shared => {
             let library = libraries().join("libcoldstream_io.so");
