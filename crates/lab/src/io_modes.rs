@@ -26,12 +26,41 @@ impl IoModes {
     /// # Errors
     /// The name is malformed; the text says how.
     pub fn from_name(text: &str) -> Option<Result<Self, String>> {
-        match text.strip_prefix("coldstream")? {
+        Self::after_name(text.strip_prefix("coldstream")?)
+    }
+
+    /// As [`from_name`](Self::from_name), but for the text behind another word.
+    pub fn after_name(text: &str) -> Option<Result<Self, String>> {
+        match text {
             "" => Some(Self::from_parts(&[])),
             rest => {
                 let parts: Vec<&str> = rest.strip_prefix(':')?.split('+').collect();
                 Some(Self::from_parts(&parts))
             }
+        }
+    }
+
+    /// The text that [`after_name`](Self::after_name) reads.
+    pub fn behind_name(&self) -> String {
+        let default = Config::default();
+        let mut parts = Vec::new();
+        let (reads, writes) = (self.config.reads, self.config.writes);
+        if (reads, writes) != (default.reads, default.writes) {
+            parts.push(reads.name().to_owned());
+        }
+        if writes != default.writes {
+            parts.push(writes.name().to_owned());
+        }
+        let settings = self.config.to_environment().into_iter();
+        let named = settings.filter(|(variable, _)| self.named.contains(variable));
+        parts.extend(named.filter_map(|(variable, value)| {
+            let name = name(variable)?;
+            Some(format!("{name}={value}"))
+        }));
+        if parts.is_empty() {
+            String::new()
+        } else {
+            format!(":{}", parts.join("+"))
         }
     }
 
@@ -131,26 +160,7 @@ fn variable(setting: &str) -> Option<&'static str> {
 
 impl std::fmt::Display for IoModes {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let default = Config::default();
-        let mut parts = Vec::new();
-        let (reads, writes) = (self.config.reads, self.config.writes);
-        if (reads, writes) != (default.reads, default.writes) {
-            parts.push(reads.name().to_owned());
-        }
-        if writes != default.writes {
-            parts.push(writes.name().to_owned());
-        }
-        let settings = self.config.to_environment().into_iter();
-        let named = settings.filter(|(variable, _)| self.named.contains(variable));
-        parts.extend(named.filter_map(|(variable, value)| {
-            let name = name(variable)?;
-            Some(format!("{name}={value}"))
-        }));
-        formatter.pad(&if parts.is_empty() {
-            "coldstream".to_owned()
-        } else {
-            format!("coldstream:{}", parts.join("+"))
-        })
+        formatter.pad(&format!("coldstream{}", self.behind_name()))
     }
 }
 

@@ -11,6 +11,13 @@ use std::path::{Path, PathBuf};
 pub enum Preloaded {
     /// Coldstream.
     Coldstream(IoModes),
+    /// Coldstream in a plugin of the engine, which registers itself when it is loaded.
+    Plugin {
+        /// Coldstream's settings.
+        settings: IoModes,
+        /// The plugin.
+        library: PathBuf,
+    },
     /// Another library.
     Other(PathBuf),
 }
@@ -53,16 +60,24 @@ impl Preloaded {
         }
     }
 
-    /// Whether it is Coldstream.
+    /// Whether it is Coldstream's preload library.
     pub fn is_coldstream(&self) -> bool {
         matches!(self, Preloaded::Coldstream(_))
+    }
+
+    /// Coldstream's settings, if it is Coldstream in any form.
+    fn settings(&self) -> Option<&IoModes> {
+        match self {
+            Preloaded::Coldstream(settings) | Preloaded::Plugin { settings, .. } => Some(settings),
+            Preloaded::Other(_) => None,
+        }
     }
 
     /// The words before the database's own command line. They set its environment.
     pub fn prefix(&self, library: &Path, profile: Profile, log: &Path) -> Vec<String> {
         let mut words = vec!["env".into(), format!("LD_PRELOAD={}", library.display())];
-        if let Preloaded::Coldstream(io_modes) = self {
-            words.extend(io_modes.environment(profile, log));
+        if let Some(settings) = self.settings() {
+            words.extend(settings.environment(profile, log));
         }
         words
     }
@@ -72,6 +87,9 @@ impl std::fmt::Display for Preloaded {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Preloaded::Coldstream(io_modes) => io_modes.fmt(formatter),
+            Preloaded::Plugin { settings, .. } => {
+                formatter.pad(&format!("plugin{}", settings.behind_name()))
+            }
             Preloaded::Other(path) => formatter.pad(&format!("preload:{}", path.display())),
         }
     }
@@ -91,7 +109,8 @@ pub fn library_log(
     has_status_page: bool,
 ) -> Result<Vec<String>> {
     let text = fs::read_to_string(log).unwrap_or_default();
-    if let Some(mode @ Preloaded::Coldstream(_)) = preloaded
+    if let Some(mode) = preloaded
+        && mode.settings().is_some()
         && text.is_empty()
         && !has_status_page
     {
@@ -120,10 +139,15 @@ impl Libraries {
             coldstream: coldstream.map(Path::to_path_buf),
         };
         for mode in modes {
-            if let Preloaded::Other(path) = mode
-                && !path.exists()
-            {
-                bail!("mode {mode}: {} does not exist", path.display());
+            match mode {
+                Preloaded::Plugin { library, .. } if !library.exists() => bail!(
+                    "mode {mode}: {} does not exist: make it in rocksdb-plugin/, and name it with --plugin",
+                    library.display()
+                ),
+                Preloaded::Other(path) if !path.exists() => {
+                    bail!("mode {mode}: {} does not exist", path.display())
+                }
+                _ => {}
             }
             let path = libraries.of(mode)?;
             if let Some(character) = unloadable_character(&path) {
@@ -142,6 +166,7 @@ impl Libraries {
         let path = match mode {
             Preloaded::Coldstream(_) => (self.coldstream.as_deref())
                 .context("libcoldstream.so: name it with --coldstream-library")?,
+            Preloaded::Plugin { library, .. } => library,
             Preloaded::Other(path) => path,
         };
         fs::canonicalize(path).with_context(|| path.display().to_string())

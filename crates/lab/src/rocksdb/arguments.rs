@@ -1,6 +1,6 @@
 //! The options of `coldstream lab rocksdb`.
 
-use super::mode::Mode;
+use super::mode::{Mode, PLUGIN};
 use super::preset::{DEFAULT, Preset, QUICK};
 use super::recipe::Recipe;
 use crate::driven::case::{Case, HotLayout, Start};
@@ -55,6 +55,7 @@ Modes:
   direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes      both
   attach                   coldstream attach beside stock RocksDB, for a driver that cannot be preloaded
+  plugin                   Coldstream's plugin for RocksDB, by --plugin; plugin:… as coldstream:…
   MODE@OPTION=VALUE        any mode, with this option of RocksDB; several are possible:
                              buffered@use_direct_reads=true@max_background_jobs=4
 ",
@@ -155,6 +156,10 @@ pub struct RocksDbArgs {
     /// The load driver [default: coldstream-rocksdb-driver beside this program, ../lib/coldstream]
     #[arg(long, value_name = "PATH")]
     pub driver: Option<PathBuf>,
+    /// Coldstream's plugin, made for this RocksDB [default: libcoldstream_rocksdb.so beside this
+    /// program, ../lib/coldstream]
+    #[arg(long, value_name = "PATH")]
+    pub plugin: Option<PathBuf>,
     /// Make a recipe's load with this db_bench instead of the load driver
     ///
     /// Its reads are skewed: 80 % of them go to as many keys as the case has hot ones, and most of
@@ -193,7 +198,7 @@ impl EngineArguments for RocksDbArgs {
     }
 
     fn companions(&mut self) -> Vec<(&'static str, &mut Option<PathBuf>)> {
-        vec![(DRIVER, &mut self.driver)]
+        vec![(DRIVER, &mut self.driver), (PLUGIN, &mut self.plugin)]
     }
 }
 
@@ -209,6 +214,10 @@ impl RocksDbArgs {
 
     /// The modes to compare.
     pub fn modes(&self) -> Vec<Mode> {
-        modes_or(&self.modes, self.preset().modes)
+        let mut modes = modes_or(&self.modes, self.preset().modes);
+        if let Some(plugin) = &self.plugin {
+            modes.iter_mut().for_each(|mode| mode.set_plugin(plugin));
+        }
+        modes
     }
 }

@@ -2,11 +2,16 @@
 
 use crate::attached::ATTACH;
 use crate::engine;
+use crate::io_modes::IoModes;
 use crate::mode_settings::{self, Settings};
 use crate::own_direct::OwnDirect;
 use crate::preloaded::Preloaded;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::str::FromStr;
+
+/// The plugin that `rocksdb-plugin/` makes.
+pub const PLUGIN: &str = "libcoldstream_rocksdb.so";
 
 /// One way to run the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +42,7 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, attach, {}; \
+                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, attach, plugin, plugin:…, {}; \
                  and any of them with @OPTION=VALUE, an option of RocksDB",
                 Preloaded::FORMS
             )
@@ -48,12 +53,23 @@ impl FromStr for Mode {
             (ATTACH, _) => Way::Attached,
             (_, Some(own)) => Way::OwnDirect(own),
             (_, None) => {
-                let preloaded = Preloaded::from_name(way).ok_or_else(unknown)?;
+                let plugin = way.strip_prefix("plugin").and_then(plugin_from);
+                let preloaded = plugin.or_else(|| Preloaded::from_name(way));
+                let preloaded = preloaded.ok_or_else(unknown)?;
                 Way::Preloaded(preloaded.map_err(|why| format!("\"{text}\": {why}"))?)
             }
         };
         Ok(Self { way, options })
     }
+}
+
+/// The plugin, from the text behind its word. [`Mode::set_plugin`] says where it is.
+fn plugin_from(settings: &str) -> Option<Result<Preloaded, String>> {
+    let settings = IoModes::after_name(settings)?;
+    Some(settings.map(|settings| Preloaded::Plugin {
+        settings,
+        library: PLUGIN.into(),
+    }))
 }
 
 impl std::fmt::Display for Mode {
@@ -91,7 +107,21 @@ impl Mode {
         })
     }
 
-    /// RocksDB options of this mode, to be appended to other options.
+    /// Says where the plugin is.
+    pub fn set_plugin(&mut self, path: &Path) {
+        if let Way::Preloaded(Preloaded::Plugin { library, .. }) = &mut self.way {
+            *library = path.into();
+        }
+    }
+
+    /// The environment that the plugin registers, where the mode has it: name and value of the option `env`.
+    pub fn environment(&self) -> Option<(&'static str, &'static str)> {
+        let has_plugin = matches!(self.way, Way::Preloaded(Preloaded::Plugin { .. }));
+        has_plugin.then_some(("env", "coldstream://"))
+    }
+
+    /// RocksDB options of this mode, to be appended to other options. Only a process with the plugin knows
+    /// [`environment`](Self::environment), so it is not among them.
     pub fn engine_options(&self) -> String {
         let mut options = String::new();
         if let Way::OwnDirect(own) = self.way {
@@ -126,6 +156,8 @@ mod tests {
             "coldstream:auto+buffered",
             "coldstream:direct+drop-behind",
             "coldstream:buffered+direct",
+            "plugin",
+            "plugin:direct+handover=off",
             "preload:/a/b.so",
             "coldstream:priority=off@use_direct_io_for_flush_and_compaction=true",
             "buffered@use_direct_reads=true@max_background_jobs=8",
@@ -138,6 +170,8 @@ mod tests {
             "coldstream:",
             "coldstream:fast",
             "preload:",
+            "plugins",
+            "plugin:fast",
             "buffered@",
             "buffered@use_direct_reads",
             "buffered@a;b=c",

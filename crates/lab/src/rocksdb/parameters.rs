@@ -41,6 +41,9 @@ impl<'a> RunParameters<'a> {
         let sizes = workload.sizes;
         let mut database = DatabaseParameters::of(arguments, workload, setup.database);
         database.options.push_str(&setup.mode.engine_options());
+        if let Some((name, value)) = setup.mode.environment() {
+            database.options.push_str(&format!(";{name}={value}"));
+        }
         Self {
             database,
             start: setup.start,

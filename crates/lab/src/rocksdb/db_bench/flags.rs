@@ -42,6 +42,8 @@ pub fn run(arguments: &RocksDbArgs, workload: &Workload, setup: &Setup<'_>) -> R
         "--histogram=1".to_owned(),
     ]);
     flags.extend(of_options(&setup.mode.engine_options())?);
+    let environment = setup.mode.environment();
+    flags.extend(environment.map(|(name, value)| format!("--{name}_uri={value}")));
     Ok(flags)
 }
 
