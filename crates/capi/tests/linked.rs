@@ -108,20 +108,6 @@ fn random_operations_end_as_plain_ones() {
 }
 
 #[test]
-fn what_was_synced_outlives_a_kill() {
-    let directory = directories::on_disk();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/killed.c");
-    let killed = compiled(&source, directory.path(), Linked::Archive);
-    let path = directory.path().join("000001.sst");
-    let status = Command::new(killed).arg(&path).status().unwrap();
-    use std::os::unix::process::ExitStatusExt;
-    assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
-    let bytes = std::fs::read(&path).unwrap();
-    assert!(bytes.len() >= 100_000, "{} bytes", bytes.len());
-    assert!(bytes.iter().all(|byte| *byte == 7));
-}
-
-#[test]
 fn the_command_switches_a_linked_engine() {
     let directory = directories::on_disk();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/switched.c");

@@ -6,14 +6,47 @@ mod subject;
 
 /// Modules of this suite, in the folder of its name.
 mod crash {
-    pub mod checker;
-    pub mod kill;
-    pub mod power;
     pub mod tail;
     pub mod writer;
 }
 
+use coldstream_testkit::crash::{Stage, kills, power_cuts};
+use coldstream_testkit::directories::Filesystem;
+use coldstream_testkit::library::{Preload, WRITE_WAYS};
+use coldstream_testkit::long;
+use coldstream_testkit::process::Running;
 use crash::{tail, writer};
+use std::path::Path;
+
+/// I/O mode of writes, and visibility.
+type Way = (&'static str, &'static str);
+
+fn start(stage: &Stage, work: &Path, way: Way) -> Running {
+    subject::program("writer", work, &stage.journal()).start_with(&Preload::writing(way))
+}
+
+#[test]
+fn what_was_synced_survives_a_kill() {
+    let rounds = if long() { 200 } else { 8 };
+    for filesystem in [
+        Filesystem::Current,
+        Filesystem::Ext4,
+        Filesystem::Xfs,
+        Filesystem::Btrfs,
+    ] {
+        kills(filesystem, rounds, &WRITE_WAYS, start);
+    }
+}
+
+#[test]
+fn what_was_synced_survives_a_power_cut() {
+    let cuts = if long() { 50 } else { 2 };
+    // Plain writes too: what they show comes from the filesystem.
+    let ways = [&[("buffered", "auto")][..], &WRITE_WAYS].concat();
+    for filesystem in [Filesystem::Ext4, Filesystem::Xfs] {
+        power_cuts(filesystem, cuts, &ways, start);
+    }
+}
 
 /// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]

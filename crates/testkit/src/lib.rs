@@ -5,6 +5,7 @@
 //! - [`directories`]: test directories on several filesystems.
 //! - [`refusing_heap`], [`overcommit`]: a heap that has no memory for the library, and a machine that has none.
 //! - [`files`], [`random`]: content that names its own offset, and reproducible randomness.
+//! - [`crash`]: what is left after a kill or a power cut.
 //! - [`residency`]: which pages of a file are in the page cache.
 //! - [`status_client`], [`exit_log`]: the library's status page, and the line that it logs at exit.
 //! - [`database`], [`tools`], [`device_limit`]: RocksDB directories, programs of the system, a slow device.
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cargo_build;
+pub mod crash;
 pub mod database;
 pub mod device_limit;
 pub mod directories;

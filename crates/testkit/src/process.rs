@@ -229,7 +229,7 @@ impl Program {
             words.push(format!("{name}={value}").into());
         }
         words.extend(inner.words);
-        self.start(&words, &[])
+        self.start_words(&words, &[])
     }
 
     /// Starts it with the library, and does not wait for its end.
@@ -237,10 +237,16 @@ impl Program {
     pub fn start_with(&self, preload: &Preload) -> Running {
         let mut program = self.clone();
         program.preload(preload);
-        program.start(&program.words, &program.variables)
+        program.start()
     }
 
-    fn start(&self, words: &[OsString], variables: &[(String, String)]) -> Running {
+    /// Starts it without the library, and does not wait for its end.
+    #[must_use]
+    pub fn start(&self) -> Running {
+        self.start_words(&self.words, &self.variables)
+    }
+
+    fn start_words(&self, words: &[OsString], variables: &[(String, String)]) -> Running {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         for name in std::env::vars_os().map(|(name, _)| name) {
@@ -289,7 +295,7 @@ impl Program {
     }
 
     fn run_with_words(&self, words: &[OsString], variables: &[(String, String)]) -> Ended {
-        self.start(words, variables).end()
+        self.start_words(words, variables).end()
     }
 }
 

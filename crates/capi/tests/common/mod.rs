@@ -1,4 +1,8 @@
 //! C programs, compiled with the library.
+#![allow(
+    dead_code,
+    reason = "every suite is a crate of its own and uses a part"
+)]
 
 use coldstream_testkit::cargo_build::built;
 use coldstream_testkit::process::Program;

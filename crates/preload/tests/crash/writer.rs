@@ -2,57 +2,20 @@
 //! RocksDB. It records every promise in a progress page, shared memory that outlives it and needs no call.
 
 use crate::subject::{calls, machine, raw};
+use coldstream_testkit::crash::{
+    Progress, Promise, TABLE_BYTES_MAX, TABLES, THREADS, identity, name,
+};
 use coldstream_testkit::files::fill;
 use coldstream_testkit::random::Random;
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-/// Number of its threads.
-pub const THREADS: usize = 3;
-/// Number of SSTables that each thread keeps. Older ones are deleted.
-pub const TABLES: u64 = 6;
-/// An SSTable is at most about this long.
-pub const TABLE_BYTES_MAX: u64 = 4 << 20;
-/// Name of the progress page in the working directory's parent.
-pub const PROGRESS: &CStr = c"../progress";
-
-/// The promises about one SSTable.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Promise {
-    /// Number of the SSTable, and identity of its content. 0 means there is none.
-    pub number: AtomicU64,
-    /// The greatest possible length: raised before each write.
-    pub intended: AtomicU64,
-    /// Synced bytes: raised after each successful sync.
-    pub durable: AtomicU64,
-    /// The smallest possible length: lowered before a truncation.
-    pub shortest: AtomicU64,
-}
-
-/// All promises, one row for each thread. The index is the number of the SSTable modulo [`TABLES`].
-#[repr(C)]
-pub struct Progress {
-    pub promises: [[Promise; TABLES as usize]; THREADS],
-}
-
-/// The name of an SSTable.
-pub fn name(thread: usize, number: u64) -> String {
-    match thread {
-        0 => format!("nb-{number}-big-Data.db"),
-        1 => format!("da-{number}-bti-Data.db"),
-        _ => format!("{number:06}.sst"),
-    }
-}
-
-/// The identity of an SSTable's content.
-pub fn identity(thread: usize, number: u64) -> u64 {
-    (thread as u64) << 32 | number
-}
+/// The progress page's path, for C.
+const PAGE: &CStr = c"../progress";
 
 pub fn run() {
     machine::set_limits();
-    let page = raw::open(PROGRESS, libc::O_RDWR);
+    let page = raw::open(PAGE, libc::O_RDWR);
     let length = size_of::<Progress>();
     let address = raw::map(length, libc::PROT_READ | libc::PROT_WRITE, page, 0).expect("progress");
     // SAFETY: a shared mapping of a file that is long enough, and of which zeros are valid.

@@ -1,13 +1,26 @@
 //! `kill -9` at any moment.
 
-use crate::crash::checker::{Checked, Crash, Stage};
-use coldstream_testkit::directories::{self, Filesystem};
-use coldstream_testkit::library::{Preload, WRITE_WAYS};
-use coldstream_testkit::random::Random;
-use coldstream_testkit::{long, seed};
+use crate::crash::stage::{Checked, Crash, Stage};
+use crate::directories::{self, Filesystem};
+use crate::process::Running;
+use crate::random::Random;
+use crate::seed;
+use std::fmt::Debug;
+use std::path::Path;
 use std::time::Duration;
 
-fn killed_on(filesystem: Filesystem, rounds: u64) {
+/// Kills a writer in each of its ways in turn, on a filesystem, and checks its files.
+///
+/// `start` starts one in a directory that the stage has prepared.
+///
+/// # Panics
+/// A byte is wrong or missing.
+pub fn kills<Way: Copy + Debug>(
+    filesystem: Filesystem,
+    rounds: u64,
+    ways: &[Way],
+    start: impl Fn(&Stage, &Path, Way) -> Running,
+) {
     let Some(place) = directories::on(filesystem) else {
         return;
     };
@@ -15,10 +28,10 @@ fn killed_on(filesystem: Filesystem, rounds: u64) {
     let mut random = Random::new(seed());
     let mut checked = Checked::default();
     for round in 0..rounds {
-        let way = WRITE_WAYS[(round % WRITE_WAYS.len() as u64) as usize];
+        let way = ways[(round % ways.len() as u64) as usize];
         let work = place.path().join("work");
-        let program = stage.writer(&work);
-        let mut running = program.start_with(&Preload::writing(way));
+        stage.prepare(&work);
+        let mut running = start(&stage, &work, way);
         // Kill only after something was written.
         running.wait_until(|| stage.written() > 1 << 20);
         std::thread::sleep(Duration::from_micros(random.below(150_000)));
@@ -33,17 +46,4 @@ fn killed_on(filesystem: Filesystem, rounds: u64) {
         checked.bytes >> 20
     );
     assert!(checked.bytes > 0);
-}
-
-#[test]
-fn what_was_synced_survives_a_kill() {
-    let rounds = if long() { 200 } else { 8 };
-    for filesystem in [
-        Filesystem::Current,
-        Filesystem::Ext4,
-        Filesystem::Xfs,
-        Filesystem::Btrfs,
-    ] {
-        killed_on(filesystem, rounds);
-    }
 }

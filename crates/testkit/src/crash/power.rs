@@ -3,17 +3,30 @@
 //! The image is on a filesystem that shares blocks, so that the copy is that of one moment. It holds exactly
 //! what the kernel had sent to the disk by then. The volatile cache of a disk is not modelled.
 
-use crate::crash::checker::{Checked, Crash, Stage};
-use coldstream_testkit::directories::{self, Filesystem};
-use coldstream_testkit::library::{Preload, WRITE_WAYS};
-use coldstream_testkit::random::Random;
-use coldstream_testkit::{long, seed, skip};
+use crate::crash::stage::{Checked, Crash, Promised, Stage};
+use crate::directories::{self, Filesystem};
+use crate::process::Running;
+use crate::random::Random;
+use crate::{seed, skip};
+use std::fmt::Debug;
+use std::path::Path;
 use std::time::Duration;
 
 const OUTER_BYTES: u64 = 6 << 30;
 const INNER_BYTES: u64 = 400 << 20;
 
-fn cut_on(filesystem: Filesystem, cuts: u64) {
+/// Cuts the power of a writer in each of its ways, on a filesystem, and checks what is on the disk then.
+///
+/// `start` starts one in a directory that the stage has prepared.
+///
+/// # Panics
+/// A synced byte is wrong or missing, or another is neither right nor zero.
+pub fn power_cuts<Way: Copy + Debug>(
+    filesystem: Filesystem,
+    cuts: u64,
+    ways: &[Way],
+    start: impl Fn(&Stage, &Path, Way) -> Running,
+) {
     let current = directories::on_disk();
     let Some(outer) = directories::on_image_within(Filesystem::Xfs, current.path(), OUTER_BYTES)
     else {
@@ -24,14 +37,12 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
     };
     let stage = Stage::new();
     let mut random = Random::new(seed());
-    // Plain writes too: what they show comes from the filesystem.
-    let ways = [("buffered", "auto")].into_iter().chain(WRITE_WAYS);
-    for way in ways {
+    for (number, way) in ways.iter().enumerate() {
         let (mut checked, mut durable) = (Checked::default(), 0);
         // A directory of its own: files that were deleted recently may still be on the disk.
-        let work = inner.path().join(format!("{}-{}", way.0, way.1));
-        let program = stage.writer(&work);
-        let mut running = program.start_with(&Preload::writing(way));
+        let work = inner.path().join(format!("way-{number}"));
+        stage.prepare(&work);
+        let mut running = start(&stage, &work, *way);
         running.wait_until(|| stage.written() > 1 << 20);
         for cut in 0..cuts {
             std::thread::sleep(Duration::from_micros(random.below(120_000)));
@@ -41,9 +52,7 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
             // An SSTable that was created meanwhile may have any length.
             let at_most = after
                 .into_iter()
-                .filter(|(thread, number, ..)| {
-                    before.iter().any(|(t, n, ..)| (t, n) == (thread, number))
-                })
+                .filter(|it| before.iter().any(|other| other.is_of(it)))
                 .collect();
             checked += stage
                 .check(
@@ -53,7 +62,7 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
                     Crash::Power,
                 )
                 .unwrap_or_else(|wrong| panic!("{filesystem:?}, {way:?}, cut {cut}: {wrong}"));
-            durable += before.iter().map(|(.., durable, _)| durable).sum::<u64>();
+            durable += before.iter().map(Promised::durable).sum::<u64>();
         }
         running.kill();
         println!(
@@ -66,13 +75,5 @@ fn cut_on(filesystem: Filesystem, cuts: u64) {
         if durable == 0 {
             skip("nothing was synced before any cut");
         }
-    }
-}
-
-#[test]
-fn what_was_synced_survives_a_power_cut() {
-    let cuts = if long() { 50 } else { 2 };
-    for filesystem in [Filesystem::Ext4, Filesystem::Xfs] {
-        cut_on(filesystem, cuts);
     }
 }

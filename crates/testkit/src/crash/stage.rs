@@ -1,98 +1,141 @@
-//! Checks the files after a crash.
+//! The page of a writer's promises, and the comparison of files with it.
 
-use crate::crash::writer::{Progress, Promise, TABLE_BYTES_MAX, identity, name};
-use crate::subject::{self, raw};
-use coldstream_testkit::directories;
-use coldstream_testkit::files::{fill, first_difference};
-use coldstream_testkit::process::Program;
+use crate::crash::{Progress, TABLE_BYTES_MAX, TABLES, identity, name};
+use crate::directories;
+use crate::files::{fill, first_difference};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 
-/// The directory of a writer. The progress page is beside the working directory, and may be on another
-/// filesystem.
+/// The directory of a writer. The progress page is beside the working directory, and may be on another filesystem.
+#[derive(Debug)]
 pub struct Stage {
     records: TempDir,
-    progress: &'static Progress,
+    progress: File,
 }
 
-/// The promises at one moment, in the order of the page: number, durable, intended.
-pub type Promises = Vec<(usize, u64, u64, u64)>;
+/// What a writer promised of one SSTable, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promised {
+    thread: usize,
+    number: u64,
+    intended: u64,
+    durable: u64,
+    shortest: u64,
+}
+
+impl Promised {
+    /// Bytes that were synced, and not cut off since.
+    pub(super) fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// Whether it is of the same SSTable.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        (self.thread, self.number) == (other.thread, other.number)
+    }
+}
+
+/// The promises at one moment.
+pub(super) type Promises = Vec<Promised>;
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Stage {
+    /// A new one.
+    ///
+    /// # Panics
+    /// The page cannot be made.
+    #[must_use]
     pub fn new() -> Self {
         let records = directories::on_disk();
         let path = records.path().join("progress");
-        let file = std::fs::File::create(&path).unwrap();
-        file.set_len(size_of::<Progress>() as u64).unwrap();
-        let c_path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-        let descriptor = raw::open(&c_path, libc::O_RDWR);
-        let address = raw::map(
-            size_of::<Progress>(),
-            libc::PROT_READ | libc::PROT_WRITE,
-            descriptor,
-            0,
-        )
-        .expect("progress");
-        raw::close(descriptor);
-        // SAFETY: a shared mapping that stays, of a type of which zeros are valid.
-        let progress = unsafe { &*address.cast::<Progress>() };
+        let progress = File::options()
+            .create_new(true)
+            .read(true)
+            .write(true)
+            .open(path)
+            .expect("progress page");
+        progress
+            .set_len(size_of::<Progress>() as u64)
+            .expect("size of the progress page");
         Self { records, progress }
     }
 
-    /// The writer, to work in `work`.
-    pub fn writer(&self, work: &Path) -> Program {
+    /// Makes a writer's directory, with the page beside it and no promise on the page.
+    ///
+    /// # Panics
+    /// It cannot be made.
+    pub fn prepare(&self, work: &Path) {
         let _ = std::fs::remove_dir_all(work);
-        std::fs::create_dir(work).unwrap();
-        let page = work.parent().unwrap().join("progress");
+        std::fs::create_dir(work).expect("directory of the writer");
+        let page = work.parent().expect("a parent").join("progress");
         let _ = std::fs::remove_file(&page);
-        std::os::unix::fs::symlink(self.records.path().join("progress"), page).unwrap();
-        for promise in self.promises() {
-            promise.number.store(0, Ordering::SeqCst);
-            promise.intended.store(0, Ordering::SeqCst);
-        }
-        subject::program("writer", work, &self.records.path().join("journal"))
+        std::os::unix::fs::symlink(self.records.path().join("progress"), page)
+            .expect("name of the progress page");
+        self.progress
+            .write_all_at(&[0; size_of::<Progress>()], 0)
+            .expect("an empty progress page");
     }
 
-    fn promises(&self) -> impl Iterator<Item = &Promise> {
-        self.progress.promises.iter().flatten()
+    /// A path for the writer's journal.
+    #[must_use]
+    pub fn journal(&self) -> PathBuf {
+        self.records.path().join("journal")
+    }
+
+    /// The words of the page, as they are now. The writer has it mapped: a read sees what it has stored.
+    fn look(&self) -> Promises {
+        let mut page = [0; size_of::<Progress>()];
+        self.progress
+            .read_exact_at(&mut page, 0)
+            .expect("the progress page");
+        let (words, _) = page.as_chunks::<8>();
+        let (promises, _) = words.as_chunks::<4>();
+        let promised = promises.iter().enumerate().map(|(index, promise)| {
+            let [number, intended, durable, shortest] = promise.map(u64::from_le_bytes);
+            Promised {
+                thread: index / TABLES as usize,
+                number,
+                intended,
+                durable,
+                shortest,
+            }
+        });
+        promised.filter(|it| it.number != 0).collect()
     }
 
     /// Bytes that were written so far into the present SSTables.
+    #[must_use]
     pub fn written(&self) -> u64 {
-        self.promises()
-            .map(|promise| promise.intended.load(Ordering::SeqCst))
-            .sum()
+        self.look().iter().map(|promised| promised.intended).sum()
     }
 
     /// The promises at this moment. An SSTable whose number changes meanwhile is left out.
-    pub fn now(&self) -> Promises {
-        let mut promises = Vec::new();
-        for (thread, row) in self.progress.promises.iter().enumerate() {
-            for promise in row {
-                let number = promise.number.load(Ordering::SeqCst);
-                let durable = promise.durable.load(Ordering::SeqCst);
-                let intended = promise.intended.load(Ordering::SeqCst);
-                if number != 0 && promise.number.load(Ordering::SeqCst) == number {
-                    promises.push((thread, number, durable, intended));
-                }
-            }
-        }
-        promises
+    pub(super) fn now(&self) -> Promises {
+        let promises = self.look();
+        let after = self.look();
+        let stayed = |it: &Promised| after.iter().any(|other| other.is_of(it));
+        promises.into_iter().filter(stayed).collect()
     }
 
     /// The shortest length to which an SSTable may have been truncated since.
     fn shortest(&self, thread: usize, number: u64) -> Option<u64> {
-        self.progress.promises[thread].iter().find_map(|promise| {
-            let shortest = promise.shortest.load(Ordering::SeqCst);
-            (promise.number.load(Ordering::SeqCst) == number).then_some(shortest)
-        })
+        let promises = self.look();
+        let found = promises
+            .iter()
+            .find(|it| (it.thread, it.number) == (thread, number));
+        found.map(|promised| promised.shortest)
     }
 
     /// Checks a directory against promises from before the crash. `at_most` holds the longest possible
     /// lengths at the crash.
-    pub fn check(
+    pub(super) fn check(
         &self,
         work: &Path,
         before: &Promises,
@@ -100,13 +143,14 @@ impl Stage {
         crash: Crash,
     ) -> Result<Checked, String> {
         let mut checked = Checked::default();
-        for (thread, number, durable, _) in before {
-            let Some(shortest) = self.shortest(*thread, *number) else {
+        for promised in before {
+            let Promised { thread, number, .. } = *promised;
+            let Some(shortest) = self.shortest(thread, number) else {
                 // Deleted, or about to be.
                 continue;
             };
-            let path = work.join(name(*thread, *number));
-            let durable = (*durable).min(shortest);
+            let path = work.join(name(thread, number));
+            let durable = promised.durable.min(shortest);
             let size = std::fs::metadata(&path).map_or(0, |status| status.len());
             if size < durable {
                 return Err(format!(
@@ -120,8 +164,8 @@ impl Stage {
             let of_table = |promises: &Promises| {
                 promises
                     .iter()
-                    .find(|(t, n, ..)| (*t, *n) == (thread, number))
-                    .map(|(.., durable, intended)| (*durable, *intended))
+                    .find(|it| (it.thread, it.number) == (thread, number))
+                    .map(|it| (it.durable, it.intended))
             };
             if let Some(place) = first_difference(identity(thread, number), 0, &bytes) {
                 let shortest = self.shortest(thread, number).unwrap_or(0);
@@ -166,10 +210,10 @@ pub enum Crash {
 
 /// What was checked.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Checked {
-    pub bytes: u64,
+pub(super) struct Checked {
+    pub(super) bytes: u64,
     /// SSTables with unsynced bytes that read as zeros.
-    pub tables_with_zeros: u64,
+    pub(super) tables_with_zeros: u64,
 }
 
 impl std::ops::AddAssign for Checked {
@@ -211,7 +255,7 @@ fn tables(work: &Path) -> Vec<(usize, u64, PathBuf)> {
 }
 
 fn read(path: &Path) -> Vec<u8> {
-    let file = std::fs::File::open(path).unwrap();
+    let file = File::open(path).unwrap();
     let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
     file.read_exact_at(&mut bytes, 0)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
