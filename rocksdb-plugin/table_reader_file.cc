@@ -79,10 +79,13 @@ IOStatus TableReaderFile::ReadAsync(FSReadRequest& req, const IOOptions& options
 }
 
 IOStatus TableReaderFile::Prefetch(uint64_t offset, size_t n, const IOOptions& options, IODebugContext* dbg) {
-  if (ActivityOfRead(options) != COLDSTREAM_FOREGROUND) {
-    return IOStatus::NotSupported("coldstream: background reads go around the page cache");
+  const coldstream_activity activity = ActivityOfRead(options);
+  if (activity == COLDSTREAM_FOREGROUND) {
+    return target()->Prefetch(offset, n, options, dbg);
   }
-  return target()->Prefetch(offset, n, options, dbg);
+  return coldstream_file_reads_ahead(file_, activity) == 1
+             ? IOStatus::OK()
+             : IOStatus::NotSupported("coldstream: the page cache is not for background reads");
 }
 
 }  // namespace coldstream_plugin

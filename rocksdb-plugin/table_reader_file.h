@@ -32,7 +32,8 @@ class TableReaderFile : public FSRandomAccessFileOwnerWrapper {
   IOStatus MultiRead(FSReadRequest* reqs, size_t num_reqs, const IOOptions& options, IODebugContext* dbg) override;
   IOStatus ReadAsync(FSReadRequest& req, const IOOptions& options, ReadAsyncCallback cb, void* cb_arg,
                      void** io_handle, IOHandleDeleter* del_fn, IODebugContext* dbg) override;
-  // NotSupported for the background: the engine then reads into a buffer of its own, not into the page cache.
+  // For the background: nothing where windows are read ahead, else NotSupported. Then the engine reads into a buffer of
+  // its own, not into the page cache.
   IOStatus Prefetch(uint64_t offset, size_t n, const IOOptions& options, IODebugContext* dbg) override;
 
  private:

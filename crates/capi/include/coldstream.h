@@ -313,6 +313,18 @@ int64_t coldstream_file_read(const struct coldstream_file *file,
                              size_t length);
 
 /*
+ Whether the engine reads ahead by itself for reads of this activity. Then the caller asks nobody else to: the pages
+ would never be read, and a buffer of its own would only be copied. It may be otherwise at the next call.
+
+ Returns 1 or 0, or `-EINVAL`.
+
+ # Safety
+ The file is null or valid.
+ */
+int32_t coldstream_file_reads_ahead(const struct coldstream_file *file,
+                                    coldstream_activity activity);
+
+/*
  The file will be deleted: its heat is forgotten, and its windows are closed. Call it before `unlink(2)`.
 
  # Safety

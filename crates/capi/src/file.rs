@@ -103,6 +103,34 @@ pub unsafe extern "C" fn coldstream_file_read(
     })
 }
 
+/// Whether the engine reads ahead by itself for reads of this activity. Then the caller asks nobody else to: the pages
+/// would never be read, and a buffer of its own would only be copied. It may be otherwise at the next call.
+///
+/// Returns 1 or 0, or `-EINVAL`.
+///
+/// # Safety
+/// The file is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldstream_file_reads_ahead(
+    file: *const coldstream_file,
+    activity: coldstream_activity,
+) -> i32 {
+    let asked = || {
+        // SAFETY: passed on.
+        let of = &unsafe { handle(file) }?.file;
+        let role = role_of(activity)?;
+        if matches!(role, Role::Foreground | Role::Flush) {
+            return Ok(0);
+        }
+        thread::declare_role(role);
+        let known = (of.runtime).and_then(|it| Some((it, it.core.tracked(of.number)?)));
+        Ok(known.map_or(0, |(runtime, tracked)| {
+            u64::from(runtime.skip_range_advice(tracked, of.number))
+        }))
+    };
+    count(asked) as i32
+}
+
 /// The file will be deleted: its heat is forgotten, and its windows are closed. Call it before `unlink(2)`.
 ///
 /// # Safety

@@ -250,7 +250,7 @@ fn what_was_hot_in_an_input_is_warm_in_the_output() {
     if cached_pages(&File::open(&output).unwrap()) > 100 {
         return skip("direct I/O does not work here");
     }
-    assert_eq!(ended.text(), "limited=3 warmed=8 hot=11\n");
+    assert_eq!(ended.text(), "ahead=1 limited=3 warmed=8 hot=11\n");
     let pages = resident_pages(&File::open(&output).unwrap());
     let warm: Vec<usize> = (0..pages.len()).filter(|page| pages[*page]).collect();
     assert_there(

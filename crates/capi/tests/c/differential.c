@@ -129,6 +129,8 @@ int main(int argc, char **argv) {
     coldstream_note_read_done(file, token);
     at += (uint64_t)read;
   }
+  require(coldstream_file_reads_ahead(file, COLDSTREAM_FOREGROUND) == 0, "readahead of the foreground", 1, 0);
+  require(coldstream_file_reads_ahead(NULL, COLDSTREAM_COMPACTION) == -EINVAL, "readahead of nothing", 0, 0);
   coldstream_absent *absent;
   if (coldstream_absent_take(file, 0, size, &absent) == 0) {
     agree("plain read", pread(descriptor, other, 4096, 0), pread(open(path, O_RDONLY), one, 4096, 0));

@@ -20,6 +20,8 @@ int main(int argc, char **argv) {
   if (coldstream_writer_open(engine, argv[2], COLDSTREAM_FORMAT_OPAQUE, COLDSTREAM_COMPACTION, 0, 0600, &writer)) return 4;
   uint64_t size = 0;
   int64_t read;
+  /* Whether windows are read ahead: with direct I/O they are. */
+  int ahead = coldstream_file_reads_ahead(input, COLDSTREAM_COMPACTION);
   while ((read = coldstream_file_read(input, COLDSTREAM_COMPACTION, size, buffer, sizeof buffer)) > 0) {
     if (coldstream_writer_append(writer, buffer, (size_t)read) != read) return 5;
     size += (uint64_t)read;
@@ -34,7 +36,8 @@ int main(int argc, char **argv) {
   coldstream_handover_limits limits = {3 * 4096, 0};
   int64_t limited = coldstream_handover_mapped(engine, &input, 1, output, same, 2, &limits, NULL);
   int64_t warmed = coldstream_handover_mapped(engine, &input, 1, output, same, 2, NULL, &result);
-  printf("limited=%lld warmed=%lld hot=%llu\n", (long long)limited, (long long)warmed, (unsigned long long)result.hot_pages);
+  printf("ahead=%d limited=%lld warmed=%lld hot=%llu\n", ahead, (long long)limited, (long long)warmed,
+         (unsigned long long)result.hot_pages);
   coldstream_file_close(input);
   coldstream_file_close(output);
   coldstream_destroy(engine);
