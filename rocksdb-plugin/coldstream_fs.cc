@@ -150,7 +150,7 @@ Status NewColdstreamEnv(const std::string& options, Env** result) {
 
 }  // namespace ROCKSDB_NAMESPACE
 
-int RegisterColdstream(ROCKSDB_NAMESPACE::ObjectLibrary& library, const std::string& /*argument*/) {
+extern "C" int RegisterColdstream(ROCKSDB_NAMESPACE::ObjectLibrary& library, const std::string& /*argument*/) {
   using namespace ROCKSDB_NAMESPACE;  // NOLINT: the function must be global
   library.AddFactory<FileSystem>(
       coldstream_plugin::UriPattern(),

@@ -32,5 +32,6 @@ Status NewColdstreamEnv(const std::string& options, Env** result);
 
 }  // namespace ROCKSDB_NAMESPACE
 
-// What `coldstream_FUNC` in coldstream.mk names: RocksDB calls it before it looks for a filesystem.
-int RegisterColdstream(ROCKSDB_NAMESPACE::ObjectLibrary& library, const std::string& argument);
+// What `coldstream_FUNC` in coldstream.mk names: RocksDB calls it before it looks for a filesystem. RocksDB declares it
+// so, with C linkage (util/build_version.cc.in).
+extern "C" int RegisterColdstream(ROCKSDB_NAMESPACE::ObjectLibrary& library, const std::string& argument);

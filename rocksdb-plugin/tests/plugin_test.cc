@@ -22,6 +22,11 @@
 #include "rocksdb/table.h"
 #include "rocksdb/version.h"
 
+// As RocksDB's list of plugins declares it (util/build_version.cc.in).
+extern "C" {
+int RegisterColdstream(rocksdb::ObjectLibrary&, const std::string&);
+}
+
 using namespace rocksdb;  // NOLINT
 
 namespace {
