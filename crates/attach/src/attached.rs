@@ -1,8 +1,9 @@
 //! One process that is followed: its files, its heat, its status page.
 
 use crate::catalogue::Catalogue;
+use crate::dropping::{self, WRITTEN_PIECE_PAGES};
 use crate::event::{Event, FileId, What};
-use crate::model::{Model, Origin};
+use crate::model::{Model, Origin, REST_LOOKS};
 use crate::warming::{self, HeatNow, Warmed};
 use coldstream_control::{
     Answer, Counter, Header, Mechanism, Mechanisms, Outcome, PageView, Switches,
@@ -13,7 +14,7 @@ use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::residency;
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::process::futex_wake_shared;
-use coldstream_io::sys::{fadvise, sync_file_range};
+use coldstream_io::sys::sync_file_range;
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use coldstream_policy::{FileKind, IoMode, IoModeSetting, Profile};
 use coldstream_sstable::Error;
@@ -21,16 +22,14 @@ use std::collections::HashSet;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 /// What a writer wrote last is left alone: it is filled further. 1 MiB.
 const WRITER_LAG_PAGES: u64 = 256;
-/// Pages that are written back and dropped together: 2 MiB, the largest folio. The kernel drops a folio only if all
-/// of it is named.
-const WRITTEN_PIECE_PAGES: u64 = 512;
+/// Where only advice tells: a compaction makes an SSTable at most so long before it reads an input. Five seconds.
+const SIGN_LOOKS: u64 = 5 * REST_LOOKS;
 /// Memory of heat: enough for 14 GiB of SSTables that are read.
 const HEAT_BYTES: usize = 4 << 20;
 /// Most that is warmed at once, beside the handover's share of the memory.
@@ -53,6 +52,8 @@ pub struct Attached {
     warm_pages_max: usize,
     page: Option<(SharedPage, PathBuf)>,
     off: Mechanisms,
+    /// The last look at which an SSTable appeared.
+    new_at: Option<u64>,
 }
 
 impl Attached {
@@ -79,6 +80,7 @@ impl Attached {
             warm_pages_max: (warm_bytes / PAGE_BYTES) as usize,
             page: None,
             off: Mechanisms::default(),
+            new_at: None,
         })
     }
 
@@ -160,7 +162,7 @@ impl Attached {
     /// Takes an event in.
     pub fn record(&mut self, event: &Event) {
         let origin = Origin::of(event, Profile::Auto);
-        self.model.record(event, origin);
+        let origin = self.model.record(event, origin);
         match (origin, event.what) {
             (Origin::Foreground, What::Read) => self.record_heat(event),
             (Origin::Background, What::Read) => {
@@ -200,6 +202,7 @@ impl Attached {
     /// Drops and warms what is due.
     pub fn act(&mut self) {
         self.answer();
+        self.look_for_outputs();
         for id in self.model.files() {
             match self.kind(id) {
                 Known::SsTable(kind) => self.act_on(id, kind),
@@ -214,6 +217,15 @@ impl Attached {
         // A number may be given out again, to an SSTable.
         if self.model.look().is_multiple_of(20) {
             self.unknown.clear();
+        }
+    }
+
+    fn look_for_outputs(&mut self) {
+        if self.model.waits_for_sign() {
+            self.catalogue.list();
+        }
+        if self.catalogue.take_new() {
+            self.new_at = Some(self.model.look());
         }
     }
 
@@ -262,18 +274,32 @@ impl Attached {
         }
     }
 
-    /// Drops pages that were read.
+    /// Drops pages that were read. A scan's stay: where only advice tells, an SSTable must have appeared.
     fn drop_read(&mut self, id: FileId, file: &File) {
         let look = self.model.look();
         let is_on = self.is_on(Mechanism::Reads);
+        let new_at = self.new_at;
         let Some(pages) = self.model.file(id) else {
             return;
         };
-        let ranges = pages.to_drop(look);
+        let rests = pages.rests(look);
+        let is_compaction = pages.advised_since.is_none_or(|since| {
+            let signs_from = since.saturating_sub(SIGN_LOOKS);
+            new_at.is_some_and(|new_at| new_at >= signs_from)
+        });
+        if !is_compaction && !rests {
+            return;
+        }
         let mut dropped = 0;
-        for range in ranges {
-            if is_on && drop_range(file, &range) {
-                dropped += range.end - range.start;
+        for range in pages.to_drop(look) {
+            if is_on && is_compaction {
+                let left = dropping::drop_range(file, &range);
+                dropped += left.dropped;
+                if !rests {
+                    // The rest of a large folio is read later. Then all of it can be named.
+                    left.gone.into_iter().for_each(|gone| pages.release(gone));
+                    continue;
+                }
             }
             pages.release(range);
         }
@@ -288,16 +314,16 @@ impl Attached {
             return;
         };
         let mut dropped = 0;
-        for range in pages.to_drop(look).into_iter().flat_map(pieces) {
+        for range in pages.to_drop(look).into_iter().flat_map(dropping::pieces) {
             if is_on {
-                let (offset, length) = bytes(&range);
+                let (offset, length) = dropping::bytes(&range);
                 let found = residency::of_range(file, offset, length);
                 let unwritten = found.ok().and_then(|found| found.unwritten_pages);
                 if unwritten != Some(0) {
                     let _ = sync_file_range::start_write_back(file, offset, length);
                     continue;
                 }
-                dropped += u64::from(drop_range(file, &range)) * (range.end - range.start);
+                dropped += dropping::drop_range(file, &range).dropped;
             }
             pages.release(range);
         }
@@ -320,6 +346,7 @@ impl Attached {
                 self.count(Counter::HandoverSsTables, u64::from(warmed.pages_hot > 0));
                 self.count(Counter::HandoverPagesHot, warmed.pages_hot);
                 self.count(Counter::HandoverPagesLeftOut, warmed.pages_left_out);
+                self.count(Counter::HandoverCutShort, u64::from(warmed.is_cut_short));
                 self.count(Counter::HandoverPagesWarmed, warmed.pages_warmed);
                 self.count(Counter::HandoverRangesWarmed, warmed.kept.len() as u64);
                 if let Some(pages) = self.model.file(id) {
@@ -373,26 +400,6 @@ impl Drop for Attached {
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-fn bytes(pages: &Range<u64>) -> (u64, u64) {
-    let length = pages.end - pages.start;
-    (pages.start * PAGE_BYTES, length * PAGE_BYTES)
-}
-
-/// Aligned parts of a range, so that a page which is still dirty does not hold up all others.
-fn pieces(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let first = range.start / WRITTEN_PIECE_PAGES;
-    let behind = range.end.div_ceil(WRITTEN_PIECE_PAGES);
-    (first..behind).map(move |piece| {
-        let start = range.start.max(piece * WRITTEN_PIECE_PAGES);
-        start..range.end.min((piece + 1) * WRITTEN_PIECE_PAGES)
-    })
-}
-
-fn drop_range(file: &File, pages: &Range<u64>) -> bool {
-    let (offset, length) = bytes(pages);
-    fadvise::advise(file, offset, length, libc::POSIX_FADV_DONTNEED).is_ok()
 }
 
 /// Whether an output is finished. Of Cassandra's only its rest tells.

@@ -30,6 +30,7 @@ pub struct Catalogue {
     directories: Vec<Directory>,
     names: HashMap<FileId, (usize, OsString, FileKind)>,
     next_list: Instant,
+    has_new: bool,
 }
 
 impl Catalogue {
@@ -69,8 +70,10 @@ impl Catalogue {
             directories,
             names: HashMap::new(),
             next_list: Instant::now(),
+            has_new: false,
         };
         catalogue.list();
+        catalogue.has_new = false;
         Ok(catalogue)
     }
 
@@ -86,7 +89,7 @@ impl Catalogue {
         if started < self.next_list {
             return false;
         }
-        self.names.clear();
+        let before = std::mem::take(&mut self.names);
         for (place, directory) in self.directories.iter().enumerate() {
             let path = format!("/proc/self/fd/{}", directory.handle.as_raw_fd());
             for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -97,12 +100,19 @@ impl Catalogue {
                         device: directory.device,
                         inode: entry.ino(),
                     };
+                    let known = before.get(&id).is_some_and(|(_, known, _)| *known == name);
+                    self.has_new |= !known;
                     self.names.insert(id, (place, name, kind));
                 }
             }
         }
         self.next_list = Instant::now() + LIST_PAUSE.max(started.elapsed() * LIST_SHARE);
         true
+    }
+
+    /// Whether an SSTable has appeared since this was asked last.
+    pub fn take_new(&mut self) -> bool {
+        std::mem::take(&mut self.has_new)
     }
 
     /// The kind of a file, if it is an SSTable that was listed.

@@ -37,8 +37,8 @@ pub struct Event {
     pub thread: u32,
     /// The thread's name, with zeros behind it.
     pub name: [u8; 16],
-    /// The thread reads by a descriptor that was advised to be sequential.
-    pub is_sequential: bool,
+    /// The descriptor by which the thread reads, if it was advised to be sequential.
+    pub advised: Option<u32>,
     /// The file.
     pub file: FileId,
     /// The first page, in pages of 4096 bytes.
@@ -76,7 +76,8 @@ impl Event {
         else {
             return None;
         };
-        let (kind, is_sequential) = (kind_and_device as i32 & 0xff, kind_and_device & 0x100 != 0);
+        let kind = kind_and_device as i32 & 0xff;
+        let advised = (kind_and_device as u32 >> 8).checked_sub(1);
         let (what, page, pages) = match kind {
             ADDED => {
                 let is_large = last_or_flags & FOLIO_IS_LARGE != 0;
@@ -102,7 +103,7 @@ impl Event {
             process: (process_and_thread >> 32) as u32,
             thread: process_and_thread as u32,
             name,
-            is_sequential,
+            advised,
             file: FileId {
                 device: libc::makedev(device >> 20, device & 0xf_ffff),
                 inode,
@@ -138,8 +139,9 @@ mod tests {
         assert_eq!(Event::decode(&words(1, 8, 0, 3)).unwrap().pages, 1);
         assert_eq!(Event::decode(&words(1, 4, FOLIO_IS_LARGE, 3)), None);
         assert_eq!(Event::decode(&words(1, 0, FOLIO_IS_LARGE, 12)), None);
-        let read = Event::decode(&words(0x102, 8, 9, 0)).unwrap();
-        assert!(read.is_sequential && read.what == What::Read && read.pages == 2);
+        let read = Event::decode(&words(0xf802, 8, 9, 0)).unwrap();
+        assert_eq!((read.advised, read.what), (Some(0xf7), What::Read));
+        assert_eq!(read.pages, 2);
         assert_eq!(Event::decode(&words(3, 0, 0, 0)), None);
         assert_eq!(Event::decode(&[1, 2]), None);
     }

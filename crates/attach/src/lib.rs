@@ -6,6 +6,7 @@
 //! - nothing in the process is changed: no descriptor is shared with it, no advice is given to it, no priority
 //!   changed. So there is nothing to give back, however it ends;
 //! - a page is dropped only if a compaction brought it in after the start, and no other thread has read it since;
+//! - where it is unknown whether a compaction reads or a user scans, the pages stay;
 //! - where events were lost, nothing of what was under way is dropped.
 
 #![forbid(unsafe_code)]
@@ -14,12 +15,14 @@ mod assembler;
 mod attached;
 pub mod bits;
 pub mod catalogue;
+mod dropping;
 pub mod event;
 pub mod model;
 pub mod privileges;
 mod programs;
 pub mod session;
 pub mod tracer;
+pub mod trails;
 pub mod warming;
 
 pub use attached::Attached;

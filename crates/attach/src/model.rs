@@ -5,6 +5,7 @@
 
 use crate::bits::PageSet;
 use crate::event::{Event, FileId, What};
+use crate::trails::Trails;
 use coldstream_policy::{Profile, Role};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,24 +26,29 @@ pub enum Origin {
     Flush,
     /// All other threads.
     Foreground,
+    /// By an advised descriptor: a compaction, or a user's long scan. [`Model::record`] tells.
+    Advised(u32),
 }
 
 impl Origin {
-    /// By the thread's name, or by the advice that its descriptor got.
+    /// By the thread's name, or else by the advice that its descriptor got.
     #[must_use]
     pub fn of(event: &Event, profile: Profile) -> Self {
         match profile.role_of_thread(&event.name) {
             Role::Flush => Self::Flush,
             role if role.is_background_reader() => Self::Background,
-            _ if event.is_sequential => Self::Background,
-            _ => Self::Foreground,
+            _ => event.advised.map_or(Self::Foreground, Self::Advised),
         }
     }
 }
 
 /// The compaction that a thread works for. Where only advice tells, threads say nothing: all are one.
 fn worker(event: &Event) -> u32 {
-    if event.is_sequential { 0 } else { event.thread }
+    if event.advised.is_some() {
+        0
+    } else {
+        event.thread
+    }
 }
 
 /// One file.
@@ -54,6 +60,10 @@ pub struct Pages {
     done_lately: PageSet,
     /// It was before.
     done: PageSet,
+    /// The last page of the last read: the next block may begin in it.
+    held: Option<u64>,
+    /// The look at which an advised descriptor began to read it.
+    pub advised_since: Option<u64>,
     /// The thread that wrote pages of it, if it read none.
     pub writer: Option<u32>,
     /// The page behind the last one that was written.
@@ -70,45 +80,63 @@ pub struct Pages {
 pub struct Model {
     files: HashMap<FileId, Pages>,
     inputs: HashMap<u32, Vec<FileId>>,
+    trails: Trails,
     look: u64,
 }
 
 impl Model {
-    /// Takes an event in.
-    pub fn record(&mut self, event: &Event, origin: Origin) {
-        if self.files.len() >= FILES_MAX && !self.files.contains_key(&event.file) {
-            return;
+    /// Takes an event in. Returns whose it was, as far as that is known by now.
+    pub fn record(&mut self, event: &Event, origin: Origin) -> Origin {
+        let is_known = self.files.contains_key(&event.file);
+        if self.files.len() >= FILES_MAX && !is_known {
+            return origin;
         }
         let pages = event.page..event.page.saturating_add(event.pages);
-        let file = self.files.entry(event.file).or_default();
+        let (look, id) = (self.look, event.file);
+        let file = self.files.entry(id).or_default();
         match (origin, event.what) {
+            (Origin::Advised(_), What::Added) => {
+                // The read that follows tells for whom.
+                file.brought.remove(pages.clone());
+                self.trails.add(event.thread, id, pages);
+                return origin;
+            }
+            (Origin::Advised(descriptor), What::Read) => {
+                let Some(added) = self.trails.read(event.thread, id, descriptor, &pages) else {
+                    file.brought.remove(pages);
+                    return Origin::Foreground;
+                };
+                added.into_iter().for_each(|pages| file.bring(pages));
+                let since = file.advised_since.filter(|_| !file.rests(look));
+                file.advised_since = since.or(Some(look));
+                file.read(pages, look);
+                self.note_input(event);
+                return Origin::Background;
+            }
             (Origin::Background, What::Added) => {
-                file.last_look = self.look;
-                file.done.remove(pages.clone());
-                file.done_lately.remove(pages.clone());
+                file.last_look = look;
                 file.written_end = file.written_end.max(pages.end);
-                file.brought.insert(pages);
+                file.bring(pages);
                 if !file.is_input {
                     file.writer = Some(worker(event));
                 }
             }
             (Origin::Background, What::Read) => {
-                file.last_look = self.look;
-                // The next block may begin in the last page.
-                file.done_lately.insert(pages.start..pages.end - 1);
-                if !file.is_input {
-                    file.is_input = true;
-                    file.writer = None;
-                }
-                let inputs = self.inputs.entry(worker(event)).or_default();
-                if !inputs.contains(&event.file) {
-                    if inputs.len() >= INPUTS_MAX {
-                        inputs.remove(0);
-                    }
-                    inputs.push(event.file);
-                }
+                file.read(pages, look);
+                self.note_input(event);
             }
             (Origin::Flush | Origin::Foreground, _) => file.brought.remove(pages),
+        }
+        origin
+    }
+
+    fn note_input(&mut self, event: &Event) {
+        let inputs = self.inputs.entry(worker(event)).or_default();
+        if !inputs.contains(&event.file) {
+            if inputs.len() >= INPUTS_MAX {
+                inputs.remove(0);
+            }
+            inputs.push(event.file);
         }
     }
 
@@ -117,6 +145,7 @@ impl Model {
         for file in self.files.values_mut() {
             file.brought = PageSet::default();
         }
+        self.trails.forget_pages();
     }
 
     /// The files with pages that a compaction brought in.
@@ -153,12 +182,21 @@ impl Model {
             let lately = file.done_lately.take();
             file.done.unite(&lately);
         }
-        let (look, inputs) = (self.look, &self.inputs);
-        self.files.retain(|id, file| {
+        let (look, inputs, files) = (self.look, &self.inputs, &mut self.files);
+        self.trails
+            .keep(|id| files.get(&id).is_some_and(|file| !file.rests(look)));
+        files.retain(|id, file| {
             let rests = look.saturating_sub(file.last_look) > 10 * REST_LOOKS;
             !(rests && file.brought.is_empty() && file.writer.is_none())
                 || inputs.values().any(|inputs| inputs.contains(id))
         });
+    }
+
+    /// Whether pages wait for a sign that their reader is a compaction.
+    #[must_use]
+    pub fn waits_for_sign(&self) -> bool {
+        let mut files = self.files.values();
+        files.any(|file| file.advised_since.is_some() && !file.brought.is_empty())
     }
 
     /// The number of looks so far.
@@ -169,6 +207,27 @@ impl Model {
 }
 
 impl Pages {
+    /// A compaction brought pages in.
+    fn bring(&mut self, pages: Range<u64>) {
+        self.done.remove(pages.clone());
+        self.done_lately.remove(pages.clone());
+        self.brought.insert(pages);
+    }
+
+    /// A compaction read pages.
+    fn read(&mut self, pages: Range<u64>, look: u64) {
+        self.last_look = look;
+        self.is_input = true;
+        self.writer = None;
+        let last = pages.end - 1;
+        if let Some(held) = self.held.replace(last)
+            && held != last
+        {
+            self.done_lately.insert(held..held + 1);
+        }
+        self.done_lately.insert(pages.start..last);
+    }
+
     /// Whether no compaction has touched the file for a second.
     #[must_use]
     pub fn rests(&self, look: u64) -> bool {
@@ -213,7 +272,7 @@ mod tests {
             process: 1,
             thread: 7,
             name: bytes,
-            is_sequential: false,
+            advised: None,
             file: FILE,
             page: pages.start,
             pages: pages.end - pages.start,
@@ -221,7 +280,7 @@ mod tests {
     }
 
     fn record(model: &mut Model, event: &Event) {
-        model.record(event, Origin::of(event, Profile::Auto));
+        let _ = model.record(event, Origin::of(event, Profile::Auto));
     }
 
     fn to_drop(model: &mut Model) -> Vec<Range<u64>> {
@@ -271,13 +330,46 @@ mod tests {
         assert!(to_drop(&mut model).is_empty());
         for what in [What::Added, What::Read] {
             let advised = Event {
-                is_sequential: true,
+                advised: Some(9),
                 ..event(what, "pebble", 0..8)
             };
             record(&mut model, &advised);
         }
         model.end_look();
         assert_eq!(to_drop(&mut model), vec![0..7; 1]);
+        assert_eq!(model.file(FILE).unwrap().advised_since, Some(REST_LOOKS));
+    }
+
+    #[test]
+    fn large_reads_are_done_whole_as_soon_as_the_next_one_comes() {
+        let mut model = Model::default();
+        record(&mut model, &event(What::Added, "rocksdb:low", 0..64));
+        record(&mut model, &event(What::Read, "rocksdb:low", 0..16));
+        record(&mut model, &event(What::Read, "rocksdb:low", 16..32));
+        model.end_look();
+        assert_eq!(to_drop(&mut model), vec![0..31; 1]);
+        // A block begins in the page that was held.
+        record(&mut model, &event(What::Read, "rocksdb:low", 31..32));
+        model.end_look();
+        assert_eq!(to_drop(&mut model), vec![0..31; 1]);
+    }
+
+    #[test]
+    fn an_advised_scan_from_the_middle_protects_what_it_reads() {
+        let mut model = Model::default();
+        for (what, pages) in [(What::Added, 64..96), (What::Read, 64..65)] {
+            let advised = Event {
+                advised: Some(9),
+                ..event(what, "pebble", pages)
+            };
+            let origin = Origin::of(&advised, Profile::Auto);
+            let found = model.record(&advised, origin);
+            assert_eq!(found == Origin::Foreground, what == What::Read);
+        }
+        for _ in 0..REST_LOOKS {
+            model.end_look();
+        }
+        assert!(to_drop(&mut model).is_empty());
     }
 
     #[test]

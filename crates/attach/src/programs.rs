@@ -44,7 +44,7 @@ pub(crate) struct Maps {
     pub(crate) lost: i32,
     /// Process and descriptor, if `FADV_SEQUENTIAL` was given to it.
     pub(crate) advised: i32,
-    /// Process and thread, while it reads by such a descriptor.
+    /// Process and thread, while it reads by such a descriptor: its number and one.
     pub(crate) reading: i32,
 }
 
@@ -111,7 +111,12 @@ impl Assembler {
         self.look_up(maps.reading, PROCESS_KEY);
         self.set(R9, kind);
         self.jump(When::Equal, R0, 0, "kind");
-        self.set(R9, kind | 0x100);
+        // 24 bits of it, behind the kind.
+        self.load(Word, R9, R0, 0);
+        self.shift_left(R9, 40);
+        self.shift_right(R9, 32);
+        self.set(R1, kind);
+        self.or(R9, R1);
         self.label("kind");
         self.map(R1, maps.ring);
         self.set(R2, EVENT_WORDS as i32 * 8);
@@ -190,7 +195,13 @@ pub(crate) fn entered(maps: Maps) -> Vec<u64> {
     let mut program = Assembler::default();
     program.copy(R6, R1);
     program.load(Double, R9, R6, 8);
-    let readers = [libc::SYS_pread64, libc::SYS_read, libc::SYS_preadv];
+    // `readahead` brings pages in, too: not for the descriptor of the last read.
+    let readers = [
+        libc::SYS_pread64,
+        libc::SYS_read,
+        libc::SYS_preadv,
+        libc::SYS_readahead,
+    ];
     for number in readers {
         program.jump(When::Equal, R9, number as i32, "wanted");
     }
@@ -207,7 +218,8 @@ pub(crate) fn entered(maps: Maps) -> Vec<u64> {
     program.load(Word, R2, Frame, PLACE);
     program.or(R1, R2);
     program.store(Double, Frame, INDEX, R1);
-    program.store_number(Word, Frame, KEY, 1);
+    program.add_number(R2, 1);
+    program.store(Word, Frame, KEY, R2);
     program.jump(When::Equal, R9, libc::SYS_fadvise64 as i32, "advice");
     program.jump(When::Equal, R9, libc::SYS_close as i32, "forget");
     program.look_up(maps.advised, INDEX);

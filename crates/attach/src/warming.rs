@@ -3,7 +3,7 @@
 use crate::catalogue::Catalogue;
 use crate::event::FileId;
 use coldstream_handover::rocksdb::Output;
-use coldstream_handover::{KEPT_MIN, Limits, Plan, SHARE_MIN};
+use coldstream_handover::{KEPT_MIN, Limits, Piece, Plan, SHARE_MIN};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::{sys::fadvise, warm};
 use coldstream_policy::heat::{Heat, Origin};
@@ -36,8 +36,10 @@ pub struct HeatNow<'a> {
 /// What was warmed.
 #[derive(Debug, Default)]
 pub struct Warmed {
-    /// Pages that were planned: they stay.
+    /// Pages that were planned, and are warm: they stay.
     pub kept: Vec<Range<u64>>,
+    /// It took too long: the pages behind the last of `kept` were left out.
+    pub is_cut_short: bool,
     /// Pages that were hot.
     pub pages_hot: u64,
     /// Pages that were hot, and too many.
@@ -104,29 +106,69 @@ pub fn warm(
     let is_late = || started.elapsed() > 2 * SEARCH_MAX;
     let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
     let warmed = warm::warm(&file, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
-    for page in Plan::beginnings(&pieces, KEPT_MIN)? {
-        let origin = if plan.contains(page.number) {
-            Origin::Warmed
-        } else {
-            Origin::Estimated
-        };
-        let warmth = page.heat.min(254.0) as u8;
-        heat.set(
-            output.key(),
-            page.number * PAGE_BYTES,
-            warmth,
-            origin,
-            epoch,
-        );
-    }
+    let warm_end = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
+    remember(now, output, &plan, &pieces, warm_end)?;
+    let warm = plan.pages.iter().filter(|page| page.number < warm_end);
     Ok(Warmed {
-        kept: plan
-            .pages
-            .iter()
-            .map(|page| page.number..page.number + 1)
-            .collect(),
+        kept: warm.map(|page| page.number..page.number + 1).collect(),
+        is_cut_short: warmed.cut_short_at.is_some(),
         pages_hot: (plan.pages.len() + plan.left_out) as u64,
         pages_left_out: plan.left_out as u64,
         pages_warmed: warmed.pages,
     })
+}
+
+/// Notes the heat that the output inherits. Planned pages from `warm_end` on are not warm: there was no time.
+fn remember(
+    now: HeatNow<'_>,
+    output: FileId,
+    plan: &Plan,
+    pieces: &[Piece],
+    warm_end: u64,
+) -> Result<(), Error> {
+    let HeatNow { heat, epoch } = now;
+    for page in Plan::beginnings(pieces, KEPT_MIN)? {
+        let origin = if plan.contains(page.number) && page.number < warm_end {
+            Origin::Warmed
+        } else {
+            Origin::Estimated
+        };
+        let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
+        heat.set(output.key(), offset, warmth, origin, epoch);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_policy::heat::Touched;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn pages_for_which_there_was_no_time_are_not_warm() {
+        let words: Vec<AtomicU64> = (0..4096).map(|_| AtomicU64::new(0)).collect();
+        let (heat, epoch) = (Heat::new(&words).unwrap(), 1);
+        let output = FileId {
+            device: 1,
+            inode: 2,
+        };
+        let piece = |page| Piece {
+            offset: page * PAGE_BYTES,
+            length: PAGE_BYTES,
+            heat: 200.0,
+            is_one_of_few: false,
+        };
+        let pieces = [3, 40, 41].map(piece);
+        let limits = Limits {
+            heat_min: SHARE_MIN,
+            pages_max: 100,
+        };
+        let plan = Plan::choose(pieces, limits).unwrap();
+        let now = HeatNow { heat, epoch };
+        remember(now, output, &plan, &pieces, 40).unwrap();
+        let touch = |page| heat.touch(output.key(), page * PAGE_BYTES, PAGE_BYTES, epoch);
+        assert!(matches!(touch(3), Touched::FirstSinceWarmed));
+        assert!(matches!(touch(40), Touched::Plain));
+    }
 }

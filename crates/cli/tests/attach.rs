@@ -17,6 +17,8 @@ const COLDSTREAM: &str = env!("CARGO_BIN_EXE_coldstream");
 const SUBJECT: &str = "COLDSTREAM_TEST_ATTACH_SUBJECT";
 const PAGE: usize = 4096;
 const PAGES: usize = 1024;
+/// Pages of a large read: 64 KiB.
+const LARGE_PAGES: usize = 16;
 const NOBODY: u32 = 65_534;
 
 /// Reads or writes as standard input says: `THREAD ADVICE PATH FIRST END`, pages. Does nothing in a run of the tests.
@@ -36,13 +38,15 @@ fn subject() {
                 return fs::write(&words[2], vec![7; pages * PAGE]).unwrap();
             }
             let file = File::open(&words[2]).unwrap();
-            let advice = match words[1].as_str() {
-                "sequential" => rustix::fs::Advice::Sequential,
-                _ => rustix::fs::Advice::Random,
+            let (advice, step) = match words[1].as_str() {
+                "sequential" => (rustix::fs::Advice::Sequential, 1),
+                "large" => (rustix::fs::Advice::Normal, LARGE_PAGES),
+                _ => (rustix::fs::Advice::Random, 1),
             };
             rustix::fs::fadvise(&file, 0, None, advice).unwrap();
-            let mut buffer = vec![0; PAGE];
-            for page in words[3].parse::<usize>().unwrap()..words[4].parse().unwrap() {
+            let mut buffer = vec![0; step * PAGE];
+            let pages = words[3].parse::<usize>().unwrap()..words[4].parse().unwrap();
+            for page in pages.step_by(step) {
                 file.read_exact_at(&mut buffer, (page * PAGE) as u64)
                     .unwrap();
             }
@@ -102,6 +106,13 @@ impl Subject {
         writeln!(stdin, "{thread} {what} {path} {start} {end}").unwrap();
         let done = |line: &Result<String, _>| line.as_ref().is_ok_and(|line| line == "done");
         assert!(self.answers.any(|line| done(&line)));
+    }
+
+    /// Writes an SSTable, as a compaction does while it reads. Where only advice tells, that is a sign of one.
+    fn write_sstable(&mut self) {
+        let path = self.directory.path().join("000099.sst");
+        let _ = fs::remove_file(&path);
+        self.ask("client", "write", &path, 0..1);
     }
 
     fn resident(&self) -> Vec<usize> {
@@ -189,6 +200,7 @@ fn drops_exactly(thread: &str, advice: &str) -> Option<Result<(), Vec<usize>>> {
     let child = attach(&subject)?;
     subject.read("client", "random", 300..310);
     subject.read(thread, advice, 0..PAGES);
+    subject.write_sstable();
     subject.read("client", "random", 200..210);
     let expected = [100..110, 200..210, 300..310];
     let is_exact = eventually(|| kept(&subject, &expected));
@@ -203,6 +215,64 @@ fn drops_exactly(thread: &str, advice: &str) -> Option<Result<(), Vec<usize>>> {
     } else {
         Err(stayed)
     })
+}
+
+#[test]
+fn a_users_long_scan_stays() {
+    // Pebble's scans get their descriptor late. A scan from the start is known as there is no output.
+    for (first, writes) in [(64, true), (0, false)] {
+        // The machine may reclaim some pages meanwhile, but not every time.
+        let mut tries = (0..3).map_while(|_| scan_stays(first, writes));
+        let Some(first_try) = tries.next() else {
+            return;
+        };
+        assert!(first_try || tries.any(|stays| stays), "from page {first}");
+    }
+}
+
+/// Whether all pages of a scan stay. `None` where it cannot be tried.
+fn scan_stays(first: usize, writes: bool) -> Option<bool> {
+    let mut subject = Subject::new();
+    let child = attach(&subject)?;
+    subject.read("client", "sequential", first..PAGES);
+    if writes {
+        subject.write_sstable();
+    }
+    // Its pages would be dropped after a second at the latest.
+    std::thread::sleep(Duration::from_millis(1500));
+    let resident = subject.resident();
+    assert_eq!(interrupt(child), Some(0));
+    Some((first..PAGES).all(|page| resident.contains(&page)))
+}
+
+#[test]
+fn large_reads_of_a_compaction_are_dropped_and_counted_as_they_are() {
+    let mut subject = Subject::new();
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    subject.read("rocksdb:low", "large", 0..PAGES);
+    assert!(
+        eventually(|| subject.resident().is_empty()),
+        "{:?}",
+        subject.resident()
+    );
+    let read = || counter(&subject.pid(), "bytes_drop_behind");
+    // The machine may have reclaimed some.
+    let is_counted = |bytes: usize| bytes > PAGES * PAGE / 2 && bytes <= PAGES * PAGE;
+    assert!(eventually(|| is_counted(read())), "{}", read());
+    assert_eq!(interrupt(child), Some(0));
+}
+
+/// A counter of the status page.
+fn counter(pid: &str, name: &str) -> usize {
+    let arguments = ["ctl", "status", pid, "--json"];
+    let output = Command::new(COLDSTREAM).args(arguments).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let behind = text.split_once(&format!("\"{name}\":"));
+    let (_, value) = behind.unwrap_or_else(|| panic!("{text}"));
+    let end = value.find([',', '}']).unwrap();
+    value[..end].trim().parse().unwrap()
 }
 
 #[test]
@@ -274,6 +344,7 @@ fn ctl_stops_and_resumes_it_and_shows_its_figures() {
     assert!(run(&["ctl", "on", &pid]).status.success());
     drop_pages(&File::open(subject.path()).unwrap());
     subject.read("client", "sequential", 0..PAGES);
+    subject.write_sstable();
     assert!(eventually(|| subject.resident().is_empty()));
     let status = run(&["ctl", "status", &pid, "--all"]);
     let text = String::from_utf8(status.stdout).unwrap();

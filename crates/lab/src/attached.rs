@@ -1,6 +1,6 @@
 //! `coldstream attach` beside a running engine, as a mode.
 //!
-//! The process is outside of the engine's cgroups. Its processor time is part of the report.
+//! The process is in the engine's cgroups: what it warms is charged to them. Its processor time is part of the report.
 
 use anyhow::{Context, Result, bail};
 use coldstream_host::process::{has_ended, open_files, processor_time_ns};
@@ -42,11 +42,14 @@ pub struct AttachReport {
 
 impl Attached {
     /// Attaches to an engine, as soon as it has an SSTable open: `coldstream attach` knows it by that.
-    pub fn start(process: u32) -> Result<Self> {
+    ///
+    /// `command` enters the engine's cgroups and becomes its further arguments.
+    pub fn start(process: u32, mut command: Command) -> Result<Self> {
         // Without one, `coldstream attach` says what is wrong.
         has_sstable_open(process);
         let program = std::env::current_exe().context("the path of this program")?;
-        let mut child = Command::new(program)
+        let mut child = command
+            .arg(program)
             .args([ATTACH, &process.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -21,6 +21,7 @@ use anyhow::Result;
 use coldstream_policy::Profile;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::Receiver;
 
 /// An engine that the laboratory can measure.
@@ -154,10 +155,10 @@ pub struct Run<'a, E: Engine> {
 }
 
 impl<E: Engine> Run<'_, E> {
-    /// Starts `coldstream attach` beside the engine's process, if the mode has it.
-    pub fn attach(&self, process: u32) -> Result<Option<Attached>> {
-        let attach = self.mode.is_attached().then(|| Attached::start(process));
-        attach.transpose()
+    /// Starts `coldstream attach` beside the engine's process, if the mode has it. `command` enters its cgroups.
+    pub fn attach(&self, process: u32, command: Command) -> Result<Option<Attached>> {
+        let attach = || Attached::start(process, command);
+        self.mode.is_attached().then(attach).transpose()
     }
 
     /// Records events until the last sender is gone, and samples the kernel's counters meanwhile.

@@ -87,7 +87,7 @@ impl Driver {
         let mut files = CompactionFiles::watch(database, ".sst");
         let processes_files = run.limits.processes_files();
         let (running, events) = self.start(parameters, &processes_files, &run.command_prefix)?;
-        let attached = run.attach(running.id())?;
+        let attached = run.attach(running.id(), command_in_cgroups(&processes_files))?;
         run.record(testbed, measurement, &events, || files.cached_bytes())?;
         running.finish()?;
         measurement.set_attached(attached.map(Attached::finish).transpose()?);
