@@ -7,7 +7,7 @@ use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::residency::{assert_there, cached_pages, drop_pages, resident_pages};
 use coldstream_testkit::status_client::StatusClient;
-use coldstream_testkit::{directories, skip, tools};
+use coldstream_testkit::{directories, long, skip, tools};
 use common::{Linked, compiled, program};
 use std::fs::File;
 use std::path::Path;
@@ -25,7 +25,12 @@ fn write_records(path: &Path, first: u64, step: u64) {
 #[test]
 fn two_sorted_files_are_compacted_around_the_page_cache() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/compact.c");
-    for linked in [Linked::Archive, Linked::Shared, Linked::Static] {
+    let mut ways = vec![Linked::Archive, Linked::Shared, Linked::Static];
+    match long() && tools::find("musl-gcc").is_some() {
+        true => ways.push(Linked::Musl),
+        false => skip("musl: needs musl-gcc, the target for musl, and COLDSTREAM_LONG=1"),
+    }
+    for linked in ways {
         let directory = directories::on_disk();
         let path = |name: &str| directory.path().join(name);
         write_records(&path("first"), 1, 3);

@@ -22,7 +22,12 @@ pub enum Linked {
     WithRocksDb,
     /// With `libcoldstream_io.a` and a libc that is an archive too.
     Static,
+    /// With both as musl's archives.
+    Musl,
 }
+
+/// musl's name as a target.
+const MUSL: &str = "x86_64-unknown-linux-musl";
 
 /// The directory of both libraries.
 fn libraries() -> &'static Path {
@@ -33,11 +38,27 @@ fn libraries() -> &'static Path {
     })
 }
 
+/// The library for musl, and the directory of the unwinder that Rust brings for it.
+fn for_musl() -> (PathBuf, PathBuf) {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let own = built(&manifest, &["--lib", "--target", MUSL]);
+    let (target, profile) = (own.parent().unwrap(), own.file_name().unwrap());
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = String::from_utf8(output.unwrap().stdout).unwrap();
+    (
+        target.join(MUSL).join(profile).join("libcoldstream_io.a"),
+        format!("{}/lib/rustlib/{MUSL}/lib/self-contained", sysroot.trim()).into(),
+    )
+}
+
 /// The program of a C file, in a directory.
 pub fn compiled(source: &Path, directory: &Path, linked: Linked) -> PathBuf {
     let program = directory.join("program");
     let archive = libraries().join("libcoldstream_io.a");
-    let mut compiler = Command::new("cc");
+    let mut compiler = Command::new(match linked {
+        Linked::Musl => "musl-gcc",
+        _ => "cc",
+    });
     compiler
         .args([
             "-std=gnu99",
@@ -56,6 +77,13 @@ pub fn compiled(source: &Path, directory: &Path, linked: Linked) -> PathBuf {
         Linked::Archive => compiler.arg(archive),
         Linked::WithRocksDb => compiler.arg(archive).arg("-lrocksdb"),
         Linked::Static => compiler.arg(archive).arg("-static"),
+        Linked::Musl => {
+            let (archive, unwinder) = for_musl();
+            // The compiler's own unwinder is for glibc.
+            compiler.args(["-static", "-nodefaultlibs"]).arg(archive);
+            compiler.arg("-L").arg(unwinder);
+            compiler.args(["-lunwind", "-lc", "-lgcc"])
+        }
         Linked::Shared => {
             let library = libraries().join("libcoldstream_io.so");
             // The name that the loader looks for.
