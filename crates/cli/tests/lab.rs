@@ -406,6 +406,10 @@ fn unusable_options_are_refused_before_the_measurement() {
             &["--modes", "buffered", "--json-file", "/dev/null/x"],
             "/dev/null",
         ),
+        (
+            &["--modes", "plugin", "--plugin", "/no/plugin.so"],
+            "/no/plugin.so does not exist: make it in rocksdb-plugin/",
+        ),
     ] {
         let Some(mut command) = lab(directory.path(), words) else {
             return;
