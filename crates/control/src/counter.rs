@@ -403,6 +403,8 @@ counters! {
     /// Drains that were not waited for any longer, before a fork, the start of a program or the end of the
     /// process. The device did not answer.
     DrainsLate = "drains_late": Writes, Total(Count);
+    /// Looks at the SSTables that are mapped: what the page cache has of them is their heat.
+    MappedLooks = "mapped_looks": Handover, Total(Count);
 }
 
 impl Counter {

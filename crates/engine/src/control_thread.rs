@@ -1,6 +1,7 @@
 //! The control thread, a thread of the library's own. It answers `coldstream ctl`, and sets the priorities of
 //! threads: no thread of the application could do these in time. While background threads have a lower
-//! priority and work, it looks five times a second whether they starve. Otherwise it sleeps.
+//! priority and work, it looks five times a second whether they starve. While SSTables are mapped, it looks at
+//! them once a second. Otherwise it sleeps.
 //!
 //! It is made with the first SSTable of a process. It has no thread-local storage
 //! ([`coldstream_io::sys::thread`]), and so uses no `errno`, nothing of a thread's state, and nothing that
@@ -40,6 +41,9 @@ pub trait ApplySwitches {
     /// The credentials of the process were changed: wakes the other helpers, which follow. Returns whether one
     /// has yet to.
     fn wake_helpers(&self) -> bool;
+
+    /// Looks at the mapped SSTables, if it is time to. Returns whether to look again.
+    fn look_at_mapped(&self) -> bool;
 }
 
 /// Before the thread is made: says on the status page what can be switched.
@@ -155,7 +159,8 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
     fn tend_readers(&mut self) {
         let now = process::coarse_milliseconds();
         let is_due = now.wrapping_sub(self.tended_milliseconds) >= TEND_MILLISECONDS;
-        self.tends = !is_due || self.core.tend_readers(now);
+        let has_mapped = self.all.look_at_mapped();
+        self.tends = !is_due || self.core.tend_readers(now) || has_mapped;
         if is_due {
             self.tended_milliseconds = now;
         }

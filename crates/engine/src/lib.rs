@@ -21,6 +21,7 @@ pub mod events;
 pub mod eviction;
 pub mod handover;
 pub mod heat;
+pub mod mapped;
 pub mod priority;
 mod readahead;
 pub mod reads;

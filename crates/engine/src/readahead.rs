@@ -8,23 +8,18 @@
 //! A descriptor that is read in ways that Coldstream does not see (io_uring) keeps the kernel's readahead.
 //!
 //! Around a fault in a mapped file the kernel reads as much, whatever the descriptor's advice
-//! (`mm/filemap.c`, `do_sync_mmap_readahead`). Where the configuration says so, mappings get `MADV_RANDOM`.
-//! Then there is no readahead for scans by a mapping: faults make no calls.
+//! (`mm/filemap.c`, `do_sync_mmap_readahead`): see [`crate::mapped`].
 
 use crate::core::Core;
 use crate::core::descriptor_map::{Entry, TrackedFile};
 use crate::core::errno::ErrnoGuard;
-use crate::core::host_memory::each_line;
 use crate::settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
-use coldstream_io::sys::{file, memory};
+use coldstream_io::sys::file;
 use coldstream_io::warm;
-use coldstream_policy::{Config, Readahead, mapped_file};
+use coldstream_policy::Readahead;
 use std::ops::Range;
-
-/// Room for a line of `/proc/self/maps`, whose path has 4095 bytes at most.
-const LINE_BYTES_MAX: usize = 6 << 10;
 
 /// Whether readahead is ours.
 #[inline]
@@ -144,30 +139,10 @@ pub fn take_from_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) 
     let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
 }
 
-/// A tracked file has been mapped.
-pub fn advise_mapping(core: &Core, address: usize, length_bytes: usize) {
-    let mapped = Some(Readahead::ScansAndMapped);
-    if settings::get().map(|settings| settings.config.readahead) == mapped
-        && core.is_on(Mechanism::Readahead)
-    {
-        let _errno = ErrnoGuard::new();
-        let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
-        if !core.is_on(Mechanism::Readahead) {
-            // The control thread may have been here before.
-            let _ = memory::hint(address, length_bytes, memory::ADVICE_NORMAL);
-        }
-    }
-}
-
-/// Gives the present switch its effect on all files that are open or mapped. Needs no thread-local storage:
+/// Gives the present switch its effect on all files that are open. Needs no thread-local storage:
 /// the control thread calls it.
 pub fn switch(core: &Core) {
     let is_on = is_ours(core);
-    if let Some(settings) = settings::get()
-        && settings.config.readahead == Readahead::ScansAndMapped
-    {
-        switch_mappings(&settings.config, is_on);
-    }
     let own = |tracked: TrackedFile| i32::from(tracked.advice);
     if !is_on {
         advise_each(core, |tracked| Some(own(tracked)));
@@ -189,23 +164,6 @@ fn advise_each(core: &Core, advice: impl Fn(TrackedFile) -> Option<i32>) {
             && is_same_inode(core, tracked, descriptor)
         {
             let _ = file::advise(descriptor, 0, 0, advice);
-        }
-    });
-}
-
-/// Advises all mappings. No map of our own holds them: it would have to follow every `munmap` and `mremap`.
-fn switch_mappings(config: &Config, is_on: bool) {
-    let advice = if is_on {
-        memory::ADVICE_RANDOM
-    } else {
-        memory::ADVICE_NORMAL
-    };
-    let _ = each_line(c"/proc/self/maps", &mut [0; LINE_BYTES_MAX], |line| {
-        if let Some(mapped) = mapped_file(line)
-            && config.profile.kind_of_file(mapped.path).is_sstable()
-        {
-            // If something else has been mapped there meanwhile, it gets the hint.
-            let _ = memory::hint(mapped.address, mapped.length_bytes, advice);
         }
     });
 }

@@ -14,6 +14,7 @@ use crate::core::owner::Owner;
 use crate::eviction::Eviction;
 use crate::handover::Handover;
 use crate::heat::HeatMap;
+use crate::mapped::MappedSsTables;
 use crate::priority::Threads;
 use crate::reads::Reads;
 use crate::sending::Sendings;
@@ -40,6 +41,8 @@ pub struct Runtime {
     state: AtomicU32,
     /// What the foreground reads.
     pub heat: HeatMap,
+    /// Mapped SSTables.
+    pub mapped: MappedSsTables,
     /// Background reads.
     pub reads: Reads,
     /// Background writes.
@@ -262,6 +265,7 @@ impl ApplySwitches for Runtime {
         }
         if off.contains(Mechanism::Readahead) != before.contains(Mechanism::Readahead) {
             readahead::switch(&self.core);
+            self.mapped.switched(&self.core);
         }
         if off.contains(Mechanism::Reads) {
             self.core.close_all_windows();
@@ -275,5 +279,9 @@ impl ApplySwitches for Runtime {
     fn wake_helpers(&self) -> bool {
         self.eviction.wake();
         self.writes.wake_followers()
+    }
+
+    fn look_at_mapped(&self) -> bool {
+        self.mapped.look(&self.core, &self.heat)
     }
 }

@@ -116,6 +116,37 @@ pub fn each_page(
     Ok(())
 }
 
+/// As [`each_page`], for a mapping of the application: `visit(offset in the mapping, resident)`. It needs no
+/// descriptor and makes no mapping. The application may unmap it meanwhile.
+///
+/// # Errors
+/// `EOPNOTSUPP` if the kernel's pages are larger than 4 KiB; the kernel's, such as `ENOMEM` where nothing is
+/// mapped any more.
+pub fn each_mapped_page(
+    address: usize,
+    length_bytes: usize,
+    mut visit: impl FnMut(u64, bool),
+) -> Result<(), Errno> {
+    const CHUNK_PAGES: usize = 1024;
+    if memory::page_bytes() != PAGE_BYTES {
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
+    let mut done = 0;
+    while done < length_bytes {
+        let chunk_bytes = (length_bytes - done).min(CHUNK_PAGES * PAGE_BYTES as usize);
+        let pages = pages_of(chunk_bytes as u64) as usize;
+        let mut vector = [0_u8; CHUNK_PAGES];
+        let chunk = (address + done) as *mut u8;
+        // SAFETY: the kernel answers for any range of addresses, and the vector has a byte for each page.
+        unsafe { memory::residency(chunk, pages * PAGE_BYTES as usize, &mut vector)? };
+        for (page, state) in vector.iter().take(pages).enumerate() {
+            visit((done + page * PAGE_BYTES as usize) as u64, state & 1 != 0);
+        }
+        done += chunk_bytes;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

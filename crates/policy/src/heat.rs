@@ -264,6 +264,22 @@ impl<'m> Heat<'m> {
         }
     }
 
+    /// The page at `offset` of a mapped file was seen in the page cache, or was seen to be absent.
+    ///
+    /// Its reads are not seen. What is there for two looks in a row is hot, as what is scanned twice. A
+    /// compaction reads each page once, and its inputs are soon deleted. What the page cache gave up is cold.
+    pub fn see(&self, file: u64, offset: u64, is_resident: bool, now: u16) {
+        let before = self.of(file, offset, now);
+        if is_resident {
+            let heat = before.saturating_add(TOUCH / 2).min(HEAT_MAX);
+            if heat != before {
+                self.set(file, offset, heat, Origin::Estimated, now);
+            }
+        } else if before > 0 {
+            self.set(file, offset, 0, Origin::Estimated, now);
+        }
+    }
+
     /// Forgets the heat of these bytes of `file`: they have other content now.
     pub fn forget(&self, file: u64, bytes: Range<u64>) {
         let pages = bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES);
@@ -412,6 +428,22 @@ mod tests {
         (0..groups * GROUP_WORDS)
             .map(|_| AtomicU64::new(0))
             .collect()
+    }
+
+    #[test]
+    fn a_mapped_page_is_hot_once_it_was_seen_twice_and_cold_once_it_is_gone() {
+        let memory = memory(64);
+        let heat = Heat::new(&memory).unwrap();
+        heat.see(7, 4096, true, 0);
+        assert_eq!(heat.of_hot(7, 4096, 0), 0);
+        heat.see(7, 4096, true, 0);
+        assert!(heat.of_hot(7, 4096, 0) > 0);
+        for _ in 0..100 {
+            heat.see(7, 4096, true, 0);
+        }
+        assert_eq!(heat.of(7, 4096, 0), HEAT_MAX);
+        heat.see(7, 4096, false, 0);
+        assert_eq!(heat.of(7, 4096, 0), 0);
     }
 
     #[test]

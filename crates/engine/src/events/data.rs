@@ -46,6 +46,7 @@ impl Runtime {
             core: &self.core,
             heat: &self.heat,
             writes: &self.writes,
+            mapped: &self.mapped,
         }
     }
 
@@ -408,7 +409,8 @@ impl Runtime {
                 inode.record_writable_mapping();
             }
         }
-        readahead::advise_mapping(core, address, length_bytes);
+        self.mapped
+            .record(core, tracked.kind, address, length_bytes);
     }
 
     /// A thread advises that it will need a range of a file. Returns whether to skip the advice. The

@@ -41,6 +41,14 @@ pub struct Input {
     pub cold_until_ns: Cell<i128>,
 }
 
+/// A mapped SSTable.
+pub struct MappedInput {
+    pub(super) input: Input,
+    /// Its first and last separator, once they were needed.
+    pub(super) separators: Option<[Vec<u8>; 2]>,
+    pub(super) is_mapped: bool,
+}
+
 /// An SSTable of Cassandra that is being written.
 #[derive(Clone, Copy)]
 pub struct Output {
@@ -76,6 +84,8 @@ pub struct Work {
     used: u64,
     pub inputs: Vec<Input>,
     pub outputs: Vec<Output>,
+    /// SSTables of the last output's directory that are mapped, by inode.
+    pub mapped: Vec<MappedInput>,
     /// SSTables of RocksDB that are being written, and some that no longer are.
     started: Vec<Started>,
     /// The last key of the Cassandra SSTable that was handed over to last.
@@ -104,6 +114,7 @@ impl Work {
             used: 0,
             inputs: Vec::new(),
             outputs: Vec::new(),
+            mapped: Vec::new(),
             started: Vec::new(),
             passed: None,
             last_handover: None,
@@ -238,6 +249,11 @@ impl Lineage {
             .find(|work| work.thread == thread)
             .map(|work| memory::collected(work.outputs.iter().copied()));
         outputs.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// Thread `thread` has work, though none of its reads may be seen.
+    pub fn know_thread(&self, thread: i32) {
+        self.with_work(thread, |_| ());
     }
 
     fn with_work(&self, thread: i32, note: impl FnOnce(&mut Work)) {

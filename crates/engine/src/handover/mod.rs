@@ -14,6 +14,7 @@
 mod cassandra;
 mod explicit;
 mod lineage;
+mod mapped;
 mod rocksdb;
 mod sstable_file;
 mod transfer;
@@ -23,6 +24,7 @@ use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno::ErrnoGuard;
 use crate::core::{Core, fuse, inode_map};
 use crate::heat::HeatMap;
+use crate::mapped::MappedSsTables;
 use crate::settings;
 use crate::thread::{self, Inside};
 use crate::writes::{HandoverState, Reach, StagedFiles};
@@ -36,7 +38,7 @@ use explicit::{finished_output, given, push};
 use lineage::{Lineage, Output, Work};
 use std::cell::Cell;
 pub use transfer::Bounds;
-use transfer::{OutputFile, Refused, Transfer};
+use transfer::{OutputFile, Refused, TIME_SHARE, TIME_SHARE_OF_MAPPED, Transfer};
 use warming_time::WarmingTime;
 
 /// All-zero memory knows no input.
@@ -55,6 +57,8 @@ pub struct Means<'a> {
     pub heat: &'a HeatMap,
     /// The staged files.
     pub writes: &'a StagedFiles,
+    /// Mapped SSTables.
+    pub mapped: &'a MappedSsTables,
 }
 
 /// Whether a handover took place, and so delayed the calling thread.
@@ -127,8 +131,17 @@ impl Handover {
     ) -> TookPlace {
         match tracked.kind {
             FileKind::RocksDbSsTable | FileKind::LevelDbSsTable => {
+                let has_mapped = means.mapped.is_heat_known(means.core, tracked.kind)
+                    && thread::is_background_reader();
+                if has_mapped && Self::state(means.core, means.heat) != HandoverState::Never {
+                    self.lineage.know_thread(process::thread_id());
+                }
+                let is_cached = means.writes.find(means.core, descriptor).is_none();
                 self.run(means, tracked, descriptor, |transfer, work| {
-                    transfer.to_blocks(work)
+                    match (has_mapped, is_cached) {
+                        (true, true) => transfer.to_cached_blocks(work),
+                        _ => transfer.to_blocks(work),
+                    }
                 })
             }
             FileKind::CassandraData => {
@@ -209,7 +222,9 @@ impl Handover {
         way: Way<I>,
         bounds: Bounds,
     ) -> Result<Done, Errno> {
-        let Means { core, heat, writes } = means;
+        let Means {
+            core, heat, writes, ..
+        } = means;
         let (Some(present), Some(settings)) = (heat.present(), settings::get()) else {
             return Ok(Done::default());
         };
@@ -270,7 +285,9 @@ impl Handover {
         descriptor: i32,
         work: impl FnOnce(&Transfer<'_>, &mut Work) -> Result<(), Refused>,
     ) -> TookPlace {
-        let Means { core, heat, writes } = means;
+        let Means {
+            core, heat, writes, ..
+        } = means;
         let (Some(present), Some(settings)) = (heat.present(), settings::get()) else {
             return TookPlace::No;
         };
@@ -318,9 +335,14 @@ impl Handover {
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
             return without(&transfer);
         };
-        if core.is_behind()
+        let share = match (core.is_behind(), lineage.mapped.is_empty()) {
+            (true, _) => Some(TIME_SHARE),
+            (false, false) => Some(TIME_SHARE_OF_MAPPED),
+            (false, true) => None,
+        };
+        if let Some(share) = share
             && let Some(last) = &lineage.last_handover
-            && !transfer.limit_time(last)
+            && !transfer.limit_time(last, share)
         {
             self.lineage.give_back(lineage);
             return without(&transfer);

@@ -2,7 +2,9 @@
 
 use super::lineage::{Input, Work};
 use super::transfer::{Refused, Transfer};
-use coldstream_handover::rocksdb::Output;
+use coldstream_handover::rocksdb::{Contents, Output};
+use coldstream_io::alignment::PAGE_BYTES;
+use coldstream_io::sys::file;
 use coldstream_sstable::rocksdb::SsTable;
 
 /// How much of an input's keys an output covers.
@@ -42,6 +44,41 @@ impl Transfer<'_> {
             }
         });
         self.finish(&file, &output.pieces()?, size_bytes)
+    }
+
+    /// Hands over to an SSTable that was written through the page cache, while others are mapped. All of it is in
+    /// the page cache; afterwards what is hot is left there. A memtable stays as it is: its keys are the newest.
+    pub(super) fn to_cached_blocks(&self, work: &mut Work) -> Result<(), Refused> {
+        self.present
+            .heat
+            .forget(self.key(), 0..self.stamp.size_bytes);
+        let file = self.output()?;
+        let sstable = SsTable::open(&file)?;
+        let is_over = || self.is_search_over();
+        let mut output = Output::read(&sstable, &is_over)?;
+        file.read_only_cached_below(output.data_bytes());
+        let Some(contents) = Contents::read(&sstable, &is_over)? else {
+            return Ok(());
+        };
+        if contents.may_be_a_memtable() {
+            return Ok(());
+        }
+        output.know_contents(contents);
+        // Those that were not mapped.
+        for input in &work.inputs {
+            if self.is_hot(input)
+                && let Err(refused) = self.take_over(&mut output, input)
+            {
+                self.count_refused(&refused);
+            }
+        }
+        self.find_mapped(&mut work.mapped)?;
+        self.take_over_mapped(&mut output, &mut work.mapped)?;
+        let data_bytes = output.data_bytes() & !(PAGE_BYTES - 1);
+        let pieces = output.pieces()?;
+        // The engine has synced it. Pages that are not clean stay.
+        let _ = file::advise(file.number(), 0, data_bytes, libc::POSIX_FADV_DONTNEED);
+        self.finish(&file, &pieces, self.stamp.size_bytes)
     }
 
     /// Takes over an input's heat.

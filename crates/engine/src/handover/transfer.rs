@@ -14,6 +14,7 @@ use coldstream_io::private::OpenError;
 use coldstream_io::sys::file::FileStamp;
 use coldstream_io::sys::process;
 use coldstream_io::warm::{self, WarmResult};
+use coldstream_policy::Config;
 use coldstream_policy::heat::{Origin, TOUCH};
 use coldstream_sstable::Error;
 use std::borrow::Cow;
@@ -28,7 +29,9 @@ const PRESSURE_MAX: f32 = 10.0;
 
 /// While compactions are behind, handovers take at most one part in this number of their thread's time.
 /// Compactions, and the writes that wait for them, must not lose more.
-const TIME_SHARE: i128 = 20;
+pub(super) const TIME_SHARE: i128 = 20;
+/// At other times, where all mapped SSTables may be inputs. A search through many of them takes long.
+pub(super) const TIME_SHARE_OF_MAPPED: i128 = 4;
 
 /// A cold input is not looked at again for 50 times as long as it took to find that it is cold.
 const COLD_REST_TIMES: i128 = 50;
@@ -160,6 +163,10 @@ impl<'b> Transfer<'b> {
         }
     }
 
+    pub(super) fn config(&self) -> &Config {
+        &self.settings.config
+    }
+
     /// The number under which the output's heat is kept.
     pub(super) fn key(&self) -> u64 {
         inode_map::key_of(&self.stamp)
@@ -208,10 +215,11 @@ impl<'b> Transfer<'b> {
         }
     }
 
-    /// Limits the time: compactions are behind. The thread's last handover ended at `last.ended_ns`. Returns
-    /// false if its search alone took longer than this one may take. Then it is the turn of a later output.
-    pub(super) fn limit_time(&mut self, last: &LastHandover) -> bool {
-        let budget_ns = budget(self.started_ns, last);
+    /// Limits the time to one part in `share` of the thread's time. The thread's last handover ended at
+    /// `last.ended_ns`. Returns false if its search alone took longer than this one may take. Then it is the turn
+    /// of a later output.
+    pub(super) fn limit_time(&mut self, last: &LastHandover, share: i128) -> bool {
+        let budget_ns = budget(self.started_ns, last, share);
         self.budget_ns = budget_ns.map(|ns| ns.min(self.time_ns()));
         let is_put_off = budget_ns.is_none();
         self.core
@@ -418,8 +426,8 @@ impl<'b> Transfer<'b> {
 
 /// The time that a handover may take which begins at `started_ns`; `None` if the search of the last one took
 /// longer.
-fn budget(started_ns: i128, last: &LastHandover) -> Option<i128> {
-    let budget_ns = (started_ns - last.ended_ns) / TIME_SHARE;
+fn budget(started_ns: i128, last: &LastHandover, share: i128) -> Option<i128> {
+    let budget_ns = (started_ns - last.ended_ns) / share;
     (budget_ns > last.search_ns).then_some(budget_ns)
 }
 
@@ -438,7 +446,7 @@ mod tests {
         };
         for _ in 0..1000 {
             now_ns += output_ns;
-            let Some(budget_ns) = budget(now_ns, &last) else {
+            let Some(budget_ns) = budget(now_ns, &last, TIME_SHARE) else {
                 continue;
             };
             assert!(budget_ns > search_ns);

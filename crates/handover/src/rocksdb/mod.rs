@@ -5,8 +5,10 @@
 //! in the second. A wrong order warms wrong pages, and does nothing else.
 
 mod attribution;
+mod contents;
 
 pub use attribution::READ_HEAT;
+pub use contents::Contents;
 
 use crate::piece::{HeatAt, PAGE_BYTES, Piece};
 use attribution::{Attribution, HotBlock};
@@ -25,6 +27,10 @@ const KEYS_MAX: usize = 4 << 20;
 
 /// Most separators of an input that are read to find out in which of several orders it is.
 const SEPARATORS_SEEN_MAX: usize = 64;
+
+/// Where the output has no more keys than this in the range of an input's hot block, the block is not read for
+/// its own keys.
+const KEYS_FEW: usize = 4;
 
 /// Blocks between two checks of the deadline.
 const BLOCKS_A_CHECK: usize = 1024;
@@ -47,6 +53,8 @@ pub struct Output {
     keys: usize,
     /// Number of inputs that were taken over.
     inputs: usize,
+    /// Its keys, if they are known.
+    contents: Option<Contents>,
 }
 
 struct Block {
@@ -74,6 +82,7 @@ impl Output {
             attribution: Attribution::default(),
             keys: 0,
             inputs: 0,
+            contents: None,
         };
         let mut blocks = sstable.blocks();
         while let Some(block) = blocks.next()? {
@@ -117,6 +126,30 @@ impl Output {
     #[must_use]
     pub fn has_comparator_of(&self, input: &SsTable<'_>) -> bool {
         self.comparator.as_deref() == input.comparator()
+    }
+
+    /// From now on only keys that the output has get heat.
+    pub fn know_contents(&mut self, contents: Contents) {
+        self.contents = Some(contents);
+    }
+
+    /// The end of the data blocks, in bytes from the beginning of the file.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        let last = self.blocks.last();
+        last.map_or(0, |last| last.offset.saturating_add(last.length))
+    }
+
+    /// Whether an SSTable may share keys with the output, by its first and last separators. Keys of its first
+    /// block do not count.
+    #[must_use]
+    pub fn may_share_keys(&self, first_separator: &[u8], last_separator: &[u8]) -> bool {
+        let Some(order) = self.orders.first().filter(|_| self.orders.is_one()) else {
+            return true;
+        };
+        let first_key = self.first_key.as_deref();
+        first_key.is_none_or(|first| order.compare(last_separator, first).is_ge())
+            && self.covers(first_separator, order)
     }
 
     /// Adds the heat of an input's blocks whose keys this output may hold.
@@ -220,9 +253,13 @@ impl Output {
             let candidates = self.blocks_between(block.lower, block.separator, order);
             // With several candidates the block is read for its keys. It is hot, hence in the page
             // cache.
-            let key_blocks = match candidates.len() {
-                0 | 1 => Vec::new(),
-                _ if self.keys >= KEYS_MAX => Vec::new(),
+            let between = (self.contents.as_ref())
+                .map(|contents| contents.between(block.lower, block.separator, order));
+            let key_blocks = match (candidates.len(), between) {
+                (0, _) | (1, None) => KeyBlocks::default(),
+                _ if self.keys >= KEYS_MAX => KeyBlocks::default(),
+                // It has older versions of these keys, but for few.
+                (_, Some(keys)) if keys.len() <= KEYS_FEW => self.blocks_of_known(keys)?,
                 _ => {
                     let (offset, length) = (block.offset, block.length);
                     let Some(key_blocks) = self.blocks_of_keys(input, offset, length, order)?
@@ -233,6 +270,10 @@ impl Output {
                     key_blocks
                 }
             };
+            if key_blocks.are_elsewhere {
+                continue;
+            }
+            let key_blocks = key_blocks.numbers;
             self.keys += key_blocks.len();
             self.attribution.record(HotBlock {
                 input: self.inputs,
@@ -320,15 +361,24 @@ impl Output {
         first..(last + 1).min(self.blocks.len())
     }
 
-    /// The number of the output's block for each key of an input's block. Empty if the block cannot
-    /// be read. `None` if its keys are in another order.
+    /// The number of the output's block for each of its keys.
+    fn blocks_of_known(&self, keys: Range<usize>) -> Result<KeyBlocks> {
+        let contents = self.contents.iter();
+        Ok(KeyBlocks {
+            are_elsewhere: keys.is_empty(),
+            numbers: memory::collected(contents.flat_map(|it| it.blocks(keys.clone())))?,
+        })
+    }
+
+    /// The number of the output's block for each key of an input's block that the output has. `None` if the keys
+    /// are in another order.
     fn blocks_of_keys(
         &self,
         input: &SsTable<'_>,
         offset: u64,
         length: u64,
         order: Order,
-    ) -> Result<Option<Vec<usize>>> {
+    ) -> Result<Option<KeyBlocks>> {
         let mut blocks = Vec::new();
         let mut added = Ok(());
         let mut previous: Option<Vec<u8>> = None;
@@ -343,17 +393,32 @@ impl Output {
             };
             added = memory::copy(key, previous.get_or_insert_default());
             let first_key = self.first_key.as_deref();
-            if added.is_ok() && first_key.is_none_or(|first| order.compare(key, first).is_ge()) {
+            if added.is_ok()
+                && first_key.is_none_or(|first| order.compare(key, first).is_ge())
+                && (self.contents.as_ref()).is_none_or(|contents| contents.has(key, order))
+            {
                 added = blocks.try_push(self.first_not(|at| order.compare(at, key).is_lt()));
             }
         });
         added?;
         match read {
-            Ok(()) => Ok(is_ordered.then_some(blocks)),
+            Ok(()) => Ok(is_ordered.then_some(KeyBlocks {
+                are_elsewhere: self.contents.is_some() && blocks.is_empty(),
+                numbers: blocks,
+            })),
             Err(Error::OutOfMemory) => Err(Error::OutOfMemory),
-            Err(_) => Ok(Some(Vec::new())),
+            Err(_) => Ok(Some(KeyBlocks::default())),
         }
     }
+}
+
+/// Where the output has the keys of an input's block.
+#[derive(Default)]
+struct KeyBlocks {
+    /// The number of the output's block for each key. Empty if the block could not be read.
+    numbers: Vec<usize>,
+    /// The output has none of the keys.
+    are_elsewhere: bool,
 }
 
 /// What the keys of a data block show.

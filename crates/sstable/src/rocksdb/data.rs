@@ -15,6 +15,8 @@ use crate::{Error, Result, memory, unsupported};
 const HASH_INDEX: u32 = 1 << 31;
 /// Bytes of sequence number and type behind every user key.
 const INTERNAL_BYTES: usize = 8;
+/// Bits of the type, below those of the sequence number.
+const TYPE_BITS: u32 = 8;
 
 impl SsTable<'_> {
     /// Reads a data block, and calls `visit` with each of its user keys in order.
@@ -26,6 +28,26 @@ impl SsTable<'_> {
     /// Those of reading the block. [`Error::Unsupported`] for values that are stored apart from
     /// their keys, and for compression with a dictionary.
     pub fn user_keys(&self, offset: u64, length: u64, mut visit: impl FnMut(&[u8])) -> Result<()> {
+        let mut last: Option<Vec<u8>> = None;
+        self.versions(offset, length, |user_key, _| {
+            if last.as_deref() != Some(user_key) {
+                visit(user_key);
+                memory::copy(user_key, last.get_or_insert_default())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// As [`Self::user_keys`], with each version of a key, and its sequence number.
+    ///
+    /// # Errors
+    /// As of [`Self::user_keys`], and those of `visit`.
+    pub fn versions(
+        &self,
+        offset: u64,
+        length: u64,
+        mut visit: impl FnMut(&[u8], u64) -> Result<()>,
+    ) -> Result<()> {
         let malformed = |what| Error::Malformed { what, offset };
         if self.dictionary {
             return Err(unsupported(format_args!("a compression dictionary")));
@@ -36,22 +58,16 @@ impl SsTable<'_> {
         let contents = self.storage.read_contents(BlockHandle { offset, size })?;
         let block = Block::parse(without_hash_index(contents, offset)?, offset)?;
         let mut position = Position::default();
-        let mut last: Option<Vec<u8>> = None;
         let decode = |value: &mut Bytes<'_>, _| Some(value.rest().len());
         while block
             .step(&mut position, ValueLength::Stated, decode)?
             .is_some()
         {
-            let key = position.key();
-            let user_key = key
-                .len()
-                .checked_sub(INTERNAL_BYTES)
-                .and_then(|length| key.get(..length))
+            let (user_key, packed) = position
+                .key()
+                .split_last_chunk::<INTERNAL_BYTES>()
                 .ok_or(malformed("a key without a sequence number"))?;
-            if last.as_deref() != Some(user_key) {
-                visit(user_key);
-                memory::copy(user_key, last.get_or_insert_default())?;
-            }
+            visit(user_key, u64::from_le_bytes(*packed) >> TYPE_BITS)?;
         }
         Ok(())
     }
