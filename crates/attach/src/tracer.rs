@@ -45,6 +45,15 @@ pub enum TracerError {
     /// The events of our own file are not what we did.
     #[error("this kernel's structures are unknown: events of a file of our own were wrong")]
     UnknownLayout,
+    /// Files of tmpfs are never read into the page cache.
+    #[error("temporary files are on tmpfs here: set TMPDIR to a directory on a disk")]
+    NotOnDisk,
+    /// The kernel's numbers of processes are not the caller's.
+    #[error(
+        "this is another namespace of process ids than the machine's: start it on the machine itself, outside of \
+         the container (or with its `--pid=host`)"
+    )]
+    Namespace,
     /// The proof needs a file on a disk.
     #[error("cannot use a temporary file (TMPDIR names its directory): {0}")]
     File(#[from] io::Error),
@@ -129,7 +138,13 @@ impl Tracer {
 
     /// Attaches the programs for the first layout that our own file proves.
     fn follow_layout(&mut self) -> Result<(), TracerError> {
+        if !is_first_namespace() {
+            return Err(TracerError::Namespace);
+        }
         let mut proof = Proof::new()?;
+        if rustix::fs::fstatfs(&proof.file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC) {
+            return Err(TracerError::NotOnDisk);
+        }
         self.follow(std::process::id())
             .map_err(refused("BPF maps"))?;
         let mut is_proven = Err(TracerError::UnknownLayout);
@@ -187,6 +202,12 @@ impl Tracer {
         self.lost_before = lost;
         lost_now
     }
+}
+
+/// Whether process ids are the machine's. The number of that namespace is fixed (`PROC_PID_INIT_INO`).
+fn is_first_namespace() -> bool {
+    const FIRST: u64 = 0xEFFF_FFFC;
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|found| found.ino() == FIRST)
 }
 
 /// A file of our own, whose reads must be seen as they are.

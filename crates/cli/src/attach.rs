@@ -30,8 +30,8 @@ For static binaries, Go programs, set-uid servers, and processes that must not b
 others: `coldstream run` and `attach-config` do more. Needs CAP_BPF and CAP_PERFMON, and for
 another user's process CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID and CAP_SETGID. It gives all
 of them away after the start. The processes themselves are not changed.
-Exit codes: 0 ended, 5 no permission, 7 no such process or no SSTable open in it, 11 this kernel
-gives no events.";
+Exit codes: 0 ended, 1 another failure, 2 wrong arguments or processes of several users, 5 no
+permission, 7 no such process or no SSTable open in it, 11 this kernel gives no events.";
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -53,27 +53,32 @@ pub struct AttachArguments {
 /// Follows the processes until they end, or until it is interrupted.
 pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
     let (pids, are_named) = wanted(arguments)?;
-    let user = common_user(&pids)?;
     let mut attached = Vec::new();
     for pid in pids {
-        match look(pid) {
+        if are_named && process::user(pid).is_none() {
+            return Err(processes::no_such_process(pid));
+        }
+        match Attached::new(pid) {
             Ok(process) => attached.push(process),
-            Err(error) if are_named => return Err(error),
-            // A unit has helpers too.
-            Err(_) => {}
+            // A unit has helpers too, perhaps of other users.
+            Err(error) if !are_named && error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(not_followed(pid, &error)),
         }
     }
     if attached.is_empty() {
         let message = "none of these processes has an SSTable open";
         return Err(failure(Exit::NotFound, message));
     }
+    let user = common_user(&attached)?;
     let recognition = recognition(&attached);
     let mut tracer = Tracer::start(recognition).map_err(|error| not_started(&error))?;
     for process in &attached {
         tracer.follow(process.pid())?;
     }
-    let group = process::group(attached[0].pid()).unwrap_or(user);
-    privileges::become_user(user, group).map_err(|errno| {
+    let first = attached[0].pid();
+    let group = process::group(first).unwrap_or(user);
+    let groups = process::supplementary_groups(first);
+    privileges::become_user(user, group, &groups).map_err(|errno| {
         let message = format!("cannot become user {user}: {errno}");
         failure(Exit::Permission, message)
     })?;
@@ -129,14 +134,14 @@ fn cgroup_of_unit(unit: &str) -> anyhow::Result<PathBuf> {
         .ok_or_else(|| failure(Exit::NotFound, format!("{unit}: no cgroup {group}")))
 }
 
-fn common_user(pids: &BTreeSet<u32>) -> anyhow::Result<u32> {
-    if pids.len() > TARGETS_MAX as usize {
-        let message = format!("{} processes: {TARGETS_MAX} at most", pids.len());
+fn common_user(attached: &[Attached]) -> anyhow::Result<u32> {
+    if attached.len() > TARGETS_MAX as usize {
+        let message = format!("{} processes: {TARGETS_MAX} at most", attached.len());
         return Err(failure(Exit::Usage, message));
     }
     let mut users = BTreeSet::new();
-    for pid in pids {
-        users.insert(process::user(*pid).ok_or_else(|| processes::no_such_process(*pid))?);
+    for pid in attached.iter().map(Attached::pid) {
+        users.insert(process::user(pid).ok_or_else(|| processes::no_such_process(pid))?);
     }
     match users.first() {
         Some(user) if users.len() == 1 => Ok(*user),
@@ -147,8 +152,8 @@ fn common_user(pids: &BTreeSet<u32>) -> anyhow::Result<u32> {
     }
 }
 
-fn look(pid: u32) -> anyhow::Result<Attached> {
-    Attached::new(pid).map_err(|error| match error.kind() {
+fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
+    match error.kind() {
         io::ErrorKind::NotFound => failure(
             Exit::NotFound,
             format!("process {pid} has no SSTable open: see `coldstream doctor {pid}`"),
@@ -157,8 +162,8 @@ fn look(pid: u32) -> anyhow::Result<Attached> {
             Exit::Permission,
             format!("process {pid}: {error}: run as root, or with CAP_SYS_PTRACE"),
         ),
-        _ => failure(exit::of_io(&error), format!("process {pid}: {error}")),
-    })
+        _ => failure(exit::of_io(error), format!("process {pid}: {error}")),
+    }
 }
 
 /// By names, where any thread of any process has one.
@@ -178,7 +183,10 @@ fn not_started(error: &TracerError) -> anyhow::Error {
     let exit = match error {
         TracerError::NotPermitted => Exit::Permission,
         TracerError::File(error) => exit::of_io(error),
-        TracerError::Unsupported { .. } | TracerError::UnknownLayout => Exit::NoEvents,
+        TracerError::Unsupported { .. }
+        | TracerError::UnknownLayout
+        | TracerError::NotOnDisk
+        | TracerError::Namespace => Exit::NoEvents,
     };
     failure(exit, error.to_string())
 }

@@ -66,11 +66,16 @@ struct Subject {
 
 impl Subject {
     fn new() -> Self {
+        Self::under(Command::new(std::env::current_exe().unwrap()))
+    }
+
+    /// The program is the last word of the command so far.
+    fn under(mut command: Command) -> Self {
         let directory = directories::on_disk();
         let path = directory.path().join("000007.sst");
         fs::write(&path, vec![7; PAGES * PAGE]).unwrap();
         drop_pages(&File::open(&path).unwrap());
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut child = command
             .args(["subject", "--exact", "--nocapture", "--test-threads=1"])
             .env(SUBJECT, &path)
             .stdin(Stdio::piped())
@@ -136,8 +141,13 @@ impl Drop for Subject {
 
 /// `coldstream attach`, attached. `None` where this machine does not allow it.
 fn attach(subject: &Subject) -> Option<Child> {
+    attach_with(&[&subject.pid()])
+}
+
+fn attach_with(arguments: &[&str]) -> Option<Child> {
     let mut child = Command::new(COLDSTREAM)
-        .args(["attach", &subject.pid()])
+        .arg("attach")
+        .args(arguments)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -346,9 +356,17 @@ fn ctl_stops_and_resumes_it_and_shows_its_figures() {
     subject.read("client", "sequential", 0..PAGES);
     subject.write_sstable();
     assert!(eventually(|| subject.resident().is_empty()));
+    // It has no priorities: a request for one is refused with words.
+    let refused = run(&["ctl", "set", &pid, "nice=5"]);
+    let words = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("from outside"), "{words}");
+    let list = String::from_utf8(run(&["ctl", "list"]).stdout).unwrap();
+    assert!(list.contains("(attach)"), "{list}");
     let status = run(&["ctl", "status", &pid, "--all"]);
     let text = String::from_utf8(status.stdout).unwrap();
     assert!(text.contains("bytes_drop_behind"), "{text}");
+    assert!(text.contains("from outside"), "{text}");
     assert_eq!(interrupt(child), Some(0));
 }
 
@@ -388,6 +406,7 @@ fn doctor_says_what_fits() {
     if let Some(child) = attach(&subject) {
         let text = doctor(subject.child.id());
         assert!(text.contains("works for it from outside"), "{text}");
+        assert!(text.contains("dropped behind compactions"), "{text}");
         assert_eq!(interrupt(child), Some(0));
     }
     let directory = directories::on_disk();
@@ -410,6 +429,49 @@ fn doctor_says_what_fits() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(text.contains("the program is static"), "{text}");
+}
+
+#[test]
+fn a_helper_of_another_user_in_the_cgroup_is_passed_over() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root to become nobody");
+    }
+    let subject = Subject::new();
+    let mut helper = Command::new("sleep")
+        .arg("60")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .spawn()
+        .unwrap();
+    let cgroup = tempfile::tempdir().unwrap();
+    let processes = format!("{}\n{}\n", subject.pid(), helper.id());
+    fs::write(cgroup.path().join("cgroup.procs"), processes).unwrap();
+    let child = attach_with(&["--cgroup", cgroup.path().to_str().unwrap()]);
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    if let Some(child) = child {
+        assert_eq!(interrupt(child), Some(0));
+    }
+}
+
+#[test]
+fn it_takes_the_groups_of_the_process() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root to change groups");
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--regid", "65534", "--groups", "7,9", "--"]);
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return skip("no setpriv");
+    }
+    command.arg(std::env::current_exe().unwrap());
+    let subject = Subject::under(command);
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    assert_eq!(interrupt(child), Some(0));
+    assert!(status.contains("Groups:\t7 9"), "{status}");
 }
 
 #[test]

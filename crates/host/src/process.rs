@@ -54,6 +54,12 @@ pub fn group(pid: u32) -> Option<u32> {
     Some(status(pid)?.egid)
 }
 
+/// The supplementary groups.
+#[must_use]
+pub fn supplementary_groups(pid: u32) -> Vec<u32> {
+    status(pid).map(|it| it.groups).unwrap_or_default()
+}
+
 /// Whether that is the caller's user.
 #[must_use]
 pub fn is_own_user(user: u32) -> bool {

@@ -33,6 +33,8 @@ pub struct Surveyed {
     pub program: String,
     /// Its counters.
     pub snapshot: Snapshot,
+    /// Whether `coldstream attach` works for it.
+    pub is_attached: bool,
 }
 
 /// What [`survey`] found.
@@ -196,6 +198,7 @@ fn look(path: &Path, inside: u32, pid: u32) -> Result<Surveyed, Problem> {
         true => view.snapshot_of(inside, started),
         false => Err(PageError::Stale { pid: inside }),
     });
+    let is_attached = PageView::new(&words).is_ok_and(|view| view.keeper().is_some());
     let snapshot = page.map_err(|error| match error {
         PageError::Stale { .. } => Problem::Gone,
         other => Problem::Unreadable(other.to_string()),
@@ -205,6 +208,7 @@ fn look(path: &Path, inside: u32, pid: u32) -> Result<Surveyed, Problem> {
         user,
         program: process::short_name(pid),
         snapshot,
+        is_attached,
     })
 }
 

@@ -9,7 +9,7 @@
 
 use crate::sys::credentials::{
     CAP_SETGID, CAP_SETUID, CAP_SYS_NICE, Capabilities, Ids, capabilities, groups,
-    keep_capabilities, leave_supplementary_groups, set_capabilities, set_groups, set_users, users,
+    keep_capabilities, set_capabilities, set_groups, set_supplementary_groups, set_users, users,
 };
 use dumpable::kept_dumpable;
 pub use dumpable::{said_dumpable, will_say_dumpable};
@@ -179,7 +179,7 @@ fn take(wanted: &Credentials) {
             });
             // The process may have kept some: they are known.
             keep_capabilities(true);
-            let _ = leave_supplementary_groups();
+            let _ = set_supplementary_groups(&[]);
             let _ = set_groups(wanted.groups);
             let _ = set_users(wanted.users);
             keep_capabilities(false);

@@ -1,6 +1,7 @@
 //! `ctl list` and `ctl status`: the status pages of running processes, for people and as JSON.
 
 use coldstream_control::{Mechanism, Snapshot};
+use coldstream_host::status_page;
 use coldstream_policy::display_bytes;
 use comfy_table::{ContentArrangement, Table, presets};
 
@@ -26,6 +27,10 @@ pub fn status(pid: u32, format: Format, detail: Detail) -> anyhow::Result<()> {
     }
     let command = without_control_characters(&processes::command_line(pid));
     let mut text = screen::render(&snapshot, &command, output::width());
+    if status_page::is_attached(pid) {
+        text +=
+            "\nFollowed from outside by `coldstream attach`: there is no library in the process.\n";
+    }
     match detail {
         Detail::Screen => text += &format!("\nAll counters: coldstream ctl status {pid} --all\n"),
         Detail::AllCounters => text += &counters::render(&snapshot),
@@ -59,8 +64,8 @@ fn read_pages() -> anyhow::Result<Vec<Snapshot>> {
         }
     }
     if removed > 0 {
-        let processes = count(removed, "ended process", "ended processes");
-        output::say(&format!("removed the status pages of {processes}"));
+        let pages = count(removed, "status page", "status pages");
+        output::say(&format!("removed {pages} that nobody keeps any more"));
     }
     Ok(snapshots)
 }
@@ -86,7 +91,10 @@ fn table(snapshots: &[Snapshot]) -> String {
         let off: Vec<_> = snapshot.switches.off.iter().map(Mechanism::name).collect();
         let mut row = comfy_table::Row::from([
             pid.to_string(),
-            reads(snapshot).to_owned(),
+            match status_page::is_attached(pid) {
+                true => format!("{} (attach)", reads(snapshot)),
+                false => reads(snapshot).to_owned(),
+            },
             display_bytes(snapshot.read_around_cache_bytes()),
             display_bytes(snapshot.written_around_cache_bytes()),
             if off.is_empty() {

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use coldstream_control::{Mechanism, Mechanisms};
+use coldstream_host::status_page;
 use coldstream_policy::{Priorities, SETTINGS};
 use serde::Serialize;
 
@@ -177,6 +178,13 @@ fn retain_alive(mut pids: Vec<u32>) -> Vec<u32> {
 /// Changes settings.
 pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
     let pid = arguments.pid;
+    if status_page::is_attached(pid) {
+        let message = format!(
+            "process {pid} is followed from outside by `coldstream attach`, which changes no \
+             priorities: nothing can be set"
+        );
+        return Err(failure(Exit::Failure, message));
+    }
     let result = ask(pid, |now| {
         let mut priorities = Priorities::from_bits(now.priorities_bits)
             .ok_or_else(|| request::damaged(pid, "it has impossible priorities"))?;

@@ -10,6 +10,7 @@ use coldstream_host::cgroup::{self, MemoryLimit};
 use coldstream_host::mounts;
 use coldstream_host::process::{self, Mappings};
 use coldstream_host::status_page;
+use coldstream_host::survey::Surveyed;
 use coldstream_policy::{Profile, Role};
 use serde::Serialize;
 
@@ -95,14 +96,21 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
     let mapped = mappings.files();
     let open = process::open_files(pid).map_err(|error| unreadable(pid, &error))?;
     let io_uring = open.iter().any(|path| path == Path::new(IO_URING));
+    // To root, other users' pages are known by the survey.
+    let is_foreign = processes::user(pid).is_some_and(|owner| !processes::is_own_user(owner));
+    let surveyed = is_foreign.then(|| surveyed(pid)).flatten();
     let (status, status_missing) = match processes::status(pid) {
         Status::Running(snapshot) => (Some(*snapshot), None),
-        Status::Absent => (None, None),
+        Status::Absent => (surveyed.as_ref().map(|it| it.snapshot.clone()), None),
         Status::Removed { pid } => {
             let text = format!("removed the page that ended process {pid} left behind");
             (None, Some(text))
         }
         Status::Unreadable(error) => (None, Some(error.to_string())),
+    };
+    let is_attached = match &surveyed {
+        Some(found) => found.is_attached,
+        None => status.is_some() && status_page::is_attached(pid),
     };
     let environment = Environment::of_process(pid);
     let library = named(&mapped, |name| name == library::FILE_NAME.as_bytes());
@@ -115,7 +123,7 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         pid,
         command: processes::command_line(pid),
         library,
-        is_attached: status.is_some() && status_page::is_attached(pid),
+        is_attached,
         // A kernel thread has no mapping at all.
         is_static: !mapped.is_empty() && named(&mapped, |name| name.starts_with(b"ld-")).is_none(),
         library_is_replaced: mappings.is_replaced(library::FILE_NAME),
@@ -153,6 +161,11 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
     process.advice = advice(&process);
     process.advice.extend(unread);
     Ok(process)
+}
+
+fn surveyed(pid: u32) -> Option<Surveyed> {
+    let survey = processes::survey().ok()?;
+    survey.processes.into_iter().find(|found| found.pid == pid)
 }
 
 fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
@@ -223,6 +236,13 @@ fn advice_without_library(process: &Process) -> Option<String> {
         return Some(
             "`coldstream attach` works for it from outside: without pacing and priorities, and \
              outputs may be published before they are warm"
+                .to_owned(),
+        );
+    }
+    if process.status.is_some() {
+        return Some(
+            "the library is not loaded, and need not be: the program itself has Coldstream in it, \
+             by the C interface or a plugin"
                 .to_owned(),
         );
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use coldstream_control::Snapshot;
+use coldstream_control::{Counter, Snapshot};
 use coldstream_host::cgroup::MemoryLimit;
 use coldstream_policy::display_bytes;
 
@@ -212,6 +212,14 @@ fn process(process: &Process) -> Vec<String> {
         .as_ref()
         .map_or("not loaded".to_owned(), |path| path.display().to_string());
     let status = match (&process.status, &process.status_missing) {
+        (Some(snapshot), _) if process.is_attached => {
+            let dropped = |counter| display_bytes(snapshot.get(counter));
+            format!(
+                "followed from outside: {} of inputs and {} of outputs dropped behind compactions",
+                dropped(Counter::BytesDropBehind),
+                dropped(Counter::WriteBytesDropBehind)
+            )
+        }
         (Some(snapshot), _) => {
             let headline = snapshot.headline();
             format!("{headline} (see `coldstream ctl status {}`)", process.pid)

@@ -350,6 +350,7 @@ pub mod tests {
             user: Some(0),
             program: "driver".to_owned(),
             snapshot: page.snapshot().unwrap(),
+            is_attached: false,
         }
     }
 

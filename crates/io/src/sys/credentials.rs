@@ -137,13 +137,14 @@ pub fn set_groups(wanted: Ids) -> Result<(), Errno> {
     Errno::check(result).map(drop)
 }
 
-/// `setgroups(2)` with an empty list.
+/// `setgroups(2)`: the supplementary groups.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SETGID`.
-pub fn leave_supplementary_groups() -> Result<(), Errno> {
-    // SAFETY: an empty list is not read.
-    let result = unsafe { syscall(libc::SYS_setgroups, [0, 0]) };
+pub fn set_supplementary_groups(groups: &[u32]) -> Result<(), Errno> {
+    let list = [groups.len(), groups.as_ptr() as usize];
+    // SAFETY: the kernel reads as many numbers as the list has.
+    let result = unsafe { syscall(libc::SYS_setgroups, list) };
     Errno::check(result).map(drop)
 }
 
