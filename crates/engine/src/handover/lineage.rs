@@ -71,10 +71,11 @@ struct Started {
     descriptor: i32,
 }
 
-/// Times of a handover, by the monotonic clock.
+/// Times of a handover.
 pub struct LastHandover {
+    /// Its end, by the monotonic clock.
     pub ended_ns: i128,
-    /// The time in which it found what is hot.
+    /// The processor time in which it found what is hot.
     pub search_ns: i128,
 }
 

@@ -38,7 +38,7 @@ use explicit::{finished_output, given, push};
 use lineage::{Lineage, Output, Work};
 use std::cell::Cell;
 pub use transfer::Bounds;
-use transfer::{OutputFile, Refused, TIME_SHARE, TIME_SHARE_OF_MAPPED, Transfer};
+use transfer::{OutputFile, PROCESSOR_SHARE, PROCESSOR_SHARE_OF_MAPPED, Refused, Transfer};
 use warming_time::WarmingTime;
 
 /// All-zero memory knows no input.
@@ -336,8 +336,8 @@ impl Handover {
             return without(&transfer);
         };
         let share = match (core.is_behind(), lineage.mapped.is_empty()) {
-            (true, _) => Some(TIME_SHARE),
-            (false, false) => Some(TIME_SHARE_OF_MAPPED),
+            (true, _) => Some(PROCESSOR_SHARE),
+            (false, false) => Some(PROCESSOR_SHARE_OF_MAPPED),
             (false, true) => None,
         };
         if let Some(share) = share

@@ -27,11 +27,11 @@ const HOT_PAGES_A_CHECK: u32 = 64;
 /// Nothing is warmed while memory stalls all tasks for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
 
-/// While compactions are behind, handovers take at most one part in this number of their thread's time.
-/// Compactions, and the writes that wait for them, must not lose more.
-pub(super) const TIME_SHARE: i128 = 20;
+/// While compactions are behind, the processor time of handovers is at most one part in this number of the time that
+/// passes. They are behind because they wait for processors. Waits for a device take nothing of these.
+pub(super) const PROCESSOR_SHARE: i128 = 20;
 /// At other times, where all mapped SSTables may be inputs. A search through many of them takes long.
-pub(super) const TIME_SHARE_OF_MAPPED: i128 = 4;
+pub(super) const PROCESSOR_SHARE_OF_MAPPED: i128 = 4;
 
 /// A cold input is not looked at again for 50 times as long as it took to find that it is cold.
 const COLD_REST_TIMES: i128 = 50;
@@ -90,15 +90,16 @@ pub(super) struct Transfer<'b> {
     pub(super) present: Present,
     warming_time: &'b WarmingTime,
     started_ns: i128,
-    /// The time that the handover may take; `None` while compactions keep up: then only the configured limit
-    /// counts.
-    budget_ns: Option<i128>,
+    /// The thread's processor time at the start.
+    started_processor_ns: i128,
+    /// What the handover may take; `None` while compactions keep up: then only the configured limit counts.
+    budget: Option<Budget>,
     /// The caller's own limits; 0 is none.
     pub(super) bounds: Bounds,
     /// What was hot, and what was warmed, in pages.
     pub(super) done: Cell<(u64, u64)>,
-    /// The time at which the search had ended.
-    searched_ns: Cell<Option<i128>>,
+    /// The processor time of the search, once that has ended.
+    search_ns: Cell<Option<i128>>,
     end: End<'b>,
     /// How many pages may still be warmed; `None` before that is known.
     pages_left: Cell<Option<usize>>,
@@ -151,10 +152,11 @@ impl<'b> Transfer<'b> {
             present,
             warming_time,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
-            budget_ns: None,
+            started_processor_ns: processor_ns(),
+            budget: None,
             bounds: Bounds::default(),
             done: Cell::new((0, 0)),
-            searched_ns: Cell::new(None),
+            search_ns: Cell::new(None),
             end: End { core, switched_off },
             pages_left: Cell::new(None),
             slot: output.slot,
@@ -215,13 +217,12 @@ impl<'b> Transfer<'b> {
         }
     }
 
-    /// Limits the time to one part in `share` of the thread's time. The thread's last handover ended at
-    /// `last.ended_ns`. Returns false if its search alone took longer than this one may take. Then it is the turn
+    /// Limits the processor time to one part in `share` of the time that passes. The thread's last handover ended at
+    /// `last.ended_ns`. Returns false if its search alone took more than this one may take. Then it is the turn
     /// of a later output.
     pub(super) fn limit_time(&mut self, last: &LastHandover, share: i128) -> bool {
-        let budget_ns = budget(self.started_ns, last, share);
-        self.budget_ns = budget_ns.map(|ns| ns.min(self.time_ns()));
-        let is_put_off = budget_ns.is_none();
+        self.budget = Budget::since(self.started_ns, last, share);
+        let is_put_off = self.budget.is_none();
         self.core
             .count(Counter::HandoverPutOff, u64::from(is_put_off));
         !is_put_off
@@ -229,18 +230,25 @@ impl<'b> Transfer<'b> {
 
     /// The end of this handover, and the time of its search.
     pub(super) fn ended(&self) -> LastHandover {
-        let ended_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
         LastHandover {
-            ended_ns,
-            search_ns: self.searched_ns.get().unwrap_or(ended_ns) - self.started_ns,
+            ended_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
+            search_ns: self.search_ns.get().unwrap_or_else(|| self.spent_ns()),
         }
+    }
+
+    /// The processor time that the handover has taken.
+    fn spent_ns(&self) -> i128 {
+        processor_ns() - self.started_processor_ns
     }
 
     /// The end of warming.
     fn warming_end_ns(&self) -> i128 {
-        // The number of pages keeps to the budget. Twice its time is for a device that has become slower.
-        let budget_ns = self.budget_ns.map(|budget_ns| 2 * budget_ns);
-        self.started_ns + budget_ns.map_or(self.time_ns(), |ns| ns.min(self.time_ns()))
+        let time_ns = self.time_ns();
+        let own_ns = self
+            .budget
+            .as_ref()
+            .map_or(time_ns, |budget| budget.time_ns);
+        self.started_ns + own_ns.min(time_ns)
     }
 
     /// How long the handover may take.
@@ -371,10 +379,10 @@ impl<'b> Transfer<'b> {
         let is_over = || self.end.is_reached(end_ns);
         let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
         let in_flight = self.settings.config.handover_in_flight;
-        let started_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
-        self.searched_ns.set(Some(started_ns));
+        let searched_ns = self.spent_ns();
+        self.search_ns.set(Some(searched_ns));
         let warmed = warm::warm(output.number(), ranges, in_flight, is_over)?;
-        let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - started_ns;
+        let taken_ns = self.spent_ns() - searched_ns;
         self.warming_time.record(warmed.pages, taken_ns);
         self.core.count(Counter::HandoverPagesWarmed, warmed.pages);
         let pages = usize::try_from(warmed.pages).unwrap_or(usize::MAX);
@@ -408,11 +416,11 @@ impl<'b> Transfer<'b> {
 
     /// The number of pages that can be warmed within the rest of the budget.
     fn affordable_pages(&self) -> usize {
-        let Some(budget_ns) = self.budget_ns else {
+        let Some(budget) = &self.budget else {
             return usize::MAX;
         };
-        let taken_ns = process::clock_ns(libc::CLOCK_MONOTONIC) - self.started_ns;
-        self.warming_time.pages_in(budget_ns - taken_ns)
+        self.warming_time
+            .pages_in(budget.processor_ns - self.spent_ns())
     }
 
     /// Counts how long the application's thread was delayed.
@@ -424,11 +432,28 @@ impl<'b> Transfer<'b> {
     }
 }
 
-/// The time that a handover may take which begins at `started_ns`; `None` if the search of the last one took
-/// longer.
-fn budget(started_ns: i128, last: &LastHandover, share: i128) -> Option<i128> {
-    let budget_ns = (started_ns - last.ended_ns) / share;
-    (budget_ns > last.search_ns).then_some(budget_ns)
+/// What a handover may take, in nanoseconds.
+struct Budget {
+    processor_ns: i128,
+    /// With all waits: as long as compaction had since the last one. It has half of its speed on the slowest device.
+    time_ns: i128,
+}
+
+impl Budget {
+    /// That of a handover that begins at `started_ns`; `None` if the search of the last one took more.
+    fn since(started_ns: i128, last: &LastHandover, share: i128) -> Option<Self> {
+        let passed_ns = started_ns - last.ended_ns;
+        let processor_ns = passed_ns / share;
+        (processor_ns > last.search_ns).then_some(Self {
+            processor_ns,
+            time_ns: passed_ns,
+        })
+    }
+}
+
+/// The calling thread's processor time so far.
+fn processor_ns() -> i128 {
+    process::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 #[cfg(test)]
@@ -446,11 +471,11 @@ mod tests {
         };
         for _ in 0..1000 {
             now_ns += output_ns;
-            let Some(budget_ns) = budget(now_ns, &last, TIME_SHARE) else {
+            let Some(budget) = Budget::since(now_ns, &last, PROCESSOR_SHARE) else {
                 continue;
             };
-            assert!(budget_ns > search_ns);
-            let taken_ns = handover_ns.min(budget_ns);
+            assert!(budget.processor_ns > search_ns && budget.time_ns > budget.processor_ns);
+            let taken_ns = handover_ns.min(budget.processor_ns);
             now_ns += taken_ns;
             spent_ns += taken_ns;
             last.ended_ns = now_ns;
