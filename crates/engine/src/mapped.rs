@@ -56,7 +56,12 @@ impl MappedSsTables {
     /// The application has mapped an SSTable.
     pub fn record(&self, core: &Core, kind: FileKind, address: usize, length_bytes: usize) {
         let _errno = ErrnoGuard::new();
-        if kind == FileKind::LevelDbSsTable && !self.any.swap(true, Ordering::Relaxed) {
+        // A look takes a low descriptor number for a moment, which the application sees: by option only.
+        let readahead = settings::get().map(|settings| settings.config.readahead);
+        if readahead == Some(Readahead::ScansAndMapped)
+            && kind == FileKind::LevelDbSsTable
+            && !self.any.swap(true, Ordering::Relaxed)
+        {
             core.wake_control_thread();
         }
         if self.has_no_readahead(core, kind) {

@@ -74,6 +74,10 @@ impl Transfer<'_> {
         }
         self.find_mapped(&mut work.mapped)?;
         self.take_over_mapped(&mut output, &mut work.mapped)?;
+        if is_over() {
+            // Some heat may not have been found: all of it stays in the page cache.
+            return Ok(());
+        }
         let data_bytes = output.data_bytes() & !(PAGE_BYTES - 1);
         let pieces = output.pieces()?;
         // The engine has synced it. Pages that are not clean stay.

@@ -225,8 +225,7 @@ settings! {
 
     /// Readahead of SSTables.
     ///
-    /// - `scans`: none by the kernel. Coldstream reads ahead of range scans. LevelDB's mapped SSTables get none
-    ///   either once they take more than half of the memory limit.
+    /// - `scans`: none by the kernel. Coldstream reads ahead of range scans.
     /// - `scans-and-mapped`: the same, and mapped SSTables get none at all. This is good for point reads
     ///   and bad for compactions that read by mappings (Cassandra's `disk_access_mode: mmap`).
     /// - `kernel`: as the kernel does it.
