@@ -250,7 +250,8 @@ fn advice_without_library(process: &Process) -> Option<String> {
     process.is_static.then(|| {
         format!(
             "the program is static, so no library can be preloaded: `coldstream attach {pid}` \
-             works from outside, without pacing and priorities"
+             works from outside, without pacing and priorities. Beside Pebble it costs more than \
+             it gives so far"
         )
     })
 }
