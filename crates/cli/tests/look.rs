@@ -195,9 +195,23 @@ fn doctor_of_a_process() {
     for words in [
         "sleep 60",
         "not loaded",
-        "coldstream run",
+        "the program itself has Coldstream in it",
         "/data/db: keys in no order",
     ] {
+        assert!(stdout.contains(words), "{words} is not in {stdout}");
+    }
+}
+
+#[test]
+fn doctor_of_a_process_without_coldstream() {
+    let scene = Scene::new();
+    let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = sleep.id().to_string();
+    let (code, stdout, _) = outcome(scene.coldstream().args(["doctor", &pid]));
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    assert_eq!(code, 0);
+    for words in ["not loaded", "coldstream run"] {
         assert!(stdout.contains(words), "{words} is not in {stdout}");
     }
 }
