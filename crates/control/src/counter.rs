@@ -390,7 +390,7 @@ counters! {
     /// for long.
     PriorityReleases = "priority_releases": Priority, Total(Count);
     /// SSTables without handover because compactions were behind: they wait for processors for long, or are
-    /// far behind flushes. Handovers take a twentieth of their threads' time then.
+    /// far behind flushes. Handovers take processor time for a twentieth of the time then.
     HandoverPutOff = "handover_put_off": Handover, Total(Count);
     /// Time that background threads spent on processors, as far as they did not sleep within a millisecond
     /// or more.
