@@ -98,15 +98,14 @@ impl StagedFiles {
     /// As [`Self::before`], in a signal handler that interrupted our own work. Drains the file, and makes later
     /// writes plain calls. If the file's lock is held, the call fails with `EINTR`.
     fn before_in_handler(&self, core: &Core, tracked: TrackedFile) -> Result<Before, Errno> {
-        let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
-        let Some(file) = number.and_then(|number| self.files.get(number)) else {
+        let Some(number) = core.inodes.get(tracked.slot).and_then(Inode::staged_slot) else {
             return Ok(Before::Plain);
         };
         if !core.owner.is_this_process() {
             return Ok(Before::Plain);
         }
         // `EINTR` is what a signal that came a moment earlier would cause.
-        let mut staged = file.try_lock().ok_or(Errno(libc::EINTR))?;
+        let mut staged = self.try_lock(number).ok_or(Errno(libc::EINTR))?;
         if staged.owner == tracked.slot + 1 {
             self.write_plainly(core, &mut staged)?;
         }
