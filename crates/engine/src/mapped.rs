@@ -64,17 +64,13 @@ impl MappedSsTables {
         }
     }
 
-    /// Whether the heat of mapped SSTables of this kind is known.
+    /// Whether the heat of mapped SSTables of this kind is known. Only LevelDB's have one: other engines' compactions
+    /// take so long that what they read once would be seen twice.
     pub fn is_heat_known(&self, core: &Core, kind: FileKind) -> bool {
         self.any.load(Ordering::Relaxed)
             && self.looks.load(Ordering::Relaxed) >= LOOKS_MIN
-            && self.has_heat(core, kind)
-    }
-
-    /// Whether mapped SSTables of this kind have heat. Other engines' compactions take so long that what they
-    /// read once would be seen twice.
-    fn has_heat(&self, core: &Core, kind: FileKind) -> bool {
-        kind == FileKind::LevelDbSsTable && is_configured() && core.is_on(Mechanism::Readahead)
+            && kind == FileKind::LevelDbSsTable
+            && core.is_on(Mechanism::Readahead)
     }
 
     /// Readahead was switched off or on: gives all mappings the advice that they should have. Needs no
@@ -105,25 +101,23 @@ impl MappedSsTables {
         if due != 0 && now.wrapping_sub(due) > u32::MAX / 2 {
             return true;
         }
-        let present = heat.present().filter(|_| core.is_on(Mechanism::Handover));
-        let (mut any, mut took_heat) = (false, false);
+        let takes_heat = core.is_on(Mechanism::Handover) && core.is_on(Mechanism::Readahead);
+        let present = heat.present().filter(|_| takes_heat);
+        let mut any = false;
         self.any.store(false, Ordering::Relaxed);
         each_mapping(&settings.config, |mapped, kind| {
             if kind != FileKind::LevelDbSsTable {
                 return;
             }
             any = true;
-            if let Some(present) = &present
-                && self.has_heat(core, kind)
-            {
+            if let Some(present) = &present {
                 take_heat(present, mapped);
-                took_heat = true;
             }
         });
         if any {
             self.any.store(true, Ordering::Relaxed);
         }
-        if took_heat {
+        if any && present.is_some() {
             self.looks.fetch_add(1, Ordering::Relaxed);
             core.count(Counter::MappedLooks, 1);
         }
