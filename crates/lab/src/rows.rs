@@ -401,7 +401,7 @@ const BACKLOG: [Source<BacklogReport>; 8] = [
     ),
 ];
 
-const WHOLE_RUN: [Source<RunReport>; 17] = [
+const WHOLE_RUN: [Source<RunReport>; 18] = [
     source(
         "compaction tax p99",
         Less,
@@ -419,6 +419,12 @@ const WHOLE_RUN: [Source<RunReport>; 17] = [
         Less,
         "The same p99 tax for reads that no pause of the virtual machine delayed",
         |r| r.compaction_tax_p99_outside_pauses,
+    ),
+    source(
+        "latency spikes µs",
+        Less,
+        "How far p99 of a second lies above the worst idle second, mean from the compaction's start on",
+        |r| r.spikes_us().unwrap_or_default(),
     ),
     source(
         "compaction MiB/s",

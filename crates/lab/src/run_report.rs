@@ -224,6 +224,25 @@ impl RunReport {
         }
     }
 
+    /// How far p99 of a second lies above that of the worst idle second: the mean of all seconds from the
+    /// compaction's start on, µs. `None` without an idle second to compare with.
+    pub fn spikes_us(&self) -> Option<f64> {
+        let start = |phase| {
+            let found = self.boundaries.iter().find(|(at, _)| *at == phase);
+            found.map(|(_, seconds)| *seconds)
+        };
+        let (idle, compaction) = (start(Phase::Idle)?, start(Phase::Compaction)?);
+        let whole = |it: &&Second| it.second >= idle && it.second + 1.0 <= compaction;
+        let worst = (self.timeline.iter().filter(whole))
+            .map(|it| it.p99_us)
+            .reduce(f64::max)?;
+        let later = self.timeline.iter().filter(|it| it.second >= compaction);
+        let (sum, seconds) = later.fold((0.0, 0_u32), |(sum, seconds), it| {
+            (sum + (it.p99_us - worst).max(0.0), seconds + 1)
+        });
+        (seconds > 0).then(|| sum / f64::from(seconds))
+    }
+
     /// The largest share of processor time that the host took in any phase, %.
     pub fn stolen_percent(&self) -> f64 {
         let phases = self.phases.iter();
@@ -244,4 +263,32 @@ pub fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
             )
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spikes_are_what_is_above_the_worst_idle_second() {
+        // The second at 1.5 reaches into the compaction.
+        let seconds = [(0.5, 40.0), (1.5, 900.0), (2.5, 140.0), (3.5, 30.0)];
+        let mut run = RunReport {
+            boundaries: vec![(Phase::Idle, 0.0), (Phase::Compaction, 2.0)],
+            timeline: seconds
+                .map(|(second, p99_us)| Second {
+                    second,
+                    reads: 1,
+                    p50_us: 1.0,
+                    p99_us,
+                    rates: Rates::default(),
+                })
+                .to_vec(),
+            ..RunReport::default()
+        };
+        assert_eq!(run.spikes_us(), Some(50.0));
+        run.timeline.truncate(2);
+        assert_eq!(run.spikes_us(), None);
+        assert_eq!(RunReport::default().spikes_us(), None);
+    }
 }
