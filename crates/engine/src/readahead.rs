@@ -17,8 +17,9 @@ use crate::settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::sys::file;
-use coldstream_io::warm;
+use coldstream_io::{residency, warm};
 use coldstream_policy::Readahead;
+use coldstream_policy::scan::{Ahead, Need};
 use std::ops::Range;
 
 /// Whether readahead is ours.
@@ -64,28 +65,136 @@ fn is_same_inode(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
     inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
 }
 
-/// The calling thread reads a file by a plain call: reads ahead if that is part of a scan.
-pub fn record_plain_read(
+/// A background thread is about to read a file by a plain call: reads ahead if that is part of a scan.
+pub fn before_background_read(
     core: &Core,
     tracked: TrackedFile,
     descriptor: i32,
     offset: u64,
     length_bytes: u64,
 ) {
-    if let Some(range) = thread::record_sequence(descriptor, offset, length_bytes) {
-        read_ahead(core, tracked, descriptor, range);
+    thread::record_sequence(descriptor, offset, length_bytes, |need| {
+        // The kernel's readahead is too far for it: a foreground read would wait behind it.
+        if let Need::Range(range) | Need::LongRange(range) = need {
+            request(core, tracked, descriptor, range);
+        }
+        Ahead::Own
+    });
+}
+
+/// A plain call has read a file: reads ahead if that is part of a scan.
+pub fn after_read(
+    core: &Core,
+    tracked: TrackedFile,
+    descriptor: i32,
+    offset: u64,
+    length_bytes: u64,
+) {
+    let is_background = thread::is_background_reader();
+    thread::record_sequence(descriptor, offset, length_bytes, |need| match need {
+        Need::LongRange(range) if is_background => {
+            request(core, tracked, descriptor, range);
+            Ahead::Own
+        }
+        // The next read begins where this one ended.
+        Need::Look(range) => {
+            let next = Need::Look(range.end..range.end + 1);
+            read_ahead(core, tracked, descriptor, next)
+        }
+        need => read_ahead(core, tracked, descriptor, need),
+    });
+}
+
+/// The calling thread scans a file, and needs this. Returns who reads ahead of it from now on.
+#[cold]
+pub fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, need: Need) -> Ahead {
+    match need {
+        Need::Range(range) => {
+            request(core, tracked, descriptor, range);
+            Ahead::Own
+        }
+        Need::LongRange(range) => {
+            if is_left_to_the_kernel(core, tracked, descriptor, &range) {
+                return Ahead::Kernel;
+            }
+            request(core, tracked, descriptor, range);
+            Ahead::OwnForGood
+        }
+        Need::Look(range) => {
+            let _errno = ErrnoGuard::new();
+            if is_cached(descriptor, range.start..range.start + 1) {
+                return Ahead::Kernel;
+            }
+            Ahead::Own
+        }
     }
 }
 
-/// The calling thread scans a file: reads the next range ahead.
-#[cold]
-pub fn read_ahead(core: &Core, tracked: TrackedFile, descriptor: i32, range: Range<u64>) {
+fn request(core: &Core, tracked: TrackedFile, descriptor: i32, range: Range<u64>) {
     if tracked.servable && !tracked.in_sequence && is_ours(core) {
         let _errno = ErrnoGuard::new();
         let length_bytes = range.end - range.start;
         warm::read_ahead(descriptor, range.start, length_bytes);
         core.count(Counter::ScanBytesAhead, length_bytes);
     }
+}
+
+/// The kernel must read at least this far ahead, its usual `read_ahead_kb`. Else Coldstream's readahead is faster.
+const KERNEL_BYTES_MIN: u64 = 128 << 10;
+
+/// Starts the kernel's own readahead of a long scan at the beginning of `range`. Returns whether it reads ahead from
+/// now on.
+///
+/// Only its own readahead uses large folios. `FADV_RANDOM` prevents that a miss starts it. It does not prevent that it
+/// goes on, when a read meets a marked folio (`mm/readahead.c: page_cache_async_ra`). So a single read without the
+/// advice is enough, which waits for nothing (`RWF_NOWAIT`).
+fn is_left_to_the_kernel(
+    core: &Core,
+    tracked: TrackedFile,
+    descriptor: i32,
+    range: &Range<u64>,
+) -> bool {
+    // If the database wants no readahead of the kernel's, it gets none.
+    if !tracked.servable
+        || tracked.in_sequence
+        || i32::from(tracked.advice) == libc::POSIX_FADV_RANDOM
+        || !is_ours(core)
+    {
+        return false;
+    }
+    let _errno = ErrnoGuard::new();
+    match residency::of_range_for_certain(descriptor, range.start, range.end - range.start) {
+        // Nobody could tell when the kernel stops.
+        Err(_) => return false,
+        Ok(residency) if residency.is_complete() => return true,
+        Ok(_) => {}
+    }
+    if !core.owner.is_this_process() || !is_same_inode(core, tracked, descriptor) {
+        return false;
+    }
+    let advise = |advice| file::advise(descriptor, 0, 0, advice);
+    if advise(libc::POSIX_FADV_NORMAL).is_err() {
+        return false;
+    }
+    warm::start_kernel_readahead(descriptor, range.start);
+    if !is_cached(descriptor, range.clone()) {
+        // It reads less far ahead than Coldstream. From now on it reads twice as far.
+        let _ = advise(libc::POSIX_FADV_SEQUENTIAL);
+    }
+    let _ = advise(libc::POSIX_FADV_RANDOM);
+    let is_in_sequence = |tracked: TrackedFile| tracked.in_sequence;
+    if !is_ours(core) || core.tracked(descriptor).is_some_and(is_in_sequence) {
+        // The control thread, or a thread that reads at the position, may have been here before.
+        let _ = advise(i32::from(tracked.advice));
+    }
+    let least = range.start..range.end.min(range.start + KERNEL_BYTES_MIN);
+    is_cached(descriptor, least)
+}
+
+/// Whether a range is in the page cache, or on its way there. Not, if the kernel cannot say.
+fn is_cached(descriptor: i32, range: Range<u64>) -> bool {
+    residency::of_range_for_certain(descriptor, range.start, range.end - range.start)
+        .is_ok_and(|residency| residency.is_complete())
 }
 
 /// The application advises how it will read a whole file. Remembers the advice, and returns whether to skip

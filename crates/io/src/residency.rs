@@ -55,8 +55,8 @@ pub fn of_range(
     let page_bytes = memory::page_bytes();
     let start = offset & !(page_bytes - 1);
     let length_bytes = length_bytes + (offset - start);
-    match cache_statistics(descriptor, start, length_bytes) {
-        Ok(statistics) => Ok(of_statistics(&statistics, length_bytes, page_bytes)),
+    match of_range_for_certain(descriptor, start, length_bytes) {
+        Ok(residency) => Ok(residency),
         Err(Errno(libc::ENOSYS | libc::EPERM)) => {
             let mut resident_pages = 0;
             each_page(descriptor, start, length_bytes, |_, resident| {
@@ -70,6 +70,23 @@ pub fn of_range(
         }
         Err(errno) => Err(errno),
     }
+}
+
+/// As [`of_range`], by `cachestat(2)` only: `mincore(2)` may report every page as resident. Pages count that are on their
+/// way into the page cache.
+///
+/// # Errors
+/// The kernel's, such as `EPERM` or `ENOSYS`.
+pub fn of_range_for_certain(
+    descriptor: impl Into<Descriptor>,
+    offset: u64,
+    length_bytes: u64,
+) -> Result<Residency, Errno> {
+    let page_bytes = memory::page_bytes();
+    let start = offset & !(page_bytes - 1);
+    let length_bytes = length_bytes + (offset - start);
+    let statistics = cache_statistics(descriptor, start, length_bytes)?;
+    Ok(of_statistics(&statistics, length_bytes, page_bytes))
 }
 
 /// Calls `visit(page offset in bytes, resident)` for each page of a range, by `mincore(2)`.

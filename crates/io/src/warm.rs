@@ -32,6 +32,17 @@ pub fn read_ahead(descriptor: impl Into<Descriptor>, offset: u64, length_bytes: 
     }
 }
 
+/// Starts the kernel's own readahead at an absent page, and does not wait for it. The descriptor must not have
+/// `FADV_RANDOM`. The kernel reads as far ahead as pages before this one are in the page cache, and as the descriptor's
+/// readahead allows (`mm/readahead.c: page_cache_sync_ra`). It does nothing before Linux 5.10, or where the filesystem
+/// does not know `RWF_NOWAIT`.
+pub fn start_kernel_readahead(descriptor: impl Into<Descriptor>, offset: u64) {
+    let mut byte = 0;
+    // SAFETY: one byte of the stack is writable.
+    let _ =
+        unsafe { pread::pread_with_flags(descriptor, &raw mut byte, 1, offset, libc::RWF_NOWAIT) };
+}
+
 /// Result of [`warm`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WarmResult {

@@ -17,9 +17,38 @@ const AHEAD_BYTES_SHORT: u64 = 256 << 10;
 pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// A scan that has read more than this many times [`AHEAD_BYTES_SHORT`] gets this part of what it has read.
 const AHEAD_PART: u64 = 2;
+/// From this number of bytes on the kernel's own readahead may take a scan over. What it reads behind the end of a
+/// shorter one would be too much.
+pub const LONG_SCAN_BYTES_MIN: u64 = 4 << 20;
+/// A scan that the kernel reads ahead of is looked at each time that it has read this much. If the kernel has
+/// stopped, at most as much is read without readahead.
+const LOOK_BYTES: u64 = 128 << 10;
 /// The distance that the next read of a scan may have from the end of the one before, in both directions.
 /// Checksums are not read, and reads are rounded to pages.
 const GAP_BYTES: u64 = 4096;
+
+/// What a scan needs now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// This range is to be read ahead.
+    Range(Range<u64>),
+    /// As [`Need::Range`]. From there on the kernel may read ahead of the scan, if it can.
+    LongRange(Range<u64>),
+    /// The kernel reads ahead of this scan. The thread reads this range: it should be in the page cache.
+    Look(Range<u64>),
+}
+
+/// Who reads ahead of a scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ahead {
+    /// Coldstream.
+    #[default]
+    Own,
+    /// The kernel.
+    Kernel,
+    /// Coldstream: the kernel was asked, and reads less far ahead.
+    OwnForGood,
+}
 
 /// The latest reads of one descriptor by one thread. All-zero memory is a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +58,9 @@ pub struct Sequence {
     /// Bytes that were read in sequence, and the number of reads.
     bytes: u64,
     reads: u32,
-    /// The offset up to which readahead was requested.
+    ahead: Ahead,
+    /// The offset up to which readahead was requested. Of a scan that the kernel reads ahead of, the offset of the
+    /// next look.
     requested_until: u64,
 }
 
@@ -39,6 +70,7 @@ impl Sequence {
         end: 0,
         bytes: 0,
         reads: 0,
+        ahead: Ahead::Own,
         requested_until: 0,
     };
 
@@ -54,15 +86,16 @@ impl Sequence {
         self.bytes.min(AHEAD_BYTES_SHORT).max(of_a_long_scan)
     }
 
-    /// Records a read of `length_bytes` at `offset`. Returns the range to read ahead now.
+    /// Records a read of `length_bytes` at `offset`. Returns what the scan needs now.
     #[inline]
-    pub fn record(&mut self, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
+    pub fn record(&mut self, offset: u64, length_bytes: u64) -> Option<Need> {
         let end = offset.saturating_add(length_bytes);
         if self.bytes == 0 || offset.abs_diff(self.end) > GAP_BYTES || end <= self.end {
             *self = Self {
                 end,
                 bytes: length_bytes,
                 reads: 1,
+                ahead: Ahead::Own,
                 requested_until: 0,
             };
             return None;
@@ -70,13 +103,39 @@ impl Sequence {
         self.bytes = self.bytes.saturating_add(length_bytes);
         self.reads = self.reads.saturating_add(1);
         self.end = end;
+        if self.ahead == Ahead::Kernel {
+            let is_due = end >= self.requested_until;
+            return is_due.then(|| {
+                self.requested_until = end.saturating_add(LOOK_BYTES);
+                Need::Look(offset..end)
+            });
+        }
         let ahead_bytes = self.ahead_bytes();
         if !self.is_scan() || end.saturating_add(ahead_bytes / 2) < self.requested_until {
             return None;
         }
         let start = self.requested_until.max(end);
         self.requested_until = end.saturating_add(ahead_bytes);
-        (start < self.requested_until).then_some(start..self.requested_until)
+        let range = start..self.requested_until;
+        let may_be_the_kernels = self.ahead == Ahead::Own && self.bytes >= LONG_SCAN_BYTES_MIN;
+        (!range.is_empty()).then_some(match may_be_the_kernels {
+            true => Need::LongRange(range),
+            false => Need::Range(range),
+        })
+    }
+
+    /// Says who reads ahead of the scan from now on. The kernel is not asked again after it read less far ahead.
+    fn set_ahead(&mut self, ahead: Ahead) {
+        match (self.ahead, ahead) {
+            (Ahead::OwnForGood, _) => return,
+            (Ahead::Own, Ahead::Kernel) => {
+                self.requested_until = self.end.saturating_add(LOOK_BYTES);
+            }
+            // How far the kernel has read is not known: the next read asks for what is behind it.
+            (Ahead::Kernel, Ahead::Own | Ahead::OwnForGood) => self.requested_until = 0,
+            _ => {}
+        }
+        self.ahead = ahead;
     }
 }
 
@@ -112,23 +171,27 @@ impl Sequences {
         }
     }
 
-    /// Records a read of `length_bytes` at `offset` of a descriptor. Returns the range to read ahead now,
-    /// and whether the read is part of a scan.
+    /// Records a read of `length_bytes` at `offset` of a descriptor. If the read is part of a scan that needs
+    /// something, `give` gets it, and returns who reads ahead of the scan from now on. Returns whether the read is
+    /// part of a scan.
     #[inline]
     pub fn record(
         &self,
         descriptor: i32,
         offset: u64,
         length_bytes: u64,
-    ) -> (Option<Range<u64>>, bool) {
+        give: impl FnOnce(Need) -> Ahead,
+    ) -> bool {
         let number = descriptor.cast_unsigned() as usize % SETS;
         let Some(way) = self.sets.get(number).and_then(|set| set.way(descriptor)) else {
-            return (None, false);
+            return false;
         };
         let (_, mut sequence) = way.get();
-        let ahead = sequence.record(offset, length_bytes);
+        if let Some(need) = sequence.record(offset, length_bytes) {
+            sequence.set_ahead(give(need));
+        }
         way.set((descriptor, sequence));
-        (ahead, sequence.is_scan())
+        sequence.is_scan()
     }
 }
 
@@ -151,14 +214,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The range that is to be read ahead.
+    fn range_of(need: Need) -> Range<u64> {
+        match need {
+            Need::Range(range) | Need::LongRange(range) => range,
+            Need::Look(_) => panic!("the kernel reads ahead"),
+        }
+    }
+
+    fn length_of(need: &Need) -> u64 {
+        let range = range_of(need.clone());
+        range.end - range.start
+    }
+
     /// The bytes that are read ahead of each SSTable of a merging scan.
     fn merged(descriptors: impl Iterator<Item = i32> + Clone) -> Vec<u64> {
         let sequences = Sequences::none();
         let mut ahead_bytes = vec![0; descriptors.clone().count()];
         for number in 0..200 {
             for (descriptor, bytes) in descriptors.clone().zip(&mut ahead_bytes) {
-                let (ahead, _) = sequences.record(descriptor, number * 4096, 4096);
-                *bytes += ahead.map_or(0, |range| range.end - range.start);
+                sequences.record(descriptor, number * 4096, 4096, |need| {
+                    *bytes += length_of(&need);
+                    Ahead::Own
+                });
             }
         }
         ahead_bytes
@@ -181,7 +259,7 @@ mod tests {
     fn no_descriptor_is_out_of_bounds() {
         let sequences = Sequences::none();
         for descriptor in [i32::MIN, -1, 0, i32::MAX] {
-            assert_eq!(sequences.record(descriptor, 0, 4096), (None, false));
+            assert!(!sequences.record(descriptor, 0, 4096, |need| panic!("{need:?}")));
         }
     }
 
@@ -190,7 +268,7 @@ mod tests {
         let mut sequence = Sequence::default();
         let mut requested = Vec::new();
         for number in 0..200 {
-            requested.extend(sequence.record(number * 4100, 4096));
+            requested.extend(sequence.record(number * 4100, 4096).map(range_of));
         }
         assert_eq!(requested.first(), Some(&(32_796..32_796 + (32 << 10))));
         let longest = requested.iter().map(|range| range.end - range.start).max();
@@ -209,7 +287,7 @@ mod tests {
         let mut sequence = Sequence::default();
         let mut reach = 0;
         for number in 0..scan_bytes / 4096 {
-            if let Some(range) = sequence.record(number * 4096, 4096) {
+            if let Some(range) = sequence.record(number * 4096, 4096).map(range_of) {
                 reach = range.end - (number + 1) * 4096;
             }
         }
@@ -253,6 +331,82 @@ mod tests {
         }
     }
 
+    /// A scan of 4 KiB a read up to `scan_bytes`. `give` gets the offset behind each read that needs something, and
+    /// the need.
+    fn scan(scan_bytes: u64, mut give: impl FnMut(u64, Need) -> Ahead) {
+        let sequences = Sequences::none();
+        for end in (4096..=scan_bytes).step_by(4096) {
+            sequences.record(3, end - 4096, 4096, |need| give(end, need));
+        }
+    }
+
+    #[test]
+    fn the_kernel_is_asked_once_if_it_reads_less_far_ahead() {
+        let mut asked = Vec::new();
+        scan(4 * LONG_SCAN_BYTES_MIN, |end, need| match need {
+            Need::LongRange(range) => {
+                asked.push(end);
+                assert!(range.start >= end);
+                Ahead::OwnForGood
+            }
+            Need::Range(_) => Ahead::Own,
+            Need::Look(_) => panic!("{end}"),
+        });
+        assert_eq!(asked.len(), 1);
+        assert!(asked[0] >= LONG_SCAN_BYTES_MIN && asked[0] < LONG_SCAN_BYTES_MIN + (1 << 20));
+    }
+
+    #[test]
+    fn a_scan_that_the_kernel_reads_ahead_of_is_looked_at_until_it_stops() {
+        let stops_at = 2 * LONG_SCAN_BYTES_MIN;
+        let (mut looks, mut asked) = (Vec::new(), Vec::new());
+        scan(4 * LONG_SCAN_BYTES_MIN, |end, need| match need {
+            Need::Look(range) => {
+                assert_eq!(range, end - 4096..end);
+                looks.push(end);
+                if end == stops_at || (end > stops_at && looks.len() < 40) {
+                    Ahead::Own
+                } else {
+                    Ahead::Kernel
+                }
+            }
+            Need::LongRange(range) => {
+                asked.push(range.start);
+                Ahead::Kernel
+            }
+            Need::Range(_) => Ahead::Own,
+        });
+        assert!(looks.windows(2).all(|two| two[1] - two[0] >= LOOK_BYTES));
+        assert!(
+            looks.len() as u64 > 2 * LONG_SCAN_BYTES_MIN / LOOK_BYTES,
+            "{looks:?}"
+        );
+        assert!(asked.len() > 1, "asked again when it stopped: {asked:?}");
+    }
+
+    #[test]
+    fn a_jump_ends_what_the_kernel_does() {
+        let sequences = Sequences::none();
+        let mut last = Ahead::Own;
+        let mut read = |offset: u64| {
+            sequences.record(3, offset, 65_536, |need| {
+                last = match need {
+                    Need::Range(_) => Ahead::Own,
+                    Need::LongRange(_) | Need::Look(_) => Ahead::Kernel,
+                };
+                last
+            })
+        };
+        for number in 0..100 {
+            read(number << 16);
+        }
+        assert!(!read(1 << 30), "no scan any more");
+        for number in 1..10 {
+            read((1 << 30) + (number << 16));
+        }
+        assert_eq!(last, Ahead::Own);
+    }
+
     proptest! {
         #[test]
         fn readahead_is_ahead_and_bounded(
@@ -260,7 +414,7 @@ mod tests {
         ) {
             let mut sequence = Sequence::default();
             for (offset, length) in reads {
-                if let Some(range) = sequence.record(offset, length) {
+                if let Some(range) = sequence.record(offset, length).map(range_of) {
                     prop_assert!(range.start >= offset + length && range.start < range.end);
                     prop_assert!(range.end - (offset + length) <= AHEAD_BYTES_MAX);
                     prop_assert!(range.end - (offset + length) <= sequence.bytes);

@@ -120,6 +120,57 @@ fn scans_are_read_ahead_of() {
     }
 }
 
+/// Where the kernel reads far ahead of a long scan without the library, it does so with it.
+#[test]
+fn a_long_scan_is_left_to_the_kernel() {
+    let bench = Bench::new();
+    for way in ["scan", "preadv", "preadv2"] {
+        let words = [way, "2000"];
+        let (plain, without) = bench.run(&words, None);
+        if without.len() < 2000 + 2 * AHEAD_PAGES_MAX {
+            coldstream_testkit::skip("read_ahead_kb is no larger here than what scans get");
+            return;
+        }
+        let pages_with = |preload: &Preload| {
+            let (with, pages) = bench.run(&words, Some(preload));
+            assert_eq!(with, plain);
+            pages.len()
+        };
+        let quiet = Preload::quiet();
+        let pages = pages_with(&quiet);
+        assert!(pages > 2000 + AHEAD_PAGES_MAX, "{way}: {pages} pages");
+        for call in ["cachestat", "preadv2"] {
+            let pages = pages_with(&quiet.clone().with("COLDSTREAM_AVOID", call));
+            assert!(
+                (2001..=2000 + AHEAD_PAGES_MAX).contains(&pages),
+                "{way} without {call}: {pages} pages"
+            );
+        }
+        // POSIX_FADV_RANDOM
+        let (with, pages) = bench.run(&[way, "2000", "1"], Some(&quiet));
+        assert_eq!(with, plain);
+        let pages = pages.len();
+        assert!(
+            (2001..=2000 + AHEAD_PAGES_MAX).contains(&pages),
+            "{way}, against advice: {pages} pages"
+        );
+    }
+}
+
+/// Point reads behind what the kernel reads ahead of a long scan, by the same descriptor.
+#[test]
+fn point_reads_beside_a_long_scan_bring_in_what_they_read() {
+    let bench = Bench::new();
+    // When the points begin, the kernel has read twice as many blocks ahead as the scan has read, at most.
+    let words = ["scan-and-points", "1300"];
+    let (plain, _) = bench.run(&words, None);
+    let (with, pages) = bench.run(&words, Some(&Preload::quiet()));
+    assert_eq!(with, plain);
+    let behind: Vec<u64> = pages.into_iter().filter(|page| *page >= 4400).collect();
+    let expected: Vec<u64> = (4400..6100).step_by(10).collect();
+    residency::assert_there(&behind, &expected);
+}
+
 /// Reads at the file position are sequential, and plain as without the library. Reads that the library does not see
 /// are left alone.
 #[test]

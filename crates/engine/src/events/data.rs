@@ -16,6 +16,7 @@ use coldstream_io::Errno;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file::FileStamp;
 use coldstream_policy::Role;
+use coldstream_policy::scan::Ahead;
 
 /// Why a foreground read is timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl Runtime {
         if matches!(operation, Operation::ReadAt { .. }) {
             readahead::record_read_at_offset(core, tracked, descriptor);
         }
-        let read_ahead = |range| readahead::read_ahead(core, tracked, descriptor, range);
+        let read_ahead = |need| readahead::read_ahead(core, tracked, descriptor, need);
         let caller = thread::record_read(descriptor, operation, read_ahead);
         let Caller::Foreground { in_scan, is_sample } = caller else {
             return Reader::Background(tracked);
@@ -103,7 +104,7 @@ impl Runtime {
             errno::set(failed.0);
             return Reader::Nobody;
         }
-        let caller = thread::record_read(descriptor, operation, |_| ());
+        let caller = thread::record_read(descriptor, operation, |_| Ahead::Own);
         if let Caller::Foreground { in_scan, is_sample } = caller {
             self.heat.record_use(core, tracked.slot, operation, in_scan);
             if is_sample {
@@ -166,7 +167,7 @@ impl Runtime {
         }
         let offset = call.offset.max(0) as u64;
         let length_bytes = call.length_bytes as u64;
-        readahead::record_plain_read(core, tracked, call.descriptor, offset, length_bytes);
+        readahead::before_background_read(core, tracked, call.descriptor, offset, length_bytes);
         let result = plain();
         self.background.record_work();
         reads::count_plain(core, result);
@@ -238,7 +239,7 @@ impl Runtime {
         length_bytes: u64,
     ) {
         if !self.writes.is_staged(&self.core, tracked) {
-            readahead::record_plain_read(&self.core, tracked, descriptor, offset, length_bytes);
+            readahead::after_read(&self.core, tracked, descriptor, offset, length_bytes);
         }
     }
 

@@ -15,13 +15,12 @@ use crate::settings;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::process;
 use coldstream_policy::background::ProcessorTime;
-use coldstream_policy::scan::Sequences;
+use coldstream_policy::scan::{Ahead, Need, Sequences};
 use coldstream_policy::{FileKind, Role};
 use processor::Processor;
 use role::KnownRole;
 use samples::{Samples, Turn};
 use std::cell::Cell;
-use std::ops::Range;
 use std::sync::OnceLock;
 use writer::Writer;
 
@@ -155,13 +154,13 @@ pub enum Caller {
     },
 }
 
-/// The thread reads an SSTable. `read_ahead` gets the range that should be read ahead. A background read is
-/// not recorded.
+/// The thread reads an SSTable. `read_ahead` gets what a scan needs, and returns who reads ahead of it. A background
+/// read is not recorded.
 #[inline]
 pub fn record_read(
     descriptor: i32,
     operation: Operation,
-    read_ahead: impl FnOnce(Range<u64>),
+    read_ahead: impl FnOnce(Need) -> Ahead,
 ) -> Caller {
     STATE.with(|state| {
         if state.is_background_reader() {
@@ -173,10 +172,7 @@ pub fn record_read(
                 is_sample: false,
             };
         };
-        let (ahead, in_scan) = state.sequences.record(descriptor, start, end - start);
-        if let Some(ahead) = ahead {
-            read_ahead(ahead);
-        }
+        let in_scan = (state.sequences).record(descriptor, start, end - start, read_ahead);
         Caller::Foreground {
             in_scan,
             is_sample: state.samples.count_read(end - start),
@@ -192,15 +188,21 @@ pub fn record_foreground_read(descriptor: i32, offset: u64, length_bytes: u64) -
         if state.declared.get() != Some(Role::Foreground) {
             state.declare(Role::Foreground);
         }
-        let (_, in_scan) = state.sequences.record(descriptor, offset, length_bytes);
+        let in_scan = (state.sequences).record(descriptor, offset, length_bytes, |_| Ahead::Own);
         (in_scan, state.samples.count_read(length_bytes))
     })
 }
 
-/// The thread makes a plain background read. Returns the range that should be read ahead.
-pub fn record_sequence(descriptor: i32, offset: u64, length_bytes: u64) -> Option<Range<u64>> {
-    let (ahead, _) = STATE.with(|state| state.sequences.record(descriptor, offset, length_bytes));
-    ahead
+/// The thread makes a plain read. `read_ahead` is as for [`record_read`].
+pub fn record_sequence(
+    descriptor: i32,
+    offset: u64,
+    length_bytes: u64,
+    read_ahead: impl FnOnce(Need) -> Ahead,
+) {
+    STATE.with(|state| {
+        (state.sequences).record(descriptor, offset, length_bytes, read_ahead);
+    });
 }
 
 /// Processor time of the thread since the last look, if it is time for a look, and the reads of its role are

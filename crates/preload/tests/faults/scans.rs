@@ -1,4 +1,4 @@
-//! The subject. Background threads scan SSTables in several ways at the same time, then a child does. The
+//! The subject. Background threads and one of the foreground scan SSTables at the same time, then a child does. The
 //! results are recorded in a fixed order. After its start the subject itself makes no call with injected
 //! faults.
 
@@ -16,11 +16,13 @@ pub enum Limits {
     AddressSpace,
 }
 
-const TABLES: [(&CStr, usize); 4] = [
+const TABLES: [(&CStr, usize); 5] = [
     (c"000001.sst", (1 << 20) + 77),
     (c"000002.ldb", 3 << 18),
     (c"nb-1-big-Data.db", (2 << 20) + 4096),
     (c"000003.sst", 5000),
+    // So long that the kernel's readahead may take a scan over.
+    (c"nb-2-big-Data.db", (8 << 20) + 1234),
 ];
 
 /// The limit of open descriptors, where they are few. It is the smallest limit at which the library opens
@@ -30,13 +32,14 @@ const DESCRIPTORS: u64 = 256;
 const DESCRIPTORS_LEFT: i32 = TABLES.len() as i32 + 2;
 
 /// A way to scan: thread name, SSTable, first offset, chunk size.
-const SCANS: [(&CStr, usize, u64, usize); 6] = [
+const SCANS: [(&CStr, usize, u64, usize); 7] = [
     (c"rocksdb:low", 0, 0, 4096),
     (c"rocksdb:low", 0, 300_000, 16_384),
     (c"CompactionExecu", 1, 0, 4122),
     (c"CompactionExecu", 2, 0, 65_536),
     (c"ValidationExecu", 2, 1 << 20, 262_144),
     (c"rocksdb:bottom", 3, 0, 1000),
+    (c"ReadStage-1", 4, 0, 16_384),
 ];
 
 fn limit(resource: libc::__rlimit_resource_t, value: u64) {

@@ -140,6 +140,22 @@ fn files_cannot_be_looked_at() {
 }
 
 #[test]
+fn a_long_scan_cannot_be_left_to_the_kernel() {
+    each(
+        "preadv2",
+        &[],
+        &["EOPNOTSUPP", "ENOSYS", "EPERM", "EIO"],
+        &Preload::quiet(),
+    );
+    each(
+        "fadvise64",
+        &[],
+        &["EINVAL", "ENOSYS", "EBADF"],
+        &Preload::quiet(),
+    );
+}
+
+#[test]
 fn descriptors_cannot_be_moved_or_marked() {
     each(
         "fcntl",

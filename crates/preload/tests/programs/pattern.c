@@ -2,7 +2,8 @@
  *
  * points: COUNT reads of 4 KiB at offsets 40 KiB apart, in a shuffled order, each twice;
  * scan: COUNT reads of 4 KiB one after the other; scans: twelve of these by turns, 500 blocks apart, each by
- * a descriptor of its own; mapped: as points, by a mapping; read, readv, stream: as scan, by the file's position
+ * a descriptor of its own; scan-and-points: as scan, then 170 reads of 4 KiB, 40 KiB apart, from
+ * block 4400 on; mapped: as points, by a mapping; read, readv, stream: as scan, by the file's position
  * and by a stream; preadv, preadv2: as scan, into two buffers; position: as preadv2, by the file's position;
  * dontcache: as preadv2, with RWF_DONTCACHE; raw, uring: as scan, by system calls that no library sees.
  * Prints a checksum of what it read. ADVICE is given for the first LENGTH bytes of the file, or all of it, after the
@@ -135,6 +136,13 @@ int main(int count, char **arguments) {
     } else if (strcmp(arguments[2], "scan") == 0) {
         for (long number = 0; number < reads; number++) {
             read_block(file, number * 4096);
+        }
+    } else if (strcmp(arguments[2], "scan-and-points") == 0) {
+        for (long number = 0; number < reads; number++) {
+            read_block(file, number * 4096);
+        }
+        for (long number = 0; number < 170; number++) {
+            read_block(file, (4400 + number * 7 % 170 * 10) * 4096);
         }
     } else if (strcmp(arguments[2], "read") == 0) {
         unsigned char block[4096];
