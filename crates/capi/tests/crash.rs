@@ -36,7 +36,7 @@ fn what_was_synced_survives_a_kill() {
     let (_directory, writer) = writer();
     let rounds = if long() { 200 } else { 4 };
     for filesystem in [Filesystem::Current, Filesystem::Ext4, Filesystem::Xfs] {
-        kills(filesystem, rounds, &WAYS, start(&writer));
+        kills(&Stage::new(), filesystem, rounds, &WAYS, start(&writer));
     }
 }
 
@@ -45,6 +45,6 @@ fn what_was_synced_survives_a_power_cut() {
     let (_directory, writer) = writer();
     let cuts = if long() { 50 } else { 2 };
     for filesystem in [Filesystem::Ext4, Filesystem::Xfs] {
-        power_cuts(filesystem, cuts, &WAYS, start(&writer));
+        power_cuts(&Stage::new(), filesystem, cuts, &WAYS, start(&writer));
     }
 }

@@ -34,7 +34,7 @@ fn what_was_synced_survives_a_kill() {
         Filesystem::Xfs,
         Filesystem::Btrfs,
     ] {
-        kills(filesystem, rounds, &WRITE_WAYS, start);
+        kills(&Stage::new(), filesystem, rounds, &WRITE_WAYS, start);
     }
 }
 
@@ -44,7 +44,7 @@ fn what_was_synced_survives_a_power_cut() {
     // Plain writes too: what they show comes from the filesystem.
     let ways = [&[("buffered", "auto")][..], &WRITE_WAYS].concat();
     for filesystem in [Filesystem::Ext4, Filesystem::Xfs] {
-        power_cuts(filesystem, cuts, &ways, start);
+        power_cuts(&Stage::new(), filesystem, cuts, &ways, start);
     }
 }
 

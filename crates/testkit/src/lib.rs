@@ -8,6 +8,7 @@
 //! - [`crash`]: what is left after a kill or a power cut.
 //! - [`residency`]: which pages of a file are in the page cache.
 //! - [`status_client`], [`exit_log`]: the library's status page, and the line that it logs at exit.
+//! - [`plugin`]: the RocksDB plugin, and what is made with it.
 //! - [`database`], [`tools`], [`device_limit`]: RocksDB directories, programs of the system, a slow device.
 //!
 //! A test that cannot run on this machine calls [`skip`] with the reason. Failures panic: nothing here returns an
@@ -34,6 +35,7 @@ pub mod exit_log;
 pub mod files;
 pub mod library;
 pub mod overcommit;
+pub mod plugin;
 pub mod process;
 pub mod random;
 pub mod refusing_heap;

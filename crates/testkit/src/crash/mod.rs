@@ -1,18 +1,80 @@
-//! What is left after a kill or a power cut. A writer makes SSTables, and records on a page what it promises of each.
-//! The test ends it at any moment, and holds the files against the page.
+//! What is left after a kill or a power cut. A writer records on a page what it promises. The test ends it at any
+//! moment, and holds its files against the page.
 //!
-//! - [`Stage`]: the page, and the comparison.
+//! - [`Stage`]: the page of a writer that makes SSTables, and the comparison.
+//! - [`Database`]: the same for a writer that has a database.
 //! - [`kills`], [`power_cuts`]: the rounds of a test.
 
+mod database;
 mod kill;
+mod page;
 mod power;
 mod stage;
 
+pub use database::Database;
 pub use kill::kills;
 pub use power::power_cuts;
-pub use stage::{Crash, Stage};
+pub use stage::Stage;
 
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
+
+/// What a writer promises, and how its files are held against that.
+pub trait Record {
+    /// The promises at one moment.
+    type Promises;
+
+    /// Makes a writer's directory, with the page beside it and no promise on the page.
+    fn prepare(&self, work: &Path);
+
+    /// Whether enough was written for a crash.
+    fn has_begun(&self) -> bool;
+
+    /// The promises at this moment.
+    fn now(&self) -> Self::Promises;
+
+    /// The promised bytes that a power cut must leave.
+    fn durable(&self, promises: &Self::Promises) -> u64;
+
+    /// Checks a directory against the promises from before the crash, and from after it.
+    ///
+    /// # Errors
+    /// What is wrong or missing.
+    fn check(
+        &self,
+        work: &Path,
+        before: &Self::Promises,
+        after: &Self::Promises,
+        crash: Crash,
+    ) -> Result<Checked, String>;
+}
+
+/// The kind of crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// The process: no byte of a table may be wrong.
+    Kill,
+    /// The machine: what was not synced may read as zeros. Plain buffered appends show that too:
+    /// a journaling filesystem may have the new size on the disk before the new end of a block
+    /// that had been there already. Whatever else is wrong is somebody else's data, or stale.
+    Power,
+}
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checked {
+    /// Bytes that were compared.
+    pub bytes: u64,
+    /// SSTables with unsynced bytes that read as zeros.
+    pub tables_with_zeros: u64,
+}
+
+impl std::ops::AddAssign for Checked {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.tables_with_zeros += other.tables_with_zeros;
+    }
+}
 
 /// Number of threads of a writer.
 pub const THREADS: usize = 3;

@@ -1,19 +1,15 @@
-//! The page of a writer's promises, and the comparison of files with it.
+//! The promises of a writer that makes SSTables, and the comparison of files with them.
 
-use crate::crash::{Progress, TABLE_BYTES_MAX, TABLES, identity, name};
-use crate::directories;
+use crate::crash::page::Page;
+use crate::crash::{Checked, Crash, Progress, Record, TABLE_BYTES_MAX, TABLES, identity, name};
 use crate::files::{fill, first_difference};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
-/// The directory of a writer. The progress page is beside the working directory, and may be on another filesystem.
+/// The record of a writer that makes SSTables.
 #[derive(Debug)]
-pub struct Stage {
-    records: TempDir,
-    progress: File,
-}
+pub struct Stage(Page);
 
 /// What a writer promised of one SSTable, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +22,14 @@ pub struct Promised {
 }
 
 impl Promised {
-    /// Bytes that were synced, and not cut off since.
-    pub(super) fn durable(&self) -> u64 {
-        self.durable
-    }
-
     /// Whether it is of the same SSTable.
-    pub(super) fn is_of(&self, other: &Self) -> bool {
+    fn is_of(&self, other: &Self) -> bool {
         (self.thread, self.number) == (other.thread, other.number)
     }
 }
 
 /// The promises at one moment.
-pub(super) type Promises = Vec<Promised>;
+type Promises = Vec<Promised>;
 
 impl Default for Stage {
     fn default() -> Self {
@@ -53,52 +44,21 @@ impl Stage {
     /// The page cannot be made.
     #[must_use]
     pub fn new() -> Self {
-        let records = directories::on_disk();
-        let path = records.path().join("progress");
-        let progress = File::options()
-            .create_new(true)
-            .read(true)
-            .write(true)
-            .open(path)
-            .expect("progress page");
-        progress
-            .set_len(size_of::<Progress>() as u64)
-            .expect("size of the progress page");
-        Self { records, progress }
-    }
-
-    /// Makes a writer's directory, with the page beside it and no promise on the page.
-    ///
-    /// # Panics
-    /// It cannot be made.
-    pub fn prepare(&self, work: &Path) {
-        let _ = std::fs::remove_dir_all(work);
-        std::fs::create_dir(work).expect("directory of the writer");
-        let page = work.parent().expect("a parent").join("progress");
-        let _ = std::fs::remove_file(&page);
-        std::os::unix::fs::symlink(self.records.path().join("progress"), page)
-            .expect("name of the progress page");
-        self.progress
-            .write_all_at(&[0; size_of::<Progress>()], 0)
-            .expect("an empty progress page");
+        Self(Page::new(size_of::<Progress>()))
     }
 
     /// A path for the writer's journal.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
-        self.records.path().join("journal")
+        self.0.beside("journal")
     }
 
-    /// The words of the page, as they are now. The writer has it mapped: a read sees what it has stored.
+    /// The words of the page, as they are now.
     fn look(&self) -> Promises {
-        let mut page = [0; size_of::<Progress>()];
-        self.progress
-            .read_exact_at(&mut page, 0)
-            .expect("the progress page");
-        let (words, _) = page.as_chunks::<8>();
+        let words = self.0.words();
         let (promises, _) = words.as_chunks::<4>();
         let promised = promises.iter().enumerate().map(|(index, promise)| {
-            let [number, intended, durable, shortest] = promise.map(u64::from_le_bytes);
+            let [number, intended, durable, shortest] = *promise;
             Promised {
                 thread: index / TABLES as usize,
                 number,
@@ -110,20 +70,6 @@ impl Stage {
         promised.filter(|it| it.number != 0).collect()
     }
 
-    /// Bytes that were written so far into the present SSTables.
-    #[must_use]
-    pub fn written(&self) -> u64 {
-        self.look().iter().map(|promised| promised.intended).sum()
-    }
-
-    /// The promises at this moment. An SSTable whose number changes meanwhile is left out.
-    pub(super) fn now(&self) -> Promises {
-        let promises = self.look();
-        let after = self.look();
-        let stayed = |it: &Promised| after.iter().any(|other| other.is_of(it));
-        promises.into_iter().filter(stayed).collect()
-    }
-
     /// The shortest length to which an SSTable may have been truncated since.
     fn shortest(&self, thread: usize, number: u64) -> Option<u64> {
         let promises = self.look();
@@ -132,14 +78,39 @@ impl Stage {
             .find(|it| (it.thread, it.number) == (thread, number));
         found.map(|promised| promised.shortest)
     }
+}
 
-    /// Checks a directory against promises from before the crash. `at_most` holds the longest possible
-    /// lengths at the crash.
-    pub(super) fn check(
+impl Record for Stage {
+    type Promises = Promises;
+
+    fn prepare(&self, work: &Path) {
+        self.0.prepare(work);
+    }
+
+    /// A MiB is in the present SSTables.
+    fn has_begun(&self) -> bool {
+        let written: u64 = self.look().iter().map(|promised| promised.intended).sum();
+        written > 1 << 20
+    }
+
+    /// An SSTable whose number changes meanwhile is left out.
+    fn now(&self) -> Promises {
+        let promises = self.look();
+        let after = self.look();
+        let stayed = |it: &Promised| after.iter().any(|other| other.is_of(it));
+        promises.into_iter().filter(stayed).collect()
+    }
+
+    /// Bytes that were synced, and not cut off since.
+    fn durable(&self, promises: &Promises) -> u64 {
+        promises.iter().map(|promised| promised.durable).sum()
+    }
+
+    fn check(
         &self,
         work: &Path,
         before: &Promises,
-        at_most: &Promises,
+        after: &Promises,
         crash: Crash,
     ) -> Result<Checked, String> {
         let mut checked = Checked::default();
@@ -182,8 +153,10 @@ impl Stage {
                 }
                 checked.tables_with_zeros += 1;
             }
-            let longest =
-                of_table(at_most).map_or(TABLE_BYTES_MAX + (2 << 20), |(_, intended)| intended);
+            // An SSTable that was created meanwhile may have any length.
+            let longest = of_table(before)
+                .and(of_table(after))
+                .map_or(TABLE_BYTES_MAX + (2 << 20), |(_, intended)| intended);
             if bytes.len() as u64 > longest {
                 return Err(format!(
                     "{}: {} bytes, {longest} were ever written",
@@ -194,32 +167,6 @@ impl Stage {
             checked.bytes += bytes.len() as u64;
         }
         Ok(checked)
-    }
-}
-
-/// The kind of crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crash {
-    /// The process: no byte of a table may be wrong.
-    Kill,
-    /// The machine: what was not synced may read as zeros. Plain buffered appends show that too:
-    /// a journaling filesystem may have the new size on the disk before the new end of a block
-    /// that had been there already. Whatever else is wrong is somebody else's data, or stale.
-    Power,
-}
-
-/// What was checked.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Checked {
-    pub(super) bytes: u64,
-    /// SSTables with unsynced bytes that read as zeros.
-    pub(super) tables_with_zeros: u64,
-}
-
-impl std::ops::AddAssign for Checked {
-    fn add_assign(&mut self, other: Self) {
-        self.bytes += other.bytes;
-        self.tables_with_zeros += other.tables_with_zeros;
     }
 }
 
