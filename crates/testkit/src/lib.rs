@@ -9,6 +9,7 @@
 //! - [`residency`]: which pages of a file are in the page cache.
 //! - [`status_client`], [`exit_log`]: the library's status page, and the line that it logs at exit.
 //! - [`plugin`]: the RocksDB plugin, and what is made with it.
+//! - [`cassandra`]: Cassandra's own writer and tools, without a node.
 //! - [`database`], [`tools`], [`device_limit`]: RocksDB directories, programs of the system, a slow device.
 //!
 //! A test that cannot run on this machine calls [`skip`] with the reason. Failures panic: nothing here returns an
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cargo_build;
+pub mod cassandra;
 pub mod crash;
 pub mod database;
 pub mod device_limit;

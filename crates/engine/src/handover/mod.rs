@@ -263,6 +263,7 @@ impl Handover {
             Way::Indexes => transfer.to_blocks(&mut work),
         });
         if matches!(inputs, Inputs::OfThread) {
+            work.outputs.retain(|it| !it.stamp.same_inode(&stamp));
             work.last_handover = Some(transfer.ended());
             self.lineage.give_back(work);
         }

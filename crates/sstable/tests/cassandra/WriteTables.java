@@ -1,8 +1,9 @@
 // Writes SSTables with Cassandra's own writer, for the tests of the readers. No node is needed.
 //
 // Arguments: the directory, and optionally a number of partitions. Each CQL table gets a
-// subdirectory. With a number only one CQL table with that number of partitions is written. The
-// configuration (-Dcassandra.config) selects the format.
+// subdirectory. With a number only one CQL table with that number of partitions is written. With
+// `merged` behind it, three SSTables of a CQL table are written: one with every other partition, one
+// with the rest, and one with all. The configuration (-Dcassandra.config) selects the format.
 
 import java.io.File;
 import java.nio.ByteBuffer;
@@ -21,7 +22,9 @@ public class WriteTables
     {
         File directory = new File(arguments[0]);
         DatabaseDescriptor.toolInitialization(false);
-        if (arguments.length > 1)
+        if (arguments.length > 2)
+            writeMerged(directory, Integer.parseInt(arguments[1]));
+        else if (arguments.length > 1)
             writeSmall(directory, "large", LZ4_16_KIB, Integer.parseInt(arguments[1]));
         else
             writeAll(directory);
@@ -45,6 +48,25 @@ public class WriteTables
             Random random = new Random(42);
             for (int i = 0; i < count; i++)
                 writer.addRow(String.format("key%08d", i), text(random, 100));
+        }
+    }
+
+    /** As before and after a compaction. The CQL tables `t` and `tnone` differ in their compression. */
+    private static void writeMerged(File directory, int count) throws Exception
+    {
+        String[] names = { "first", "second", "output" };
+        for (int part = 0; part < names.length; part++)
+        {
+            File own = new File(directory, names[part] + "/ks");
+            for (String table : new String[] { "t", "tnone" })
+            {
+                String compression = table.equals("t") ? LZ4_16_KIB : NONE;
+                try (CQLSSTableWriter writer = writer(own, table, "k text PRIMARY KEY, v text", "k, v", compression))
+                {
+                    for (int i = part == 1 ? 1 : 0; i < count; i += part < 2 ? 2 : 1)
+                        writer.addRow(String.format("key%08d", i), text(new Random(i), 100));
+                }
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 
 mod counted;
 mod declined;
-mod engine;
+mod dump;
 mod fuzz;
 mod lz4;
 mod names;

@@ -9,9 +9,10 @@ use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{Component, Components, Descriptor, Format, Key, SsTable};
 
 use super::counted::Counted;
-use super::engine::{Dumped, Engine};
+use super::dump::{Dumped, dump, name};
 use super::synthetic::walk;
 use super::{long, lz4};
+use coldstream_testkit::cassandra::Engine;
 use coldstream_testkit::skip;
 
 /// Names of the CQL tables that `WriteTables.java` writes, and the number of their partitions.
@@ -29,7 +30,7 @@ fn keys_have_the_form_that_cassandra_gives_them() {
         return;
     };
     let scratch = scratch();
-    let printed = engine.run(scratch.path(), Format::Big, "PrintKeys.java", &[]);
+    let printed = engine.run(scratch.path(), "big", "PrintKeys.java", &[]);
     let mut count = 0;
     for line in printed.lines() {
         let words: Vec<Vec<u8>> = line.split(' ').map(unhex).collect();
@@ -82,7 +83,7 @@ fn large_tables_are_read_once() {
     for format in [Format::Big, Format::Bti] {
         let directory = scratch.path().join(format!("{format:?}"));
         let arguments = [&directory, Path::new("400000")];
-        engine.run(scratch.path(), format, "WriteTables.java", &arguments);
+        let _ = engine.run(scratch.path(), name(format), "WriteTables.java", &arguments);
         check_read_once(format, &data_file(&directory.join("large")));
     }
 }
@@ -158,10 +159,11 @@ fn compare_tables(version: &'static str, formats: &[Format]) {
     let mut partitions = HashMap::new();
     for &format in formats {
         let directory = scratch.path().join(format!("{format:?}"));
-        engine.run(scratch.path(), format, "WriteTables.java", &[&directory]);
+        let program = "WriteTables.java";
+        let _ = engine.run(scratch.path(), name(format), program, &[&directory]);
         for (name, count) in TABLES {
             let data = data_file(&directory.join(name));
-            let dumped = engine.dump(scratch.path(), format, &data);
+            let dumped = dump(&engine, scratch.path(), format, &data);
             assert_eq!(dumped.len(), count, "the tool shows all of {name}");
             let keys = compare_with_dump(version, name, &data, &dumped);
             let other: Option<(PathBuf, Vec<Key>)> = partitions.remove(name);
