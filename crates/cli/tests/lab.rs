@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use coldstream_testkit::skip;
+use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::tools::find;
+use coldstream_testkit::{plugin, skip};
 
 /// `coldstream lab rocksdb` in a directory of its own, with few reads a second.
 fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
@@ -640,6 +641,49 @@ fn an_interrupt_leaves_no_process_cgroup_or_file() {
         !listed.contains(database.to_str().expect("UTF-8")),
         "{listed}"
     );
+}
+
+#[test]
+fn the_plugin_is_measured_as_the_preload_library_is() {
+    let Some(library) = plugin::made("libcoldstream_rocksdb.so") else {
+        return;
+    };
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let modes = "coldstream,plugin,plugin:handover=off";
+    let words = ["--runs", "1", "--verify", "--json", "--modes", modes];
+    let Some(mut command) = lab(directory.path(), &words) else {
+        return;
+    };
+    command.arg("--plugin").arg(&library);
+    let ended = command.output().expect("start");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let around = [0, 1, 2].map(|mode: usize| {
+        let run = &report["cases"][0]["runs"][mode][0];
+        assert_eq!(run["phases"][1]["failed_reads"], 0, "{run}");
+        let read = run["compacted_read_bytes"].as_u64();
+        assert!(read > Some(3000 * 4096), "{run}");
+        let log = directory.path().join(format!("log-{mode}"));
+        let lines = run["library_log"].as_array().expect("lines").iter();
+        let lines: Vec<&str> = lines.filter_map(|line| line.as_str()).collect();
+        std::fs::write(&log, lines.join("\n")).expect("log");
+        let log = ExitLog::read(&log);
+        assert_eq!(
+            log.text.contains("handover_sstables"),
+            mode != 2,
+            "{}",
+            log.text
+        );
+        (log.direct_bytes + log.cache_bytes, log.written_direct_bytes)
+    });
+    // Both read and write the same tables in the same way.
+    let [preloaded, plugin, without] = around;
+    assert!(
+        plugin.0 * 10 > preloaded.0 * 9 && plugin.1 * 10 > preloaded.1 * 9,
+        "{around:?}"
+    );
+    assert!(without.0 * 10 > preloaded.0 * 9, "{around:?}");
 }
 
 #[test]
