@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -246,16 +245,6 @@ void TestDemandedDirect(const std::string& path) {
   CheckError(Open(DatabaseOptions(env), path, &db), "reads=auto");
 }
 
-// A process whose address space is limited.
-void TestMemory() {
-  const rlimit limit = {512 << 20, 512 << 20};
-  CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
-  Env* env = nullptr;
-  const Status status = NewColdstreamEnv("", &env);
-  CHECK(status.IsMemoryLimit());
-  CheckError(status, "ulimit -v");
-}
-
 // What the plugin adds to a read that the page cache answers.
 void MeasureReads(const std::string& path) {
   std::shared_ptr<FileSystem> plain = FileSystem::Default();
@@ -291,8 +280,6 @@ int main(int count, char** arguments) {
   const std::string mode = count > 2 ? arguments[1] : "";
   if (mode == "direct" && count == 3) {
     TestDemandedDirect(arguments[2]);
-  } else if (mode == "memory") {
-    TestMemory();
   } else if (mode == "bench" && count == 3) {
     MeasureReads(arguments[2]);
   } else if (mode == "test" && count == 4) {
@@ -300,7 +287,7 @@ int main(int count, char** arguments) {
     TestErrors(arguments[2], arguments[3]);
     TestNames(arguments[2]);
   } else {
-    fprintf(stderr, "usage: plugin_test test DIR DIR_WITHOUT_DIRECT_IO|-, direct DIR_WITHOUT_DIRECT_IO, memory DIR, bench DIR\n");
+    fprintf(stderr, "usage: plugin_test test DIR DIR_WITHOUT_DIRECT_IO|-, direct DIR_WITHOUT_DIRECT_IO, bench DIR\n");
     return 2;
   }
   return 0;
