@@ -24,10 +24,10 @@ FUZZ_SECONDS ?= 10
 ARCH ?= $(shell uname -m)
 
 .PHONY: help setup build driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
-    test-packages clean
+    test-packages test-aarch64 clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
 
 build: ## Build the command, the library and the RocksDB driver; needs rustup and a C++ compiler (3 min)
 	@scripts/setup build
@@ -201,6 +201,10 @@ image: package ## An OCI image from scratch with the library and the command, fo
 test-packages: package ## Install, use and remove the packages in fresh Debian roots (5 min; as root)
 	@scripts/setup test-packages
 	scripts/test-packages $(TARGET)
+
+test-aarch64: ## Suites of aarch64 on x86-64, under qemu (20 min; as root)
+	@scripts/setup test-aarch64
+	scripts/test-aarch64 $(TARGET)
 
 clean: ## Remove what was built and the reports
 	cargo clean

@@ -244,7 +244,8 @@ pub fn rename(call: &str, from: usize, to: usize, flags: u32) -> String {
 }
 
 /// The fields that do not depend on time and machine.
-fn facts(mode: u32, links: u64, size_bytes: i64) -> String {
+fn facts(mode: u32, links: impl Into<u64>, size_bytes: i64) -> String {
+    let links = links.into();
     format!("mode {mode:o} links {links} size {size_bytes}")
 }
 
@@ -275,7 +276,7 @@ fn extended_status(at: i32, path: *const c_char, flags: i32) -> String {
     let status = unsafe { status.assume_init() };
     let facts = facts(
         status.stx_mode.into(),
-        status.stx_nlink.into(),
+        status.stx_nlink,
         status.stx_size as i64,
     );
     format!("{text} {facts}")
