@@ -19,7 +19,7 @@ pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
 const AHEAD_PART: u64 = 2;
 /// From this number of bytes on the kernel's own readahead may take a scan over. What it reads behind the end of a
 /// shorter one would be too much.
-pub const LONG_SCAN_BYTES_MIN: u64 = 4 << 20;
+pub const LONG_SCAN_BYTES_MIN: u64 = 1 << 20;
 /// A scan that the kernel reads ahead of is looked at each time that it has read this much. If the kernel has
 /// stopped, at most as much is read without readahead.
 const LOOK_BYTES: u64 = 128 << 10;
