@@ -1,6 +1,6 @@
 //! Process ids on the command line, and the errors for processes that the command cannot examine.
 
-use coldstream_control::Snapshot;
+use coldstream_control::{PidNamespace, Snapshot};
 use coldstream_host::status_page::{self, StatusPageError};
 use coldstream_host::survey::{self, Survey};
 
@@ -76,6 +76,17 @@ pub fn survey() -> anyhow::Result<Survey> {
     survey::survey().map_err(|error| unusable(&error))
 }
 
+/// Why a survey may lack processes, in one line each.
+pub fn missing(survey: &Survey) -> Vec<String> {
+    let is_in_container = PidNamespace::own() != PidNamespace::INITIAL;
+    if is_in_container && survey.processes.is_empty() && survey.unreadable.is_empty() {
+        let line = "no process under Coldstream is seen from this container: share the database's process ids \
+                    with it (in Kubernetes `shareProcessNamespace: true`), and run it as the same user";
+        return vec![line.to_owned()];
+    }
+    survey.unreadable.clone()
+}
+
 /// The error for a status page, or their directory, that cannot be used.
 pub fn unusable(error: &StatusPageError) -> anyhow::Error {
     let exit = match error {
@@ -100,6 +111,15 @@ fn absent(pid: u32) -> anyhow::Error {
     }
     if !is_own_user(owner) {
         return foreign(pid, owner);
+    }
+    if status_page::is_elsewhere(pid) {
+        return failure(
+            Exit::NotFound,
+            format!(
+                "process {pid} is in another container, with a /dev/shm of its own: run this inside \
+                 that container, or share /dev/shm with it"
+            ),
+        );
     }
     failure(
         Exit::NotFound,

@@ -249,6 +249,15 @@ pub fn page_of(pid: u32) -> PathBuf {
     page_path(own_user(), pid, PidNamespace::own())
 }
 
+/// Whether `pid`, a process of the calling user, has its page in another `/dev/shm` than the caller's: in a container
+/// that shares its process ids with the caller.
+#[must_use]
+pub fn is_elsewhere(pid: u32) -> bool {
+    let path = page_of(pid);
+    let own_root = path.strip_prefix("/").unwrap_or(&path);
+    !path.exists() && process::proc_path(pid, "root").join(own_root).exists()
+}
+
 /// The directory of the calling user's status pages, whether it exists or not.
 ///
 /// # Errors

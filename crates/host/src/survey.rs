@@ -1,10 +1,9 @@
-//! All processes under Coldstream that the caller may see: its own; for root those of all users, and those in
-//! containers.
+//! All processes under Coldstream that the caller may see: its own, in containers too; for root those of all users.
 //!
 //! Unlike [`crate::status_page`], nothing here maps or removes a file. Pages are read by `read`: another user who
 //! truncates a page cannot end the caller by `SIGBUS`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -51,39 +50,41 @@ pub struct Survey {
 /// # Errors
 /// The directory of the caller's own pages cannot be used. Other users' directories are passed over.
 pub fn survey() -> Result<Survey, StatusPageError> {
-    let own = status_page::own_directory()?;
-    let mut places = vec![own];
-    let mut residents = Residents::none();
+    let mut places = vec![status_page::own_directory()?];
     if rustix::process::geteuid().is_root() {
-        residents.look_for();
         places.extend(user_directories(Path::new("/")));
-        for pid in residents.representatives() {
-            places.extend(user_directories(&proc_path(pid, "root")));
-        }
     }
-    places.sort_unstable();
-    places.dedup();
+    let residents = Residents::visible();
+    // Other users' roots cannot be entered: those give nothing.
+    for pid in residents.representatives() {
+        places.extend(user_directories(&proc_path(pid, "root")));
+    }
+    // Containers may share a `/dev/shm`: one look is enough.
+    let mut looked_at = HashSet::new();
+    places.retain(|directory| identity(directory).is_some_and(|it| looked_at.insert(it)));
     let mut survey = Survey::default();
-    for directory in &places {
-        for (name, path) in pages_in(directory) {
-            let Some(pid) = residents.seen_from_here(name) else {
-                continue;
-            };
-            match look(&path, name.pid, pid) {
-                Ok(process) => survey.processes.push(process),
-                Err(Problem::Gone) => {}
-                Err(Problem::Unreadable(reason)) => {
-                    survey
-                        .unreadable
-                        .push(format!("{}: {reason}", path.display()));
-                }
+    for (name, path) in places.iter().flat_map(|directory| pages_in(directory)) {
+        let found = match residents.seen_from_here(name) {
+            Some(pid) => look(&path, name.pid, pid),
+            None => Err(residents.not_seen()),
+        };
+        match found {
+            Ok(process) => survey.processes.push(process),
+            Err(Problem::Gone) => {}
+            Err(Problem::Unreadable(reason)) => {
+                let line = format!("{}: {reason}", path.display());
+                survey.unreadable.push(line);
             }
         }
     }
     survey.processes.sort_unstable_by_key(|process| process.pid);
-    // A container may share this machine's `/dev/shm`: its pages were found twice.
-    survey.processes.dedup_by_key(|process| process.pid);
     Ok(survey)
+}
+
+/// Device and inode of a directory.
+fn identity(directory: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(directory).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// The directories of all users below a root directory that belong to the users in their names.
@@ -120,15 +121,17 @@ struct Residents {
 }
 
 impl Residents {
-    fn none() -> Self {
-        Self {
+    /// Those that the caller sees.
+    fn visible() -> Self {
+        let mut found = Self {
             own: PidNamespace::own(),
             pids: HashMap::new(),
             mounts: HashMap::new(),
-        }
+        };
+        found.look_for();
+        found
     }
 
-    /// Looks for all of them.
     fn look_for(&mut self) {
         let own_mounts = namespace("self", "mnt");
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -169,6 +172,18 @@ impl Residents {
             return Some(page.pid);
         }
         self.pids.get(&page).copied()
+    }
+
+    /// Why a page's process is not seen. The machine's own namespace has all processes; one of a container has not.
+    fn not_seen(&self) -> Problem {
+        if self.own == PidNamespace::INITIAL {
+            return Problem::Gone;
+        }
+        Problem::Unreadable(
+            "its process is not in this container's namespace of process ids: share that with it \
+             (in Kubernetes `shareProcessNamespace: true`)"
+                .to_owned(),
+        )
     }
 }
 

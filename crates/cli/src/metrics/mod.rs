@@ -29,7 +29,7 @@ Examples:
   coldstream metrics --listen 0.0.0.0:9977    # for other machines: nothing protects it
   coldstream metrics --textfile /var/lib/prometheus/node-exporter/coldstream.prom
 
-It shows the processes of the calling user; to root those of all users, and those in containers.
+It shows the processes of the calling user, to root those of all users; those in containers, too.
 Exit codes: 1 address in use, 5 no permission, 6 disk full, 7 no such directory.";
 
 /// Print or serve the counters of all processes as metrics for Prometheus
@@ -79,8 +79,8 @@ pub fn run(arguments: &MetricsArguments) -> anyhow::Result<()> {
     }
     let survey = processes::survey()?;
     let families = families::of(&survey);
-    for page in &survey.unreadable {
-        output::say(page);
+    for line in processes::missing(&survey) {
+        output::say(&line);
     }
     match &arguments.textfile {
         Some(path) => replace(path, &Exposition::Prometheus.render(&families)),

@@ -20,9 +20,10 @@ pub fn serve(address: SocketAddr) -> anyhow::Result<()> {
     let server = listen(address)?;
     let address = server.server_addr();
     output::say(&format!("metrics are at http://{address}{PATH}"));
+    let mut log = Log::default();
     for request in server.incoming_requests() {
         // A client that goes away before its answer is no error of ours.
-        let _ = answer(request);
+        let _ = answer(request, &mut log);
     }
     Ok(())
 }
@@ -38,18 +39,32 @@ fn listen(address: SocketAddr) -> anyhow::Result<Server> {
     })
 }
 
-fn answer(request: Request) -> std::io::Result<()> {
+/// Says once why processes are missing, and again if that ended meanwhile.
+#[derive(Default)]
+struct Log {
+    said: Vec<String>,
+}
+
+impl Log {
+    fn note(&mut self, missing: Vec<String>) {
+        let new = missing.iter().filter(|line| !self.said.contains(line));
+        new.for_each(|line| output::say(line));
+        self.said = missing;
+    }
+}
+
+fn answer(request: Request, log: &mut Log) -> std::io::Result<()> {
     if !matches!(request.method(), Method::Get | Method::Head) {
         return request.respond(text("only GET and HEAD\n".to_owned(), 405));
     }
     match request.url().split('?').next().unwrap_or_default() {
-        PATH => metrics(request),
+        PATH => metrics(request, log),
         "/" => request.respond(text(INDEX.to_owned(), 200)),
         _ => request.respond(text(INDEX.to_owned(), 404)),
     }
 }
 
-fn metrics(request: Request) -> std::io::Result<()> {
+fn metrics(request: Request, log: &mut Log) -> std::io::Result<()> {
     let accept = request
         .headers()
         .iter()
@@ -59,6 +74,7 @@ fn metrics(request: Request) -> std::io::Result<()> {
     match processes::survey() {
         Ok(survey) => {
             let body = exposition.render(&families::of(&survey));
+            log.note(processes::missing(&survey));
             request.respond(of_type(body, 200, exposition.content_type()))
         }
         Err(error) => request.respond(text(format!("{error:#}\n"), 500)),

@@ -43,7 +43,7 @@ Examples:
   coldstream top --once --record log.jsonl      # adds one interval, for cron
 
 Keys: q quit, ↑ ↓ choose, s sort, space pause, 1, 2 and so on switch a mechanism (asks first).
-To root it shows the processes of all users, and those in containers; to others, their own.
+To root it shows the processes of all users; to others, their own. Both see those in containers.
 Exit codes: 1 no terminal, 5 no permission, 7 no such process or no library in it.";
 
 /// Show what Coldstream does for each process, live
