@@ -401,7 +401,7 @@ const BACKLOG: [Source<BacklogReport>; 8] = [
     ),
 ];
 
-const WHOLE_RUN: [Source<RunReport>; 18] = [
+const WHOLE_RUN: [Source<RunReport>; 20] = [
     source(
         "compaction tax p99",
         Less,
@@ -512,7 +512,35 @@ const WHOLE_RUN: [Source<RunReport>; 18] = [
         "Processor time of coldstream attach, from its start to its end",
         |r| r.attached_core_percent,
     ),
+    source(
+        "hot set cached MiB",
+        Neither,
+        "Page cache of the SSTables while nothing compacts, mean of the idle phase: what reads keep there",
+        |r| sstables_cached_mib(r, Phase::Idle),
+    ),
+    source(
+        "cached beyond the hot set MiB",
+        Neither,
+        "Page cache of the SSTables in compaction, mean, without the row above: pages that were read once, just \
+         written, or are there twice; below 0: hot pages had to go",
+        beyond_hot_set_mib,
+    ),
 ];
+
+/// Page cache of the SSTables in a phase, mean of its samples.
+fn sstables_cached_mib(report: &RunReport, phase: Phase) -> f64 {
+    report.phase(phase).map_or(0.0, |phase| {
+        phase.memory.inputs_cached_mib.mean + phase.memory.outputs_cached_mib.mean
+    })
+}
+
+/// What compaction adds to the hot set in the page cache. 0 where the phase before was not measured.
+fn beyond_hot_set_mib(report: &RunReport) -> f64 {
+    match sstables_cached_mib(report, Phase::Idle) {
+        0.0 => 0.0,
+        hot_set => sstables_cached_mib(report, Phase::Compaction) - hot_set,
+    }
+}
 
 /// All rows, for the runs of each mode. A row that is 0 everywhere is left out: the engine's
 /// laboratory does not sample it.
@@ -593,6 +621,7 @@ fn row<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run_report::Level;
 
     #[test]
     fn a_row_of_zeros_is_left_out() {
@@ -604,5 +633,37 @@ mod tests {
         let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
         assert_eq!(names, ["compaction tax p99"]);
         assert_eq!(rows[0].modes[0].median, 2.0);
+    }
+
+    #[test]
+    fn what_compaction_adds_to_the_hot_set() {
+        let phase = |phase, inputs, outputs| PhaseReport {
+            phase,
+            seconds: 1.0,
+            reads: 1,
+            failed_reads: 0,
+            failed_updates: 0,
+            reads_per_second: 1.0,
+            service_us: Percentiles::default(),
+            response_us: Percentiles::default(),
+            fast_reads_percent: 0.0,
+            rates: Rates::default(),
+            memory: MemoryReport {
+                inputs_cached_mib: Level::of([inputs]),
+                outputs_cached_mib: Level::of([outputs]),
+                ..MemoryReport::default()
+            },
+            curve: Vec::new(),
+            pauses: PausesReport::default(),
+            backlog: BacklogReport::default(),
+        };
+        let mut run = RunReport {
+            phases: vec![phase(Phase::Compaction, 30.0, 25.0)],
+            ..RunReport::default()
+        };
+        assert_eq!(beyond_hot_set_mib(&run), 0.0);
+        run.phases.push(phase(Phase::Idle, 40.0, 0.0));
+        assert_eq!(sstables_cached_mib(&run, Phase::Idle), 40.0);
+        assert_eq!(beyond_hot_set_mib(&run), 15.0);
     }
 }
