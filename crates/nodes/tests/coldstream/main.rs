@@ -11,6 +11,7 @@ mod handover;
 mod kills;
 mod locked_memory;
 mod operations;
+mod pod;
 mod program;
 mod rows;
 mod scene;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// The `coldstream` command beside its library.
-fn command() -> &'static Path {
+pub fn command() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
@@ -96,7 +96,12 @@ impl Counters {
             .expect("coldstream ctl");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "coldstream ctl: {said}");
-        let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        Self::of_status(&output.stdout)
+    }
+
+    /// Those of the output of `ctl status --json`.
+    pub fn of_status(json: &[u8]) -> Self {
+        let status: serde_json::Value = serde_json::from_slice(json).expect("JSON");
         let counters = status["counters"].as_object().expect("counters");
         Self(
             counters

@@ -64,9 +64,14 @@ impl Scene {
         self.distribution.version()
     }
 
+    /// A path in the directory of all nodes.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
     /// Starts node `number`, for the first time or again. Node 1 is the seed.
     pub fn start(&self, number: u8, settings: &Settings, launch: &Launch) -> Node {
-        let directory = self.directory.path().join(number.to_string());
+        let directory = self.path(&number.to_string());
         Node::start(
             &self.distribution,
             settings,
