@@ -24,7 +24,7 @@ FUZZ_SECONDS ?= 10
 ARCH ?= $(shell uname -m)
 
 .PHONY: help setup build driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
-    test-packages test-aarch64 clean
+    test-packages test-packaged-library test-pod test-aarch64 clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -201,6 +201,17 @@ image: package ## An OCI image from scratch with the library and the command, fo
 test-packages: package ## Install, use and remove the packages in fresh Debian roots (5 min; as root)
 	@scripts/setup test-packages
 	scripts/test-packages $(TARGET)
+
+# The library is linked for an older glibc, and stripped. Its suites are the same.
+STAGED := $(TARGET)/$(ARCH)-unknown-linux-musl/release/package/usr/lib/coldstream
+test-packaged-library: package ## The suites of the preload library against the library of the packages (10 min)
+	COLDSTREAM_LIBRARY=$(abspath $(STAGED))/libcoldstream.so PROPTEST_RNG_SEED=1 \
+	    cargo test --profile checked -p coldstream-preload
+
+test-pod: image ## contrib/kubernetes without a cluster: the image and a real Cassandra in containers (2 min; as root)
+	@scripts/setup test
+	COLDSTREAM_IMAGE=$(abspath $(TARGET))/packages/$(ARCH)/coldstream-image.tar \
+	    cargo test --profile checked -p coldstream-nodes --test coldstream pod -- --nocapture
 
 test-aarch64: ## Suites of aarch64 on x86-64, under qemu (20 min; as root)
 	@scripts/setup test-aarch64
