@@ -98,14 +98,15 @@ fn faults_bring_in_what_they_touch_where_that_is_asked_for() {
     assert!(pages.len() > 1000, "not by itself: {} pages", pages.len());
 }
 
+/// Of scans that are so short that the kernel does not take them over.
 #[test]
 fn scans_are_read_ahead_of() {
     let bench = Bench::new();
     for (words, read, scans) in [
-        (["scan", "600"], 600, 1),
-        (["scans", "300"], 3600, 12),
-        (["preadv", "600"], 600, 1),
-        (["preadv2", "600"], 600, 1),
+        (["scan", "240"], 240, 1),
+        (["scans", "240"], 2880, 12),
+        (["preadv", "240"], 240, 1),
+        (["preadv2", "240"], 240, 1),
     ] {
         let (plain, _) = bench.run(&words, None);
         let log = bench.directory.path().join("log");
