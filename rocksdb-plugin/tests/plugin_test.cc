@@ -163,12 +163,18 @@ void TestCompaction(const std::string& path) {
           "make the filesystem");
   std::unique_ptr<Env> env = NewCompositeEnv(filesystem);
   std::unique_ptr<DB> db;
-  CheckOk(Open(DatabaseOptions(env.get()), path, &db), "open");
-  Load(db.get(), 0);
-  Load(db.get(), 1);
-  const auto flushed = Residency(db.get(), path);
-  // All of it stays in the page cache; a reclaimer of the machine may have taken some since.
-  CHECK(2 * flushed.first > flushed.second);
+  // All of a flush stays in the page cache. A reclaimer of the machine may take some: three tries.
+  bool stays = false;
+  for (int tries = 0; tries < 3 && !stays; ++tries) {
+    db.reset();
+    CheckOk(DestroyDB(path, DatabaseOptions(env.get())), "destroy");
+    CheckOk(Open(DatabaseOptions(env.get()), path, &db), "open");
+    Load(db.get(), 0);
+    Load(db.get(), 1);
+    const auto flushed = Residency(db.get(), path);
+    stays = flushed.first == flushed.second;
+  }
+  CHECK(stays);
 
   DropCache(db.get(), path);
   for (int repeat = 0; repeat < 4; ++repeat) {
