@@ -65,8 +65,8 @@ fn is_same_inode(core: &Core, tracked: TrackedFile, descriptor: i32) -> bool {
     inode.is_some_and(|inode| stamp.is_ok_and(|stamp| inode.is(&stamp)))
 }
 
-/// A background thread is about to read a file by a plain call: reads ahead if that is part of a scan.
-pub fn before_background_read(
+/// A background thread reads a file by a plain call: reads ahead if that is part of a scan.
+pub fn record_background_read(
     core: &Core,
     tracked: TrackedFile,
     descriptor: i32,
@@ -90,12 +90,10 @@ pub fn after_read(
     offset: u64,
     length_bytes: u64,
 ) {
-    let is_background = thread::is_background_reader();
+    if thread::is_background_reader() {
+        return record_background_read(core, tracked, descriptor, offset, length_bytes);
+    }
     thread::record_sequence(descriptor, offset, length_bytes, |need| match need {
-        Need::LongRange(range) if is_background => {
-            request(core, tracked, descriptor, range);
-            Ahead::Own
-        }
         // The next read begins where this one ended.
         Need::Look(range) => {
             let next = Need::Look(range.end..range.end + 1);

@@ -52,12 +52,10 @@ pub fn of_range(
     length_bytes: u64,
 ) -> Result<Residency, Errno> {
     let descriptor = descriptor.into();
-    let page_bytes = memory::page_bytes();
-    let start = offset & !(page_bytes - 1);
-    let length_bytes = length_bytes + (offset - start);
-    match of_range_for_certain(descriptor, start, length_bytes) {
+    match of_range_for_certain(descriptor, offset, length_bytes) {
         Ok(residency) => Ok(residency),
         Err(Errno(libc::ENOSYS | libc::EPERM)) => {
+            let (start, length_bytes) = from_page(offset, length_bytes);
             let mut resident_pages = 0;
             each_page(descriptor, start, length_bytes, |_, resident| {
                 resident_pages += u64::from(resident);
@@ -82,11 +80,19 @@ pub fn of_range_for_certain(
     offset: u64,
     length_bytes: u64,
 ) -> Result<Residency, Errno> {
-    let page_bytes = memory::page_bytes();
-    let start = offset & !(page_bytes - 1);
-    let length_bytes = length_bytes + (offset - start);
+    let (start, length_bytes) = from_page(offset, length_bytes);
     let statistics = cache_statistics(descriptor, start, length_bytes)?;
-    Ok(of_statistics(&statistics, length_bytes, page_bytes))
+    Ok(of_statistics(
+        &statistics,
+        length_bytes,
+        memory::page_bytes(),
+    ))
+}
+
+/// A range from the beginning of its first page on: its start and its length, in bytes.
+fn from_page(offset: u64, length_bytes: u64) -> (u64, u64) {
+    let start = offset & !(memory::page_bytes() - 1);
+    (start, length_bytes + (offset - start))
 }
 
 /// Calls `visit(page offset in bytes, resident)` for each page of a range, by `mincore(2)`.

@@ -621,6 +621,7 @@ fn row<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::fixture;
     use crate::run_report::Level;
 
     #[test]
@@ -638,24 +639,12 @@ mod tests {
     #[test]
     fn what_compaction_adds_to_the_hot_set() {
         let phase = |phase, inputs, outputs| PhaseReport {
-            phase,
-            seconds: 1.0,
-            reads: 1,
-            failed_reads: 0,
-            failed_updates: 0,
-            reads_per_second: 1.0,
-            service_us: Percentiles::default(),
-            response_us: Percentiles::default(),
-            fast_reads_percent: 0.0,
-            rates: Rates::default(),
             memory: MemoryReport {
                 inputs_cached_mib: Level::of([inputs]),
                 outputs_cached_mib: Level::of([outputs]),
                 ..MemoryReport::default()
             },
-            curve: Vec::new(),
-            pauses: PausesReport::default(),
-            backlog: BacklogReport::default(),
+            ..fixture::phase(phase, 50.0)
         };
         let mut run = RunReport {
             phases: vec![phase(Phase::Compaction, 30.0, 25.0)],

@@ -167,7 +167,7 @@ impl Runtime {
         }
         let offset = call.offset.max(0) as u64;
         let length_bytes = call.length_bytes as u64;
-        readahead::before_background_read(core, tracked, call.descriptor, offset, length_bytes);
+        readahead::record_background_read(core, tracked, call.descriptor, offset, length_bytes);
         let result = plain();
         self.background.record_work();
         reads::count_plain(core, result);

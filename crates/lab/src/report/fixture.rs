@@ -12,7 +12,7 @@ use serde_json::Value;
 /// p99 idle and in compaction, µs, and the speed of compaction, MiB/s.
 pub type Figures = (f64, f64, f64);
 
-fn phase(phase: Phase, p99: f64) -> PhaseReport {
+pub fn phase(phase: Phase, p99: f64) -> PhaseReport {
     let service_us = Percentiles {
         p50: p99 / 4.0,
         p90: p99 / 2.0,

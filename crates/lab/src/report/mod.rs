@@ -3,7 +3,7 @@
 mod data;
 mod figures;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod html;
 mod output;
 mod picture;
