@@ -50,6 +50,39 @@ fn one_interval_as_text_and_as_json() {
 }
 
 #[test]
+fn who_works_for_a_process_is_said() {
+    let scene = Scene::new();
+    let processes = [Process::new(0), Process::new(0)];
+    processes[1].attach();
+    let [library, attach] = processes.each_ref().map(Process::pid);
+    let mut top = scene.coldstream();
+    let (code, stdout, _) = outcome(top.args(["top", "--once", "--interval", "0.1"]));
+    assert_eq!(code, 0);
+    let row = |pid: &str| {
+        let mut lines = stdout.lines();
+        lines.find(|line| line.starts_with(pid)).expect(&stdout)
+    };
+    assert!(row(&library).contains("library"), "{stdout}");
+    assert!(row(&attach).contains("attach"), "{stdout}");
+    for (pid, is_attached) in [(&library, false), (&attach, true)] {
+        let mut one = scene.coldstream();
+        let (_, stdout, _) = outcome(one.args(["top", pid, "--once", "--interval", "0.1"]));
+        let words = "by coldstream attach";
+        assert_eq!(stdout.contains(words), is_attached, "{stdout}");
+        let mut json = scene.coldstream();
+        let (_, stdout, _) = outcome(json.args(["top", pid, "--json", "--interval", "0.1"]));
+        let model: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(model["processes"][0]["is_attached"], is_attached);
+        let (_, metrics, _) = outcome(scene.coldstream().arg("metrics"));
+        let mut lines = metrics.lines();
+        let of_process = format!("coldstream_process_info{{pid=\"{pid}\"");
+        let line = lines.find(|line| line.starts_with(&of_process)).unwrap();
+        let label = format!("attached=\"{is_attached}\"");
+        assert!(line.contains(&label), "{line}");
+    }
+}
+
+#[test]
 fn what_is_recorded_can_be_replayed() {
     let scene = Scene::new();
     let process = Process::new(0);

@@ -392,13 +392,15 @@ fn information(processes: &[Surveyed]) -> Family {
             ("profile", header.profile.name().to_owned()),
             ("reads_configured", header.configured.name().to_owned()),
             ("reads", in_force.to_owned()),
+            ("attached", process.is_attached.to_string()),
         ];
         vec![sample("", labels, Value::Whole(1))]
     });
     Family {
         name: "process_info".to_owned(),
         kind: Kind::Gauge,
-        help: "Always 1: the processes under Coldstream, their engine, and how background reads are made."
+        help: "Always 1: the processes under Coldstream, their engine, how background reads are made, and whether \
+               coldstream attach makes them."
             .to_owned(),
         samples,
     }

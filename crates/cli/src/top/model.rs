@@ -36,6 +36,9 @@ pub struct Process {
     pub profile: String,
     /// The I/O mode of background reads in force, or the configured one before the first SSTable.
     pub reads: String,
+    /// Whether `coldstream attach` works for it, from outside.
+    #[serde(default)]
+    pub is_attached: bool,
     /// What it has, and whether it is on.
     pub mechanisms: Vec<Switch>,
     /// Reads that users wait for.
@@ -215,6 +218,7 @@ impl Process {
                 .in_force
                 .map_or(configured, |io_mode| io_mode.name())
                 .to_owned(),
+            is_attached: surveyed.is_attached,
             mechanisms: switches(now),
             foreground: Foreground {
                 timed_per_second: rate(since.device_reads() as f64, seconds),

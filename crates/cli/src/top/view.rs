@@ -17,6 +17,8 @@ pub const WIDTH_OF_ALL: u16 = 140;
 
 /// The title of the last column.
 const OFF: &str = "OFF";
+/// The title of the column that is there with a process of `coldstream attach` only.
+const BY: &str = "BY";
 /// What every detail begins with.
 const LABEL_COLUMNS: usize = 12;
 
@@ -29,7 +31,7 @@ struct Column {
     text: fn(&Process) -> String,
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Column {
         title: "PID",
         width: 7,
@@ -41,6 +43,12 @@ const COLUMNS: [Column; 11] = [
         width: 15,
         rank: 0,
         text: |process| process.program.clone(),
+    },
+    Column {
+        title: BY,
+        width: 7,
+        rank: 1,
+        text: |process| by(process).to_owned(),
     },
     Column {
         title: "FG P99",
@@ -148,11 +156,14 @@ fn heading(model: &Model, state: &State) -> Line<'static> {
 }
 
 /// The columns that fit, from left to right.
-fn columns(width: u16) -> Vec<&'static Column> {
-    let ranks = COLUMNS.iter().map(|column| column.rank).max();
+fn columns(width: u16, has_attached: bool) -> Vec<&'static Column> {
+    let columns = COLUMNS.iter();
+    let wanted = columns.filter(|column| column.title != BY || has_attached);
+    let wanted = wanted.collect::<Vec<_>>();
+    let ranks = wanted.iter().map(|column| column.rank).max();
     let up_to = |rank| {
-        let columns = COLUMNS.iter().filter(move |column| column.rank <= rank);
-        columns.collect::<Vec<_>>()
+        let columns = wanted.iter().filter(move |column| column.rank <= rank);
+        columns.copied().collect::<Vec<_>>()
     };
     let needed =
         |columns: &[&Column]| -> u16 { columns.iter().map(|column| column.width + 1).sum() };
@@ -162,7 +173,8 @@ fn columns(width: u16) -> Vec<&'static Column> {
 }
 
 fn draw_list(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
-    let columns = columns(area.width);
+    let has_attached = model.processes.iter().any(|process| process.is_attached);
+    let columns = columns(area.width, has_attached);
     let order = state.order(model);
     let chosen = state.chosen(model).map(|process| process.pid);
     let visible = usize::from(area.height.saturating_sub(1));
@@ -228,8 +240,15 @@ fn unwrapped_details(process: &Process) -> Vec<Line<'static>> {
         .user
         .map_or("unknown".to_owned(), |user| user.to_string());
     let title = format!(
-        "process {} {}: user {user}, profile {}, reads {}",
-        process.pid, process.program, process.profile, process.reads
+        "process {} {}: user {user}, profile {}, reads {}{}",
+        process.pid,
+        process.program,
+        process.profile,
+        process.reads,
+        match process.is_attached {
+            true => ", by coldstream attach",
+            false => "",
+        }
     );
     lines.push(Line::from(title).bold());
     lines.push(switches(process));
@@ -404,6 +423,14 @@ fn switching_keys(model: &Model, state: &State) -> String {
     }
 }
 
+/// Who works for it.
+fn by(process: &Process) -> &'static str {
+    match process.is_attached {
+        true => "attach",
+        false => "library",
+    }
+}
+
 fn below(ns: Option<u64>) -> String {
     ns.map_or("-".to_owned(), duration)
 }
@@ -484,7 +511,7 @@ mod tests {
     #[test]
     fn what_is_off_is_told_at_eighty_columns() {
         let titles = |width| {
-            let columns = columns(width).into_iter();
+            let columns = columns(width, false).into_iter();
             columns.map(|column| column.title).collect::<Vec<_>>()
         };
         let narrow = titles(80);
@@ -492,8 +519,18 @@ mod tests {
             narrow.contains(&OFF) && narrow.contains(&"WORKING SET"),
             "{narrow:?}"
         );
-        assert_eq!(titles(WIDTH_OF_ALL).len(), COLUMNS.len());
+        assert_eq!(titles(WIDTH_OF_ALL).len(), COLUMNS.len() - 1);
         assert_eq!(titles(20), ["PID", "PROGRAM"]);
+        for width in [80, WIDTH_OF_ALL] {
+            let with_attached = columns(width, true).into_iter().map(|column| column.title);
+            let without = titles(width).into_iter();
+            assert!(with_attached.clone().any(|title| title == BY));
+            assert!(without.clone().all(|title| title != BY));
+            for title in [OFF, "WORKING SET", "FG P99", "TAX"] {
+                assert!(with_attached.clone().any(|it| it == title), "{title}");
+            }
+        }
+        assert_eq!(columns(WIDTH_OF_ALL, true).len(), COLUMNS.len());
     }
 
     #[test]

@@ -46,6 +46,15 @@ impl Process {
         Self { child, page }
     }
 
+    /// Makes the page one that `coldstream attach` keeps: this process is in its place.
+    pub fn attach(&self) {
+        let path = CString::new(self.page.as_os_str().as_bytes()).unwrap();
+        let shared = SharedPage::open_shared(&path).unwrap();
+        let own = std::process::id();
+        let view = PageView::new(shared.words()).unwrap();
+        view.set_keeper(own, started(own).unwrap());
+    }
+
     /// Its id as text.
     pub fn pid(&self) -> String {
         self.child.id().to_string()
