@@ -216,6 +216,63 @@ fn doctor_of_a_process_without_coldstream() {
     }
 }
 
+/// The filter of a container is doctor's own: it tries that one out. One that a program made itself it cannot know.
+#[test]
+fn doctor_of_a_filtered_process() {
+    const SYS_CACHESTAT: &str = "451";
+    let scene = Scene::new();
+    let deny = coldstream_testkit::tools::compile("deny.c", &scene.path("."), "deny", &[]);
+    let under_filters = |verdicts: &[&str]| {
+        let mut words = Vec::new();
+        for verdict in verdicts {
+            words.extend([deny.to_str().unwrap(), SYS_CACHESTAT, verdict, "--"]);
+        }
+        words.push("env");
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env_remove("COLDSTREAM_AVOID");
+        command
+    };
+    if !under_filters(&["38"])
+        .arg("true")
+        .status()
+        .is_ok_and(|it| it.success())
+    {
+        return skip("no filter of system calls can be made here");
+    }
+    let nobody_knows = Some("it was not started by `coldstream run`");
+    for (of_process, of_doctor, words) in [
+        (&["38"][..], &["38"][..], None),
+        (&["kill"], &["kill"], Some("COLDSTREAM_AVOID=cachestat")),
+        (&["38", "38"], &["38"], nobody_knows),
+        (&["38"], &[], nobody_knows),
+    ] {
+        let library = scene.path("libcoldstream.so");
+        let mut filtered = under_filters(of_process)
+            .arg(format!("LD_PRELOAD={}", library.display()))
+            .args(["sh", "-c", "echo started; read line"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert_eq!(first_line(&mut filtered), "started\n");
+        let mut doctor = under_filters(of_doctor);
+        if of_doctor.is_empty() {
+            doctor = Command::new("env");
+        }
+        let pid = filtered.id().to_string();
+        let (code, text, said) =
+            outcome(doctor.args([env!("CARGO_BIN_EXE_coldstream"), "doctor", &pid]));
+        filtered.kill().unwrap();
+        filtered.wait().unwrap();
+        assert_eq!((code, said.as_str()), (0, ""));
+        let filter = text.lines().find(|line| line.contains("filter"));
+        match words {
+            None => assert_eq!(filter, None, "{text}"),
+            Some(words) => assert!(filter.is_some_and(|line| line.contains(words)), "{text}"),
+        }
+    }
+}
+
 /// The first line of a program; empty if it has ended.
 fn first_line(program: &mut Child) -> String {
     let mut line = String::new();

@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use coldstream_control::{start_time_ticks, stat_field};
@@ -90,6 +91,26 @@ fn status(pid: u32) -> Option<Status> {
 
 fn process(pid: u32) -> Option<Process> {
     Process::new(i32::try_from(pid).ok()?).ok()
+}
+
+/// Number of filters of its system calls; `None` if it has ended, or before Linux 5.9.
+#[must_use]
+pub fn filters(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(proc_path(pid, "status")).ok()?;
+    let mut lines = status.lines();
+    let number = lines.find_map(|line| line.strip_prefix("Seccomp_filters:"))?;
+    number.trim().parse().ok()
+}
+
+/// Whether the root directory of the process is the caller's; false if the caller may not know.
+#[must_use]
+pub fn has_own_root(pid: u32) -> bool {
+    let identity = |path: PathBuf| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let root = identity(proc_path(pid, "root"));
+    root.is_some() && root == identity(PathBuf::from("/"))
 }
 
 /// The command line, or the short name in brackets where there is none.
@@ -291,6 +312,8 @@ mod tests {
         while !has_ended(child.id()) {
             std::thread::yield_now();
         }
+        assert!(has_own_root(pid) && !has_own_root(u32::MAX));
+        assert!(filters(pid).is_none_or(|filters| is_filtered(pid) == (filters > 0)));
         assert!(started(child.id()).is_some());
         child.wait().unwrap();
     }

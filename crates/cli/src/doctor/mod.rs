@@ -2,7 +2,7 @@
 //! what to change.
 //!
 //! Changes nothing, with two exceptions. It makes a temporary file in a directory without an SSTable. It removes the
-//! status page of a process that has ended.
+//! status page of a process that has ended. Under a filter of system calls it starts processes that try the filter out.
 
 mod cassandra;
 mod environment;

@@ -11,7 +11,7 @@ use coldstream_host::mounts;
 use coldstream_host::process::{self, Mappings};
 use coldstream_host::status_page;
 use coldstream_host::survey::Surveyed;
-use coldstream_policy::{Profile, Role};
+use coldstream_policy::{AvoidedCalls, Profile, Role};
 use serde::Serialize;
 
 use super::cassandra;
@@ -20,6 +20,7 @@ use super::{machine, paths};
 use crate::exit::{self, Exit, failure};
 use crate::library;
 use crate::processes::{self, Status};
+use crate::run;
 
 /// The target of the descriptor of an io_uring.
 const IO_URING: &str = "anon_inode:[io_uring]";
@@ -55,6 +56,9 @@ pub struct Process {
     pub id_in_container: Option<u32>,
     /// Whether its system calls are filtered (seccomp).
     pub is_filtered: bool,
+    /// The calls of Coldstream for which the filters kill; none if that is not known.
+    #[serde(skip)]
+    pub killing_calls: Option<AvoidedCalls>,
     /// Whether its environment says which calls the library avoids. `coldstream run` says that.
     #[serde(skip)]
     pub was_tried_out: bool,
@@ -137,6 +141,7 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         },
         id_in_container: processes::id_in_container(pid),
         is_filtered: process::is_filtered(pid),
+        killing_calls: None,
         was_tried_out: environment.has("COLDSTREAM_AVOID"),
         descriptor_limit: process::descriptor_limit(pid),
         status,
@@ -158,7 +163,11 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         Some(Err(error)) => Some(format!("{error:#}")),
         None => None,
     };
-    process.advice = advice(&process);
+    if process.is_filtered && process.library.is_some() && !process.was_tried_out {
+        process.killing_calls = run::killing_calls_of(pid);
+        process.advice.extend(filter_advice(&process));
+    }
+    process.advice.extend(advice(&process));
     process.advice.extend(unread);
     Ok(process)
 }
@@ -322,13 +331,6 @@ fn advice(process: &Process) -> Vec<String> {
             names.join(", ")
         ));
     }
-    if process.is_filtered && process.library.is_some() && !process.was_tried_out {
-        advice.push(
-            "its system calls are filtered, and it was not started by `coldstream run`, which finds out whether the \
-             filter kills for a call that Coldstream makes: see filters of system calls in docs/limits.md"
-                .to_owned(),
-        );
-    }
     let refused = |status: &Snapshot| status.get(Counter::PriorityRefused) > 0;
     if process.status.as_ref().is_some_and(refused) {
         advice.push(
@@ -347,6 +349,22 @@ fn advice(process: &Process) -> Vec<String> {
     }));
     advice.extend(why_idle(process));
     advice
+}
+
+/// What to do about a filter of system calls that nobody has tried out for it.
+fn filter_advice(process: &Process) -> Option<String> {
+    match process.killing_calls {
+        Some(killing) if killing.is_empty() => None,
+        Some(killing) => Some(format!(
+            "the filter of system calls kills it for {killing}: set COLDSTREAM_AVOID={killing} in its environment, or \
+             start it with `coldstream run`"
+        )),
+        None => Some(
+            "its system calls are filtered, and it was not started by `coldstream run`, which finds out whether the \
+             filter kills for a call that Coldstream makes: see filters of system calls in docs/limits.md"
+                .to_owned(),
+        ),
+    }
 }
 
 /// Why a loaded library does nothing, or why its status cannot be read.

@@ -25,9 +25,29 @@ pub struct MakeCallsArguments {
 /// The calls for which the filter of this process kills; none without a filter. What the program installs later is
 /// not known.
 pub fn killing_calls() -> AvoidedCalls {
+    let (killing, tried) = try_out();
+    if let Err(error) = tried {
+        output::say(&format!(
+            "cannot try out the filter of system calls: {error:#}. If it kills, name the calls with --avoid"
+        ));
+    }
+    killing
+}
+
+/// The calls for which the filters of another process kill, if it has those of this one and no other: those of the
+/// container of both.
+pub fn killing_calls_of(pid: u32) -> Option<AvoidedCalls> {
+    let own = process::filters(std::process::id())?;
+    let has_these = process::filters(pid) == Some(own) && process::has_own_root(pid);
+    let (killing, tried) = has_these.then(try_out)?;
+    tried.is_ok().then_some(killing)
+}
+
+/// The calls that killed a process, and whether all were tried.
+fn try_out() -> (AvoidedCalls, anyhow::Result<()>) {
     let mut killing = AvoidedCalls::default();
     if !process::is_filtered(std::process::id()) {
-        return killing;
+        return (killing, Ok(()));
     }
     let mut first = 0;
     while first < AVOIDABLE_CALLS.len() {
@@ -37,15 +57,10 @@ pub fn killing_calls() -> AvoidedCalls {
                 first = place + 1;
             }
             Ok(None) => break,
-            Err(error) => {
-                output::say(&format!(
-                    "cannot try out the filter of system calls: {error:#}. If it kills, name the calls with --avoid"
-                ));
-                break;
-            }
+            Err(error) => return (killing, Err(error)),
         }
     }
-    killing
+    (killing, Ok(()))
 }
 
 /// Makes the calls from `first` on in a process of its own. The call that killed it; `None` if it lived.

@@ -16,7 +16,7 @@ use std::process::Command;
 use coldstream_io::signals;
 use coldstream_policy::{Config, DisplayBytes, LogTarget, Profile};
 
-pub use filter::{ACTION as TRIAL, MakeCallsArguments, make_calls};
+pub use filter::{ACTION as TRIAL, MakeCallsArguments, killing_calls_of, make_calls};
 pub use settings::is_unknown_variable;
 
 use crate::exit::{Exit, failure};
