@@ -398,6 +398,8 @@ impl Drop for Attached {
     fn drop(&mut self) {
         if let Some((_, path)) = &self.page {
             let _ = std::fs::remove_file(path);
+            // With the user's last page the directory goes too.
+            let _ = path.parent().map(std::fs::remove_dir);
         }
     }
 }

@@ -98,8 +98,9 @@ pub fn unusable(error: &StatusPageError) -> anyhow::Error {
 }
 
 fn absent(pid: u32) -> anyhow::Error {
-    let Some(owner) = user(pid) else {
-        return no_such_process(pid);
+    let owner = match user(pid) {
+        Some(owner) if started(pid).is_some() => owner,
+        _ => return no_such_process(pid),
     };
     if let Some(inside) = id_in_container(pid) {
         let code = if is_own_user(owner) {

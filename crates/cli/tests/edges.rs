@@ -17,12 +17,18 @@ use common::{Scene, assert_error, is_root, outcome, set_mode};
 /// A user that no other test uses.
 const USER: u32 = 61_234;
 
-/// Makes, opens and closes as many SSTables as it is told, prints a line, and waits.
+/// Makes, opens and closes as many SSTables as it is told, prints a line, and waits: with a second word in another
+/// thread, after the end of the first.
 const PROGRAM: &str = r#"
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+static void *wait_for_end(void *unused) {
+  getchar();
+  exit(0);
+}
 int main(int count, char **words) {
   char name[32];
   for (int table = 0; table < atoi(words[1]); ++table) {
@@ -33,6 +39,11 @@ int main(int count, char **words) {
   }
   puts("open");
   fflush(stdout);
+  if (count > 2) {
+    pthread_t other;
+    pthread_create(&other, NULL, wait_for_end, NULL);
+    pthread_exit(NULL);
+  }
   return getchar() == 0;
 }
 "#;
@@ -61,7 +72,7 @@ impl Database {
     fn new() -> Option<Self> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let scene = Scene::new();
-        if !scene.compile(PROGRAM, &scene.path("database"), &[]) {
+        if !scene.compile(PROGRAM, &scene.path("database"), &["-pthread"]) {
             skip("no C compiler");
             return None;
         }
@@ -197,8 +208,55 @@ fn a_user_sees_the_own_processes_and_root_sees_all() {
     ] {
         assert_error(&mut as_user(command), 5, &["belongs to user 0"]);
     }
+    // Its last process takes the directory away.
+    let pages = coldstream_control::directory_path(USER);
+    assert!(pages.exists());
     drop(of_user);
-    let _ = fs::remove_dir(coldstream_control::directory_path(USER));
+    assert!(!pages.exists());
+}
+
+#[test]
+fn a_process_that_nobody_waited_for_is_not_shown() {
+    let scene = Scene::new();
+    let mut process = Process::new(0);
+    let pid = process.pid();
+    let seen = || {
+        let (_, metrics, _) = outcome(scene.coldstream().arg("metrics"));
+        metrics.contains(&format!("pid=\"{pid}\""))
+    };
+    assert!(seen());
+    process.child.kill().unwrap();
+    while !coldstream_host::process::has_ended(process.child.id()) {
+        std::thread::yield_now();
+    }
+    assert!(!seen());
+    let words = format!("there is no process {pid}");
+    assert_error(scene.coldstream().args(["doctor", &pid]), 7, &[&words]);
+    assert!(process.page.exists());
+    let mut top = scene.coldstream();
+    assert_error(top.args(["top", &pid, "--once"]), 7, &["has ended"]);
+    assert!(!process.page.exists());
+    for command in [&["top", &pid, "--once"][..], &["ctl", "status", &pid]] {
+        assert_error(scene.coldstream().args(command), 7, &[&words]);
+    }
+}
+
+#[test]
+fn a_process_without_its_first_thread_is_shown() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let line = format!("{} threads", database.line(1));
+    let running = database
+        .start(Command::new("sh").args(["-c", &line]))
+        .unwrap();
+    let pid = running.0.id();
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    while !stat().contains(") Z ") {
+        std::thread::yield_now();
+    }
+    let (_, metrics, _) = outcome(database.scene.coldstream().arg("metrics"));
+    assert_eq!(pids(&metrics), [pid.to_string()]);
 }
 
 #[test]

@@ -27,19 +27,27 @@ pub fn proc_path(pid: u32, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{name}"))
 }
 
-/// Start of the process in clock ticks since boot; `None` if there is no such process.
+/// Start of the process in clock ticks since boot; `None` if it has ended.
 #[must_use]
 pub fn started(pid: u32) -> Option<u64> {
-    start_time_ticks(&fs::read(proc_path(pid, "stat")).ok()?)
+    start_time_ticks(&stat_of_living(pid)?)
 }
 
 /// Whether the process is gone, or waits for its parent only.
 #[must_use]
 pub fn has_ended(pid: u32) -> bool {
-    let stat = fs::read(proc_path(pid, "stat")).unwrap_or_default();
+    stat_of_living(pid).is_none()
+}
+
+/// The line `/proc/PID/stat` of a process that has not ended.
+fn stat_of_living(pid: u32) -> Option<Vec<u8>> {
+    let stat = fs::read(proc_path(pid, "stat")).ok()?;
     // The name in parentheses may hold any bytes, parentheses too.
-    let state = stat.rsplit(|&byte| byte == b')').next().unwrap_or_default();
-    matches!(state.trim_ascii_start().first(), None | Some(b'Z' | b'X'))
+    let state = stat.rsplit(|&byte| byte == b')').next()?;
+    let is_dead = matches!(state.trim_ascii_start().first(), None | Some(b'Z' | b'X'));
+    // The state is that of the first thread: it may end before the others (`pthread_exit` in `main`).
+    let threads = stat_field(&stat, 20).unwrap_or(0);
+    (!is_dead || threads > 1).then_some(stat)
 }
 
 /// The effective user.
@@ -85,14 +93,6 @@ pub fn is_filtered(pid: u32) -> bool {
     status(pid).and_then(|status| status.seccomp) == Some(FILTER)
 }
 
-fn status(pid: u32) -> Option<Status> {
-    process(pid)?.status().ok()
-}
-
-fn process(pid: u32) -> Option<Process> {
-    Process::new(i32::try_from(pid).ok()?).ok()
-}
-
 /// Number of filters of its system calls; `None` if it has ended, or before Linux 5.9.
 #[must_use]
 pub fn filters(pid: u32) -> Option<u32> {
@@ -111,6 +111,14 @@ pub fn has_own_root(pid: u32) -> bool {
     };
     let root = identity(proc_path(pid, "root"));
     root.is_some() && root == identity(PathBuf::from("/"))
+}
+
+fn status(pid: u32) -> Option<Status> {
+    process(pid)?.status().ok()
+}
+
+fn process(pid: u32) -> Option<Process> {
+    Process::new(i32::try_from(pid).ok()?).ok()
 }
 
 /// The command line, or the short name in brackets where there is none.
@@ -304,6 +312,8 @@ mod tests {
         assert!(descriptors(pid) >= 3 && !open_files(pid).unwrap().is_empty());
         assert!(descriptor_limit(pid).is_none_or(|limit| limit > 3));
         assert!(!environment(pid).is_empty());
+        assert!(has_own_root(pid) && !has_own_root(u32::MAX));
+        assert!(filters(pid).is_none_or(|filters| is_filtered(pid) == (filters > 0)));
     }
 
     #[test]
@@ -312,9 +322,8 @@ mod tests {
         while !has_ended(child.id()) {
             std::thread::yield_now();
         }
-        assert!(has_own_root(pid) && !has_own_root(u32::MAX));
-        assert!(filters(pid).is_none_or(|filters| is_filtered(pid) == (filters > 0)));
-        assert!(started(child.id()).is_some());
+        assert!(proc_path(child.id(), "stat").exists());
+        assert_eq!(started(child.id()), None);
         child.wait().unwrap();
     }
 

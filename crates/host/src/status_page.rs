@@ -297,11 +297,15 @@ fn status_at(path: PathBuf, pid: u32) -> Status {
     }
 }
 
-/// Removes a page. Only the calling user can have put a file there: the directory is closed to others. Another
-/// command of the user may remove it first.
+/// Removes a page, and the directory with the last one. Only the calling user can have put a file there: the directory
+/// is closed to others. Another command of the user may remove it first.
 fn remove_stale(path: &Path, pid: u32) -> Status {
     match fs::remove_file(path) {
-        Ok(()) => Status::Removed { pid },
+        Ok(()) => {
+            // Not empty, or another one removed it. Who makes a page creates the directory again.
+            let _ = path.parent().map(fs::remove_dir);
+            Status::Removed { pid }
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Status::Removed { pid },
         Err(error) => Status::Unreadable(StatusPageError::Remove {
             path: path.to_owned(),
@@ -351,7 +355,7 @@ mod tests {
         assert!(matches!(status(), Status::Running(_)));
         make_page(&path, pid, 1);
         assert!(matches!(status(), Status::Removed { .. }));
-        assert!(!path.exists());
+        assert!(!path.parent().unwrap().exists());
         make_page(&path, pid, process::started(pid).unwrap());
         let page = StatusPage::open_at(path.clone(), pid, SharedPage::open_shared).unwrap();
         page.view().set_keeper(pid, process::started(pid).unwrap());

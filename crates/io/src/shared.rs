@@ -12,6 +12,12 @@ use std::sync::atomic::AtomicU64;
 pub const SHARED_PAGE_BYTES: usize = 4096;
 const WORDS: usize = SHARED_PAGE_BYTES / size_of::<AtomicU64>();
 
+/// Times that a directory is created which others remove. Each removal is the end of a process.
+const CREATIONS_MAX: usize = 16;
+
+const OPEN_DIRECTORY: &str = "open directory";
+const OPEN: &str = "open";
+
 /// Why a page could not be made or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedPageError {
@@ -48,18 +54,39 @@ pub struct SharedPage {
 
 impl SharedPage {
     /// Creates the page `file_path` within `directory_path`, and replaces an old file of that name. The
-    /// directory is created with mode 0700.
+    /// directory is created with mode 0700. Another process may remove it, empty, at the same moment: then it is
+    /// created again.
     ///
     /// # Errors
     /// [`SharedPageError::NotPrivate`] if the directory belongs to another user, or others may access it;
     /// [`SharedPageError::Call`] with the kernel's error.
     pub fn create(directory_path: &CStr, file_path: &CStr) -> Result<Self, SharedPageError> {
+        let mut created = Self::create_once(directory_path, file_path);
+        for _ in 1..CREATIONS_MAX {
+            match created {
+                Err(SharedPageError::Call {
+                    call: OPEN_DIRECTORY | OPEN,
+                    errno: Errno(libc::ENOENT),
+                }) => created = Self::create_once(directory_path, file_path),
+                _ => break,
+            }
+        }
+        created
+    }
+
+    /// Removes the page's file, and the directory with the last one. Two system calls: a signal handler may make them.
+    pub fn remove(directory_path: &CStr, file_path: &CStr) {
+        let _ = path::unlink(file_path);
+        let _ = path::remove_directory(directory_path);
+    }
+
+    fn create_once(directory_path: &CStr, file_path: &CStr) -> Result<Self, SharedPageError> {
         match path::make_directory(directory_path, 0o700) {
             Ok(()) | Err(Errno(libc::EEXIST)) => {}
             Err(errno) => return call("mkdir", Err(errno)),
         }
         let directory = call(
-            "open directory",
+            OPEN_DIRECTORY,
             open::open(
                 directory_path,
                 libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW,
@@ -71,7 +98,7 @@ impl SharedPage {
         private?;
         let _ = path::unlink(file_path);
         let descriptor = call(
-            "open",
+            OPEN,
             open::open(
                 file_path,
                 libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW,
@@ -204,6 +231,25 @@ mod tests {
             std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
         );
+    }
+
+    #[test]
+    fn a_page_can_be_made_while_the_directory_goes_with_the_last_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("pages");
+        let work = |name: &str| {
+            let (directory, path) = (c_string(&directory), c_string(&directory.join(name)));
+            for turn in 0..2000 {
+                let page = SharedPage::create(&directory, &path);
+                page.unwrap_or_else(|error| panic!("turn {turn}: {error}"));
+                SharedPage::remove(&directory, &path);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| work("1"));
+            scope.spawn(|| work("2"));
+        });
+        assert!(!directory.exists());
     }
 
     #[test]

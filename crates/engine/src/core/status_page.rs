@@ -50,11 +50,15 @@ impl StatusPage {
         unsafe { self.view.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Removes the page's file. A signal handler may call it.
+    /// Removes the page's file, and the directory with the user's last one. A signal handler may call it.
     pub fn remove(&self) {
-        let own = self.address().page_of(process::process_id() as u32);
-        if let Some(path) = own.as_c_str() {
-            let _ = file::unlink(path);
+        let address = self.address();
+        let (directory, own) = (
+            address.directory(),
+            address.page_of(process::process_id() as u32),
+        );
+        if let (Some(directory), Some(path)) = (directory.as_c_str(), own.as_c_str()) {
+            SharedPage::remove(directory, path);
         }
     }
 

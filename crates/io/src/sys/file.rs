@@ -8,7 +8,7 @@ pub use super::fadvise::advise;
 pub use super::fcntl::{access_time_flag, duplicate_above, status_flags};
 pub use super::lseek::set_position;
 pub use super::open::open;
-pub use super::path::{make_directory, read_link, unlink};
+pub use super::path::{make_directory, read_link, remove_directory, unlink};
 pub use super::poll::takes_bytes_now;
 pub use super::pread::{RWF_DONTCACHE, pread, pread_with_flags};
 pub use super::pwrite::{pwrite, write, write_with_flags};

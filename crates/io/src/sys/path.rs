@@ -46,11 +46,23 @@ pub fn make_directory(path: &CStr, mode: u32) -> Result<(), Errno> {
 /// # Errors
 /// The kernel's, such as `ENOENT`.
 pub fn unlink(path: &CStr) -> Result<(), Errno> {
+    unlink_with_flags(path, 0)
+}
+
+/// `unlinkat(2)` with `AT_REMOVEDIR`: removes an empty directory.
+///
+/// # Errors
+/// The kernel's, such as `ENOTEMPTY`.
+pub fn remove_directory(path: &CStr) -> Result<(), Errno> {
+    unlink_with_flags(path, libc::AT_REMOVEDIR)
+}
+
+fn unlink_with_flags(path: &CStr, flags: i32) -> Result<(), Errno> {
     // SAFETY: `path` is a NUL-terminated string.
     let result = unsafe {
         syscall(
             libc::SYS_unlinkat,
-            [current_directory(), path.as_ptr() as usize, 0],
+            [current_directory(), path.as_ptr() as usize, flags as usize],
         )
     };
     Errno::check(result).map(drop)
