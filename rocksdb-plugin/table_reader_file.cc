@@ -24,10 +24,12 @@ IOStatus TableReaderFile::Read(uint64_t offset, size_t n, const IOOptions& optio
     return BackgroundRead(activity, offset, n, result, scratch);
   }
   const uint64_t token = coldstream_note_read(file_, offset, n);
-  IOStatus status = target()->Read(offset, n, options, result, scratch, dbg);
-  if (token != 0) {
-    coldstream_note_read_done(file_, token);
+  if (token == 0) {
+    // The last call of the function, so that the compiler makes it a jump: one return less behind the system call.
+    return target()->Read(offset, n, options, result, scratch, dbg);
   }
+  IOStatus status = target()->Read(offset, n, options, result, scratch, dbg);
+  coldstream_note_read_done(file_, token);
   return status;
 }
 

@@ -42,14 +42,10 @@ impl coldstream_file {
     /// Notes a foreground read. Returns its token: twice its start, plus one if it stands for all reads.
     #[inline]
     pub(crate) fn note(&self, offset: u64, length_bytes: u64) -> u64 {
-        let descriptor = self.file.number;
-        let Some(runtime) = self.file.runtime else {
+        let (Some(runtime), Some(slot)) = (self.file.runtime, self.file.slot) else {
             return 0;
         };
-        let Some(tracked) = runtime.core.tracked(descriptor) else {
-            return 0;
-        };
-        match runtime.note_foreground_read(tracked, descriptor, offset, length_bytes) {
+        match runtime.note_foreground_read(slot, self.file.number, offset, length_bytes) {
             None => 0,
             Some(sample) => process::monotonic_ns() << 1 | u64::from(sample == Sample::OfAll),
         }

@@ -2,7 +2,6 @@
 //! interposed. Its threads declare their roles ([`thread::declare_role`]).
 
 use super::Sample;
-use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno::ErrnoGuard;
 use crate::handover::{Bounds, Done, Inputs, Mapped, Way};
 use crate::heat;
@@ -16,7 +15,8 @@ use coldstream_io::sys::file;
 use coldstream_policy::FileKind;
 
 impl Runtime {
-    /// Begins to track a file that was opened with these flags. Without room for it, its calls are plain.
+    /// Begins to track a file that was opened with these flags. Returns its slot, which it has until its close.
+    /// Without room for it, its calls are plain.
     ///
     /// # Errors
     /// The kernel's; `EINVAL` if it is no regular file; `ENOMEM` if the engine cannot start.
@@ -26,7 +26,7 @@ impl Runtime {
         descriptor: i32,
         kind: FileKind,
         flags: i32,
-    ) -> Result<(), Errno> {
+    ) -> Result<Option<u32>, Errno> {
         let stamp = file::stamp(descriptor)?;
         if !stamp.is_regular() {
             return Err(Errno(libc::EINVAL));
@@ -39,8 +39,8 @@ impl Runtime {
         if !self.core.owner.is_this_process_or_nobody() || !self.start(settings) {
             return Err(Errno(libc::ENOMEM));
         }
-        self.attach(settings, descriptor, kind, flags, &stamp);
-        Ok(())
+        let tracked = self.attach(settings, descriptor, kind, flags, &stamp);
+        Ok(tracked.map(|tracked| tracked.slot))
     }
 
     /// A descriptor is about to be closed. Drains what it has written, and forgets it.
@@ -69,11 +69,11 @@ impl Runtime {
         drained
     }
 
-    /// The foreground is about to read a file. Returns why to time the read, if it is to be timed.
+    /// The foreground is about to read the file in this slot. Returns why to time the read, if it is to be timed.
     #[inline]
     pub fn note_foreground_read(
         &self,
-        tracked: TrackedFile,
+        slot: u32,
         descriptor: i32,
         offset: u64,
         length_bytes: u64,
@@ -81,8 +81,7 @@ impl Runtime {
         let (in_scan, is_sample) = thread::record_foreground_read(descriptor, offset, length_bytes);
         let end = offset.saturating_add(length_bytes);
         let operation = Operation::ReadAt { start: offset, end };
-        self.heat
-            .record_use(&self.core, tracked.slot, operation, in_scan);
+        (self.heat).record_use(&self.core, slot, operation, in_scan);
         if is_sample {
             self.take_sample_turn()
         } else {
