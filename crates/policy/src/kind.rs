@@ -2,15 +2,15 @@
 
 use crate::profile::Profile;
 
-/// The kind of a file. Coldstream acts on SSTables only. It never touches other files: write-ahead logs,
-/// manifests, commit logs, indexes, and all unknown ones.
+/// The kind of a file. Coldstream acts on SSTables and blob files only. It never touches other files:
+/// write-ahead logs, manifests, commit logs, indexes, and all unknown ones.
 ///
-/// A file counts as an SSTable by its name alone. Its engine must write it once from the beginning to
+/// A file counts as one of them by its name alone. Its engine must write it once from the beginning to
 /// the end, and must never change it after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, strum::FromRepr)]
 #[repr(u8)]
 pub enum FileKind {
-    /// No SSTable.
+    /// Neither an SSTable nor a blob file.
     #[default]
     Untracked = 0,
     /// `000123.sst` of RocksDB.
@@ -19,6 +19,9 @@ pub enum FileKind {
     LevelDbSsTable = 2,
     /// `nb-1-big-Data.db` or `da-3-bti-Data.db` of Cassandra.
     CassandraData = 3,
+    /// `000123.blob` of RocksDB: values that its SSTables point to. Their garbage collection is part of
+    /// compaction.
+    RocksDbBlob = 4,
 }
 
 impl FileKind {
@@ -30,7 +33,7 @@ impl FileKind {
 
     /// Whether the file is an SSTable.
     pub fn is_sstable(self) -> bool {
-        self != FileKind::Untracked
+        !matches!(self, FileKind::Untracked | FileKind::RocksDbBlob)
     }
 }
 
@@ -45,6 +48,9 @@ impl Profile {
         if (all || self == Profile::RocksDb) && is_numbered(name, b".sst") {
             return FileKind::RocksDbSsTable;
         }
+        if (all || self == Profile::RocksDb) && is_numbered(name, b".blob") {
+            return FileKind::RocksDbBlob;
+        }
         if (all || self == Profile::LevelDb) && is_numbered(name, b".ldb")
             || self == Profile::LevelDb && is_numbered(name, b".sst")
         {
@@ -54,7 +60,7 @@ impl Profile {
     }
 }
 
-/// `<digits><suffix>`, as both engines name SSTables (`db/filename.cc`, `MakeFileName`).
+/// `<digits><suffix>`, as both engines name SSTables and blob files (`db/filename.cc`, `MakeFileName`).
 fn is_numbered(name: &[u8], suffix: &[u8]) -> bool {
     name.strip_suffix(suffix)
         .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
@@ -74,10 +80,12 @@ mod tests {
     use strum::VariantArray;
 
     #[test]
-    fn only_sstables_are_tracked() {
+    fn only_sstables_and_blob_files_are_tracked() {
         let kind = |name: &str| Profile::Auto.kind_of_file(name.as_bytes());
         assert_eq!(kind("/db/000123.sst"), FileKind::RocksDbSsTable);
         assert_eq!(kind("000123.ldb"), FileKind::LevelDbSsTable);
+        assert_eq!(kind("/db/000124.blob"), FileKind::RocksDbBlob);
+        assert!(!FileKind::RocksDbBlob.is_sstable());
         assert_eq!(kind("/d/nb-1-big-Data.db"), FileKind::CassandraData);
         assert_eq!(
             kind("/d/da-3g8w_0k2c_1j4sg2o5n6l3d1-bti-Data.db"),
@@ -91,6 +99,8 @@ mod tests {
             "/db/a1.sst",
             "/db/000123.sst/",
             "/db/000123.sst.trash",
+            "/db/blob_dir/.blob",
+            "/db/a1.blob",
             "/d/nb-1-big-Index.db",
             "/d/Data.db",
             "/d/-Data.db",

@@ -43,12 +43,14 @@ fn other_files_and_other_threads_are_left_alone() {
     let moved = |thread, file, exists| moved(&program, thread, file, exists);
     let (bytes, writes) = moved(COMPACTION, "000001.sst", false);
     assert!(bytes > 0 && writes > 0, "{bytes} bytes, {writes} writes");
+    let (bytes, writes) = moved(COMPACTION, "000001.blob", false);
+    assert!(bytes > 0 && writes > 0, "{bytes} bytes, {writes} writes");
     for file in [
         "000001.log",
         "MANIFEST-000001",
         "CURRENT",
         "OPTIONS-000007",
-        "000001.blob",
+        "a1.blob",
         "000001.sst.tmp",
         "CommitLog-7-1.log",
         "nb-1-big-Index.db",

@@ -15,8 +15,8 @@ use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::append::Operation;
 use coldstream_io::sys::file::FileStamp;
-use coldstream_policy::Role;
 use coldstream_policy::scan::Ahead;
+use coldstream_policy::{FileKind, Role};
 
 /// Why a foreground read is timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -163,12 +163,16 @@ impl Runtime {
         // SAFETY: passed on.
         let served = || unsafe { self.serve(tracked, call) };
         if let Some(served) = self.background.watch_call(core, served) {
+            // SAFETY: passed on; the call has filled so much of its buffer.
+            unsafe { self.follow_blob_read(tracked, call, served) };
             return served;
         }
         let offset = call.offset.max(0) as u64;
         let length_bytes = call.length_bytes as u64;
         readahead::record_background_read(core, tracked, call.descriptor, offset, length_bytes);
         let result = plain();
+        // SAFETY: as above.
+        unsafe { self.follow_blob_read(tracked, call, result) };
         self.background.record_work();
         reads::count_plain(core, result);
         let bytes = u64::try_from(result).unwrap_or(0);
@@ -176,6 +180,52 @@ impl Runtime {
         self.background.record_moved(core, Moved::Read, bytes);
         (self.eviction).record_scan(core, tracked, offset, offset + bytes);
         result
+    }
+
+    /// A background thread's read of a tracked file had this result. If it is a blob file, its records are noted.
+    ///
+    /// # Safety
+    /// The buffer of `call` holds as many bytes as `result` says, if it is positive.
+    #[inline]
+    unsafe fn follow_blob_read(&self, tracked: TrackedFile, call: &ReadCall, result: isize) {
+        if tracked.kind == FileKind::RocksDbBlob
+            && let Ok(length_bytes @ 1..) = usize::try_from(result)
+        {
+            let offset = call.offset.max(0) as u64;
+            self.follow_blob(|| {
+                // SAFETY: passed on.
+                let bytes = unsafe { std::slice::from_raw_parts(call.destination, length_bytes) };
+                (self.handover).record_blob_read(self.means(), tracked, offset, bytes);
+            });
+        }
+    }
+
+    /// A background thread has written a tracked file with this result. If it is a blob file, its records are noted.
+    ///
+    /// # Safety
+    /// As many bytes as `result` says, if it is positive, can be read at `buffer`.
+    #[inline]
+    unsafe fn follow_blob_write(&self, tracked: TrackedFile, buffer: *const u8, result: isize) {
+        if tracked.kind == FileKind::RocksDbBlob
+            && thread::is_background_reader()
+            && let Ok(length_bytes @ 1..) = usize::try_from(result)
+        {
+            self.follow_blob(|| {
+                // SAFETY: passed on.
+                let bytes = unsafe { std::slice::from_raw_parts(buffer, length_bytes) };
+                (self.handover).record_blob_written(self.means(), tracked, bytes);
+            });
+        }
+    }
+
+    #[cold]
+    fn follow_blob(&self, note: impl FnOnce()) {
+        let _errno = ErrnoGuard::new();
+        if let Some(_inside) = Inside::enter()
+            && self.core.owner.is_this_process()
+        {
+            self.core.protect(note);
+        }
     }
 
     /// # Safety
@@ -192,7 +242,8 @@ impl Runtime {
             return None;
         }
         let record_input = |stamp: &FileStamp, offset| {
-            (self.handover).record_input(core, &self.heat, call.descriptor, stamp, offset);
+            let file = (tracked.kind, call.descriptor);
+            (self.handover).record_input(core, &self.heat, file, stamp, offset);
         };
         let served = core.protect(|| {
             // SAFETY: passed on.
@@ -283,10 +334,13 @@ impl Runtime {
         match self.background.watch_call(&self.core, staged) {
             Written::Plain => {
                 let result = plain();
-                self.count_plain_write(result);
+                // SAFETY: the kernel has read so much from there.
+                unsafe { self.count_plain_write(Some(tracked), buffer, result) };
                 result
             }
             Written::Done(Ok(written)) => {
+                // SAFETY: so much was read from there.
+                unsafe { self.follow_blob_write(tracked, buffer, written as isize) };
                 (self.background).record_moved(&self.core, Moved::Written, written as u64);
                 errno::set(before);
                 written as isize
@@ -299,8 +353,21 @@ impl Runtime {
     }
 
     /// Counts a plain write of a tracked file, if a background thread made it. Its bytes stay in the page cache.
+    /// `appended` is the file, if they went to its end.
+    ///
+    /// # Safety
+    /// If they did, as many bytes as `result` says can be read at `buffer`.
     #[cold]
-    pub fn count_plain_write(&self, result: isize) {
+    pub unsafe fn count_plain_write(
+        &self,
+        appended: Option<TrackedFile>,
+        buffer: *const u8,
+        result: isize,
+    ) {
+        if let Some(tracked) = appended {
+            // SAFETY: passed on.
+            unsafe { self.follow_blob_write(tracked, buffer, result) };
+        }
         let _errno = ErrnoGuard::new();
         let bytes = u64::try_from(result).unwrap_or(0);
         if thread::role() == Role::Foreground || !self.core.owner.is_this_process() {

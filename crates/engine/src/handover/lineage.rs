@@ -9,7 +9,9 @@
 //!
 //! What there is no memory for is not remembered.
 
+use super::blobs::Blobs;
 use crate::core::heap;
+use crate::core::inode_map;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::proc_fd;
 use coldstream_io::sys::file::{self, FileStamp};
@@ -89,6 +91,8 @@ pub struct Work {
     pub mapped: Vec<MappedInput>,
     /// SSTables of RocksDB that are being written, and some that no longer are.
     started: Vec<Started>,
+    /// Blob files of RocksDB.
+    pub(super) blobs: Blobs,
     /// The last key of the Cassandra SSTable that was handed over to last.
     pub passed: Option<Key>,
     /// The thread's last handover.
@@ -117,6 +121,7 @@ impl Work {
             outputs: Vec::new(),
             mapped: Vec::new(),
             started: Vec::new(),
+            blobs: Blobs::default(),
             passed: None,
             last_handover: None,
         }
@@ -239,6 +244,32 @@ impl Lineage {
                 descriptor,
             });
         });
+    }
+
+    /// Thread `thread` has made a new blob file, and writes it.
+    pub fn record_blob_output(&self, thread: i32, stamp: &FileStamp) {
+        self.with_work(thread, |work| {
+            work.blobs.record_output(inode_map::key_of(stamp));
+        });
+    }
+
+    /// Thread `thread` has read these bytes of a blob file. What there is no memory for is not remembered.
+    pub fn record_blob_read(
+        &self,
+        thread: i32,
+        key: u64,
+        offset: u64,
+        bytes: &[u8],
+        heat: impl Fn(u64) -> u8,
+    ) {
+        self.with_work(thread, |work| {
+            let _ = work.blobs.record_read(key, offset, bytes, heat);
+        });
+    }
+
+    /// Thread `thread` has written these bytes to the end of a blob file.
+    pub fn record_blob_written(&self, thread: i32, key: u64, bytes: &[u8]) {
+        self.with_work(thread, |work| work.blobs.record_written(key, bytes));
     }
 
     /// The SSTables of Cassandra that a thread is writing.

@@ -3,7 +3,7 @@
 //!
 //! It runs in the background thread that wrote the SSTable, inside the last call before the publication:
 //!
-//! - RocksDB and LevelDB: the writer's `close`;
+//! - RocksDB and LevelDB: the writer's `close`, also of a blob file;
 //! - Cassandra 5.0 and 6.0: the `open` by which the compaction opens the file for reading, also for early
 //!   parts;
 //! - Cassandra 4.1: the `mmap` of the new part of the index. 4.1 opens a file once, and reads all further
@@ -11,6 +11,7 @@
 //!
 //! In any doubt there is no handover. A wrong one does no harm: it reads pages that no reader needs.
 
+mod blobs;
 mod cassandra;
 mod explicit;
 mod lineage;
@@ -23,7 +24,7 @@ mod warming_time;
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno::ErrnoGuard;
 use crate::core::{Core, fuse, inode_map};
-use crate::heat::HeatMap;
+use crate::heat::{HeatMap, Present};
 use crate::mapped::MappedSsTables;
 use crate::settings;
 use crate::thread::{self, Inside};
@@ -90,11 +91,12 @@ impl Handover {
         &self,
         core: &Core,
         heat: &HeatMap,
-        descriptor: i32,
+        (kind, descriptor): (FileKind, i32),
         stamp: &FileStamp,
         offset: u64,
     ) {
-        if Self::state(core, heat) != HandoverState::Never {
+        // The records of a blob file are its inputs.
+        if kind != FileKind::RocksDbBlob && Self::state(core, heat) != HandoverState::Never {
             let thread = process::thread_id();
             (self.lineage).record_read(thread, descriptor, stamp, offset);
         }
@@ -116,12 +118,35 @@ impl Handover {
         match kind {
             FileKind::CassandraData => self.lineage.record_output(thread, descriptor, stamp),
             FileKind::RocksDbSsTable => self.lineage.record_started(thread, descriptor, stamp),
+            FileKind::RocksDbBlob => self.lineage.record_blob_output(thread, stamp),
             // Lineage follows the writers of the other two engines only.
             FileKind::LevelDbSsTable | FileKind::Untracked => {}
         }
     }
 
-    /// The application is about to close an SSTable that it has written.
+    /// A background thread has read these bytes of a blob file.
+    pub fn record_blob_read(
+        &self,
+        means: Means<'_>,
+        tracked: TrackedFile,
+        offset: u64,
+        bytes: &[u8],
+    ) {
+        let Some((key, Present { heat, epoch })) = key_and_heat(means, tracked) else {
+            return;
+        };
+        let heat = |offset| heat.of_hot(key, offset, epoch);
+        (self.lineage).record_blob_read(process::thread_id(), key, offset, bytes, heat);
+    }
+
+    /// A background thread has written these bytes to the end of a blob file.
+    pub fn record_blob_written(&self, means: Means<'_>, tracked: TrackedFile, bytes: &[u8]) {
+        if let Some((key, _)) = key_and_heat(means, tracked) {
+            (self.lineage).record_blob_written(process::thread_id(), key, bytes);
+        }
+    }
+
+    /// The application is about to close an SSTable or a blob file that it has written.
     #[cold]
     pub fn before_close(
         &self,
@@ -144,6 +169,9 @@ impl Handover {
                     }
                 })
             }
+            FileKind::RocksDbBlob => self.run(means, tracked, descriptor, |transfer, work| {
+                transfer.to_records(work)
+            }),
             FileKind::CassandraData => {
                 forget_heat(means.heat, descriptor);
                 TookPlace::No
@@ -160,9 +188,10 @@ impl Handover {
                     transfer.to_partitions(work)
                 })
             }
-            // The SSTables of the other engines get their heat when they are closed.
+            // The files of the other engines get their heat when they are closed.
             FileKind::CassandraData
             | FileKind::RocksDbSsTable
+            | FileKind::RocksDbBlob
             | FileKind::LevelDbSsTable
             | FileKind::Untracked => TookPlace::No,
         }
@@ -324,7 +353,10 @@ impl Handover {
         let without = |transfer: &Transfer<'_>| {
             match tracked.kind {
                 // The output gets no heat. Heat under this inode number belongs to a deleted file.
-                FileKind::RocksDbSsTable | FileKind::LevelDbSsTable | FileKind::Untracked => {
+                FileKind::RocksDbSsTable
+                | FileKind::RocksDbBlob
+                | FileKind::LevelDbSsTable
+                | FileKind::Untracked => {
                     present.heat.forget(transfer.key(), 0..stamp.size_bytes);
                 }
                 // It may be an old SSTable that was opened to be read: the heat is its own.
@@ -357,6 +389,14 @@ impl Handover {
         core.publish_memory();
         TookPlace::Yes
     }
+}
+
+/// The number under which a blob file's heat is kept, and the heat. `None` where handovers are off.
+fn key_and_heat(means: Means<'_>, tracked: TrackedFile) -> Option<(u64, Present)> {
+    let Means { core, heat, .. } = means;
+    let is_on = Handover::state(core, heat) == HandoverState::On && !fuse::is_blown();
+    let inode = core.inodes.get(tracked.slot).filter(|_| is_on)?;
+    Some((inode.key(), heat.present()?))
 }
 
 /// The application is about to close an SSTable of Cassandra that it has written. If the SSTable gets no

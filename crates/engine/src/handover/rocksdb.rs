@@ -1,4 +1,4 @@
-//! The handover to a finished SSTable of RocksDB or LevelDB.
+//! The handover to a finished SSTable of RocksDB or LevelDB, and to a blob file.
 
 use super::lineage::{Input, Work};
 use super::transfer::{Refused, Transfer};
@@ -83,6 +83,16 @@ impl Transfer<'_> {
         // The engine has synced it. Pages that are not clean stay.
         let _ = file::advise(file.number(), 0, data_bytes, libc::POSIX_FADV_DONTNEED);
         self.finish(&file, &pieces, self.stamp.size_bytes)
+    }
+
+    /// Hands over to a finished blob file.
+    pub(super) fn to_records(&self, work: &mut Work) -> Result<(), Refused> {
+        let size_bytes = self.stamp.size_bytes;
+        self.present.heat.forget(self.key(), 0..size_bytes);
+        match work.blobs.finish(self.key(), size_bytes) {
+            Some(pieces) if !pieces.is_empty() => self.finish(&self.output()?, &pieces, size_bytes),
+            _ => Ok(()),
+        }
     }
 
     /// Takes over an input's heat.

@@ -7,7 +7,7 @@ use super::answer::{not_open, unless_failed};
 use super::next::interpose;
 use super::staged;
 use coldstream_control::Counter;
-use coldstream_engine::core::descriptor_map::Entry;
+use coldstream_engine::core::descriptor_map::{Entry, TrackedFile};
 use coldstream_engine::core::{errno, is_private_still};
 use coldstream_engine::runtime::{self, Runtime};
 use coldstream_io::append::Operation;
@@ -17,7 +17,7 @@ use libc::{c_int, c_void, iovec, off64_t, size_t, ssize_t};
 /// call: windows that were read before it are then out of date.
 #[inline]
 fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
-    count_change_and(descriptor, next, |_, _| ())
+    count_change_and(descriptor, next, |_, _, _| ())
 }
 
 /// As [`count_change`]. `counted` gets the result for a tracked file.
@@ -25,7 +25,7 @@ fn count_change<T: From<i8>>(descriptor: c_int, next: impl FnOnce() -> T) -> T {
 fn count_change_and<T: From<i8>>(
     descriptor: c_int,
     next: impl FnOnce() -> T,
-    counted: impl FnOnce(&Runtime, &T),
+    counted: impl FnOnce(&Runtime, TrackedFile, &T),
 ) -> T {
     let Some((runtime, known)) = runtime::known(descriptor) else {
         return next();
@@ -36,7 +36,7 @@ fn count_change_and<T: From<i8>>(
         Entry::Tracked(tracked) => {
             let result = next();
             runtime.core.record_change(tracked);
-            counted(runtime, &result);
+            counted(runtime, tracked, &result);
             result
         }
     }
@@ -45,8 +45,25 @@ fn count_change_and<T: From<i8>>(
 /// Makes a plain write. Counts the change, and the bytes if the writer is a background thread.
 #[inline]
 fn count_write(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
-    count_change_and(descriptor, next, |runtime, written| {
-        runtime.count_plain_write(*written);
+    count_change_and(descriptor, next, |runtime, _, written| {
+        // SAFETY: no file, so the buffer does not count.
+        unsafe { runtime.count_plain_write(None, std::ptr::null(), *written) };
+    })
+}
+
+/// As [`count_write`], for a `write` of `buffer`.
+///
+/// # Safety
+/// `buffer` is what the application gave to `write`.
+#[inline]
+unsafe fn count_append(
+    descriptor: c_int,
+    buffer: *const c_void,
+    next: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    count_change_and(descriptor, next, |runtime, tracked, written| {
+        // SAFETY: the kernel has read so much from there.
+        unsafe { runtime.count_plain_write(Some(tracked), buffer.cast(), *written) };
     })
 }
 
@@ -94,7 +111,8 @@ interpose! {
             Some((runtime, tracked)) => unsafe {
                 runtime.write(tracked, descriptor, buffer.cast(), length, next)
             },
-            None => count_write(descriptor, next),
+            // SAFETY: as above.
+            None => unsafe { count_append(descriptor, buffer, next) },
         }
     }
     fn pwrite | pwrite64(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t |next| {

@@ -21,14 +21,14 @@ pub const NAMES: [&std::ffi::CStr; 7] = [
     c"a name that is too long for a thread",
 ];
 
-/// Paths of the program, with their sizes at the start. `None` is a missing file. Two thirds are SSTables.
+/// Paths of the program, with their sizes at the start. `None` is a missing file. Two thirds are SSTables, or a blob file.
 pub const PATHS: [(&std::ffi::CStr, Option<u64>); 11] = [
     (c"000001.sst", Some((3 << 20) + 123)),
     (c"000002.sst", Some(1 << 20)),
     (c"000003.ldb", Some(700_001)),
     (c"nb-1-big-Data.db", Some((5 << 20) + 4097)),
     (c"./deeper/da-2-bti-Data.db", Some(3 * 65_536)),
-    (c"000004.sst", None),
+    (c"000004.blob", None),
     (c"deeper/000005.sst", Some(0)),
     (c"000006.log", Some(200_000)),
     (c"other.tmp", None),
@@ -36,7 +36,7 @@ pub const PATHS: [(&std::ffi::CStr, Option<u64>); 11] = [
     (c"missing/000007.sst", None),
 ];
 
-/// Number of SSTables in [`PATHS`]. They come first.
+/// Number of SSTables and blob files in [`PATHS`]. They come first.
 pub const TABLES: usize = 7;
 
 /// Variables for descriptors.

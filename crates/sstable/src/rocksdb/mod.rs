@@ -6,6 +6,7 @@
 //! - [`SsTable::user_keys`] reads a data block and returns its keys.
 //! - [`Order`] says how user keys are sorted. Where the comparator's name does not tell, the walk
 //!   through the index finds out: [`Blocks::orders`].
+//! - [`BlobRecords`] finds the records of a blob file that passes by.
 //!
 //! The reader verifies the checksum of every block. SSTables written without checksums are the
 //! exception.
@@ -46,6 +47,7 @@
 //! - RocksDB 7.8 for `format_version` 0 and 1, which 11.0 dropped;
 //! - LevelDB 1.23: `table/`, `doc/table_format.md`.
 
+mod blob;
 mod block;
 mod blocks;
 mod bytes;
@@ -61,6 +63,7 @@ mod properties;
 mod sstable;
 mod storage;
 
+pub use blob::{BlobRecord, BlobRecords};
 pub use blocks::{Blocks, DataBlock};
 pub use order::{Order, Orders};
 pub use properties::Properties;
