@@ -193,6 +193,25 @@ impl Sequences {
         way.set((descriptor, sequence));
         sequence.is_scan()
     }
+
+    /// As [`Self::record`], for a read that needs nothing. Returns how many reads in sequence end with it.
+    pub fn count(&self, descriptor: i32, offset: u64, length_bytes: u64) -> u32 {
+        self.record(descriptor, offset, length_bytes, |_| Ahead::Own);
+        self.reads_of(descriptor)
+    }
+
+    /// How many reads in sequence the thread has made of a descriptor last.
+    pub fn reads_of(&self, descriptor: i32) -> u32 {
+        let number = descriptor.cast_unsigned() as usize % SETS;
+        let mut ways = self
+            .sets
+            .iter()
+            .skip(number)
+            .take(1)
+            .flat_map(|set| &set.ways);
+        let found = ways.find_map(|way| (way.get().0 == descriptor).then(|| way.get().1.reads));
+        found.unwrap_or(0)
+    }
 }
 
 impl Set {
@@ -253,6 +272,17 @@ mod tests {
             vec![alone[0]; 4]
         );
         assert_eq!(merged((0..5).map(|number| 3 + 8 * number)), [0; 5]);
+    }
+
+    #[test]
+    fn reads_in_sequence_are_counted() {
+        let sequences = Sequences::none();
+        assert_eq!(sequences.reads_of(9), 0);
+        assert_eq!(sequences.count(9, 4096, 4096), 1);
+        assert_eq!(sequences.count(17, 4096, 4096), 1, "another one of its set");
+        assert_eq!(sequences.count(9, 8192, 4096), 2);
+        assert_eq!(sequences.count(9, 90_000, 4096), 1, "elsewhere");
+        assert_eq!((sequences.reads_of(9), sequences.reads_of(17)), (1, 1));
     }
 
     #[test]

@@ -4,10 +4,11 @@
 use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_testkit::database::{make_cold, sstables};
+use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::status_client::StatusClient;
-use coldstream_testkit::{residency, tools};
+use coldstream_testkit::{files, residency, tools};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
@@ -394,6 +395,100 @@ fn sstables_that_were_ingested() {
         written: INGESTED,
         ..SMALL
     });
+}
+
+/// `CompactFiles` compacts in the thread that calls it, whose name tells nothing.
+#[test]
+fn compact_files_in_a_foreground_thread() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let Some(program) = program(directory.path()) else {
+        return;
+    };
+    let output = directory.path().join("compact_files");
+    let options = ["-std=c++17", "-lrocksdb"];
+    let compiled = tools::compile_by(Path::new("c++"), "compact_files.cc", &output, &options);
+    let compact_files = compiled.unwrap_or_else(|ended| panic!("{ended:?}"));
+    let (database, log) = (directory.path().join("one"), directory.path().join("log"));
+    let run = |handover: &str, way: &str| {
+        let _ = (
+            std::fs::remove_dir_all(&database),
+            std::fs::remove_file(&log),
+        );
+        let case = Case {
+            options: match way {
+                "subcompactions" => "max_subcompactions=3;",
+                _ => "",
+            },
+            ..SCATTERED
+        };
+        case.load(&program, &database);
+        let preload = exact(Preload::logging_to(&log), handover);
+        case.compaction(&compact_files, &database)
+            .run_with(&preload)
+            .well();
+        let found = case.find(&database);
+        let log = ExitLog::read(&log);
+        println!("{handover} {way}: {found:?} {}", log.text);
+        let scan = Case {
+            scanned: true,
+            ..case
+        };
+        scan.compaction(&program, &database).run().well();
+        (found, log)
+    };
+    for way in ["", "subcompactions"] {
+        let (without, log) = run("off", way);
+        assert!(without.warm_hot_blocks * 10 < without.hot_blocks);
+        let data_bytes = SCATTERED.keys * SCATTERED.value_bytes;
+        assert!(log.written_direct_bytes > data_bytes * 9 / 10);
+        assert!(log.direct_bytes > data_bytes * 9 / 10);
+        let is_exact = |found: &Found| found.is_warm() && found.wasted_pages <= 2 * found.hot_pages;
+        assert!((0..TRIES).any(|_| is_exact(&run("on", way).0)));
+    }
+}
+
+/// A thread that is inside of a compaction, as in [`compact_files_in_a_foreground_thread`], reads the inputs. Whatever
+/// else it reads stays in the foreground.
+#[test]
+fn a_new_sstable_alone_makes_no_background_thread() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let inside = tools::compile("inside.c", directory.path(), "inside", &[]);
+    let log = directory.path().join("log");
+    let elsewhere = directory.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("mkdir");
+    for (new, old, reads, is_background) in [
+        ("000009.sst", "000001.sst", "sequence", true),
+        ("000009.sst", "000001.sst", "points", false),
+        ("000009.sst", "elsewhere/000001.sst", "sequence", false),
+        // RocksDB's writes of clients make blob files, too (`enable_blob_direct_write`).
+        ("000009.blob", "000001.sst", "sequence", false),
+        ("built.sst", "000001.sst", "sequence", false),
+    ] {
+        let [new_path, old_path] = [new, old].map(|name| directory.path().join(name));
+        files::create(&old_path, 7, 8 << 20);
+        make_cold(std::slice::from_ref(&old_path));
+        let run = || {
+            let _ = (std::fs::remove_file(&log), std::fs::remove_file(&new_path));
+            Program::new(&inside)
+                .arguments([new_path.as_os_str(), old_path.as_os_str()])
+                .argument(reads)
+        };
+        let plain = run().run().well().text();
+        let plain_output = std::fs::read(&new_path).expect("read");
+        make_cold(std::slice::from_ref(&old_path));
+        let with = run()
+            .run_with(&exact(Preload::logging_to(&log), "on"))
+            .well();
+        assert_eq!(with.text(), plain, "{new} {old} {reads}");
+        assert!(std::fs::read(&new_path).expect("read") == plain_output);
+        let log = ExitLog::read(&log);
+        println!("{new} {old} {reads}: {}", log.text);
+        let moved = [log.direct_bytes, log.written_direct_bytes];
+        match is_background {
+            true => assert!(moved.iter().all(|moved| *moved > 7 << 20), "{moved:?}"),
+            false => assert_eq!(moved, [0, 0], "{new} {old} {reads}"),
+        }
+    }
 }
 
 /// As in Kafka Streams: the databases share the threads of compactions.

@@ -56,12 +56,25 @@ pub struct Inode {
     uncounted_use: AtomicBool,
     /// The foreground has read it.
     read: AtomicBool,
+    /// Which directory it was opened in; 0 is unknown.
+    directory: AtomicU32,
     /// The scans that were seen last.
     pub scans: [Scan; SCANS],
 }
 
 fn key(device: u64, inode: u64) -> u64 {
     inode ^ device.rotate_left(32)
+}
+
+/// A number for the directory in a path, which is never 0. An engine calls a directory by one name.
+pub fn directory_of(path: &[u8]) -> u32 {
+    let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    let directory = path.get(..end).unwrap_or_default();
+    // FNV-1a.
+    let hash = directory.iter().fold(0x811C_9DC5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    hash | 1
 }
 
 /// The number of a stamped inode under which its heat is kept.
@@ -99,6 +112,7 @@ impl Inode {
             .store(process::coarse_milliseconds(), Ordering::Relaxed);
         self.opened_in_background.store(false, Ordering::Relaxed);
         self.read.store(false, Ordering::Relaxed);
+        self.directory.store(0, Ordering::Relaxed);
         self.uncounted_use.store(false, Ordering::Relaxed);
         for scan in &self.scans {
             scan.last.store(0, Ordering::Relaxed);
@@ -116,6 +130,16 @@ impl Inode {
     /// Whether it is on this device.
     pub fn is_on(&self, device: u64) -> bool {
         self.device.load(Ordering::Relaxed) == device
+    }
+
+    /// It was opened by this path.
+    pub fn record_path(&self, path: &[u8]) {
+        self.directory.store(directory_of(path), Ordering::Relaxed);
+    }
+
+    /// Which directory it was opened in, as [`directory_of`]; 0 is unknown.
+    pub fn directory(&self) -> u32 {
+        self.directory.load(Ordering::Relaxed)
     }
 
     /// Whether its content may change before the change time says so.

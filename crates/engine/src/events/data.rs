@@ -1,22 +1,38 @@
 //! The data of tracked files: read, written, synced, sent, mapped, advised.
 
 use crate::background::{Moved, TimedRead};
+use crate::core::Core;
 use crate::core::descriptor_map::{Entry, KnownDescriptor, TrackedFile};
 use crate::core::errno::{self, ErrnoGuard};
+use crate::core::inode_map::Inode;
 use crate::core::{fuse, is_private_still};
-use crate::handover::{Means, TookPlace};
+use crate::handover::{Handover, Means, TookPlace};
 use crate::readahead;
 use crate::reads::{self, ReadCall};
 use crate::runtime::Runtime;
 use crate::sending::SendCall;
-use crate::thread::{self, Caller, Inside};
-use crate::writes::{Reach, Sync, WriteCall, Written};
+use crate::settings;
+use crate::thread::{self, Caller, Inside, OwnTable};
+use crate::writes::{Opening, Reach, Sync, WriteCall, Written};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::append::Operation;
-use coldstream_io::sys::file::FileStamp;
+use coldstream_io::sys::fcntl;
+use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_policy::scan::Ahead;
 use coldstream_policy::{FileKind, Role};
+
+/// Whether a file is in the directory of a new SSTable that the calling thread has open for writing.
+#[cold]
+fn is_beside(core: &Core, own: OwnTable, tracked: TrackedFile) -> bool {
+    let is_open =
+        (core.tracked(own.descriptor)).is_some_and(|it| it.writable && it.slot == own.slot);
+    let directory = |slot| core.inodes.get(slot).map(Inode::directory);
+    is_open
+        && own.slot != tracked.slot
+        && directory(own.slot).is_some_and(|own| own > 0)
+        && directory(own.slot) == directory(tracked.slot)
+}
 
 /// Why a foreground read is timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,7 +93,8 @@ impl Runtime {
             readahead::record_read_at_offset(core, tracked, descriptor);
         }
         let read_ahead = |need| readahead::read_ahead(core, tracked, descriptor, need);
-        let caller = thread::record_read(descriptor, operation, read_ahead);
+        let is_beside = |own| is_beside(core, own, tracked);
+        let caller = thread::record_read(descriptor, operation, read_ahead, is_beside);
         let Caller::Foreground { in_scan, is_sample } = caller else {
             return Reader::Background(tracked);
         };
@@ -104,7 +121,7 @@ impl Runtime {
             errno::set(failed.0);
             return Reader::Nobody;
         }
-        let caller = thread::record_read(descriptor, operation, |_| Ahead::Own);
+        let caller = thread::record_read(descriptor, operation, |_| Ahead::Own, |_| false);
         if let Caller::Foreground { in_scan, is_sample } = caller {
             self.heat.record_use(core, tracked.slot, operation, in_scan);
             if is_sample {
@@ -205,9 +222,14 @@ impl Runtime {
     /// # Safety
     /// As many bytes as `result` says, if it is positive, can be read at `buffer`.
     #[inline]
-    unsafe fn follow_blob_write(&self, tracked: TrackedFile, buffer: *const u8, result: isize) {
+    unsafe fn follow_blob_write(
+        &self,
+        (tracked, descriptor): (TrackedFile, i32),
+        buffer: *const u8,
+        result: isize,
+    ) {
         if tracked.kind == FileKind::RocksDbBlob
-            && thread::is_background_reader()
+            && (thread::is_background_reader() || thread::compacts_into(descriptor))
             && let Ok(length_bytes @ 1..) = usize::try_from(result)
         {
             self.follow_blob(|| {
@@ -303,6 +325,52 @@ impl Runtime {
         reads::count_plain(&self.core, result);
     }
 
+    /// A foreground thread is about to append to a file that is not staged. If it compacts into the file, and this is
+    /// the first write, the file is staged now. When it was opened, nothing told a compaction. Returns whether it is
+    /// staged.
+    #[cold]
+    pub fn take_in_at_first_write(&self, tracked: TrackedFile, descriptor: i32) -> bool {
+        let core = &self.core;
+        if !thread::compacts_into(descriptor) || !core.owner.is_this_process() {
+            return false;
+        }
+        let _errno = ErrnoGuard::new();
+        let (Some(settings), Some(_inside)) = (settings::get(), Inside::enter()) else {
+            return false;
+        };
+        let (Ok(stamp), Ok(flags), Ok(0)) = (
+            file::stamp(descriptor),
+            fcntl::status_flags(descriptor),
+            file::position(descriptor),
+        ) else {
+            return false;
+        };
+        let is_same = (core.inodes.get(tracked.slot)).is_some_and(|inode| inode.is(&stamp));
+        if !is_same || stamp.size_bytes > 0 {
+            return false;
+        }
+        let tracked = TrackedFile {
+            watched: true,
+            ..tracked
+        };
+        core.update(descriptor, tracked);
+        let opening = Opening {
+            settings,
+            tracked,
+            descriptor,
+            // The kernel does not report these two. The thread has made the file.
+            flags: flags | libc::O_CREAT | libc::O_EXCL,
+            stamp: &stamp,
+            handover: Handover::state(core, &self.heat),
+            is_compaction: true,
+        };
+        core.protect(|| {
+            self.writes.take_in(core, &opening);
+            (self.handover).record_output(core, &self.heat, tracked.kind, descriptor, &stamp);
+        });
+        self.writes.is_staged(core, tracked)
+    }
+
     /// Makes a write to a staged file.
     ///
     /// # Safety
@@ -335,12 +403,12 @@ impl Runtime {
             Written::Plain => {
                 let result = plain();
                 // SAFETY: the kernel has read so much from there.
-                unsafe { self.count_plain_write(Some(tracked), buffer, result) };
+                unsafe { self.count_plain_write(Some((tracked, descriptor)), buffer, result) };
                 result
             }
             Written::Done(Ok(written)) => {
                 // SAFETY: so much was read from there.
-                unsafe { self.follow_blob_write(tracked, buffer, written as isize) };
+                unsafe { self.follow_blob_write((tracked, descriptor), buffer, written as isize) };
                 (self.background).record_moved(&self.core, Moved::Written, written as u64);
                 errno::set(before);
                 written as isize
@@ -360,13 +428,13 @@ impl Runtime {
     #[cold]
     pub unsafe fn count_plain_write(
         &self,
-        appended: Option<TrackedFile>,
+        appended: Option<(TrackedFile, i32)>,
         buffer: *const u8,
         result: isize,
     ) {
-        if let Some(tracked) = appended {
+        if let Some(appended) = appended {
             // SAFETY: passed on.
-            unsafe { self.follow_blob_write(tracked, buffer, result) };
+            unsafe { self.follow_blob_write(appended, buffer, result) };
         }
         let _errno = ErrnoGuard::new();
         let bytes = u64::try_from(result).unwrap_or(0);
@@ -485,7 +553,8 @@ impl Runtime {
     /// advice of a background thread whose reads are served is skipped.
     pub fn skip_range_advice(&self, tracked: TrackedFile, descriptor: i32) -> bool {
         !self.writes.is_staged(&self.core, tracked)
-            && thread::is_background_reader()
+            && (thread::is_background_reader()
+                || thread::compacts_from(descriptor, |own| is_beside(&self.core, own, tracked)))
             && self.reads.skip_advice(&self.core, tracked, descriptor)
     }
 

@@ -65,7 +65,7 @@ impl Runtime {
             return;
         }
         self.release_displaced();
-        self.follow(settings, descriptor, kind, flags);
+        self.follow(settings, descriptor, kind, flags, path.to_bytes());
         // No wait for what is staged: each call by a followed descriptor asks for what it needs.
         if may_be_followed && self.writes.any() && self.core.tracked(descriptor).is_none() {
             self.fall_back_before(descriptor, flags);
@@ -88,7 +88,14 @@ impl Runtime {
     }
 
     /// Begins to track the file, if it is one.
-    fn follow(&'static self, settings: &Settings, descriptor: i32, kind: FileKind, flags: i32) {
+    fn follow(
+        &'static self,
+        settings: &Settings,
+        descriptor: i32,
+        kind: FileKind,
+        flags: i32,
+        path: &[u8],
+    ) {
         let Some(_inside) = Inside::enter() else {
             return;
         };
@@ -99,6 +106,11 @@ impl Runtime {
             && stamp.is_regular()
         {
             self.track(settings, descriptor, kind, flags, &stamp);
+            if let Some(inode) = (self.core.tracked(descriptor))
+                .and_then(|tracked| self.core.inodes.get(tracked.slot))
+            {
+                inode.record_path(path);
+            }
         }
     }
 
@@ -169,8 +181,12 @@ impl Runtime {
                 flags,
                 stamp,
                 handover: Handover::state(core, &self.heat),
+                is_compaction: false,
             };
             self.writes.take_in(core, &opening);
+            if opening.is_new() {
+                thread::record_new_file(kind, descriptor, slot);
+            }
         }
         // After it was counted by `attach`: see `take_in`.
         fence(Ordering::SeqCst);

@@ -22,10 +22,15 @@ use role::KnownRole;
 use samples::{Samples, Turn};
 use std::cell::Cell;
 use std::sync::OnceLock;
+pub use writer::OwnTable;
 use writer::Writer;
 
 /// A function that gets each role that is looked up, and the thread's slot. It returns the thread's new slot.
 pub type RoleListener = fn(Role, Slot) -> Slot;
+
+/// A foreground thread that writes a new SSTable reads another in the background from so many reads in sequence on.
+/// The engine reads the inputs of a compaction in sequence. A request that the thread answers between hardly does.
+const READS_IN_SEQUENCE_MIN: u32 = 2;
 
 static ROLE_LISTENER: OnceLock<RoleListener> = OnceLock::new();
 
@@ -87,6 +92,20 @@ impl State {
     #[inline]
     fn is_background_reader(&self) -> bool {
         self.role().is_background_reader() || self.writer.is_background()
+    }
+
+    /// A read of a foreground thread that writes a new SSTable in the same directory.
+    #[cold]
+    fn record_read_of_compaction(&self, descriptor: i32, offset: u64, length_bytes: u64) -> Caller {
+        let reads = self.sequences.count(descriptor, offset, length_bytes);
+        if reads >= READS_IN_SEQUENCE_MIN {
+            return Caller::Background;
+        }
+        // Its first read of a file, or a request's: both count half.
+        Caller::Foreground {
+            in_scan: true,
+            is_sample: false,
+        }
     }
 }
 
@@ -155,12 +174,13 @@ pub enum Caller {
 }
 
 /// The thread reads an SSTable. `read_ahead` gets what a scan needs, and returns who reads ahead of it. A background
-/// read is not recorded.
+/// read is not recorded. `is_beside` says whether the SSTable is in the directory of one that the thread writes.
 #[inline]
 pub fn record_read(
     descriptor: i32,
     operation: Operation,
     read_ahead: impl FnOnce(Need) -> Ahead,
+    is_beside: impl FnOnce(OwnTable) -> bool,
 ) -> Caller {
     STATE.with(|state| {
         if state.is_background_reader() {
@@ -172,6 +192,11 @@ pub fn record_read(
                 is_sample: false,
             };
         };
+        if let Some(own) = state.writer.own_table()
+            && is_beside(own)
+        {
+            return state.record_read_of_compaction(descriptor, start, end - start);
+        }
         let in_scan = (state.sequences).record(descriptor, start, end - start, read_ahead);
         Caller::Foreground {
             in_scan,
@@ -252,6 +277,35 @@ pub fn writes_what_it_read() -> bool {
 pub fn record_writing(kind: FileKind, descriptor: i32) {
     let role = settings::get().map(|settings| settings.config.profile.role_of_sstable_writer(kind));
     STATE.with(|state| state.writer.open(descriptor, role));
+}
+
+/// The thread has made a new file of RocksDB, with this slot in the inode map. In the foreground that may be a
+/// compaction.
+pub fn record_new_file(kind: FileKind, descriptor: i32, slot: u32) {
+    STATE.with(|state| {
+        if state.role() != Role::Foreground {
+            return;
+        }
+        match kind {
+            FileKind::RocksDbSsTable => state.writer.open_own_table(descriptor, slot),
+            FileKind::RocksDbBlob => state.writer.open_own_blob(descriptor),
+            FileKind::LevelDbSsTable | FileKind::CassandraData | FileKind::Untracked => {}
+        }
+    });
+}
+
+/// Whether the thread is in the foreground, and compacts into this file.
+pub fn compacts_into(descriptor: i32) -> bool {
+    STATE.with(|state| state.writer.compacts_into(descriptor))
+}
+
+/// Whether the thread is in the foreground, and reads this descriptor for a compaction. `is_beside` is as for
+/// [`record_read`].
+pub fn compacts_from(descriptor: i32, is_beside: impl FnOnce(OwnTable) -> bool) -> bool {
+    STATE.with(|state| {
+        (state.writer.own_table()).is_some_and(is_beside)
+            && state.sequences.reads_of(descriptor) >= READS_IN_SEQUENCE_MIN
+    })
 }
 
 /// The thread is about to close a descriptor.

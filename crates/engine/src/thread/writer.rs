@@ -4,6 +4,16 @@
 use coldstream_policy::Role;
 use std::cell::Cell;
 
+/// A new SSTable of RocksDB that a foreground thread has open for writing. While it has one, it is inside of the engine:
+/// in a flush at the start, in `CompactFiles`, or in the copy of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnTable {
+    /// Its descriptor. Another thread may have closed it by now.
+    pub descriptor: i32,
+    /// Its slot in the inode map.
+    pub slot: u32,
+}
+
 /// "Lately" is the last 16 to 32 MiB.
 const LATELY_BYTES: u64 = 16 << 20;
 
@@ -16,6 +26,9 @@ pub(super) struct Writer {
     written_descriptor: Cell<i32>,
     /// Bytes read in the background since an SSTable was last opened for writing.
     bytes_read: Cell<u64>,
+    own_table: Cell<Option<OwnTable>>,
+    /// The descriptor of a new blob file that this foreground thread has open for writing; -1 is none.
+    own_blob: Cell<i32>,
 }
 
 impl Writer {
@@ -25,6 +38,8 @@ impl Writer {
             cached_bytes: Cell::new(0),
             written_descriptor: Cell::new(-1),
             bytes_read: Cell::new(0),
+            own_table: Cell::new(None),
+            own_blob: Cell::new(-1),
         }
     }
 
@@ -53,8 +68,40 @@ impl Writer {
         }
     }
 
+    /// This foreground thread has made a new SSTable of RocksDB.
+    pub(super) fn open_own_table(&self, descriptor: i32, slot: u32) {
+        self.own_table.set(Some(OwnTable { descriptor, slot }));
+    }
+
+    /// This foreground thread has made a new blob file. RocksDB's writes of clients may make one, and stay in the
+    /// foreground. So it alone says nothing.
+    pub(super) fn open_own_blob(&self, descriptor: i32) {
+        self.own_blob.set(descriptor);
+    }
+
+    /// The new SSTable that this foreground thread writes.
+    #[inline]
+    pub(super) fn own_table(&self) -> Option<OwnTable> {
+        self.own_table.get()
+    }
+
+    /// Whether this foreground thread compacts into the file: it is one that it has made, and the thread has read
+    /// SSTables since.
+    pub(super) fn compacts_into(&self, descriptor: i32) -> bool {
+        self.bytes_read.get() > 0
+            && self.own_table.get().is_some_and(|own| {
+                own.descriptor == descriptor || self.own_blob.get() == descriptor
+            })
+    }
+
     /// This thread closes a descriptor.
     pub(super) fn close(&self, descriptor: i32) {
+        if (self.own_table.get()).is_some_and(|own| own.descriptor == descriptor) {
+            self.own_table.set(None);
+        }
+        if self.own_blob.get() == descriptor {
+            self.own_blob.set(-1);
+        }
         if self.written_descriptor.get() == descriptor {
             self.written_descriptor.set(-1);
         }
@@ -111,6 +158,22 @@ mod tests {
         assert!(writer.is_background());
         writer.close(7);
         assert!(!writer.is_background());
+    }
+
+    #[test]
+    fn who_reads_while_it_has_a_new_sstable_compacts_into_it() {
+        let writer = Writer::none();
+        writer.open_own_blob(6);
+        writer.record_read(1);
+        assert!(!writer.compacts_into(6), "a blob file alone says nothing");
+        writer.open_own_table(7, 3);
+        assert!(writer.compacts_into(6) && writer.compacts_into(7));
+        assert!(!writer.compacts_into(8));
+        writer.open(7, None);
+        assert!(!writer.compacts_into(7), "nothing was read since");
+        writer.record_read(1);
+        writer.close(7);
+        assert!(!writer.compacts_into(7) && writer.own_table().is_none());
     }
 
     #[test]

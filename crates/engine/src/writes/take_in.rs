@@ -61,12 +61,14 @@ pub struct Opening<'a> {
     pub stamp: &'a FileStamp,
     /// Whether it may get a handover.
     pub handover: HandoverState,
+    /// A compaction writes it, whatever the role of its thread is.
+    pub is_compaction: bool,
 }
 
 impl Opening<'_> {
     /// Whether it is a new, empty file, opened for what a staged file can give. Whose thread opened it is
     /// another question.
-    fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         self.flags & libc::O_CREAT != 0
             && self.flags & (libc::O_TRUNC | libc::O_EXCL) != 0
             && self.stamp.size_bytes == 0
@@ -88,7 +90,7 @@ impl StagedFiles {
     pub fn take_in(&self, core: &Core, opening: &Opening<'_>) {
         let config = &opening.settings.config;
         if !opening.is_new()
-            || !thread::role().is_background_writer(config.flush)
+            || !(opening.is_compaction || thread::role().is_background_writer(config.flush))
             || self.is_closed()
             || !core.is_on(Mechanism::Writes)
             || fuse::is_blown()

@@ -6,7 +6,7 @@ pub use super::cachestat::{CacheStatistics, cache_statistics};
 pub use super::close::{close, may_close_ranges, take_empty_descriptor_table};
 pub use super::fadvise::advise;
 pub use super::fcntl::{access_time_flag, duplicate_above, status_flags};
-pub use super::lseek::set_position;
+pub use super::lseek::{position, set_position};
 pub use super::open::open;
 pub use super::path::{make_directory, read_link, remove_directory, unlink};
 pub use super::poll::takes_bytes_now;

@@ -51,19 +51,29 @@ fn count_write(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
     })
 }
 
-/// As [`count_write`], for a `write` of `buffer`.
+/// As [`count_write`], for a `write` of `buffer`. If it is a compaction's first write, the file is staged now.
 ///
 /// # Safety
-/// `buffer` is what the application gave to `write`.
+/// `buffer` and `length_bytes` are what the application gave to `write`.
 #[inline]
 unsafe fn count_append(
     descriptor: c_int,
     buffer: *const c_void,
-    next: impl FnOnce() -> ssize_t,
+    length_bytes: size_t,
+    next: impl Fn() -> ssize_t,
 ) -> ssize_t {
+    if let Some((runtime, known)) = runtime::known(descriptor)
+        && let Entry::Tracked(tracked) = known.entry()
+        && tracked.writable
+        && runtime.take_in_at_first_write(tracked, descriptor)
+    {
+        // SAFETY: passed on.
+        return unsafe { runtime.write(tracked, descriptor, buffer.cast(), length_bytes, next) };
+    }
     count_change_and(descriptor, next, |runtime, tracked, written| {
+        let appended = Some((tracked, descriptor));
         // SAFETY: the kernel has read so much from there.
-        unsafe { runtime.count_plain_write(Some(tracked), buffer.cast(), *written) };
+        unsafe { runtime.count_plain_write(appended, buffer.cast(), *written) };
     })
 }
 
@@ -112,7 +122,7 @@ interpose! {
                 runtime.write(tracked, descriptor, buffer.cast(), length, next)
             },
             // SAFETY: as above.
-            None => unsafe { count_append(descriptor, buffer, next) },
+            None => unsafe { count_append(descriptor, buffer, length, next) },
         }
     }
     fn pwrite | pwrite64(descriptor: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t |next| {
