@@ -216,6 +216,35 @@ fn doctor_of_a_process_without_coldstream() {
     }
 }
 
+#[test]
+fn an_io_uring_is_told_and_nothing_to_change() {
+    let scene = Scene::new();
+    let program = "$parameters = chr(0) x 120; \
+        $| = 1; print syscall(425, 1, $parameters) < 0 ? \"none\\n\" : \"open\\n\"; <STDIN>";
+    let started = Command::new("perl")
+        .args(["-e", program])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut perl) = started else {
+        return skip("no perl");
+    };
+    let line = first_line(&mut perl);
+    let pid = perl.id().to_string();
+    let (code, text, _) = outcome(scene.coldstream().args(["doctor", &pid]));
+    perl.kill().unwrap();
+    perl.wait().unwrap();
+    if line != "open\n" {
+        return skip("no io_uring here");
+    }
+    assert_eq!(code, 0);
+    let told = text
+        .lines()
+        .find(|line| line.contains("io_uring"))
+        .expect(&text);
+    assert!(!told.contains("change:"), "{told}");
+}
+
 /// The filter of a container is doctor's own: it tries that one out. One that a program made itself it cannot know.
 #[test]
 fn doctor_of_a_filtered_process() {

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use crate::exit::{self, Exit};
 use crate::output::{self, Format, FormatArguments};
 use crate::unit::Root;
+use process::Asked;
 use report::Report;
 
 const EXAMPLES: &str = "\
@@ -64,7 +65,7 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
     let mut errors = Vec::new();
     for subject in subjects {
         let examined = match process_id(subject) {
-            Some(pid) => process::examine(pid).map(|process| report.processes.push(process)),
+            Some(pid) => process::examine(pid, Asked::ForIt).map(|it| report.processes.push(it)),
             None if cassandra::is_configuration(subject) => {
                 cassandra::of_configuration(subject).map(|node| report.cassandra.push(node))
             }
@@ -105,7 +106,7 @@ fn with_processes(report: &mut Report, mut service: service::Service) -> Vec<any
     let mut errors = Vec::new();
     let mut processes = Vec::new();
     for pid in &service.processes {
-        match process::examine(*pid) {
+        match process::examine(*pid, Asked::ForItsService) {
             Ok(process) => processes.push(process),
             // One that has ended meanwhile is none.
             Err(error) if exit::of(&error) == Exit::NotFound => {}

@@ -91,8 +91,17 @@ pub struct Process {
     pub advice: Vec<String>,
 }
 
+/// Who asked for a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The user, by its id.
+    ForIt,
+    /// The report about its service, which says how to load the library.
+    ForItsService,
+}
+
 /// Examines a process of this user, or any process as root.
-pub fn examine(pid: u32) -> anyhow::Result<Process> {
+pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
     if processes::started(pid).is_none() {
         return Err(processes::no_such_process(pid));
     }
@@ -167,7 +176,7 @@ pub fn examine(pid: u32) -> anyhow::Result<Process> {
         process.killing_calls = run::killing_calls_of(pid);
         process.advice.extend(filter_advice(&process));
     }
-    process.advice.extend(advice(&process));
+    process.advice.extend(advice(&process, asked));
     process.advice.extend(unread);
     Ok(process)
 }
@@ -265,7 +274,7 @@ fn advice_without_library(process: &Process) -> Option<String> {
     })
 }
 
-fn advice(process: &Process) -> Vec<String> {
+fn advice(process: &Process, asked: Asked) -> Vec<String> {
     let mut advice = Vec::new();
     let replaced = process.cassandra.as_ref().and(process.allocator.as_ref());
     match (&process.library, process.library_asked_for) {
@@ -284,6 +293,7 @@ fn advice(process: &Process) -> Vec<String> {
              lines on standard error"
                 .to_owned(),
         ),
+        (None, false) if asked == Asked::ForItsService => {}
         (None, false) => advice.push(match replaced {
             // `bin/cassandra`: `export LD_PRELOAD=$CASSANDRA_LIBJEMALLOC`.
             Some(allocator) => format!(
@@ -304,13 +314,6 @@ fn advice(process: &Process) -> Vec<String> {
             "SSTables are read through mmap, and no library sees these reads: for Cassandra set \
              `disk_access_mode: mmap_index_only` (4.1) or `standard`, for RocksDB \
              `allow_mmap_reads=false`"
-                .to_owned(),
-        );
-    }
-    if process.io_uring {
-        advice.push(
-            "the program has an io_uring: Coldstream does not see reads through it, and leaves them \
-             unchanged"
                 .to_owned(),
         );
     }
@@ -336,7 +339,8 @@ fn advice(process: &Process) -> Vec<String> {
         advice.push(
             "Coldstream does not change nice values of background threads, because the process \
              could not restore them: give it CAP_SYS_NICE or an RLIMIT_NICE of 20 (systemd: \
-             `LimitNICE=+0`), or start it with --priority always"
+             `LimitNICE=+0`, which has no effect in a container without CAP_SYS_RESOURCE), or start it \
+             with --priority always"
                 .to_owned(),
         );
     }
@@ -409,7 +413,7 @@ mod tests {
 
     #[test]
     fn this_process_can_be_examined() {
-        let process = examine(std::process::id()).unwrap();
+        let process = examine(std::process::id(), Asked::ForIt).unwrap();
         assert!(process.library.is_none());
         assert!(process.advice[0].contains("coldstream run"));
     }

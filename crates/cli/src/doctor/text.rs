@@ -247,6 +247,10 @@ fn process(process: &Process) -> Vec<String> {
     lines.extend(sstables(process.open_sstables.iter()));
     lines.push(row("mapped SSTables", process.mapped_sstables.len()));
     lines.extend(sstables(process.mapped_sstables.iter()));
+    if process.io_uring {
+        let text = "open: what is read through it is not seen, and stays as it is";
+        lines.push(row("io_uring", text));
+    }
     let declined = process.status.iter().flat_map(Snapshot::declined);
     for (index, declined) in declined.enumerate() {
         let label = if index == 0 { "no handover" } else { "" };

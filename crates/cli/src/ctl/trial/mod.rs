@@ -283,16 +283,11 @@ impl Trial<'_> {
         let with = Counted::sum(with.map(|(_, counted)| counted));
         match with.reads().p99() {
             Some(p99) => Ok((p99.ns as f64 * self.arguments.guard) as u64),
-            None => Err(failure(
-                Exit::Failure,
-                format!(
-                    "too few reads: {} device reads were timed in the first turn, and a bound for the guard needs {}. \
-                     Nothing was switched off: {}; or name a bound with --bound-ms",
-                    with.reads().device_reads(),
-                    PhaseReads::READS_MIN,
-                    self.seconds_for(with.reads().device_reads())
-                ),
-            )),
+            None => {
+                let reads = with.reads().device_reads();
+                let message = no_bound(reads, &self.seconds_for(reads));
+                Err(failure(Exit::Failure, message))
+            }
         }
     }
 
@@ -315,9 +310,27 @@ impl Trial<'_> {
     }
 }
 
+/// Why there is no bound after a first turn with so few reads.
+fn no_bound(reads: u64, advice: &str) -> String {
+    if reads == 0 {
+        return format!("nothing to compare: {advice} in the first turn. Nothing was switched off");
+    }
+    format!(
+        "too few reads: {reads} device reads were timed in the first turn, and a bound for the guard needs {}. \
+         Nothing was switched off: {advice}; or name a bound with --bound-ms",
+        PhaseReads::READS_MIN
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use super::seconds_needed;
+    use super::{no_bound, seconds_needed};
+
+    #[test]
+    fn without_a_device_read_no_bound_helps() {
+        assert!(!no_bound(0, "none").contains("--bound-ms"));
+        assert!(no_bound(7, "none").contains("7 device reads"));
+    }
 
     #[test]
     fn a_trial_with_too_few_reads_says_how_long_it_should_be() {
