@@ -1,8 +1,12 @@
 //! `coldstream lab pebble` on a real Pebble that is too small to mean anything.
 
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use coldstream_sstable::rocksdb::{Format, SsTable};
 use coldstream_testkit::skip;
 
 /// `coldstream lab pebble` in a directory of its own. `None`, and a line on standard error, where the
@@ -97,6 +101,51 @@ fn a_manual_compaction_of_pebble_ends_its_phase() {
     let read_bytes = &report["cases"][0]["runs"][0][0]["compacted_read_bytes"];
     // Two sorted runs.
     assert!(read_bytes.as_u64() > Some(2 * 12000 * 4096), "{report}");
+}
+
+/// `coldstream attach` reads the index of Pebble's SSTables.
+#[test]
+fn every_key_of_pebbles_sstables_is_in_the_block_that_the_index_says() {
+    let directory = scratch();
+    let words = ["--modes", "buffered", "--keep"];
+    let words = [&words[..], &["--update-mib-per-second", "0"]].concat();
+    if report_of(directory.path(), &words).is_none() {
+        return;
+    }
+    let data = directory.path().join("work/dataset-pebble-12000x4096");
+    let mut keys = BTreeSet::new();
+    for entry in fs::read_dir(data).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|it| it != "sst") {
+            continue;
+        }
+        let file = File::open(&path).unwrap();
+        let sstable = SsTable::open(&file).unwrap();
+        assert!(matches!(sstable.format(), Format::Pebble { .. }));
+        let mut blocks = sstable.blocks();
+        let mut count = 0;
+        while let Some(block) = blocks.next().unwrap() {
+            let (lower, separator) = (block.lower.map(<[u8]>::to_vec), block.separator.to_vec());
+            let mut versions = 0;
+            let visit = |key: &[u8]| {
+                versions += 1;
+                let is_behind = match &lower {
+                    Bound::Unbounded => true,
+                    Bound::Included(lower) => key >= lower.as_slice(),
+                    Bound::Excluded(lower) => key > lower.as_slice(),
+                };
+                assert!(is_behind && key <= separator.as_slice(), "{path:?}");
+                keys.insert(key.to_vec());
+            };
+            sstable
+                .user_keys(block.offset, block.length, visit)
+                .unwrap();
+            assert!(versions > 0);
+            count += 1;
+        }
+        assert_eq!(sstable.properties().data_blocks, Some(count));
+    }
+    assert_eq!(keys.len(), 12_000);
 }
 
 #[test]

@@ -80,6 +80,9 @@ fn dump_blocks(file: &File, output: &mut impl Write) -> Result<()> {
         rocksdb::Format::RocksDb { format_version } => {
             writeln!(output, "# RocksDB, format_version {format_version}")?;
         }
+        rocksdb::Format::Pebble { table_format } => {
+            writeln!(output, "# Pebble, table format {table_format}")?;
+        }
     }
     writeln!(output, "# offset length key")?;
     // Blocks borrow from the walk, hence `while` and not `for`.

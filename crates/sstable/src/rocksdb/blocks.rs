@@ -162,8 +162,7 @@ impl<'t> Blocks<'t> {
         self.loaded = None;
         self.next_partition = partition;
         if let Some(entry) = self.sstable.partitions.get(partition) {
-            let block = self.sstable.storage.read(entry.handle)?;
-            self.loaded = Some((partition, IndexBlockCursor::new(block, self.sstable.index)));
+            self.loaded = Some((partition, self.sstable.index_block(entry.handle)?));
             self.next_partition = partition + 1;
         }
         Ok(())
@@ -240,7 +239,7 @@ impl<'t> Blocks<'t> {
 }
 
 fn separator_of<'k>(stored_key: Option<&'k [u8]>, sstable: &SsTable<'_>) -> Option<Separator<'k>> {
-    Separator::decode(stored_key?, sstable.index.user_keys)
+    sstable.index.separator(stored_key?)
 }
 
 /// The orders that an entry fits: its separator, behind the one before, and its first key, between both.

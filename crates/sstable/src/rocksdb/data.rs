@@ -15,6 +15,8 @@ use crate::{Error, Result, memory, unsupported};
 const HASH_INDEX: u32 = 1 << 31;
 /// Bytes of sequence number and type behind every user key.
 const INTERNAL_BYTES: usize = 8;
+/// In front of the columns of a data block: the length of its longest key.
+const KEY_LENGTH_BYTES: usize = 4;
 /// Bits of the type, below those of the sequence number.
 const TYPE_BITS: u32 = 8;
 
@@ -55,6 +57,9 @@ impl SsTable<'_> {
         let size = length
             .checked_sub(TRAILER_BYTES)
             .ok_or(malformed("a data block without a trailer"))?;
+        if self.has_columns() {
+            return self.versions_of_columns(BlockHandle { offset, size }, visit);
+        }
         let contents = self.storage.read_contents(BlockHandle { offset, size })?;
         let block = Block::parse(without_hash_index(contents, offset)?, offset)?;
         let mut position = Position::default();
@@ -68,6 +73,34 @@ impl SsTable<'_> {
                 .split_last_chunk::<INTERNAL_BYTES>()
                 .ok_or(malformed("a key without a sequence number"))?;
             visit(user_key, u64::from_le_bytes(*packed) >> TYPE_BITS)?;
+        }
+        Ok(())
+    }
+}
+
+impl SsTable<'_> {
+    /// Of a block of columns: prefix and suffix of the key are the first ones, the trailer is the third.
+    fn versions_of_columns(
+        &self,
+        handle: BlockHandle,
+        mut visit: impl FnMut(&[u8], u64) -> Result<()>,
+    ) -> Result<()> {
+        if !self.has_default_keys {
+            return Err(unsupported(format_args!("keys in columns of their own")));
+        }
+        let columns = self.storage.read_columns(handle, KEY_LENGTH_BYTES)?;
+        let (prefixes, suffixes) = (columns.prefixed_strings(0)?, columns.strings(1)?);
+        let trailers = columns.numbers(2)?;
+        let mut key = Vec::new();
+        for row in 0..columns.rows() {
+            key.clear();
+            columns.append_prefixed(prefixes, row, &mut key)?;
+            let suffix = columns.string(suffixes, row);
+            let (suffix, trailer) = suffix
+                .zip(columns.number(trailers, row))
+                .ok_or_else(|| columns.malformed("a key that does not fit its block"))?;
+            memory::append(suffix, &mut key)?;
+            visit(&key, trailer >> TYPE_BITS)?;
         }
         Ok(())
     }

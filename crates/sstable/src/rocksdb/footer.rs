@@ -6,11 +6,14 @@
 use super::bytes::Bytes;
 use super::checksum::{ChecksumType, context_modifier};
 use super::handle::BlockHandle;
-use crate::{Error, ReadAt, Result, unsupported};
+use crate::{Error, ReadAt, Result, memory, unsupported};
 
 /// LevelDB's SSTables, and RocksDB's of `format_version` 0.
 const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const BLOCK_BASED_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
+/// Pebble's of its table formats 1 to 7. The first four have no columns, and other values.
+const PEBBLE_MAGIC: u64 = 0xf09f_aab3_f09f_aab3_u64.swap_bytes();
+const PEBBLE_TABLE_FORMATS: std::ops::RangeInclusive<u32> = 5..=7;
 /// RocksDB's other SSTable formats. They have no index of blocks.
 const OTHER_MAGICS: [(u64, &str); 3] = [
     (0x8242_2296_63bf_9564, "RocksDB's plain table"),
@@ -26,6 +29,8 @@ const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0, 0x7a, 0];
 const LEGACY_BYTES: usize = 48;
 /// The legacy footer, with the checksum type before and the format version behind the handles.
 const BLOCK_BASED_BYTES: usize = 53;
+/// Pebble's since its table format 7: with attributes and a checksum before the format version.
+const PEBBLE_BYTES_MAX: usize = 61;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Footer {
@@ -39,9 +44,16 @@ pub(super) struct Footer {
     pub(super) index: Option<BlockHandle>,
     /// Where the footer begins, in bytes from the beginning of the file. Every block ends before it.
     pub(super) offset: u64,
+    /// `format_version` is Pebble's table format.
+    pub(super) is_pebbles: bool,
 }
 
 impl Footer {
+    /// Whether blocks have columns that have them since this table format of Pebble.
+    pub(super) fn has_columns_since(&self, table_format: u32) -> bool {
+        self.is_pebbles && self.format_version >= table_format
+    }
+
     pub(super) fn read(source: &dyn ReadAt) -> Result<Self> {
         let size = source.size()?;
         let mut footer = [0; BLOCK_BASED_BYTES];
@@ -65,6 +77,7 @@ impl Footer {
                 source.read_exact_at(before, offset)?;
                 decode_block_based(&footer, offset)
             }
+            Some(PEBBLE_MAGIC) => read_pebbles(source, size),
             found => Err(
                 match OTHER_MAGICS.iter().find(|other| Some(other.0) == found) {
                     Some((_, name)) => unsupported(format_args!("{name}")),
@@ -87,6 +100,54 @@ fn decode_legacy(footer: &[u8], offset: u64) -> Result<Footer> {
         metaindex,
         index: Some(index),
         offset,
+        is_pebbles: false,
+    })
+}
+
+/// Source: `parseFooter` in `sstable/table.go` of Pebble.
+fn read_pebbles(source: &dyn ReadAt, size: u64) -> Result<Footer> {
+    let malformed = |what| Error::Malformed { what, offset: 0 };
+    let cut_off = "the footer is cut off";
+    let length_max = size.min(PEBBLE_BYTES_MAX as u64) as usize;
+    let mut bytes = [0; PEBBLE_BYTES_MAX];
+    source.read_exact_at(&mut bytes[..length_max], size - length_max as u64)?;
+    let bytes = &bytes[..length_max];
+    let table_format = Bytes::from(bytes, length_max - 12)
+        .fixed32()
+        .ok_or(malformed(cut_off))?;
+    if !PEBBLE_TABLE_FORMATS.contains(&table_format) {
+        return Err(unsupported(format_args!(
+            "table format {table_format} of Pebble"
+        )));
+    }
+    let (length, checksum_at) = match table_format {
+        5 => (BLOCK_BASED_BYTES, None),
+        6 => (BLOCK_BASED_BYTES + 4, Some(BLOCK_BASED_BYTES - 12)),
+        _ => (PEBBLE_BYTES_MAX, Some(PEBBLE_BYTES_MAX - 16)),
+    };
+    let footer = length_max
+        .checked_sub(length)
+        .and_then(|at| bytes.get(at..));
+    let footer = footer.ok_or(malformed(cut_off))?;
+    let offset = size - length as u64;
+    if let Some(at) = checksum_at {
+        let guarded = memory::collected((footer[..at].iter().chain(&footer[at + 4..])).copied())?;
+        if Bytes::from(footer, at).fixed32() != Some(ChecksumType::Crc32c.compute(&guarded)) {
+            return Err(Error::Malformed {
+                what: "the checksum of the footer does not match",
+                offset,
+            });
+        }
+    }
+    let (metaindex, index) = decode_handles(&footer[1..], offset)?;
+    Ok(Footer {
+        format_version: table_format,
+        checksum_type: ChecksumType::from_number(footer[0])?,
+        base_context_checksum: 0,
+        metaindex,
+        index: Some(index),
+        offset,
+        is_pebbles: true,
     })
 }
 
@@ -113,6 +174,7 @@ fn decode_block_based(footer: &[u8; BLOCK_BASED_BYTES], offset: u64) -> Result<F
         metaindex,
         index: Some(index),
         offset,
+        is_pebbles: false,
     })
 }
 
@@ -170,6 +232,7 @@ fn decode_extended(
         metaindex,
         index: None,
         offset,
+        is_pebbles: false,
     })
 }
 

@@ -2,15 +2,17 @@
 //!
 //! Source: `IndexValue` in RocksDB's `table/format.cc`, `IndexBlockIter` in
 //! `table/block_based/block.cc`, `ShortenedIndexBuilder` in `table/block_based/index_builder.h`.
-//! LevelDB's entries are the special case without options (`table/table_builder.cc`).
+//! LevelDB's entries are the special case without options (`table/table_builder.cc`). Pebble's are columns
+//! (`sstable/colblk/index_block.go`).
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::block::{Block, Position, ValueLength};
+use super::columns::{Columns, Numbers, Strings};
 use super::handle::BlockHandle;
 use super::order::{Order, Orders};
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 
 /// Bytes of sequence number and type behind the user key of an internal key.
 const TRAILER_BYTES: usize = 8;
@@ -26,6 +28,21 @@ pub(super) struct IndexFormat {
     pub(super) delta_encoded: bool,
     /// The first key of each data block follows its handle.
     pub(super) first_keys: bool,
+    /// Blocks of columns. Separators are user keys, and may repeat.
+    pub(super) columns: bool,
+}
+
+impl IndexFormat {
+    /// `None` if `key` is too short for an internal key.
+    pub(super) fn separator(self, key: &[u8]) -> Option<Separator<'_>> {
+        if self.columns {
+            return Some(Separator {
+                user_key: key,
+                trailer: Some(0),
+            });
+        }
+        Separator::decode(key, self.user_keys)
+    }
 }
 
 /// A separator. Of one user key the newest version comes first.
@@ -38,7 +55,7 @@ pub(super) struct Separator<'k> {
 
 impl<'k> Separator<'k> {
     /// `None` if `key` is too short for an internal key.
-    pub(super) fn decode(key: &'k [u8], user_keys: bool) -> Option<Self> {
+    fn decode(key: &'k [u8], user_keys: bool) -> Option<Self> {
         if user_keys {
             return Some(Self {
                 user_key: key,
@@ -86,78 +103,126 @@ pub(super) struct IndexValue {
 /// Moves forward through one index block.
 #[derive(Debug)]
 pub(super) struct IndexBlockCursor {
-    block: Block,
+    entries: Entries,
     format: IndexFormat,
-    position: Position,
     previous: Option<BlockHandle>,
 }
 
+/// The entries of an index block, and a place between two of them.
+#[derive(Debug)]
+enum Entries {
+    Rows {
+        block: Block,
+        position: Position,
+    },
+    Columns {
+        columns: Columns,
+        separators: Strings,
+        offsets: Numbers,
+        sizes: Numbers,
+        next: usize,
+        /// The separator of the entry before.
+        key: Vec<u8>,
+    },
+}
+
 impl IndexBlockCursor {
-    pub(super) fn new(block: Block, format: IndexFormat) -> Self {
-        Self {
-            block,
+    /// A cursor in `contents`, the decompressed block at `offset` of the file.
+    pub(super) fn new(contents: Vec<u8>, offset: u64, format: IndexFormat) -> Result<Self> {
+        let entries = if format.columns {
+            let columns = Columns::parse(contents, 0, offset)?;
+            Entries::Columns {
+                separators: columns.strings(0)?,
+                offsets: columns.numbers(1)?,
+                sizes: columns.numbers(2)?,
+                columns,
+                next: 0,
+                key: Vec::new(),
+            }
+        } else {
+            Entries::Rows {
+                block: Block::parse(contents, offset)?,
+                position: Position::default(),
+            }
+        };
+        Ok(Self {
+            entries,
             format,
-            position: Position::default(),
             previous: None,
-        }
+        })
     }
 
     /// Moves before the first entry.
     pub(super) fn rewind(&mut self) {
-        self.position = Position::default();
+        match &mut self.entries {
+            Entries::Rows { position, .. } => *position = Position::default(),
+            Entries::Columns { next, .. } => *next = 0,
+        }
         self.previous = None;
+    }
+
+    fn key(&self) -> &[u8] {
+        match &self.entries {
+            Entries::Rows { position, .. } => position.key(),
+            Entries::Columns { key, .. } => key,
+        }
     }
 
     /// The stored key of the entry that [`Self::step`] returned last.
     pub(super) fn stored_key(&self) -> Option<&[u8]> {
-        self.previous.map(|_| self.position.key())
+        self.previous.map(|_| self.key())
     }
 
     /// The bytes at the range of an [`IndexValue`] of this block.
     pub(super) fn slice(&self, range: Range<usize>) -> &[u8] {
-        &self.block.contents()[range]
+        match &self.entries {
+            Entries::Rows { block, .. } => &block.contents()[range],
+            Entries::Columns { columns, .. } => &columns.contents()[range],
+        }
     }
 
     pub(super) fn malformed(&self, what: &'static str) -> Error {
-        self.block.malformed(what)
+        match &self.entries {
+            Entries::Rows { block, .. } => block.malformed(what),
+            Entries::Columns { columns, .. } => columns.malformed(what),
+        }
     }
 
     /// The separator of the entry that [`Self::step`] returned last.
     pub(super) fn separator(&self) -> Result<Separator<'_>> {
-        Separator::decode(self.position.key(), self.format.user_keys)
-            .ok_or_else(|| self.malformed("a separator too short for an internal key"))
+        let separator = self.format.separator(self.key());
+        separator.ok_or_else(|| self.malformed("a separator too short for an internal key"))
     }
 
     pub(super) fn step(&mut self) -> Result<Option<IndexValue>> {
-        let IndexFormat {
-            delta_encoded,
-            first_keys,
-            ..
-        } = self.format;
-        let length = if delta_encoded {
-            ValueLength::Implied
-        } else {
-            ValueLength::Stated
+        let value = match &mut self.entries {
+            Entries::Rows { block, position } => {
+                step_row(block, position, self.format, self.previous)?
+            }
+            Entries::Columns { columns, next, .. } if *next >= columns.rows() => None,
+            Entries::Columns {
+                columns,
+                separators,
+                offsets,
+                sizes,
+                next,
+                key,
+            } => {
+                let malformed = || columns.malformed("an entry of an index that cannot be decoded");
+                let row = *next;
+                *next += 1;
+                let separator = columns.string(*separators, row).ok_or_else(malformed)?;
+                memory::copy(separator, key)?;
+                let offset = columns.number(*offsets, row);
+                let (offset, size) = offset
+                    .zip(columns.number(*sizes, row))
+                    .ok_or_else(malformed)?;
+                Some(IndexValue {
+                    handle: BlockHandle { offset, size },
+                    first_key: None,
+                })
+            }
         };
-        let previous = self.previous;
-        let value = self
-            .block
-            .step(&mut self.position, length, |bytes, shares| {
-                let handle = if delta_encoded && shares {
-                    previous?.next(bytes.signed_varint64()?)?
-                } else {
-                    BlockHandle::decode(bytes)?
-                };
-                let first_key = if first_keys {
-                    let length = bytes.length_prefixed()?.len();
-                    let end = bytes.position();
-                    // Always an internal key, even if the separators are user keys.
-                    Some(end - length..end - length + length.checked_sub(TRAILER_BYTES)?)
-                } else {
-                    None
-                };
-                Some(IndexValue { handle, first_key })
-            })?;
         if let Some(value) = &value {
             self.previous = Some(value.handle);
         }
@@ -168,11 +233,14 @@ impl IndexBlockCursor {
     /// `before` must be true for a prefix of the entries, and false for all others.
     pub(super) fn skip(&mut self, before: impl Fn(&Separator<'_>) -> bool) -> Result<()> {
         self.rewind();
-        let (mut low, mut high) = (0, self.block.restarts());
+        let restarts = match &self.entries {
+            Entries::Rows { block, .. } => block.restarts(),
+            Entries::Columns { columns, .. } => columns.rows(),
+        };
+        let (mut low, mut high) = (0, restarts);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            self.position = self.block.at_restart(middle)?;
-            self.previous = None;
+            self.move_to_restart(middle)?;
             let has_entry = self.step()?.is_some();
             if has_entry && self.separator().is_ok_and(|separator| before(&separator)) {
                 low = middle;
@@ -181,13 +249,56 @@ impl IndexBlockCursor {
             }
         }
         if low > 0 {
-            self.position = self.block.at_restart(low)?;
+            self.move_to_restart(low)
         } else {
-            self.position = Position::default();
+            self.rewind();
+            Ok(())
+        }
+    }
+
+    /// In columns each entry is one.
+    fn move_to_restart(&mut self, restart: usize) -> Result<()> {
+        match &mut self.entries {
+            Entries::Rows { block, position } => *position = block.at_restart(restart)?,
+            Entries::Columns { next, .. } => *next = restart,
         }
         self.previous = None;
         Ok(())
     }
+}
+
+fn step_row(
+    block: &Block,
+    position: &mut Position,
+    format: IndexFormat,
+    previous: Option<BlockHandle>,
+) -> Result<Option<IndexValue>> {
+    let IndexFormat {
+        delta_encoded,
+        first_keys,
+        ..
+    } = format;
+    let length = if delta_encoded {
+        ValueLength::Implied
+    } else {
+        ValueLength::Stated
+    };
+    block.step(position, length, |bytes, shares| {
+        let handle = if delta_encoded && shares {
+            previous?.next(bytes.signed_varint64()?)?
+        } else {
+            BlockHandle::decode(bytes)?
+        };
+        let first_key = if first_keys {
+            let length = bytes.length_prefixed()?.len();
+            let end = bytes.position();
+            // Always an internal key, even if the separators are user keys.
+            Some(end - length..end - length + length.checked_sub(TRAILER_BYTES)?)
+        } else {
+            None
+        };
+        Some(IndexValue { handle, first_key })
+    })
 }
 
 #[cfg(test)]
@@ -198,6 +309,7 @@ mod tests {
         user_keys: true,
         delta_encoded: true,
         first_keys: true,
+        columns: false,
     };
 
     fn internal(user_key: &str, sequence_number: u64) -> Vec<u8> {
@@ -246,7 +358,7 @@ mod tests {
         contents.extend([1, 1, b'c', 1, 9]);
         contents.extend(internal("b", 2));
         contents.extend([0, 0, 0, 0, 1, 0, 0, 0]);
-        let mut cursor = IndexBlockCursor::new(Block::parse(contents, 0).unwrap(), FIRST_KEYS);
+        let mut cursor = IndexBlockCursor::new(contents, 0, FIRST_KEYS).unwrap();
 
         let value = cursor.step().unwrap().unwrap();
         assert_eq!(

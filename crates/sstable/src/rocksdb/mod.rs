@@ -1,4 +1,4 @@
-//! RocksDB's block-based SSTables and LevelDB's SSTables.
+//! RocksDB's block-based SSTables, LevelDB's and Pebble's.
 //!
 //! - [`SsTable::open`] reads footer, metaindex, properties, and the top level of a partitioned index.
 //! - [`SsTable::blocks`] walks the index. It returns the offset of each data block and the user keys
@@ -27,16 +27,20 @@
 //! - index blocks compressed by Snappy, zlib, bzip2, LZ4 or Zstandard;
 //! - a global sequence number: SSTables that were ingested.
 //!
+//! Pebble's SSTables of its table formats 5 to 7, which have columns. Keys of data blocks are known if the
+//! application has no columns of its own. Those of its table formats below are RocksDB's `format_version` 2, or
+//! declined.
+//!
 //! # Declined
 //!
 //! [`Error::Unsupported`](crate::Error::Unsupported) means one of these:
 //!
 //! - a later `format_version`, or a later feature of the footer;
-//! - plain and cuckoo SSTables;
+//! - plain and cuckoo SSTables, and Pebble's table formats 1 to 4;
 //! - keys in any other order;
 //! - an SSTable of RocksDB without properties;
 //! - unknown index types, checksum types and block features;
-//! - compression by XPRESS or by the application's own compression manager;
+//! - compression by XPRESS, MinLZ or by the application's own compression manager;
 //! - an index block, or the top level of a partitioned index, above 64 MiB.
 //!
 //! # Sources
@@ -45,6 +49,7 @@
 //!
 //! - RocksDB 11.9: `table/`, `table/block_based/`, `util/`;
 //! - RocksDB 7.8 for `format_version` 0 and 1, which 11.0 dropped;
+//! - Pebble 2.1: `sstable/`, `sstable/colblk/`;
 //! - LevelDB 1.23: `table/`, `doc/table_format.md`.
 
 mod blob;
@@ -52,6 +57,7 @@ mod block;
 mod blocks;
 mod bytes;
 mod checksum;
+mod columns;
 mod compression;
 mod data;
 mod footer;

@@ -5,9 +5,13 @@
 
 use super::block::{Block, Position, ValueLength};
 use super::bytes::Bytes;
+use super::columns::Columns;
 use super::handle::BlockHandle;
 use super::storage::{Storage, mismatch};
 use crate::{Result, memory, unsupported};
+
+const UNDECODABLE: &str = "a property whose value cannot be decoded";
+const GLOBAL_SEQUENCE_NUMBER: &[u8] = b"rocksdb.external_sst_file.global_seqno";
 
 /// Figures that an SSTable stores about itself. LevelDB's SSTables have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(super) struct Schema {
     pub(super) without_timestamps: bool,
     /// Since `format_version` 7 its first field names the compression manager.
     pub(super) compression: Vec<u8>,
+    /// Pebble's name of the columns that keys have.
+    pub(super) key_schema: Vec<u8>,
 }
 
 impl Schema {
@@ -72,38 +78,67 @@ impl Schema {
         })? {
             let at = value.start;
             let value = &block.contents()[value];
-            let malformed = || block.malformed("a property whose value cannot be decoded");
-            let number = || {
-                let mut value = Bytes::new(value);
-                value
-                    .varint64()
-                    .filter(|_| value.is_empty())
-                    .ok_or_else(malformed)
-            };
-            match position.key() {
-                b"rocksdb.num.entries" => schema.properties.entries = Some(number()?),
-                b"rocksdb.num.data.blocks" => schema.properties.data_blocks = Some(number()?),
-                b"rocksdb.data.size" => schema.properties.data_bytes = Some(number()?),
-                b"rocksdb.filter.size" => schema.properties.filter_bytes = Some(number()?),
-                b"rocksdb.comparator" => schema.comparator = Some(memory::copied(value)?),
-                b"rocksdb.compression" => schema.compression = memory::copied(value)?,
-                b"rocksdb.block.based.table.index.type" => {
-                    let number = value.try_into().map_err(|_| malformed())?;
-                    schema.index_type = Some(u32::from_le_bytes(number));
-                }
-                b"rocksdb.index.key.is.user.key" => schema.index_key_is_user_key = number()? != 0,
-                b"rocksdb.index.value.is.delta.encoded" => {
-                    schema.index_value_is_delta_encoded = number()? != 0;
-                }
-                b"rocksdb.user.defined.timestamps.persisted" => {
-                    schema.without_timestamps = number()? == 0;
-                }
-                b"rocksdb.external_sst_file.global_seqno" if value.len() == 8 => {
-                    global_sequence_number_at = Some(at);
-                }
-                _ => {}
+            let is_known = schema.set(position.key(), value)?;
+            is_known.ok_or_else(|| block.malformed(UNDECODABLE))?;
+            if position.key() == GLOBAL_SEQUENCE_NUMBER && value.len() == 8 {
+                global_sequence_number_at = Some(at);
             }
         }
         Ok((schema, global_sequence_number_at))
+    }
+    /// Pebble's, a column of names and one of values.
+    pub(super) fn of_columns(columns: &Columns) -> Result<Self> {
+        let mut schema = Self::default();
+        let (names, values) = (columns.strings(0)?, columns.strings(1)?);
+        for row in 0..columns.rows() {
+            let malformed = || columns.malformed(UNDECODABLE);
+            let name = columns.string(names, row);
+            let (name, value) = name
+                .zip(columns.string(values, row))
+                .ok_or_else(malformed)?;
+            schema.set(name, value)?.ok_or_else(malformed)?;
+        }
+        Ok(schema)
+    }
+
+    /// Takes a property in. `None` if its value cannot be decoded.
+    fn set(&mut self, name: &[u8], value: &[u8]) -> Result<Option<()>> {
+        let number = || {
+            let mut value = Bytes::new(value);
+            value.varint64().filter(|_| value.is_empty())
+        };
+        match name {
+            b"rocksdb.comparator" => self.comparator = Some(memory::copied(value)?),
+            b"rocksdb.compression" => self.compression = memory::copied(value)?,
+            b"pebble.colblk.schema" => self.key_schema = memory::copied(value)?,
+            _ => return Ok(self.set_number(name, value, number)),
+        }
+        Ok(Some(()))
+    }
+
+    fn set_number(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        number: impl Fn() -> Option<u64>,
+    ) -> Option<()> {
+        match name {
+            b"rocksdb.num.entries" => self.properties.entries = Some(number()?),
+            b"rocksdb.num.data.blocks" => self.properties.data_blocks = Some(number()?),
+            b"rocksdb.data.size" => self.properties.data_bytes = Some(number()?),
+            b"rocksdb.filter.size" => self.properties.filter_bytes = Some(number()?),
+            b"rocksdb.block.based.table.index.type" => {
+                self.index_type = Some(u32::from_le_bytes(value.try_into().ok()?));
+            }
+            b"rocksdb.index.key.is.user.key" => self.index_key_is_user_key = number()? != 0,
+            b"rocksdb.index.value.is.delta.encoded" => {
+                self.index_value_is_delta_encoded = number()? != 0;
+            }
+            b"rocksdb.user.defined.timestamps.persisted" => {
+                self.without_timestamps = number()? == 0
+            }
+            _ => {}
+        }
+        Some(())
     }
 }

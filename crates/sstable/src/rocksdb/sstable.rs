@@ -3,11 +3,10 @@
 //! Source: `BlockBasedTable::Open` in `table/block_based/block_based_table_reader.cc` of RocksDB,
 //! `Table::Open` in `table/table.cc` of LevelDB.
 
-use super::block::Block;
 use super::compression::CompressionFormat;
 use super::footer::Footer;
 use super::handle::BlockHandle;
-use super::index::{IndexBlockCursor, IndexFormat, Separator};
+use super::index::{IndexBlockCursor, IndexFormat};
 use super::metaindex::MetaIndex;
 use super::order::{Order, Orders};
 use super::properties::{Properties, Schema};
@@ -18,6 +17,11 @@ use crate::{Error, ReadAt, Result, unsupported};
 
 /// Most bytes of a comparator's name in a message.
 const NAME_BYTES_MAX: usize = 64;
+/// The table formats of Pebble in which metaindex and properties have columns, too.
+const METAINDEX_COLUMNS_SINCE: u32 = 6;
+const PROPERTIES_COLUMNS_SINCE: u32 = 7;
+/// What Pebble calls the schema of keys that an application does not define itself.
+const DEFAULT_KEYS: &[u8] = b"DefaultKeySchema(";
 /// RocksDB's own compression manager, as `format_version` 7 names it.
 const BUILT_IN_COMPRESSION: &[u8] = b"BuiltinV2";
 
@@ -30,6 +34,11 @@ pub enum Format {
     RocksDb {
         /// `BlockBasedTableOptions::format_version`.
         format_version: u32,
+    },
+    /// Pebble's, with columns.
+    Pebble {
+        /// The number behind `TableFormatPebblev`.
+        table_format: u32,
     },
 }
 
@@ -48,6 +57,8 @@ pub struct SsTable<'a> {
     /// The name of the comparator. LevelDB stores none.
     comparator: Option<Vec<u8>>,
     format: Format,
+    /// Of Pebble's columns: prefix and suffix of a key are the first two.
+    pub(super) has_default_keys: bool,
     properties: Properties,
 }
 
@@ -82,6 +93,7 @@ impl<'a> SsTable<'a> {
         let version = footer.format_version;
         // RocksDB never compresses its metaindex, LevelDB does.
         let compression = match version {
+            _ if footer.is_pebbles => CompressionFormat::RocksDbVersion2,
             0 => CompressionFormat::LevelDb,
             _ => CompressionFormat::Uncompressed,
         };
@@ -90,7 +102,11 @@ impl<'a> SsTable<'a> {
             footer,
             compression,
         };
-        let metaindex = MetaIndex::parse(&storage.read(footer.metaindex)?)?;
+        let metaindex = if footer.has_columns_since(METAINDEX_COLUMNS_SINCE) {
+            MetaIndex::of_columns(&storage.read_columns(footer.metaindex, 0)?)?
+        } else {
+            MetaIndex::parse(&storage.read(footer.metaindex)?)?
+        };
         let index = footer.index.or(metaindex.index).ok_or(Error::Malformed {
             what: "the metaindex names no index",
             offset: footer.metaindex.offset,
@@ -104,9 +120,16 @@ impl<'a> SsTable<'a> {
             }
             return Self::of_leveldb(storage, index, &metaindex);
         };
-        let schema = Schema::read(&storage, properties)?;
-        storage.compression = compression_format(version, &schema.compression);
-        let (layout, format) = index_format(&schema, version, properties.offset)?;
+        let schema = if footer.has_columns_since(PROPERTIES_COLUMNS_SINCE) {
+            Schema::of_columns(&storage.read_columns(properties, 0)?)?
+        } else {
+            Schema::read(&storage, properties)?
+        };
+        if !footer.is_pebbles {
+            storage.compression = compression_format(version, &schema.compression);
+        }
+        let (layout, mut format) = index_format(&schema, version, properties.offset)?;
+        format.columns = footer.is_pebbles;
         let mut sstable = Self {
             storage,
             index: format,
@@ -114,13 +137,20 @@ impl<'a> SsTable<'a> {
             dictionary: metaindex.dictionary,
             orders: orders(&schema),
             comparator: schema.comparator,
-            format: Format::RocksDb {
-                format_version: version,
+            format: if footer.is_pebbles {
+                Format::Pebble {
+                    table_format: version,
+                }
+            } else {
+                Format::RocksDb {
+                    format_version: version,
+                }
             },
+            has_default_keys: schema.key_schema.starts_with(DEFAULT_KEYS),
             properties: schema.properties,
         };
         match layout {
-            Layout::Partitioned => sstable.read_partitions(storage.read(index)?)?,
+            Layout::Partitioned => sstable.read_partitions(index)?,
             Layout::OneBlock => sstable.partitions.try_push(Partition::whole(index))?,
         }
         Ok(sstable)
@@ -134,12 +164,14 @@ impl<'a> SsTable<'a> {
                 user_keys: false,
                 delta_encoded: false,
                 first_keys: false,
+                columns: false,
             },
             partitions: memory::collected([Partition::whole(index)])?,
             dictionary: metaindex.dictionary,
             orders: Orders::ALL,
             comparator: None,
             format: Format::LevelDb,
+            has_default_keys: false,
             properties: Properties {
                 filter_bytes: (!metaindex.filter).then_some(0),
                 ..Properties::default()
@@ -175,10 +207,21 @@ impl<'a> SsTable<'a> {
         ))
     }
 
+    /// Whether data blocks have columns.
+    pub(super) fn has_columns(&self) -> bool {
+        self.index.columns
+    }
+
+    /// A block of the index, before its first entry.
+    pub(super) fn index_block(&self, handle: BlockHandle) -> Result<IndexBlockCursor> {
+        let contents = self.storage.read_contents(handle)?;
+        IndexBlockCursor::new(contents, handle.offset, self.index)
+    }
+
     /// Reads the top level of a partitioned index, and checks its order.
-    fn read_partitions(&mut self, top_level: Block) -> Result<()> {
+    fn read_partitions(&mut self, top_level: BlockHandle) -> Result<()> {
         let mut bytes = 0;
-        let mut cursor = IndexBlockCursor::new(top_level, self.index);
+        let mut cursor = self.index_block(top_level)?;
         while let Some(value) = cursor.step()? {
             let separator = cursor.separator()?;
             if let Some(Partition {
@@ -186,7 +229,7 @@ impl<'a> SsTable<'a> {
                 last_key: Some(previous),
             }) = self.partitions.last()
             {
-                let orders = Separator::decode(previous, self.index.user_keys)
+                let orders = (self.index.separator(previous))
                     .map_or(Orders::NONE, |it| it.orders_before(separator, self.orders));
                 if handle.end().is_none_or(|end| end > value.handle.offset) {
                     return Err(cursor.malformed("partitions of the index that are not in order"));
@@ -264,6 +307,7 @@ fn index_format(
         user_keys: schema.index_key_is_user_key,
         delta_encoded: schema.index_value_is_delta_encoded,
         first_keys,
+        columns: false,
     };
     Ok((layout, format))
 }

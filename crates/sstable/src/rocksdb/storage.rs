@@ -3,6 +3,7 @@
 use super::block::Block;
 use super::bytes::Bytes;
 use super::checksum::context_modifier;
+use super::columns::Columns;
 use super::compression::CompressionFormat;
 use super::footer::Footer;
 use super::handle::{BlockHandle, TRAILER_BYTES};
@@ -30,6 +31,11 @@ impl Storage<'_> {
     /// The contents of the block at `handle`, verified and decompressed.
     pub(super) fn read(&self, handle: BlockHandle) -> Result<Block> {
         Block::parse(self.read_contents(handle)?, handle.offset)
+    }
+
+    /// The block of columns at `handle`, with `own_bytes` in front of its header.
+    pub(super) fn read_columns(&self, handle: BlockHandle, own_bytes: usize) -> Result<Columns> {
+        Columns::parse(self.read_contents(handle)?, own_bytes, handle.offset)
     }
 
     /// The contents of the block at `handle`, verified and decompressed, but not parsed.
@@ -155,6 +161,7 @@ mod tests {
             metaindex: BlockHandle { offset: 0, size: 0 },
             index: None,
             offset: 1 << 40,
+            is_pebbles: false,
         };
         let compression = CompressionFormat::Uncompressed;
         Storage {

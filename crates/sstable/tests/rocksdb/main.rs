@@ -88,7 +88,7 @@ fn every_version_and_index_type_of_rocksdb_7() -> Result<(), Error> {
         .map(
             |sstable| match SsTable::open(&&sstable.bytes[..])?.format() {
                 Format::RocksDb { format_version } => Ok(format_version),
-                Format::LevelDb => panic!("{} taken for LevelDB's", sstable.name),
+                other => panic!("{} taken for {other:?}", sstable.name),
             },
         )
         .collect::<Result<_, Error>>()?;
