@@ -13,7 +13,6 @@ pub(crate) enum Register {
     R1 = 1,
     R2 = 2,
     R3 = 3,
-    R4 = 4,
     /// Kept by helpers, as the next three.
     R6 = 6,
     R7 = 7,
@@ -38,10 +37,9 @@ pub(crate) enum Size {
 #[repr(u32)]
 pub(crate) enum Helper {
     MapLookup = 1,
-    MapUpdate = 2,
-    MapDelete = 3,
     CurrentProcessAndThread = 14,
     CurrentName = 16,
+    CurrentTask = 35,
     ReadKernel = 113,
     RingReserve = 131,
     RingSubmit = 132,
@@ -53,7 +51,6 @@ pub(crate) enum Helper {
 pub(crate) enum When {
     Always = 0x00,
     Equal = 0x10,
-    NotEqual = 0x50,
 }
 
 /// A program that is being written.
@@ -179,7 +176,7 @@ mod tests {
         let mut assembler = Assembler::default();
         assembler.copy(Register::R6, Register::R1);
         assembler.load(Size::Double, Register::R8, Register::R6, 8);
-        assembler.jump(When::NotEqual, Register::R0, 7, "end");
+        assembler.jump(When::Equal, Register::R0, 7, "end");
         assembler.store_number(Size::Word, Register::Frame, -8, -1);
         assembler.map(Register::R1, 5);
         assembler.call(Helper::MapLookup);
@@ -190,7 +187,7 @@ mod tests {
             [
                 0x0000_0000_0000_16bf,
                 0x0000_0000_0008_6879,
-                0x0000_0007_0004_0055,
+                0x0000_0007_0004_0015,
                 0xffff_ffff_fff8_0a62,
                 0x0000_0005_0000_1118,
                 0,

@@ -3,7 +3,7 @@
 use crate::catalogue::Catalogue;
 use crate::dropping::{self, WRITTEN_PIECE_PAGES};
 use crate::event::{Event, FileId, What};
-use crate::model::{Model, Origin, REST_LOOKS};
+use crate::model::{ANY_THREAD, LOOK, Model, Origin, REST_LOOKS};
 use crate::warming::{self, HeatNow, Warmed};
 use coldstream_control::{
     Answer, Counter, Header, Mechanism, Mechanisms, Outcome, PageView, Switches,
@@ -18,18 +18,22 @@ use coldstream_io::sys::sync_file_range;
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use coldstream_policy::{FileKind, IoMode, IoModeSetting, Profile};
 use coldstream_sstable::Error;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 /// What a writer wrote last is left alone: it is filled further. 1 MiB.
 const WRITER_LAG_PAGES: u64 = 256;
 /// Where only advice tells: a compaction makes an SSTable at most so long before it reads an input. Five seconds.
 const SIGN_LOOKS: u64 = 5 * REST_LOOKS;
+/// A deleted input is held so long, for outputs that were published at once. Half a second.
+const HELD_LOOKS: u64 = REST_LOOKS / 2;
 /// Memory of heat: enough for 14 GiB of SSTables that are read.
 const HEAT_BYTES: usize = 4 << 20;
 /// Most that is warmed at once, beside the handover's share of the memory.
@@ -54,6 +58,9 @@ pub struct Attached {
     off: Mechanisms,
     /// The last look at which an SSTable appeared.
     new_at: Option<u64>,
+    /// Inputs of compactions that go on, and the look at which they were found deleted.
+    held: HashMap<FileId, (File, Option<u64>)>,
+    started_at: Instant,
 }
 
 impl Attached {
@@ -69,11 +76,16 @@ impl Attached {
             .map(|limit| limit.limit_bytes)
             .or_else(coldstream_io::sys::process::machine_memory_bytes);
         let warm_bytes = (memory.unwrap_or(0) / MEMORY_SHARE).min(WARM_BYTES_MAX);
+        let catalogue = Catalogue::of_process(pid)?;
+        let mut model = Model::default();
+        if let Some(pages) = catalogue.usual_readahead_pages(&mounts) {
+            model.set_usual_readahead(pages);
+        }
         Ok(Self {
             pid,
             started,
-            model: Model::default(),
-            catalogue: Catalogue::of_process(pid)?,
+            model,
+            catalogue,
             unknown: HashSet::new(),
             heat: (0..HEAT_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
             epochs: Epochs::default(),
@@ -81,6 +93,8 @@ impl Attached {
             page: None,
             off: Mechanisms::default(),
             new_at: None,
+            held: HashMap::new(),
+            started_at: Instant::now(),
         })
     }
 
@@ -159,6 +173,16 @@ impl Attached {
         !self.off.contains(mechanism)
     }
 
+    /// Counts the looks for which there was no processor: it runs when one is idle.
+    pub fn catch_up(&mut self) {
+        let due = self.started_at.elapsed().as_nanos() / LOOK.as_nanos();
+        for _ in 0..REST_LOOKS {
+            if u128::from(self.model.look()) < due {
+                self.model.end_look();
+            }
+        }
+    }
+
     /// Takes an event in.
     pub fn record(&mut self, event: &Event) {
         let origin = Origin::of(event, Profile::Auto);
@@ -203,6 +227,7 @@ impl Attached {
     pub fn act(&mut self) {
         self.answer();
         self.look_for_outputs();
+        self.hold_inputs();
         for id in self.model.files() {
             match self.kind(id) {
                 Known::SsTable(kind) => self.act_on(id, kind),
@@ -213,9 +238,10 @@ impl Attached {
                 Known::NotYet => {}
             }
         }
+        let before = self.model.look();
         self.model.end_look();
         // A number may be given out again, to an SSTable.
-        if self.model.look().is_multiple_of(20) {
+        if self.model.look() / REST_LOOKS != before / REST_LOOKS {
             self.unknown.clear();
         }
     }
@@ -226,6 +252,31 @@ impl Attached {
         }
         if self.catalogue.take_new() {
             self.new_at = Some(self.model.look());
+        }
+    }
+
+    /// Holds the inputs of compactions open: the last output is published just before they are deleted.
+    fn hold_inputs(&mut self) {
+        let look = self.model.look();
+        let inputs: HashSet<FileId> = self.model.all_inputs().collect();
+        self.held.retain(|id, _| inputs.contains(id));
+        for id in inputs {
+            match self.held.get_mut(&id) {
+                Some((file, deleted_at)) => {
+                    let is_deleted = file.metadata().is_ok_and(|found| found.nlink() == 0);
+                    if is_deleted && look - *deleted_at.get_or_insert(look) > HELD_LOOKS {
+                        self.held.remove(&id);
+                        self.model.forget_input(id);
+                    }
+                }
+                None => match self.catalogue.open(id) {
+                    Some(file) => {
+                        self.held.insert(id, (file, None));
+                    }
+                    None if self.unknown.contains(&id) => self.model.forget_input(id),
+                    None => {}
+                },
+            }
         }
     }
 
@@ -257,18 +308,28 @@ impl Attached {
         };
         match pages.writer {
             Some(writer) => {
-                if pages.rests(look) || is_complete(&file, kind) {
+                let is_complete = is_complete(&file, kind);
+                let may_be_flushed = writer == ANY_THREAD;
+                if is_complete || !may_be_flushed && pages.rests(look) {
                     pages.writer = None;
                     pages.is_input = true;
                     pages.was_written = true;
-                    self.hand_over(id, writer, kind);
-                } else {
+                    pages.is_planned = may_be_flushed;
+                    pages.is_done(0..pages.written_end);
+                    self.hand_over(id, &file, writer, kind);
+                } else if !may_be_flushed {
                     let end = pages.written_end.saturating_sub(WRITER_LAG_PAGES);
                     let end = end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES;
                     pages.is_done(0..end);
                     self.drop_written(id, &file);
+                } else if pages.rests(look) {
+                    pages.writer = None;
+                    pages.release_all();
                 }
             }
+            // An output that is an input by now.
+            None if pages.advised_since.is_some() => self.drop_read(id, &file),
+            None if pages.is_planned => self.drop_planned(id, &file),
             None if pages.was_written => self.drop_written(id, &file),
             None => self.drop_read(id, &file),
         }
@@ -331,32 +392,105 @@ impl Attached {
         self.count(Counter::WriteBytesDropBehind, dropped * PAGE_BYTES);
     }
 
-    fn hand_over(&mut self, id: FileId, writer: u32, kind: FileKind) {
-        if !self.is_on(Mechanism::Handover) || kind == FileKind::CassandraData {
+    /// Drops what a finished output has beside its hot places, as soon as the engine has brought it to the device.
+    fn drop_planned(&mut self, id: FileId, file: &File) {
+        let is_on = self.is_on(Mechanism::Writes);
+        let look = self.model.look();
+        let Some(pages) = self.model.file(id) else {
+            return;
+        };
+        let ranges = pages.to_drop(look);
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
+            return;
+        };
+        let (offset, length) = dropping::bytes(&(first.start..last.end));
+        let found = residency::of_range(file, offset, length).ok();
+        if is_on && found.and_then(|found| found.unwritten_pages) != Some(0) {
+            // A process that was killed before it synced: the kernel writes it some time.
+            if pages.rests(look) {
+                pages.release_all();
+            }
             return;
         }
-        let mut inputs = std::mem::take(self.model.inputs(writer));
-        let warmed = match self.heat_now() {
-            Some(now) => warming::warm(&self.catalogue, id, &mut inputs, now, self.warm_pages_max),
-            None => Ok(Warmed::default()),
+        if is_on {
+            ranges
+                .iter()
+                .for_each(|range| dropping::advise(file, range));
+        }
+        pages.release_all();
+        let resident = |found: Option<residency::Residency>| found.map(|it| it.resident_pages);
+        let left = residency::of_range(file, offset, length).ok();
+        let dropped = (resident(found).zip(resident(left)))
+            .map_or(0, |(before, after)| before.saturating_sub(after));
+        self.count(Counter::WriteBytes, dropped * PAGE_BYTES);
+        self.count(Counter::WriteBytesDropBehind, dropped * PAGE_BYTES);
+    }
+
+    fn hand_over(&mut self, id: FileId, file: &File, writer: u32, kind: FileKind) {
+        // Whose it is where threads say nothing: unless that is certain, all of it stays.
+        let is_uncertain = writer == ANY_THREAD;
+        let warmed = self.warm(id, file, writer, kind);
+        let Some(pages) = self.model.file(id) else {
+            return;
         };
-        *self.model.inputs(writer) = inputs;
+        match &warmed {
+            Some(Ok(warmed)) if !(is_uncertain && warmed.is_cut_short) => {
+                let kept = warmed.kept.iter().cloned();
+                kept.for_each(|kept| pages.release(kept));
+                if warmed.data_end > 0 {
+                    pages.release(warmed.data_end..pages.written_end);
+                }
+            }
+            _ if is_uncertain => pages.release_all(),
+            _ => {}
+        }
         match warmed {
-            Ok(warmed) => {
+            None => {}
+            Some(Ok(warmed)) => {
                 self.count(Counter::HandoverSsTables, u64::from(warmed.pages_hot > 0));
                 self.count(Counter::HandoverPagesHot, warmed.pages_hot);
                 self.count(Counter::HandoverPagesLeftOut, warmed.pages_left_out);
                 self.count(Counter::HandoverCutShort, u64::from(warmed.is_cut_short));
                 self.count(Counter::HandoverPagesWarmed, warmed.pages_warmed);
                 self.count(Counter::HandoverRangesWarmed, warmed.kept.len() as u64);
-                if let Some(pages) = self.model.file(id) {
-                    warmed.kept.into_iter().for_each(|kept| pages.release(kept));
-                }
             }
-            Err(Error::Unsupported(_)) => self.count(Counter::HandoverDeclined, 1),
-            Err(Error::OutOfMemory) => self.count(Counter::HandoverShortOfMemory, 1),
-            Err(Error::Malformed { .. } | Error::Io(_)) => self.count(Counter::HandoverFailed, 1),
+            Some(Err(Error::Unsupported(_))) => self.count(Counter::HandoverDeclined, 1),
+            Some(Err(Error::OutOfMemory)) => self.count(Counter::HandoverShortOfMemory, 1),
+            Some(Err(Error::Malformed { .. } | Error::Io(_))) => {
+                self.count(Counter::HandoverFailed, 1);
+            }
         }
+    }
+
+    /// `None` if it is switched off, or the SSTable is no compaction's output.
+    fn warm(
+        &mut self,
+        id: FileId,
+        file: &File,
+        writer: u32,
+        kind: FileKind,
+    ) -> Option<Result<Warmed, Error>> {
+        let now = self.heat_now()?;
+        let size = file.metadata().map_or(0, |found| found.len());
+        now.heat.forget(id.key(), 0..size);
+        if !self.is_on(Mechanism::Handover) || kind == FileKind::CassandraData {
+            return None;
+        }
+        let file = warming::without_readahead(self.catalogue.open(id)?);
+        let mut inputs = std::mem::take(self.model.inputs(writer));
+        let is_output = || !inputs.is_empty() && matches!(warming::is_flushed(&file), Ok(false));
+        if writer == ANY_THREAD && !is_output() {
+            *self.model.inputs(writer) = inputs;
+            return None;
+        }
+        let open = |id| match self.held.get(&id) {
+            Some((file, _)) => file.try_clone().ok(),
+            None => self.catalogue.open(id),
+        };
+        let now = self.heat_now()?;
+        let warmed = warming::warm(id, &file, &mut inputs, &open, now, self.warm_pages_max);
+        *self.model.inputs(writer) = inputs;
+        Some(warmed)
     }
 
     /// Answers a request of `coldstream ctl`.

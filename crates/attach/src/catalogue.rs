@@ -3,6 +3,9 @@
 //! It holds the directories open, and no SSTable: an open descriptor would keep the space of a deleted file.
 
 use crate::event::FileId;
+use coldstream_host::block_device::BlockDevice;
+use coldstream_host::mounts::{self, Mount};
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_policy::{FileKind, Profile};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -22,6 +25,7 @@ const LIST_SHARE: u32 = 50;
 struct Directory {
     handle: File,
     device: u64,
+    path: PathBuf,
 }
 
 /// Directories of SSTables, and the names in them.
@@ -61,7 +65,11 @@ impl Catalogue {
                 .custom_flags(libc::O_DIRECTORY)
                 .open(inside)?;
             let device = handle.metadata()?.dev();
-            directories.push(Directory { handle, device });
+            directories.push(Directory {
+                handle,
+                device,
+                path,
+            });
         }
         if directories.is_empty() {
             return Err(io::ErrorKind::NotFound.into());
@@ -75,6 +83,21 @@ impl Catalogue {
         catalogue.list();
         catalogue.has_new = false;
         Ok(catalogue)
+    }
+
+    /// The most that the kernel reads ahead in these directories without advice, in pages. `None` unless it is
+    /// known of all of them.
+    #[must_use]
+    pub fn usual_readahead_pages(&self, mounts: &[Mount]) -> Option<u32> {
+        let kib = |directory: &Directory| {
+            let mount = mounts::of_path(&directory.path, mounts)?;
+            BlockDevice::of_mount(mount)?.read_ahead_kib_of_mount(mount)
+        };
+        let mut most = 0;
+        for directory in &self.directories {
+            most = most.max(kib(directory)?);
+        }
+        u32::try_from(most * 1024 / PAGE_BYTES).ok()
     }
 
     /// Number of SSTables.

@@ -1,4 +1,5 @@
-//! What the programs in the kernel tell: a page entered the page cache, or a range was read through it.
+//! What the programs in the kernel tell: a page entered the page cache, a range was read through it, or a thread
+//! reads ahead.
 
 /// A file for the kernel: device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,6 +25,36 @@ pub enum What {
     Added,
     /// A thread read these pages out of the page cache.
     Read,
+    /// A thread reads ahead, and its descriptor allows that many pages at once.
+    ReadAhead(u32),
+}
+
+/// The system call that an event belongs to, and its first argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// It reads by this descriptor.
+    Read(u32),
+    /// It writes by this descriptor.
+    Write(u32),
+    /// A page fault, or another call.
+    Other,
+}
+
+impl Call {
+    fn of(first: u64, number: u64) -> Self {
+        match number as i64 {
+            libc::SYS_pread64 | libc::SYS_read | libc::SYS_preadv | libc::SYS_preadv2 => {
+                Self::Read(first as u32)
+            }
+            libc::SYS_pwrite64
+            | libc::SYS_write
+            | libc::SYS_writev
+            | libc::SYS_pwritev
+            | libc::SYS_pwritev2 => Self::Write(first as u32),
+            libc::SYS_readv => Self::Read(first as u32),
+            _ => Self::Other,
+        }
+    }
 }
 
 /// One event.
@@ -37,8 +68,8 @@ pub struct Event {
     pub thread: u32,
     /// The thread's name, with zeros behind it.
     pub name: [u8; 16],
-    /// The descriptor by which the thread reads, if it was advised to be sequential.
-    pub advised: Option<u32>,
+    /// What the thread does, where the programs tell it.
+    pub call: Option<Call>,
     /// The file.
     pub file: FileId,
     /// The first page, in pages of 4096 bytes.
@@ -48,9 +79,12 @@ pub struct Event {
 }
 
 /// Words of an event in the ring.
-pub(crate) const EVENT_WORDS: usize = 8;
+pub(crate) const EVENT_WORDS: usize = 10;
 pub(crate) const ADDED: i32 = 1;
 pub(crate) const READ: i32 = 2;
+pub(crate) const READ_AHEAD: i32 = 3;
+/// The last two words are the call's.
+pub(crate) const BY_CALL: i32 = 1 << 7;
 
 /// A folio with more than one page (`PG_head`).
 const FOLIO_IS_LARGE: u64 = 1 << 6;
@@ -72,13 +106,14 @@ impl Event {
             more,
             name_begin,
             name_end,
+            argument,
+            number,
         ] = *words
         else {
             return None;
         };
         let kind = kind_and_device as i32 & 0xff;
-        let advised = (kind_and_device as u32 >> 8).checked_sub(1);
-        let (what, page, pages) = match kind {
+        let (what, page, pages) = match kind & !BY_CALL {
             ADDED => {
                 let is_large = last_or_flags & FOLIO_IS_LARGE != 0;
                 let order = if is_large { more & 0xff } else { 0 };
@@ -91,6 +126,7 @@ impl Event {
                 let pages = last_or_flags.saturating_sub(first).saturating_add(1);
                 (What::Read, first, pages.min(READ_PAGES_MAX))
             }
+            READ_AHEAD => (What::ReadAhead(more as u32), first, 0),
             _ => return None,
         };
         let mut name = [0; 16];
@@ -103,7 +139,7 @@ impl Event {
             process: (process_and_thread >> 32) as u32,
             thread: process_and_thread as u32,
             name,
-            advised,
+            call: (kind & BY_CALL != 0).then(|| Call::of(argument, number)),
             file: FileId {
                 device: libc::makedev(device >> 20, device & 0xf_ffff),
                 inode,
@@ -130,6 +166,8 @@ mod tests {
                 more,
                 0,
                 0,
+                0,
+                0,
             ]
         };
         let event = Event::decode(&words(1, 8, FOLIO_IS_LARGE, 3)).unwrap();
@@ -139,10 +177,22 @@ mod tests {
         assert_eq!(Event::decode(&words(1, 8, 0, 3)).unwrap().pages, 1);
         assert_eq!(Event::decode(&words(1, 4, FOLIO_IS_LARGE, 3)), None);
         assert_eq!(Event::decode(&words(1, 0, FOLIO_IS_LARGE, 12)), None);
-        let read = Event::decode(&words(0xf802, 8, 9, 0)).unwrap();
-        assert_eq!((read.advised, read.what), (Some(0xf7), What::Read));
-        assert_eq!(read.pages, 2);
-        assert_eq!(Event::decode(&words(3, 0, 0, 0)), None);
+        let read = Event::decode(&words(2, 8, 9, 0)).unwrap();
+        assert_eq!((read.pages, read.what), (2, What::Read));
+        assert_eq!(Event::decode(&words(4, 0, 0, 0)), None);
         assert_eq!(Event::decode(&[1, 2]), None);
+    }
+
+    #[test]
+    fn calls_are_told_by_their_numbers() {
+        let call = |number: i64| {
+            let kind = (READ | BY_CALL) as u64;
+            let words = [0, kind, 0, 0, 0, 0, 0, 0, 9, number as u64];
+            Event::decode(&words).and_then(|event| event.call)
+        };
+        assert_eq!(call(libc::SYS_pread64), Some(Call::Read(9)));
+        assert_eq!(call(libc::SYS_write), Some(Call::Write(9)));
+        // A page fault.
+        assert_eq!(call(-1), Some(Call::Other));
     }
 }

@@ -4,12 +4,15 @@
 //! meanwhile. Events before the start are unknown: pages that were cached then are never dropped.
 
 use crate::bits::PageSet;
-use crate::event::{Event, FileId, What};
-use crate::trails::Trails;
+use crate::event::{Call, Event, FileId, What};
+use crate::trails::{Reader, Trails};
 use coldstream_policy::{Profile, Role};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::time::Duration;
 
+/// Time between two looks. It bounds how much a compaction can bring in before the first drop.
+pub const LOOK: Duration = Duration::from_millis(50);
 /// Looks without an event after which a compaction is done with a file: one second.
 pub const REST_LOOKS: u64 = 20;
 /// Most inputs that are remembered of one thread.
@@ -26,30 +29,42 @@ pub enum Origin {
     Flush,
     /// All other threads.
     Foreground,
-    /// By an advised descriptor: a compaction, or a user's long scan. [`Model::record`] tells.
-    Advised(u32),
+    /// By a descriptor whose advice may tell. [`Model::record`] does.
+    Descriptor(u32),
+    /// A read in order, of a compaction or a scan. It protects its pages, and is no sign of heat.
+    InOrder,
+    /// Writes, of a compaction or a flush.
+    Writer,
 }
 
 impl Origin {
-    /// By the thread's name, or else by the advice that its descriptor got.
+    /// By the thread's name, or else by what it does.
     #[must_use]
     pub fn of(event: &Event, profile: Profile) -> Self {
         match profile.role_of_thread(&event.name) {
-            Role::Flush => Self::Flush,
-            role if role.is_background_reader() => Self::Background,
-            _ => event.advised.map_or(Self::Foreground, Self::Advised),
+            Role::Flush => return Self::Flush,
+            role if role.is_background_reader() => return Self::Background,
+            _ => {}
+        }
+        match event.call {
+            Some(Call::Read(descriptor)) => Self::Descriptor(descriptor),
+            Some(Call::Write(_)) => Self::Writer,
+            Some(Call::Other) | None => Self::Foreground,
         }
     }
 }
 
 /// The compaction that a thread works for. Where only advice tells, threads say nothing: all are one.
-fn worker(event: &Event) -> u32 {
-    if event.advised.is_some() {
-        0
-    } else {
+fn worker(event: &Event, origin: Origin) -> u32 {
+    if origin == Origin::Background {
         event.thread
+    } else {
+        ANY_THREAD
     }
 }
+
+/// A worker whose thread is not known. No thread has this number.
+pub const ANY_THREAD: u32 = 0;
 
 /// One file.
 #[derive(Debug, Default)]
@@ -72,6 +87,8 @@ pub struct Pages {
     pub is_input: bool,
     /// A compaction wrote it: its pages are dirty at first.
     pub was_written: bool,
+    /// It is finished, and its hot places are known. All others are dropped at once.
+    pub is_planned: bool,
     last_look: u64,
 }
 
@@ -82,9 +99,16 @@ pub struct Model {
     inputs: HashMap<u32, Vec<FileId>>,
     trails: Trails,
     look: u64,
+    /// Readahead without advice, in pages.
+    usual_readahead_pages: Option<u32>,
 }
 
 impl Model {
+    /// A descriptor with more readahead than that was advised to be sequential. Unless this is known, none is.
+    pub fn set_usual_readahead(&mut self, pages: u32) {
+        self.usual_readahead_pages = Some(pages);
+    }
+
     /// Takes an event in. Returns whose it was, as far as that is known by now.
     pub fn record(&mut self, event: &Event, origin: Origin) -> Origin {
         let is_known = self.files.contains_key(&event.file);
@@ -95,43 +119,54 @@ impl Model {
         let (look, id) = (self.look, event.file);
         let file = self.files.entry(id).or_default();
         match (origin, event.what) {
-            (Origin::Advised(_), What::Added) => {
+            (Origin::Descriptor(descriptor), What::ReadAhead(window)) => {
+                let usual = self.usual_readahead_pages;
+                let is_advised = usual.is_some_and(|usual| window > usual);
+                self.trails.show(id, descriptor, is_advised, look);
+            }
+            (Origin::Descriptor(_), What::Added) => {
                 // The read that follows tells for whom.
                 file.brought.remove(pages.clone());
                 self.trails.add(event.thread, id, pages);
-                return origin;
             }
-            (Origin::Advised(descriptor), What::Read) => {
-                let Some(added) = self.trails.read(event.thread, id, descriptor, &pages) else {
+            (Origin::Descriptor(descriptor), What::Read) => {
+                let reader = self.trails.read(event.thread, id, descriptor, &pages, look);
+                let Reader::Compaction(added) = reader else {
                     file.brought.remove(pages);
-                    return Origin::Foreground;
+                    if reader == Reader::Foreground {
+                        return Origin::Foreground;
+                    }
+                    self.note_input(event, origin);
+                    return Origin::InOrder;
                 };
                 added.into_iter().for_each(|pages| file.bring(pages));
                 let since = file.advised_since.filter(|_| !file.rests(look));
                 file.advised_since = since.or(Some(look));
                 file.read(pages, look);
-                self.note_input(event);
+                self.note_input(event, origin);
                 return Origin::Background;
             }
-            (Origin::Background, What::Added) => {
+            (Origin::Background | Origin::Writer, What::Added) => {
                 file.last_look = look;
                 file.written_end = file.written_end.max(pages.end);
                 file.bring(pages);
                 if !file.is_input {
-                    file.writer = Some(worker(event));
+                    file.writer = Some(worker(event, origin));
                 }
             }
             (Origin::Background, What::Read) => {
                 file.read(pages, look);
-                self.note_input(event);
+                self.note_input(event, origin);
             }
-            (Origin::Flush | Origin::Foreground, _) => file.brought.remove(pages),
+            (_, What::ReadAhead(_)) => {}
+            _ => file.brought.remove(pages),
         }
         origin
     }
 
-    fn note_input(&mut self, event: &Event) {
-        let inputs = self.inputs.entry(worker(event)).or_default();
+    fn note_input(&mut self, event: &Event, origin: Origin) {
+        let worker = worker(event, origin);
+        let inputs = self.inputs.entry(worker).or_default();
         if !inputs.contains(&event.file) {
             if inputs.len() >= INPUTS_MAX {
                 inputs.remove(0);
@@ -162,17 +197,26 @@ impl Model {
         self.files.get_mut(&id)
     }
 
+    /// All inputs of compactions that may go on.
+    pub fn all_inputs(&self) -> impl Iterator<Item = FileId> {
+        self.inputs.values().flatten().copied()
+    }
+
+    /// Forgets an input.
+    pub fn forget_input(&mut self, id: FileId) {
+        for inputs in self.inputs.values_mut() {
+            inputs.retain(|input| *input != id);
+        }
+    }
+
     /// The inputs of a writer's compaction.
     pub fn inputs(&mut self, writer: u32) -> &mut Vec<FileId> {
         self.inputs.entry(writer).or_default()
     }
 
-    /// Forgets a file: it is gone, or no SSTable.
+    /// Forgets the pages of a file: it is gone, or no SSTable.
     pub fn forget(&mut self, id: FileId) {
         self.files.remove(&id);
-        for inputs in self.inputs.values_mut() {
-            inputs.retain(|input| *input != id);
-        }
     }
 
     /// Ends a look. Files without an event and without pages to drop are forgotten, unless they are inputs.
@@ -182,10 +226,9 @@ impl Model {
             let lately = file.done_lately.take();
             file.done.unite(&lately);
         }
-        let (look, inputs, files) = (self.look, &self.inputs, &mut self.files);
-        self.trails
-            .keep(|id| files.get(&id).is_some_and(|file| !file.rests(look)));
-        files.retain(|id, file| {
+        let (look, inputs) = (self.look, &self.inputs);
+        self.trails.end_look(look);
+        self.files.retain(|id, file| {
             let rests = look.saturating_sub(file.last_look) > 10 * REST_LOOKS;
             !(rests && file.brought.is_empty() && file.writer.is_none())
                 || inputs.values().any(|inputs| inputs.contains(id))
@@ -249,6 +292,11 @@ impl Pages {
         self.done_lately.insert(pages);
     }
 
+    /// All of them shall stay.
+    pub fn release_all(&mut self) {
+        self.brought.take();
+    }
+
     /// They were dropped, or shall stay.
     pub fn release(&mut self, pages: Range<u64>) {
         self.brought.remove(pages);
@@ -272,7 +320,7 @@ mod tests {
             process: 1,
             thread: 7,
             name: bytes,
-            advised: None,
+            call: None,
             file: FILE,
             page: pages.start,
             pages: pages.end - pages.start,
@@ -328,11 +376,12 @@ mod tests {
             model.end_look();
         }
         assert!(to_drop(&mut model).is_empty());
-        for what in [What::Added, What::Read] {
+        for what in [What::ReadAhead(64), What::Added, What::Read] {
             let advised = Event {
-                advised: Some(9),
-                ..event(what, "pebble", 0..8)
+                call: Some(Call::Read(9)),
+                ..event(what, "", 0..8)
             };
+            model.set_usual_readahead(32);
             record(&mut model, &advised);
         }
         model.end_look();
@@ -357,10 +406,12 @@ mod tests {
     #[test]
     fn an_advised_scan_from_the_middle_protects_what_it_reads() {
         let mut model = Model::default();
-        for (what, pages) in [(What::Added, 64..96), (What::Read, 64..65)] {
+        model.set_usual_readahead(32);
+        let whats = [What::ReadAhead(64), What::Added, What::Read];
+        for (what, pages) in whats.into_iter().zip([64..65, 64..96, 64..65]) {
             let advised = Event {
-                advised: Some(9),
-                ..event(what, "pebble", pages)
+                call: Some(Call::Read(9)),
+                ..event(what, "", pages)
             };
             let origin = Origin::of(&advised, Profile::Auto);
             let found = model.record(&advised, origin);
@@ -379,5 +430,42 @@ mod tests {
         assert_eq!(model.file(FILE).unwrap().writer, Some(7));
         record(&mut model, &event(What::Read, "rocksdb:low", 0..1));
         assert_eq!(model.file(FILE).unwrap().writer, None);
+    }
+    #[test]
+    fn what_is_written_waits_for_its_plan_and_a_reader_protects_it() {
+        let mut model = Model::default();
+        let by = |call, event| Event {
+            call: Some(call),
+            ..event
+        };
+        let written = event(What::Added, "", 0..8);
+        record(&mut model, &by(Call::Write(3), written));
+        let file = model.file(FILE).unwrap();
+        assert_eq!((file.writer, file.written_end), (Some(ANY_THREAD), 8));
+        assert!(to_drop(&mut model).is_empty());
+        record(&mut model, &by(Call::Read(5), event(What::Read, "", 2..3)));
+        model.file(FILE).unwrap().is_done(0..8);
+        model.end_look();
+        assert_eq!(to_drop(&mut model), [0..2, 3..8]);
+    }
+
+    #[test]
+    fn reads_in_order_without_advice_are_of_an_input_and_protect_it() {
+        let mut model = Model::default();
+        record(&mut model, &event(What::Added, "rocksdb:low", 0..8));
+        let read = |page: u64| Event {
+            call: Some(Call::Read(9)),
+            ..event(What::Read, "", page..page + 1)
+        };
+        let origins: Vec<Origin> = (0..5)
+            .map(|page| model.record(&read(page), Origin::Descriptor(9)))
+            .collect();
+        assert_eq!(origins[..3], [Origin::Foreground; 3]);
+        assert_eq!(origins[3..], [Origin::InOrder; 2]);
+        assert_eq!(model.inputs(ANY_THREAD), &[FILE]);
+        for _ in 0..REST_LOOKS {
+            model.end_look();
+        }
+        assert_eq!(to_drop(&mut model), vec![5..8; 1]);
     }
 }

@@ -1,12 +1,10 @@
 //! The work after the start: look, act, rest.
 
 use crate::attached::Attached;
+use crate::model::LOOK;
 use crate::tracer::Tracer;
+use coldstream_io::sys::thread_priority;
 use std::thread;
-use std::time::Duration;
-
-/// Time between two looks. It bounds how much a compaction can bring in before the first drop.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +22,10 @@ pub fn run(
     is_over: impl Fn() -> bool,
     mut ended: impl FnMut(u32),
 ) -> Ended {
+    // An error: another thread may wait for it now and then.
+    let _ = thread_priority::run_only_when_idle();
     loop {
+        attached.iter_mut().for_each(Attached::catch_up);
         let lost = tracer.drain(|event| {
             let mut targets = attached.iter_mut();
             if let Some(target) = targets.find(|target| target.pid() == event.process) {
@@ -51,6 +52,6 @@ pub fn run(
         if is_over() {
             return Ended::Asked;
         }
-        thread::sleep(PAUSE);
+        thread::sleep(LOOK);
     }
 }

@@ -5,23 +5,21 @@
 //! - it believes no event before a file of its own was seen with its true number, device and pages;
 //! - the end of the process, however it comes, takes the programs out of the kernel.
 
-use crate::event::{Event, FileId, What};
-use crate::programs::{self, LAYOUTS, Layout, Maps};
+use crate::event::{Call, Event, FileId, What};
+use crate::programs::{self, LAYOUTS, Layout, Maps, REGISTERS, Registers};
 use coldstream_io::Errno;
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::event_ring::EventRing;
 use coldstream_io::sys::{bpf, fadvise};
 use std::ffi::CStr;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-/// 65,536 events. A second of 100,000 reads needs twice that, and the ring is emptied twenty times a second.
+/// 47,000 events. A second of 100,000 reads needs twice that, and the ring is emptied twenty times a second.
 const RING_BYTES: u32 = 4 << 20;
 /// Processes that one tracer can follow.
 pub const TARGETS_MAX: u32 = 64;
-/// Descriptors and threads that are remembered as sequential.
-const SEQUENTIAL_MAX: u32 = 16_384;
 /// Pages of the file that checks the layout.
 const PROOF_PAGES: u64 = 64;
 
@@ -71,7 +69,7 @@ fn refused(what: &'static str) -> impl FnOnce(Errno) -> TracerError {
 pub enum Recognition {
     /// By the names of threads.
     Names,
-    /// By `FADV_SEQUENTIAL` on the descriptor. It costs every system call of the machine some nanoseconds.
+    /// By `FADV_SEQUENTIAL` on the descriptor, as the kernel's readahead shows it.
     Advice,
 }
 
@@ -81,8 +79,6 @@ pub struct Tracer {
     ring: EventRing,
     targets: bpf::Map,
     lost: bpf::Map,
-    advised: bpf::Map,
-    reading: bpf::Map,
     lost_before: u64,
     /// Closing them takes the programs out of the kernel.
     links: Vec<OwnedFd>,
@@ -101,16 +97,10 @@ impl Tracer {
             ring: EventRing::new(RING_BYTES).map_err(refused("a BPF ring"))?,
             targets: map(bpf::MapKind::Hash, 4, 4, TARGETS_MAX + 1)?,
             lost: map(bpf::MapKind::Array, 4, 8, 1)?,
-            advised: map(bpf::MapKind::RecentHash, 8, 4, SEQUENTIAL_MAX)?,
-            reading: map(bpf::MapKind::RecentHash, 8, 4, SEQUENTIAL_MAX)?,
             lost_before: 0,
             links: Vec::new(),
         };
-        tracer.follow_layout()?;
-        if recognition == Recognition::Advice {
-            let program = programs::entered(tracer.maps());
-            tracer.attach(c"sys_enter", "sys_enter", &program)?;
-        }
+        tracer.follow_layout(recognition)?;
         Ok(tracer)
     }
 
@@ -119,8 +109,6 @@ impl Tracer {
             targets: self.targets.number(),
             ring: self.ring.map().number(),
             lost: self.lost.number(),
-            advised: self.advised.number(),
-            reading: self.reading.number(),
         }
     }
 
@@ -137,7 +125,7 @@ impl Tracer {
     }
 
     /// Attaches the programs for the first layout that our own file proves.
-    fn follow_layout(&mut self) -> Result<(), TracerError> {
+    fn follow_layout(&mut self, recognition: Recognition) -> Result<(), TracerError> {
         if !is_first_namespace() {
             return Err(TracerError::Namespace);
         }
@@ -148,9 +136,17 @@ impl Tracer {
         self.follow(std::process::id())
             .map_err(refused("BPF maps"))?;
         let mut is_proven = Err(TracerError::UnknownLayout);
-        for layout in LAYOUTS {
-            self.attach_for(layout)?;
-            if proof.holds(self)? {
+        let registers: Vec<Option<Registers>> = match recognition {
+            Recognition::Names => vec![None],
+            Recognition::Advice => REGISTERS.into_iter().map(Some).collect(),
+        };
+        let all = LAYOUTS.iter().flat_map(|layout| {
+            let registers = registers.iter();
+            registers.map(|registers| (*layout, *registers))
+        });
+        for (layout, registers) in all {
+            self.attach_for(layout, registers)?;
+            if proof.holds(self, recognition)? {
                 is_proven = Ok(());
                 break;
             }
@@ -161,17 +157,26 @@ impl Tracer {
         is_proven
     }
 
-    fn attach_for(&mut self, layout: Layout) -> Result<(), TracerError> {
-        let (read, added) = (
-            programs::read(layout, self.maps()),
-            programs::added(layout, self.maps()),
-        );
+    fn attach_for(
+        &mut self,
+        layout: Layout,
+        registers: Option<Registers>,
+    ) -> Result<(), TracerError> {
+        let maps = self.maps();
+        let read = programs::read(layout, maps, registers);
         self.attach(c"mm_filemap_get_pages", "mm_filemap_get_pages", &read)?;
+        let added = programs::added(layout, maps, registers);
         self.attach(
             c"mm_filemap_add_to_page_cache",
             "mm_filemap_add_to_page_cache",
             &added,
-        )
+        )?;
+        if let Some(registers) = registers {
+            let ahead = programs::read_ahead(layout, maps, registers);
+            self.attach(c"page_cache_sync_ra", "page_cache_sync_ra", &ahead)?;
+            self.attach(c"page_cache_async_ra", "page_cache_async_ra", &ahead)?;
+        }
+        Ok(())
     }
 
     /// From now on tells of this process.
@@ -229,28 +234,62 @@ impl Proof {
         Ok(Self { file, id })
     }
 
-    /// Whether a read of the file brings each page in once, and is seen as it is.
-    fn holds(&mut self, tracer: &mut Tracer) -> Result<bool, TracerError> {
+    /// Whether a read of the file brings each page in once, and is seen as it is. Where only advice tells, that is
+    /// seen, too, and a write.
+    fn holds(
+        &mut self,
+        tracer: &mut Tracer,
+        recognition: Recognition,
+    ) -> Result<bool, TracerError> {
+        let by_advice = recognition == Recognition::Advice;
+        self.file.set_len(PROOF_PAGES * PAGE_BYTES)?;
         let _ = fadvise::advise(&self.file, 0, 0, libc::POSIX_FADV_DONTNEED);
         tracer.drain(|_| {});
         self.file.rewind()?;
-        self.file.read_to_end(&mut Vec::new())?;
+        let mut windows = Vec::new();
+        for advice in [libc::POSIX_FADV_NORMAL, libc::POSIX_FADV_SEQUENTIAL] {
+            let _ = fadvise::advise(&self.file, 0, 0, advice);
+            let mut half = vec![0; (PROOF_PAGES / 2 * PAGE_BYTES) as usize];
+            self.file.read_exact(&mut half)?;
+        }
+        self.file.write_all(&[7; PAGE_BYTES as usize])?;
         let (id, own) = (self.id, std::process::id());
-        let mut added = vec![0_u32; PROOF_PAGES as usize];
+        let descriptor = self.file.as_raw_fd() as u32;
+        let mut added = vec![0_u32; PROOF_PAGES as usize + 1];
         let mut read = added.clone();
+        let mut calls_are_true = true;
         tracer.drain(|event| {
-            if event.file == id && event.process == own {
-                let pages = match event.what {
-                    What::Added => &mut added,
-                    What::Read => &mut read,
-                };
-                for page in event.page..event.page + event.pages {
-                    if let Some(count) = pages.get_mut(page as usize) {
-                        *count += 1;
-                    }
+            if event.file != id || event.process != own {
+                return;
+            }
+            let pages = match event.what {
+                What::Added => &mut added,
+                What::Read => &mut read,
+                What::ReadAhead(pages) => {
+                    windows.push(pages);
+                    return;
+                }
+            };
+            for page in event.page..event.page + event.pages {
+                if let Some(count) = pages.get_mut(page as usize) {
+                    *count += 1;
                 }
             }
+            let call = if event.page < PROOF_PAGES {
+                Call::Read(descriptor)
+            } else {
+                Call::Write(descriptor)
+            };
+            calls_are_true &= !by_advice || event.call == Some(call);
         });
-        Ok(added.iter().all(|count| *count == 1) && read.iter().all(|count| *count >= 1))
+        let is_advice_seen = || {
+            let (first, last) = (windows.first()?, windows.last()?);
+            (*first > 0 && *last == 2 * first).then_some(())
+        };
+        read.truncate(PROOF_PAGES as usize);
+        Ok(added.iter().all(|count| *count == 1)
+            && read.iter().all(|count| *count >= 1)
+            && calls_are_true
+            && (!by_advice || is_advice_seen().is_some()))
     }
 }

@@ -1,6 +1,5 @@
 //! The handover from outside: warms a finished output's hot pages, from the heat of its inputs.
 
-use crate::catalogue::Catalogue;
 use crate::event::FileId;
 use coldstream_handover::rocksdb::Output;
 use coldstream_handover::{KEPT_MIN, Limits, Piece, Plan, SHARE_MIN};
@@ -15,11 +14,15 @@ use std::time::{Duration, Instant};
 
 /// The search for hot ranges ends after this time, and warming after twice of it.
 const SEARCH_MAX: Duration = Duration::from_secs(1);
+/// Data blocks whose sequence numbers tell whether an SSTable is a flush's.
+const FLUSH_BLOCKS: usize = 16;
+/// The numbers of a memtable are at most so many for each of its entries. A flush may write several SSTables.
+const FLUSH_NUMBERS: u64 = 2;
 /// Ranges that are read at once. More than in a database: no thread of it waits.
 const IN_FLIGHT: usize = 32;
 
 /// A file that is read for its index. Bytes that the kernel reads ahead in one are never used.
-fn without_readahead(file: File) -> File {
+pub fn without_readahead(file: File) -> File {
     let _ = fadvise::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
     file
 }
@@ -38,7 +41,9 @@ pub struct HeatNow<'a> {
 pub struct Warmed {
     /// Pages that were planned, and are warm: they stay.
     pub kept: Vec<Range<u64>>,
-    /// It took too long: the pages behind the last of `kept` were left out.
+    /// Where index and filter begin, in pages. They stay, too.
+    pub data_end: u64,
+    /// It took too long: the pages behind the last of `kept` were left out, or some hot places were not found.
     pub is_cut_short: bool,
     /// Pages that were hot.
     pub pages_hot: u64,
@@ -57,31 +62,55 @@ pub fn is_finished(file: File) -> bool {
     )
 }
 
+/// Whether an SSTable has the writes of a short time only, as a memtable has: by the numbers in its first blocks. A
+/// compaction mixes old and new writes, and sets the numbers of the oldest to zero.
+///
+/// # Errors
+/// The blocks cannot be read.
+pub fn is_flushed(file: &File) -> Result<bool, Error> {
+    let sstable = SsTable::open(file)?;
+    let mut seen: Option<(u64, u64)> = None;
+    let mut blocks = sstable.blocks();
+    let mut count = 0;
+    while count < FLUSH_BLOCKS
+        && let Some(block) = blocks.next()?
+    {
+        count += 1;
+        sstable.versions(block.offset, block.length, |_, number| {
+            let (least, most) = seen.unwrap_or((number, number));
+            seen = Some((least.min(number), most.max(number)));
+            Ok(())
+        })?;
+    }
+    let entries = sstable.properties().entries.unwrap_or(0);
+    Ok(seen.is_none_or(|(least, most)| {
+        most > 0 && most - least <= entries.saturating_mul(FLUSH_NUMBERS)
+    }))
+}
+
 /// Warms the pages of `output` that were hot in `inputs`. Inputs that end within the output are taken out of the
 /// list.
 ///
 /// # Errors
 /// The readers of the index do not know the format, or the file is damaged.
 pub fn warm(
-    catalogue: &Catalogue,
     output: FileId,
+    file: &File,
     inputs: &mut Vec<FileId>,
+    open: &dyn Fn(FileId) -> Option<File>,
     now: HeatNow<'_>,
     pages_max: usize,
 ) -> Result<Warmed, Error> {
     let started = Instant::now();
     let is_over = || started.elapsed() > SEARCH_MAX;
     let HeatNow { heat, epoch } = now;
-    let Some(file) = catalogue.open(output).map(without_readahead) else {
-        return Ok(Warmed::default());
-    };
-    heat.forget(output.key(), 0..file.size()?);
-    let mut blocks = Output::read(&SsTable::open(&file)?, &is_over)?;
+    let mut blocks = Output::read(&SsTable::open(file)?, &is_over)?;
+    let data_end = blocks.data_bytes() / PAGE_BYTES;
     inputs.retain(|input| {
         if *input == output {
             return false;
         }
-        let Some(opened) = catalogue.open(*input).map(without_readahead) else {
+        let Some(opened) = open(*input).map(without_readahead) else {
             return false;
         };
         let size = opened.size().unwrap_or(0);
@@ -97,6 +126,7 @@ pub fn warm(
         });
         !taken.unwrap_or(false)
     });
+    let is_search_over = is_over();
     let pieces = blocks.pieces()?;
     let limits = Limits {
         heat_min: SHARE_MIN,
@@ -105,13 +135,14 @@ pub fn warm(
     let plan = Plan::choose(pieces.iter().copied(), limits)?;
     let is_late = || started.elapsed() > 2 * SEARCH_MAX;
     let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
-    let warmed = warm::warm(&file, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
+    let warmed = warm::warm(file, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
     let warm_end = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
     remember(now, output, &plan, &pieces, warm_end)?;
     let warm = plan.pages.iter().filter(|page| page.number < warm_end);
     Ok(Warmed {
         kept: warm.map(|page| page.number..page.number + 1).collect(),
-        is_cut_short: warmed.cut_short_at.is_some(),
+        data_end,
+        is_cut_short: warmed.cut_short_at.is_some() || is_search_over,
         pages_hot: (plan.pages.len() + plan.left_out) as u64,
         pages_left_out: plan.left_out as u64,
         pages_warmed: warmed.pages,

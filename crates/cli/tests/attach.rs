@@ -302,6 +302,23 @@ fn an_output_of_a_compaction_is_dropped_and_that_of_a_flush_stays() {
     assert_eq!(interrupt(child), Some(0));
 }
 
+/// Where only advice tells, all of an SSTable stays unless its hot pages are known.
+#[test]
+fn an_sstable_that_cannot_be_read_stays_where_only_advice_tells() {
+    let mut subject = Subject::new();
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let output = subject.directory.path().join("000008.sst");
+    subject.read("client", "sequential", 0..PAGES);
+    subject.ask("client", "write", &output, 0..PAGES);
+    let cached = || cached_pages(&File::open(&output).unwrap());
+    // Its pages would be dropped after a second at the latest.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(cached() > PAGES as u64 * 9 / 10, "{}", cached());
+    assert_eq!(interrupt(child), Some(0));
+}
+
 #[test]
 fn a_killed_attach_leaves_nothing_behind() {
     let mut subject = Subject::new();
