@@ -3,7 +3,7 @@
 use crate::catalogue::Catalogue;
 use crate::dropping::{self, WRITTEN_PIECE_PAGES};
 use crate::event::{Event, FileId, What};
-use crate::model::{ANY_THREAD, LOOK, Model, Origin, REST_LOOKS};
+use crate::model::{LOOK, Model, Origin, REST_LOOKS};
 use crate::warming::{self, HeatNow, Warmed};
 use coldstream_control::{
     Answer, Counter, Header, Mechanism, Mechanisms, Outcome, PageView, Switches,
@@ -308,28 +308,21 @@ impl Attached {
         };
         match pages.writer {
             Some(writer) => {
-                let is_complete = is_complete(&file, kind);
-                let may_be_flushed = writer == ANY_THREAD;
-                if is_complete || !may_be_flushed && pages.rests(look) {
+                if pages.rests(look) || is_complete(&file, kind) {
                     pages.writer = None;
                     pages.is_input = true;
                     pages.was_written = true;
-                    pages.is_planned = may_be_flushed;
                     pages.is_done(0..pages.written_end);
                     self.hand_over(id, &file, writer, kind);
-                } else if !may_be_flushed {
+                } else {
                     let end = pages.written_end.saturating_sub(WRITER_LAG_PAGES);
                     let end = end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES;
                     pages.is_done(0..end);
                     self.drop_written(id, &file);
-                } else if pages.rests(look) {
-                    pages.writer = None;
-                    pages.release_all();
                 }
             }
             // An output that is an input by now.
             None if pages.advised_since.is_some() => self.drop_read(id, &file),
-            None if pages.is_planned => self.drop_planned(id, &file),
             None if pages.was_written => self.drop_written(id, &file),
             None => self.drop_read(id, &file),
         }
@@ -392,57 +385,14 @@ impl Attached {
         self.count(Counter::WriteBytesDropBehind, dropped * PAGE_BYTES);
     }
 
-    /// Drops what a finished output has beside its hot places, as soon as the engine has brought it to the device.
-    fn drop_planned(&mut self, id: FileId, file: &File) {
-        let is_on = self.is_on(Mechanism::Writes);
-        let look = self.model.look();
-        let Some(pages) = self.model.file(id) else {
-            return;
-        };
-        let ranges = pages.to_drop(look);
-        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
-            return;
-        };
-        let (offset, length) = dropping::bytes(&(first.start..last.end));
-        let found = residency::of_range(file, offset, length).ok();
-        if is_on && found.and_then(|found| found.unwritten_pages) != Some(0) {
-            // A process that was killed before it synced: the kernel writes it some time.
-            if pages.rests(look) {
-                pages.release_all();
-            }
-            return;
-        }
-        if is_on {
-            ranges
-                .iter()
-                .for_each(|range| dropping::advise(file, range));
-        }
-        pages.release_all();
-        let resident = |found: Option<residency::Residency>| found.map(|it| it.resident_pages);
-        let left = residency::of_range(file, offset, length).ok();
-        let dropped = (resident(found).zip(resident(left)))
-            .map_or(0, |(before, after)| before.saturating_sub(after));
-        self.count(Counter::WriteBytes, dropped * PAGE_BYTES);
-        self.count(Counter::WriteBytesDropBehind, dropped * PAGE_BYTES);
-    }
-
     fn hand_over(&mut self, id: FileId, file: &File, writer: u32, kind: FileKind) {
-        // Whose it is where threads say nothing: unless that is certain, all of it stays.
-        let is_uncertain = writer == ANY_THREAD;
         let warmed = self.warm(id, file, writer, kind);
-        let Some(pages) = self.model.file(id) else {
-            return;
-        };
-        match &warmed {
-            Some(Ok(warmed)) if !(is_uncertain && warmed.is_cut_short) => {
-                let kept = warmed.kept.iter().cloned();
-                kept.for_each(|kept| pages.release(kept));
-                if warmed.data_end > 0 {
-                    pages.release(warmed.data_end..pages.written_end);
-                }
+        if let (Some(Ok(warmed)), Some(pages)) = (&warmed, self.model.file(id)) {
+            let kept = warmed.kept.iter().cloned();
+            kept.for_each(|kept| pages.release(kept));
+            if warmed.data_end > 0 {
+                pages.release(warmed.data_end..pages.written_end);
             }
-            _ if is_uncertain => pages.release_all(),
-            _ => {}
         }
         match warmed {
             None => {}
@@ -462,7 +412,7 @@ impl Attached {
         }
     }
 
-    /// `None` if it is switched off, or the SSTable is no compaction's output.
+    /// `None` if it is switched off.
     fn warm(
         &mut self,
         id: FileId,
@@ -478,11 +428,6 @@ impl Attached {
         }
         let file = warming::without_readahead(self.catalogue.open(id)?);
         let mut inputs = std::mem::take(self.model.inputs(writer));
-        let is_output = || !inputs.is_empty() && matches!(warming::is_flushed(&file), Ok(false));
-        if writer == ANY_THREAD && !is_output() {
-            *self.model.inputs(writer) = inputs;
-            return None;
-        }
         let open = |id| match self.held.get(&id) {
             Some((file, _)) => file.try_clone().ok(),
             None => self.catalogue.open(id),

@@ -33,8 +33,6 @@ pub enum Origin {
     Descriptor(u32),
     /// A read in order, of a compaction or a scan. It protects its pages, and is no sign of heat.
     InOrder,
-    /// Writes, of a compaction or a flush.
-    Writer,
 }
 
 impl Origin {
@@ -48,8 +46,8 @@ impl Origin {
         }
         match event.call {
             Some(Call::Read(descriptor)) => Self::Descriptor(descriptor),
-            Some(Call::Write(_)) => Self::Writer,
-            Some(Call::Other) | None => Self::Foreground,
+            // A compaction or a flush: goroutines do not tell.
+            Some(Call::Write(_) | Call::Other) | None => Self::Foreground,
         }
     }
 }
@@ -64,7 +62,7 @@ fn worker(event: &Event, origin: Origin) -> u32 {
 }
 
 /// A worker whose thread is not known. No thread has this number.
-pub const ANY_THREAD: u32 = 0;
+const ANY_THREAD: u32 = 0;
 
 /// One file.
 #[derive(Debug, Default)]
@@ -87,8 +85,6 @@ pub struct Pages {
     pub is_input: bool,
     /// A compaction wrote it: its pages are dirty at first.
     pub was_written: bool,
-    /// It is finished, and its hot places are known. All others are dropped at once.
-    pub is_planned: bool,
     last_look: u64,
 }
 
@@ -146,7 +142,7 @@ impl Model {
                 self.note_input(event, origin);
                 return Origin::Background;
             }
-            (Origin::Background | Origin::Writer, What::Added) => {
+            (Origin::Background, What::Added) => {
                 file.last_look = look;
                 file.written_end = file.written_end.max(pages.end);
                 file.bring(pages);
@@ -292,11 +288,6 @@ impl Pages {
         self.done_lately.insert(pages);
     }
 
-    /// All of them shall stay.
-    pub fn release_all(&mut self) {
-        self.brought.take();
-    }
-
     /// They were dropped, or shall stay.
     pub fn release(&mut self, pages: Range<u64>) {
         self.brought.remove(pages);
@@ -431,24 +422,6 @@ mod tests {
         record(&mut model, &event(What::Read, "rocksdb:low", 0..1));
         assert_eq!(model.file(FILE).unwrap().writer, None);
     }
-    #[test]
-    fn what_is_written_waits_for_its_plan_and_a_reader_protects_it() {
-        let mut model = Model::default();
-        let by = |call, event| Event {
-            call: Some(call),
-            ..event
-        };
-        let written = event(What::Added, "", 0..8);
-        record(&mut model, &by(Call::Write(3), written));
-        let file = model.file(FILE).unwrap();
-        assert_eq!((file.writer, file.written_end), (Some(ANY_THREAD), 8));
-        assert!(to_drop(&mut model).is_empty());
-        record(&mut model, &by(Call::Read(5), event(What::Read, "", 2..3)));
-        model.file(FILE).unwrap().is_done(0..8);
-        model.end_look();
-        assert_eq!(to_drop(&mut model), [0..2, 3..8]);
-    }
-
     #[test]
     fn reads_in_order_without_advice_are_of_an_input_and_protect_it() {
         let mut model = Model::default();

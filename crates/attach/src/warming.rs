@@ -14,10 +14,6 @@ use std::time::{Duration, Instant};
 
 /// The search for hot ranges ends after this time, and warming after twice of it.
 const SEARCH_MAX: Duration = Duration::from_secs(1);
-/// Data blocks whose sequence numbers tell whether an SSTable is a flush's.
-const FLUSH_BLOCKS: usize = 16;
-/// The numbers of a memtable are at most so many for each of its entries. A flush may write several SSTables.
-const FLUSH_NUMBERS: u64 = 2;
 /// Ranges that are read at once. More than in a database: no thread of it waits.
 const IN_FLIGHT: usize = 32;
 
@@ -60,32 +56,6 @@ pub fn is_finished(file: File) -> bool {
         SsTable::open(&without_readahead(file)).map(drop),
         Err(Error::Malformed { .. } | Error::Io(_))
     )
-}
-
-/// Whether an SSTable has the writes of a short time only, as a memtable has: by the numbers in its first blocks. A
-/// compaction mixes old and new writes, and sets the numbers of the oldest to zero.
-///
-/// # Errors
-/// The blocks cannot be read.
-pub fn is_flushed(file: &File) -> Result<bool, Error> {
-    let sstable = SsTable::open(file)?;
-    let mut seen: Option<(u64, u64)> = None;
-    let mut blocks = sstable.blocks();
-    let mut count = 0;
-    while count < FLUSH_BLOCKS
-        && let Some(block) = blocks.next()?
-    {
-        count += 1;
-        sstable.versions(block.offset, block.length, |_, number| {
-            let (least, most) = seen.unwrap_or((number, number));
-            seen = Some((least.min(number), most.max(number)));
-            Ok(())
-        })?;
-    }
-    let entries = sstable.properties().entries.unwrap_or(0);
-    Ok(seen.is_none_or(|(least, most)| {
-        most > 0 && most - least <= entries.saturating_mul(FLUSH_NUMBERS)
-    }))
 }
 
 /// Warms the pages of `output` that were hot in `inputs`. Inputs that end within the output are taken out of the
