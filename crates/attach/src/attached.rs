@@ -344,12 +344,13 @@ impl Attached {
         if !is_compaction && !rests {
             return;
         }
+        let shall_be_left = pages.shall_be_left(look);
         let mut dropped = 0;
         for range in pages.to_drop(look) {
             if is_on && is_compaction {
                 let left = dropping::drop_range(file, &range);
                 dropped += left.dropped;
-                if !rests {
+                if !shall_be_left {
                     // The rest of a large folio is read later. Then all of it can be named.
                     left.gone.into_iter().for_each(|gone| pages.release(gone));
                     continue;

@@ -273,6 +273,13 @@ impl Pages {
         look.saturating_sub(self.last_look) >= REST_LOOKS
     }
 
+    /// Whether it has rested for so long that pages which could not be dropped shall stay. The last page of a file
+    /// becomes free with the rest only, and one try may find it in use.
+    #[must_use]
+    pub fn shall_be_left(&self, look: u64) -> bool {
+        look.saturating_sub(self.last_look) >= 2 * REST_LOOKS
+    }
+
     /// The pages that may be dropped now.
     #[must_use]
     pub fn to_drop(&self, look: u64) -> Vec<Range<u64>> {
