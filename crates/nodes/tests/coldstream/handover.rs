@@ -7,6 +7,7 @@ use crate::operations::{LZ4_4, LZ4_16, NONE};
 use crate::program::{self, Counters};
 use crate::rows;
 use crate::scene::{self, Scene, nodetool};
+use crate::writers;
 use coldstream_io::residency;
 use coldstream_nodes::{Node, Settings, SstableFormat, Version};
 use coldstream_sstable::cassandra::{Key, SsTable};
@@ -15,9 +16,12 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use tokio::task::JoinSet;
 
 const PARTITIONS: i64 = 12_000;
 const VALUE_BYTES: usize = 1000;
+/// Requests at the same time.
+const WRITERS: i64 = 12;
 /// One partition in this number is hot.
 const HOT_EVERY: i64 = 20;
 const PAGE_BYTES: u64 = 4096;
@@ -174,17 +178,22 @@ pub fn write(client: &Client, table: &str, half: i64) {
     let insert = client.prepare(&format!(
         "INSERT INTO {KEYSPACE}.{table} (p, c, round, value) VALUES (?, 0, 0, ?)"
     ));
-    let session = client.session();
-    client.runtime().block_on(async {
-        for p in (half..PARTITIONS).step_by(2) {
-            let mut value = Vec::new();
-            for number in 0..VALUE_BYTES as u64 / 8 {
-                value.extend(rows::mixed(p.cast_unsigned() << 16 | number).to_le_bytes());
+    let mut tasks = JoinSet::new();
+    for part in 0..WRITERS {
+        let (session, insert) = (client.session(), insert.clone());
+        let work = async move {
+            for p in (half + 2 * part..PARTITIONS).step_by(2 * WRITERS as usize) {
+                let mut value = Vec::new();
+                for number in 0..VALUE_BYTES as u64 / 8 {
+                    value.extend(rows::mixed(p.cast_unsigned() << 16 | number).to_le_bytes());
+                }
+                let done = session.execute_unpaged(&insert, (p, value)).await;
+                done.unwrap_or_else(|error| panic!("writing {p}: {error}"));
             }
-            let done = session.execute_unpaged(&insert, (p, value)).await;
-            done.unwrap_or_else(|error| panic!("writing {p}: {error}"));
-        }
-    });
+        };
+        tasks.spawn_on(work, client.runtime().handle());
+    }
+    writers::joined(client, tasks);
 }
 
 pub fn read_hot(client: &Client, table: &str) {
