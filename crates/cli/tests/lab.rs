@@ -336,8 +336,6 @@ fn cassandra_compacts_around_the_page_cache_while_every_read_is_answered() {
         .args(["--compaction-mib-per-second", "20"])
         .args(["--warm-up-seconds", "1", "--idle-seconds", "2"])
         .args(["--after-seconds", "2", "--work-dir", "work"])
-        // Nothing is timed here, and a node lives for seconds.
-        .arg("--java-argument=-XX:TieredStopAtLevel=1")
         .args([
             "--modes",
             "5.0/stock@read_request_timeout=60000ms,5.0/coldstream@read_request_timeout=60000ms",

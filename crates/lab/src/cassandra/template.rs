@@ -87,18 +87,13 @@ impl Template {
             compaction_mib_per_second: 0,
             ..settings(arguments)
         };
-        // It only imports: the optimizing compiler would take more than it gives back.
-        let launch = Launch {
-            java_arguments: vec!["-XX:TieredStopAtLevel=1".into()],
-            ..Launch::default()
-        };
         let mut node = Node::start(
             distribution,
             &settings,
             &self.path,
             ADDRESS,
             ADDRESS,
-            &launch,
+            &Launch::default(),
         )?;
         let client = CqlClient::connect(&node.cql())?;
         client.execute(&create_keyspace())?;
