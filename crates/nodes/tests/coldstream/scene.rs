@@ -72,16 +72,13 @@ impl Scene {
     /// Starts node `number`, for the first time or again. Node 1 is the seed.
     pub fn start(&self, number: u8, settings: &Settings, launch: &Launch) -> Node {
         let directory = self.path(&number.to_string());
-        let mut launch = launch.clone();
-        // A node lives for seconds: the optimizing compiler would take more than it gives back.
-        (launch.java_arguments).insert(0, "-XX:TieredStopAtLevel=1".into());
         Node::start(
             &self.distribution,
             settings,
             &directory,
             &address(number),
             &address(1),
-            &launch,
+            launch,
         )
         .unwrap_or_else(|error| panic!("{error}"))
     }
