@@ -3,7 +3,8 @@
 use crate::catalogue::Catalogue;
 use crate::dropping::{self, WRITTEN_PIECE_PAGES};
 use crate::event::{Event, FileId, What};
-use crate::model::{LOOK, Model, Origin, REST_LOOKS};
+use crate::look::{LOOK, REST_LOOKS};
+use crate::model::{Model, Origin};
 use crate::warming::{self, HeatNow, Warmed};
 use coldstream_control::{
     Answer, Counter, Header, Mechanism, Mechanisms, Outcome, PageView, Switches,
@@ -238,10 +239,9 @@ impl Attached {
                 Known::NotYet => {}
             }
         }
-        let before = self.model.look();
         self.model.end_look();
         // A number may be given out again, to an SSTable.
-        if self.model.look() / REST_LOOKS != before / REST_LOOKS {
+        if self.model.look().is_multiple_of(REST_LOOKS) {
             self.unknown.clear();
         }
     }
@@ -387,15 +387,7 @@ impl Attached {
     }
 
     fn hand_over(&mut self, id: FileId, file: &File, writer: u32, kind: FileKind) {
-        let warmed = self.warm(id, file, writer, kind);
-        if let (Some(Ok(warmed)), Some(pages)) = (&warmed, self.model.file(id)) {
-            let kept = warmed.kept.iter().cloned();
-            kept.for_each(|kept| pages.release(kept));
-            if warmed.data_end > 0 {
-                pages.release(warmed.data_end..pages.written_end);
-            }
-        }
-        match warmed {
+        match self.warm(id, file, writer, kind) {
             None => {}
             Some(Ok(warmed)) => {
                 self.count(Counter::HandoverSsTables, u64::from(warmed.pages_hot > 0));
@@ -404,6 +396,13 @@ impl Attached {
                 self.count(Counter::HandoverCutShort, u64::from(warmed.is_cut_short));
                 self.count(Counter::HandoverPagesWarmed, warmed.pages_warmed);
                 self.count(Counter::HandoverRangesWarmed, warmed.kept.len() as u64);
+                let Some(pages) = self.model.file(id) else {
+                    return;
+                };
+                warmed.kept.into_iter().for_each(|kept| pages.release(kept));
+                if warmed.data_end > 0 {
+                    pages.release(warmed.data_end..pages.written_end);
+                }
             }
             Some(Err(Error::Unsupported(_))) => self.count(Counter::HandoverDeclined, 1),
             Some(Err(Error::OutOfMemory)) => self.count(Counter::HandoverShortOfMemory, 1),

@@ -40,18 +40,11 @@ fn resident(file: &File, pages: &Range<u64>) -> Option<u64> {
     Some(found.resident_pages)
 }
 
-/// Drops pages, as far as the kernel likes.
-pub(crate) fn advise(file: &File, pages: &Range<u64>) {
-    let (offset, length) = bytes(pages);
-    // An error: they stay.
-    let _ = fadvise::advise(file, offset, length, libc::POSIX_FADV_DONTNEED);
-}
-
 /// Drops pages. Counts nothing where the kernel does not tell of residency.
 pub(crate) fn drop_range(file: &File, pages: &Range<u64>) -> Dropped {
     let (offset, length) = bytes(pages);
     let before = resident(file, pages);
-    advise(file, pages);
+    let _ = fadvise::advise(file, offset, length, libc::POSIX_FADV_DONTNEED);
     let (Some(before), Some(after)) = (before, resident(file, pages)) else {
         let gone = std::iter::once(pages.clone()).collect();
         return Dropped { dropped: 0, gone };

@@ -43,15 +43,16 @@ pub enum Call {
 impl Call {
     fn of(first: u64, number: u64) -> Self {
         match number as i64 {
-            libc::SYS_pread64 | libc::SYS_read | libc::SYS_preadv | libc::SYS_preadv2 => {
-                Self::Read(first as u32)
-            }
+            libc::SYS_pread64
+            | libc::SYS_read
+            | libc::SYS_readv
+            | libc::SYS_preadv
+            | libc::SYS_preadv2 => Self::Read(first as u32),
             libc::SYS_pwrite64
             | libc::SYS_write
             | libc::SYS_writev
             | libc::SYS_pwritev
             | libc::SYS_pwritev2 => Self::Write(first as u32),
-            libc::SYS_readv => Self::Read(first as u32),
             _ => Self::Other,
         }
     }

@@ -5,16 +5,12 @@
 
 use crate::bits::PageSet;
 use crate::event::{Call, Event, FileId, What};
+use crate::look::REST_LOOKS;
 use crate::trails::{Reader, Trails};
 use coldstream_policy::{Profile, Role};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::time::Duration;
 
-/// Time between two looks. It bounds how much a compaction can bring in before the first drop.
-pub const LOOK: Duration = Duration::from_millis(50);
-/// Looks without an event after which a compaction is done with a file: one second.
-pub const REST_LOOKS: u64 = 20;
 /// Most inputs that are remembered of one thread.
 const INPUTS_MAX: usize = 64;
 /// Most files that are followed at once.
@@ -429,6 +425,7 @@ mod tests {
         record(&mut model, &event(What::Read, "rocksdb:low", 0..1));
         assert_eq!(model.file(FILE).unwrap().writer, None);
     }
+
     #[test]
     fn reads_in_order_without_advice_are_of_an_input_and_protect_it() {
         let mut model = Model::default();

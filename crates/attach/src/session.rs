@@ -1,7 +1,7 @@
 //! The work after the start: look, act, rest.
 
 use crate::attached::Attached;
-use crate::model::LOOK;
+use crate::look::LOOK;
 use crate::tracer::Tracer;
 use coldstream_io::sys::thread_priority;
 use std::thread;

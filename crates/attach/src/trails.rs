@@ -6,6 +6,7 @@
 //! back. The kernel shows the advice when a read has to wait for the device, and not before.
 
 use crate::event::FileId;
+use crate::look::REST_LOOKS;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -15,8 +16,6 @@ const FIRST_PAGES: u64 = 16;
 const IN_ORDER_MIN: u32 = 4;
 /// In order: at most so many pages are passed over, 64 KiB.
 const GAP_PAGES: u64 = 16;
-/// Looks after which a descriptor that reads nothing is forgotten. Its number may be given out again.
-const REST_LOOKS: u64 = 20;
 /// Most threads and descriptors that are remembered.
 const REMEMBERED_MAX: usize = 16_384;
 
@@ -137,7 +136,7 @@ impl Trails {
         }
     }
 
-    /// Forgets descriptors that have read nothing for a second.
+    /// Forgets descriptors that have read nothing for a second: their numbers may be given out again.
     pub fn end_look(&mut self, look: u64) {
         self.trails
             .retain(|_, trail| look.saturating_sub(trail.last_look) < REST_LOOKS);

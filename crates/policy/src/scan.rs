@@ -182,8 +182,7 @@ impl Sequences {
         length_bytes: u64,
         give: impl FnOnce(Need) -> Ahead,
     ) -> bool {
-        let number = descriptor.cast_unsigned() as usize % SETS;
-        let Some(way) = self.sets.get(number).and_then(|set| set.way(descriptor)) else {
+        let Some(way) = self.set(descriptor).and_then(|set| set.way(descriptor)) else {
             return false;
         };
         let (_, mut sequence) = way.get();
@@ -202,23 +201,25 @@ impl Sequences {
 
     /// How many reads in sequence the thread has made of a descriptor last.
     pub fn reads_of(&self, descriptor: i32) -> u32 {
-        let number = descriptor.cast_unsigned() as usize % SETS;
-        let mut ways = self
-            .sets
-            .iter()
-            .skip(number)
-            .take(1)
-            .flat_map(|set| &set.ways);
-        let found = ways.find_map(|way| (way.get().0 == descriptor).then(|| way.get().1.reads));
-        found.unwrap_or(0)
+        let way = self.set(descriptor).and_then(|set| set.known(descriptor));
+        way.map_or(0, |way| way.get().1.reads)
+    }
+
+    #[inline]
+    fn set(&self, descriptor: i32) -> Option<&Set> {
+        self.sets.get(descriptor.cast_unsigned() as usize % SETS)
     }
 }
 
 impl Set {
     #[inline]
+    fn known(&self, descriptor: i32) -> Option<&Cell<(i32, Sequence)>> {
+        self.ways.iter().find(|way| way.get().0 == descriptor)
+    }
+
+    #[inline]
     fn way(&self, descriptor: i32) -> Option<&Cell<(i32, Sequence)>> {
-        let found = self.ways.iter().find(|way| way.get().0 == descriptor);
-        found.or_else(|| {
+        self.known(descriptor).or_else(|| {
             let next = self.next.get();
             self.next.set((next + 1) % WAYS);
             let way = self.ways.get(next)?;

@@ -217,12 +217,13 @@ impl Runtime {
         }
     }
 
-    /// A background thread has written a tracked file with this result. If it is a blob file, its records are noted.
+    /// A thread has appended to a tracked file with this result. If that is a compaction's, and a blob file, its records
+    /// are noted.
     ///
     /// # Safety
     /// As many bytes as `result` says, if it is positive, can be read at `buffer`.
     #[inline]
-    unsafe fn follow_blob_write(
+    pub unsafe fn follow_append(
         &self,
         (tracked, descriptor): (TrackedFile, i32),
         buffer: *const u8,
@@ -403,12 +404,13 @@ impl Runtime {
             Written::Plain => {
                 let result = plain();
                 // SAFETY: the kernel has read so much from there.
-                unsafe { self.count_plain_write(Some((tracked, descriptor)), buffer, result) };
+                unsafe { self.follow_append((tracked, descriptor), buffer, result) };
+                self.count_plain_write(result);
                 result
             }
             Written::Done(Ok(written)) => {
                 // SAFETY: so much was read from there.
-                unsafe { self.follow_blob_write((tracked, descriptor), buffer, written as isize) };
+                unsafe { self.follow_append((tracked, descriptor), buffer, written as isize) };
                 (self.background).record_moved(&self.core, Moved::Written, written as u64);
                 errno::set(before);
                 written as isize
@@ -421,21 +423,8 @@ impl Runtime {
     }
 
     /// Counts a plain write of a tracked file, if a background thread made it. Its bytes stay in the page cache.
-    /// `appended` is the file, if they went to its end.
-    ///
-    /// # Safety
-    /// If they did, as many bytes as `result` says can be read at `buffer`.
     #[cold]
-    pub unsafe fn count_plain_write(
-        &self,
-        appended: Option<(TrackedFile, i32)>,
-        buffer: *const u8,
-        result: isize,
-    ) {
-        if let Some(appended) = appended {
-            // SAFETY: passed on.
-            unsafe { self.follow_blob_write(appended, buffer, result) };
-        }
+    pub fn count_plain_write(&self, result: isize) {
         let _errno = ErrnoGuard::new();
         let bytes = u64::try_from(result).unwrap_or(0);
         if thread::role() == Role::Foreground || !self.core.owner.is_this_process() {

@@ -46,8 +46,7 @@ fn count_change_and<T: From<i8>>(
 #[inline]
 fn count_write(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
     count_change_and(descriptor, next, |runtime, _, written| {
-        // SAFETY: no file, so the buffer does not count.
-        unsafe { runtime.count_plain_write(None, std::ptr::null(), *written) };
+        runtime.count_plain_write(*written);
     })
 }
 
@@ -71,9 +70,9 @@ unsafe fn count_append(
         return unsafe { runtime.write(tracked, descriptor, buffer.cast(), length_bytes, next) };
     }
     count_change_and(descriptor, next, |runtime, tracked, written| {
-        let appended = Some((tracked, descriptor));
         // SAFETY: the kernel has read so much from there.
-        unsafe { runtime.count_plain_write(appended, buffer.cast(), *written) };
+        unsafe { runtime.follow_append((tracked, descriptor), buffer.cast(), *written) };
+        runtime.count_plain_write(*written);
     })
 }
 
