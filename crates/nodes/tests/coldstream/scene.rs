@@ -1,10 +1,10 @@
-//! Nodes for a test, one cluster at a time.
+//! Nodes for a test. Two clusters run at a time, each with addresses of its own.
 
 use coldstream_nodes::{Distribution, Launch, Node, NodeError, Settings, Version};
 use coldstream_testkit::skip;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -29,34 +29,73 @@ pub fn versions() -> Vec<Version> {
     }
 }
 
-/// The tests run in parallel, but only one cluster at a time: memory and cores are limited.
-static ONE_CLUSTER: Mutex<()> = Mutex::new(());
+/// One node leaves most of a processor idle. More than two clusters need too much memory. Clusters of the long form
+/// have up to four nodes.
+const PLACES: usize = 2;
+
+/// Which places are taken.
+static TAKEN: Mutex<[bool; PLACES]> = Mutex::new([false; PLACES]);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+/// The right to run a cluster. Dropping it gives the right to the next test.
+struct Place {
+    number: usize,
+}
+
+impl Place {
+    /// Waits until there is one.
+    fn take() -> Self {
+        let places = if long() { 1 } else { PLACES };
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(number) = (0..places).find(|number| !taken[*number]) {
+                taken[number] = true;
+                return Self { number };
+            }
+            let waited = GIVEN_BACK.wait(taken);
+            taken = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        taken[self.number] = false;
+        GIVEN_BACK.notify_one();
+    }
+}
+
+/// Two tests may not fetch one release at a time.
+static FETCHING: Mutex<()> = Mutex::new(());
 
 /// A release, and a directory for its nodes.
 pub struct Scene {
     distribution: Distribution,
     directory: TempDir,
-    _alone: MutexGuard<'static, ()>,
+    place: Place,
 }
 
 impl Scene {
     /// Skips the test and returns `None` where a JDK or Maven is missing.
     pub fn of(version: Version) -> Option<Self> {
-        let alone = ONE_CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Place::take();
         let cache = Distribution::default_cache();
-        let distribution =
-            match Distribution::obtain(version, &cache, &mut |text| eprintln!("{text}")) {
-                Ok(distribution) => distribution,
-                Err(error @ (NodeError::NoJava { .. } | NodeError::NoMaven { .. })) => {
-                    skip(error);
-                    return None;
-                }
-                Err(error) => panic!("{error}"),
-            };
+        let fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+        let obtained = Distribution::obtain(version, &cache, &mut |text| eprintln!("{text}"));
+        drop(fetching);
+        let distribution = match obtained {
+            Ok(distribution) => distribution,
+            Err(error @ (NodeError::NoJava { .. } | NodeError::NoMaven { .. })) => {
+                skip(error);
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
         Some(Self {
             distribution,
             directory: on_disk(),
-            _alone: alone,
+            place,
         })
     }
 
@@ -76,11 +115,16 @@ impl Scene {
             &self.distribution,
             settings,
             &directory,
-            &address(number),
-            &address(1),
+            &self.address(number),
+            &self.address(1),
             launch,
         )
         .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Nodes of other suites have other addresses in 127.0.0.0/8.
+    fn address(&self, number: u8) -> String {
+        format!("127.77.{}.{number}", self.place.number + 1)
     }
 }
 
@@ -92,11 +136,6 @@ impl Drop for Scene {
             eprintln!("kept: {}", self.directory.path().display());
         }
     }
-}
-
-/// Nodes of other suites have other addresses in 127.0.0.0/8.
-pub fn address(number: u8) -> String {
-    format!("127.77.1.{number}")
 }
 
 /// Direct I/O needs a device: use the build directory, not `/tmp`, which may be tmpfs.
