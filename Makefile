@@ -23,7 +23,7 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 10
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
+.PHONY: help setup build libraries drivers driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
     test-packages test-packaged-library test-pod test-aarch64 clean
 
 help: ## Show this list
@@ -32,7 +32,14 @@ help: ## Show this list
 build: ## Build the command, the library and the RocksDB driver; needs rustup and a C++ compiler (3 min)
 	@scripts/setup build
 	cargo build --release --workspace
-	@$(MAKE) --no-print-directory driver static-driver pebble-driver
+	@$(MAKE) --no-print-directory drivers
+
+# Those that others load or link. The command, which is most of a release build, is not among them.
+libraries:
+	cargo build --release --package coldstream-preload --package coldstream-capi
+
+drivers:
+	@$(MAKE) --no-print-directory --jobs=$$(nproc) driver static-driver pebble-driver
 
 driver: $(DRIVER)
 
@@ -79,7 +86,7 @@ lint: ## All of `check` but the unit tests
 
 # Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
 CHECKED := $(TARGET)/checked
-test: setup build lint doc ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
+test: setup libraries drivers lint doc ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
 	@mkdir -p $(CHECKED) && cp --update $(RELEASE)/coldstream-*-driver* $(CHECKED)/
 	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) \
 	    cargo test --workspace --profile checked
