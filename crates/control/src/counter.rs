@@ -405,6 +405,9 @@ counters! {
     DrainsLate = "drains_late": Writes, Total(Count);
     /// Looks at the SSTables that are mapped: what the page cache has of them is their heat.
     MappedLooks = "mapped_looks": Handover, Total(Count);
+    /// SSTables without handover because handovers rest. Too few warmed ranges were read, and most reads of the
+    /// device were not spared. One output in eight still gets one.
+    HandoverRested = "handover_rested": Handover, Total(Count);
 }
 
 impl Counter {
@@ -461,12 +464,13 @@ impl Counter {
     ];
 
     /// SSTables that were published without a whole handover, by reason.
-    pub const HANDOVERS_INCOMPLETE: [(Self, &str); 5] = [
+    pub const HANDOVERS_INCOMPLETE: [(Self, &str); 6] = [
         (Self::HandoverDeclined, "declined"),
         (Self::HandoverFailed, "failed"),
         (Self::HandoverShortOfMemory, "short of memory"),
         (Self::HandoverCutShort, "cut short"),
         (Self::HandoverPutOff, "put off"),
+        (Self::HandoverRested, "rested"),
     ];
 
     /// The counter of [`Self::HANDOVER_DELAYS`] for a handover that took `ns` nanoseconds.

@@ -63,6 +63,16 @@ impl PageView<'_> {
         self.add_to_word(word_of(phase, BUCKETS + bucket.min(LATENCY_BUCKETS - 1)));
     }
 
+    /// The reads that stand for all, and how many of them missed the page cache, in all phases.
+    #[must_use]
+    pub fn sampled_reads(&self) -> (u64, u64) {
+        let all = |word| {
+            let of = Phase::ALL.map(|phase| self.load(word_of(phase, word)));
+            of.into_iter().fold(0, u64::saturating_add)
+        };
+        (all(SAMPLES), all(MISSED))
+    }
+
     pub(crate) fn phase_reads(&self, phase: Phase) -> PhaseReads {
         let count = |word| self.load(word_of(phase, word));
         PhaseReads {

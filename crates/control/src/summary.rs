@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 
 /// The counters of the line, in its order. The problems come before these, so that a line that is
 /// cut off still has them.
-const SHOWN: [Counter; 28] = [
+const SHOWN: [Counter; 29] = [
     Counter::BytesDirect,
     Counter::BytesDontcache,
     Counter::BytesDropBehind,
@@ -36,6 +36,7 @@ const SHOWN: [Counter; 28] = [
     Counter::HandoverPagesWarmed,
     Counter::HandoverRangesWarmed,
     Counter::HandoverRangesHit,
+    Counter::HandoverRested,
     Counter::SendfileBytes,
     Counter::SendfileBytesDropped,
     Counter::PacingBrakes,

@@ -128,6 +128,12 @@ impl HeatMap {
         }
     }
 
+    /// The pages that the foreground has read, and how many of them are an epoch.
+    pub fn clock(&self) -> (u64, u64) {
+        let pages_in_epoch = self.pages_in_epoch.load(Ordering::Relaxed);
+        (self.epochs.pages(), pages_in_epoch)
+    }
+
     /// The foreground has read this many pages: the clock advances.
     pub fn advance(&self, pages: u64) {
         if self.words.load(Ordering::Relaxed).is_null() {

@@ -3,7 +3,7 @@
 //! - [`Profile`], [`Role`], [`FileKind`]: which thread is background, which file is an SSTable.
 //! - [`IoMode`], [`Visibility`], [`Priorities`], [`Readahead`]: how background I/O is done.
 //! - [`Config`] and [`SETTINGS`]: all settings, from environment, TOML file and options.
-//! - [`heat`], [`scan`], [`eviction`], [`background`]: the decisions of the mechanisms.
+//! - [`heat`], [`usefulness`], [`scan`], [`eviction`], [`background`]: the decisions of the mechanisms.
 //! - [`memory_limits`], [`mapped_file`]: texts of the kernel.
 //!
 //! The preload library calls `Profile`, `Role`, `heat`, `scan` and `background` on the database's threads. These
@@ -43,6 +43,7 @@ mod profile;
 mod readahead;
 mod role;
 pub mod scan;
+pub mod usefulness;
 
 pub use avoided_calls::{AVOIDABLE_CALLS, AvoidedCalls};
 pub use bytes::{DisplayBytes, display_bytes, parse_bytes};

@@ -2,13 +2,14 @@
 //! first read, and few others are.
 
 use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_host::own_cgroup::MemoryCgroup;
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_testkit::database::{make_cold, sstables};
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::status_client::StatusClient;
-use coldstream_testkit::{files, residency, tools};
+use coldstream_testkit::{files, residency, skip, tools};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
@@ -648,6 +649,85 @@ fn hot_blocks_stay_warm_through_compactions_in_a_row() {
             warm_at_first = warm_at_first.min(warm);
         }
     }
+}
+
+/// Reads `case`'s hot keys by chance and compacts, again and again, in a memory cgroup that holds a fifth of the data.
+/// Returns the log; `None` where that is not possible.
+fn rounds(case: &Case<'_>) -> Option<ExitLog> {
+    let directory = coldstream_testkit::directories::on_disk();
+    let program = program(directory.path())?;
+    let name = format!(
+        "coldstream-handover-{}-{}",
+        std::process::id(),
+        case.hot * 100 / case.stride
+    );
+    let cgroup = match MemoryCgroup::create(&name, ROUNDS_LIMIT_BYTES) {
+        Ok(cgroup) => cgroup,
+        Err(error) => {
+            skip(format!("no memory cgroup can be made here: {error}"));
+            return None;
+        }
+    };
+    let (database, log) = (
+        directory.path().join("database"),
+        directory.path().join("log"),
+    );
+    case.load(&program, &database);
+    let enter = format!("echo $$ > {}", cgroup.processes_file().display());
+    Program::new("/bin/sh")
+        .arguments(["-c", &format!("{enter} && exec \"$@\""), "enter"])
+        .argument(&program)
+        .argument("rounds")
+        .argument(&database)
+        .arguments([
+            &case.keys.to_string() as &str,
+            &case.stride.to_string(),
+            &case.hot.to_string(),
+            &case.reads.to_string(),
+            &case.options(),
+            case.order,
+            &case.passes.to_string(),
+        ])
+        .run_with(&exact(Preload::logging_to(&log), "on"))
+        .well();
+    let log = ExitLog::read(&log);
+    println!("{}", log.text);
+    Some(log)
+}
+
+const ROUNDS_LIMIT_BYTES: u64 = 48 << 20;
+/// An epoch has as many pages as the limit. Half an epoch of reads is judged at a time.
+const ROUNDS: Case<'static> = Case {
+    keys: 60_000,
+    runs: 1,
+    reads: 7_000,
+    passes: 7,
+    options: "target_file_size_base=8388608;",
+    ..SCATTERED
+};
+
+/// Every key is as hot as all others, and most reads come from the device. What is warmed is hardly ever read.
+#[test]
+fn handovers_rest_where_reads_are_spread_over_more_than_memory() {
+    let uniform = Case {
+        stride: 1,
+        hot: 1,
+        ..ROUNDS
+    };
+    let Some(log) = rounds(&uniform) else { return };
+    assert!(log.text.contains("handover_rested="), "{}", log.text);
+}
+
+#[test]
+fn handovers_of_a_hot_set_do_not_rest() {
+    let skewed = Case {
+        stride: 20,
+        hot: 1,
+        ..ROUNDS
+    };
+    let Some(log) = rounds(&skewed) else { return };
+    assert!(!log.text.contains("handover_rested="), "{}", log.text);
+    assert!(log.text.contains("handover_ranges_hit="), "{}", log.text);
 }
 
 /// Number of calls that warm a range, in a trace.

@@ -209,6 +209,10 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
         let ranges = count(warmed, "warm range", "warm ranges");
         format!("{hit} of {ranges} read since")
     })
+    .about(Counter::HandoverRested, |files| {
+        let files = count(files, "SSTable or part", "SSTables or parts");
+        format!("{files} left cold, since few warm ranges are read")
+    })
     .about(Counter::HandoverPagesLeftOut, |pages| {
         format!("{} too many to warm", count(pages, "page", "pages"))
     })

@@ -27,13 +27,15 @@ use crate::core::{Core, fuse, inode_map};
 use crate::heat::{HeatMap, Present};
 use crate::mapped::MappedSsTables;
 use crate::settings;
-use crate::thread::{self, Inside};
+use crate::thread::{self, Inside, READS_A_SAMPLE_OF_ALL};
 use crate::writes::{HandoverState, Reach, StagedFiles};
-use coldstream_control::Mechanism;
+use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
+use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_policy::FileKind;
+use coldstream_policy::usefulness::{Totals, Usefulness};
 pub use explicit::{Done, Inputs, Mapped, Way};
 use explicit::{finished_output, given, push};
 use lineage::{Lineage, Output, Work};
@@ -47,6 +49,7 @@ use warming_time::WarmingTime;
 pub struct Handover {
     lineage: Lineage,
     warming_time: WarmingTime,
+    usefulness: FutexLock<Usefulness>,
 }
 
 /// The other mechanisms that a handover uses.
@@ -275,6 +278,7 @@ impl Handover {
         let mut transfer =
             Transfer::begin(core, writes, settings, present, time, output, &switched_off);
         transfer.bounds = bounds;
+        transfer.rests = self.rests(core, heat);
         let started_ns = process::monotonic_ns();
         let thread = process::thread_id();
         let mut work = match inputs {
@@ -306,6 +310,24 @@ impl Handover {
             warmed_pages,
             ns: process::monotonic_ns().saturating_sub(started_ns),
         })
+    }
+
+    /// Whether handovers rest: those before were of no use. Without a page nothing is counted, and none ever rests.
+    fn rests(&self, core: &Core, heat: &HeatMap) -> bool {
+        let Some(page) = core.page() else {
+            return false;
+        };
+        let (pages, epoch_pages) = heat.clock();
+        let (sampled, missed) = page.sampled_reads();
+        let all = |samples: u64| samples.saturating_mul(u64::from(READS_A_SAMPLE_OF_ALL));
+        let totals = Totals {
+            warmed: page.get(Counter::HandoverRangesWarmed),
+            hit: page.get(Counter::HandoverRangesHit),
+            reads: all(sampled),
+            missed: all(missed),
+            pages,
+        };
+        self.usefulness.lock().judge(totals, epoch_pages)
     }
 
     fn run(
@@ -350,6 +372,7 @@ impl Handover {
             output,
             &switched_off,
         );
+        transfer.rests = self.rests(core, heat);
         let without = |transfer: &Transfer<'_>| {
             match tracked.kind {
                 // The output gets no heat. Heat under this inode number belongs to a deleted file.

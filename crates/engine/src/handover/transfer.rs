@@ -16,6 +16,7 @@ use coldstream_io::sys::process;
 use coldstream_io::warm::{self, WarmResult};
 use coldstream_policy::Config;
 use coldstream_policy::heat::{Origin, TOUCH};
+use coldstream_policy::usefulness;
 use coldstream_sstable::Error;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -96,6 +97,8 @@ pub(super) struct Transfer<'b> {
     budget: Option<Budget>,
     /// The caller's own limits; 0 is none.
     pub(super) bounds: Bounds,
+    /// Whether handovers rest.
+    pub(super) rests: bool,
     /// What was hot, and what was warmed, in pages.
     pub(super) done: Cell<(u64, u64)>,
     /// The processor time of the search, once that has ended.
@@ -155,6 +158,7 @@ impl<'b> Transfer<'b> {
             started_processor_ns: processor_ns(),
             budget: None,
             bounds: Bounds::default(),
+            rests: false,
             done: Cell::new((0, 0)),
             search_ns: Cell::new(None),
             end: End { core, switched_off },
@@ -215,6 +219,14 @@ impl<'b> Transfer<'b> {
             }
             if is_over.get() { 0 } else { heat }
         }
+    }
+
+    /// Whether the output gets no handover because handovers rest. Then it counts as such.
+    pub(super) fn is_left_out(&self) -> bool {
+        let is_left_out = self.rests && !usefulness::is_probe(self.key());
+        let count = u64::from(is_left_out);
+        self.core.count(Counter::HandoverRested, count);
+        is_left_out
     }
 
     /// Limits the processor time to one part in `share` of the time that passes. The thread's last handover ended at

@@ -19,6 +19,7 @@ use coldstream_policy::scan::{Ahead, Need, Sequences};
 use coldstream_policy::{FileKind, Role};
 use processor::Processor;
 use role::KnownRole;
+pub use samples::READS_A_SAMPLE_OF_ALL;
 use samples::{Samples, Turn};
 use std::cell::Cell;
 use std::sync::OnceLock;

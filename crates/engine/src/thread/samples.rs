@@ -11,7 +11,7 @@ const READ_PAGES_MAX: u64 = 4096;
 /// One foreground read in 16 may be timed: a clock costs as much as all else that is done for a read.
 const TIMED_EVERY: u32 = 16;
 /// One read in 64 is timed for statistics. It is chosen by the number of reads alone, so that it stands for all.
-const READS_A_SAMPLE_OF_ALL: u32 = 64;
+pub const READS_A_SAMPLE_OF_ALL: u32 = 64;
 /// The four reads after one that came from the device are timed. A clock costs nothing beside them.
 const TIMED_AFTER: u32 = 4;
 

@@ -11,6 +11,8 @@
  *     It compacts PASSES times, once by default. Each pass rewrites what the one before has written.
  *   hot_keys scan ...
  *     the same, after a scan of all keys
+ *   hot_keys rounds ...
+ *     PASSES times: reads a hot key TIMES times, each time another by chance, and compacts everything
  *
  * DIRECTORY may be several, with a colon between: then each of them has a thread of this process.
  *
@@ -206,10 +208,21 @@ static void scan(const struct task *task, rocksdb_t *database, rocksdb_readoptio
     }
 }
 
-static void *use(void *argument) {
-    const struct task *task = argument;
+static void get(rocksdb_t *database, rocksdb_readoptions_t *read, long number) {
     char *error = NULL;
     char key[32];
+    size_t length;
+    char *value = rocksdb_get(database, read, key, key_of(number, key), &length, &error);
+    check(error);
+    if (value == NULL) {
+        fprintf(stderr, "key %ld is missing\n", number);
+        exit(1);
+    }
+    free(value);
+}
+
+static void *use(void *argument) {
+    const struct task *task = argument;
     rocksdb_t *database = open_database(task, options_of(task->arguments[7], task->order));
     long keys = atol(task->arguments[3]);
     long stride = atol(task->arguments[4]), run_length = atol(task->arguments[5]);
@@ -221,25 +234,25 @@ static void *use(void *argument) {
     if (is(task, "scan")) {
         scan(task, database, read);
     }
-    for (long times = atol(task->arguments[6]); times > 0; times--) {
+    long times = atol(task->arguments[6]);
+    for (long time = 0; time < times && !is(task, "rounds"); time++) {
         for (long turn = 0; turn < keys; turn++) {
             // Not in key order, which would be a scan.
             long number = turn * 7919 % keys;
             if (number % stride < run_length) {
-                size_t length;
-                char *value = rocksdb_get(database, read, key, key_of(number, key), &length, &error);
-                check(error);
-                if (value == NULL) {
-                    fprintf(stderr, "key %ld is missing\n", number);
-                    exit(1);
-                }
-                free(value);
+                get(database, read, number);
             }
         }
     }
     rocksdb_compactoptions_t *compaction = rocksdb_compactoptions_create();
     rocksdb_compactoptions_set_bottommost_level_compaction(compaction, FORCE);
+    unsigned long random = 1;
     for (long pass = 0; pass < task->passes; pass++) {
+        for (long time = 0; time < times && is(task, "rounds"); time++) {
+            random = random * 6364136223846793005UL + 1442695040888963407UL;
+            long number = (long)((random >> 33) % (unsigned long)keys);
+            get(database, read, number - number % stride + number % run_length);
+        }
         rocksdb_compact_range_opt(database, compaction, NULL, 0, NULL, 0);
     }
     rocksdb_close(database);
