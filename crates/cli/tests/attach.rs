@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, getrlimit, setrlimit};
+
 use coldstream_testkit::directories;
 use coldstream_testkit::residency::{cached_pages, drop_pages, resident_pages};
 use coldstream_testkit::skip;
@@ -20,8 +22,14 @@ const PAGES: usize = 1024;
 /// Pages of a large read: 64 KiB.
 const LARGE_PAGES: usize = 16;
 const NOBODY: u32 = 65_534;
+const SYSTEM_CALL_BPF: &str = if cfg!(target_arch = "x86_64") {
+    "321"
+} else {
+    "280"
+};
 
-/// Reads or writes as standard input says: `THREAD ADVICE PATH FIRST END`, pages. Does nothing in a run of the tests.
+/// Reads or writes as standard input says: `THREAD ADVICE PATH FIRST END`, pages; or starts the program PATH, or opens
+/// END new SSTables in the directory PATH, or becomes the program PATH. Does nothing in a run of the tests.
 #[test]
 fn subject() {
     let Some(path) = std::env::var_os(SUBJECT) else {
@@ -32,7 +40,16 @@ fn subject() {
         let line = line.unwrap();
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let name = words[0].clone();
+        match words[1].as_str() {
+            "fork" => drop(Command::new(&words[2]).arg(&words[4]).spawn().unwrap()),
+            "exec" => panic!("{}", Command::new(&words[2]).arg(&words[4]).exec()),
+            "open" => open_many(Path::new(&words[2]), words[4].parse().unwrap()),
+            _ => {}
+        }
         let work = move || {
+            if ["fork", "open"].contains(&words[1].as_str()) {
+                return;
+            }
             if words[1] == "write" {
                 let pages = words[4].parse::<usize>().unwrap();
                 return fs::write(&words[2], vec![7; pages * PAGE]).unwrap();
@@ -54,6 +71,20 @@ fn subject() {
         let thread = std::thread::Builder::new().name(name).spawn(work).unwrap();
         thread.join().unwrap();
         println!("\ndone");
+    }
+}
+
+/// Opens new SSTables for as long as the process lives, as far as its limit allows.
+fn open_many(directory: &Path, count: usize) {
+    /// Descriptors for everything else.
+    const OTHERS: u64 = 64;
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let most = limit.maximum.map_or(u64::MAX, |most| most - OTHERS);
+    for number in 0..most.min(count as u64) {
+        let path = directory.join(format!("{:06}.sst", 1000 + number));
+        std::mem::forget(File::create_new(path).unwrap());
     }
 }
 
@@ -105,10 +136,14 @@ impl Subject {
         self.ask(thread, advice, &self.path(), pages);
     }
 
-    fn ask(&mut self, thread: &str, what: &str, path: &Path, pages: Range<usize>) {
+    fn tell(&mut self, thread: &str, what: &str, path: &Path, pages: Range<usize>) {
         let (path, Range { start, end }) = (path.display(), pages);
         let stdin = self.child.stdin.as_mut().unwrap();
         writeln!(stdin, "{thread} {what} {path} {start} {end}").unwrap();
+    }
+
+    fn ask(&mut self, thread: &str, what: &str, path: &Path, pages: Range<usize>) {
+        self.tell(thread, what, path, pages);
         let done = |line: &Result<String, _>| line.as_ref().is_ok_and(|line| line == "done");
         assert!(self.answers.any(|line| done(&line)));
     }
@@ -205,15 +240,22 @@ fn what_a_compaction_brought_in_is_dropped_and_nothing_else() {
 
 /// The pages that stayed, as an error, if they are not those of the foreground. `None` where it cannot be tried.
 fn drops_exactly(thread: &str, advice: &str) -> Option<Result<(), Vec<usize>>> {
-    let mut subject = Subject::new();
+    drops_exactly_of(&mut Subject::new(), thread, advice)
+}
+
+fn drops_exactly_of(
+    subject: &mut Subject,
+    thread: &str,
+    advice: &str,
+) -> Option<Result<(), Vec<usize>>> {
     subject.read("client", "random", 100..110);
-    let child = attach(&subject)?;
+    let child = attach(subject)?;
     subject.read("client", "random", 300..310);
     subject.read(thread, advice, 0..PAGES);
     subject.write_sstable();
     subject.read("client", "random", 200..210);
     let expected = [100..110, 200..210, 300..310];
-    let is_exact = eventually(|| kept(&subject, &expected));
+    let is_exact = eventually(|| kept(subject, &expected));
     let stayed = subject.resident();
     assert_eq!(interrupt(child), Some(0));
     // It has left: a compaction's pages stay.
@@ -489,6 +531,63 @@ fn it_takes_the_groups_of_the_process() {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     assert_eq!(interrupt(child), Some(0));
     assert!(status.contains("Groups:\t7 9"), "{status}");
+}
+
+/// As many as a process may open: 2^20 on most machines, 20,000 in some containers.
+#[test]
+fn a_process_with_very_many_sstables_is_followed() {
+    const SSTABLES: usize = 100_000;
+    let mut tries = (0..3).map_while(|_| {
+        let mut subject = Subject::new();
+        let directory = subject.directory.path().to_owned();
+        subject.ask("client", "open", &directory, 0..SSTABLES);
+        println!("{} descriptors", subject.descriptors());
+        drops_exactly_of(&mut subject, "rocksdb:low", "random")
+    });
+    let Some(first) = tries.next() else {
+        return;
+    };
+    let found = first.is_ok() || tries.any(|found| found.is_ok());
+    assert!(found, "{first:?}");
+}
+
+#[test]
+fn a_process_that_forks_and_becomes_another_program_is_followed_to_its_end() {
+    let mut subject = Subject::new();
+    let Some(mut child) = attach(&subject) else {
+        return;
+    };
+    let sleep = Path::new("/bin/sleep");
+    subject.ask("client", "fork", sleep, 0..5);
+    subject.read("rocksdb:low", "random", 0..PAGES);
+    subject.write_sstable();
+    let is_dropped = eventually(|| subject.resident().len() < PAGES / 8);
+    assert!(is_dropped, "{:?}", subject.resident());
+    subject.tell("client", "exec", sleep, 0..60);
+    let name = format!("/proc/{}/comm", subject.child.id());
+    assert!(eventually(
+        || fs::read_to_string(&name).unwrap() == "sleep\n"
+    ));
+    // It has no SSTable any more. It might open one again.
+    assert!(child.try_wait().unwrap().is_none());
+    subject.child.kill().unwrap();
+    subject.child.wait().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn where_a_filter_forbids_the_events_it_says_so() {
+    let subject = Subject::new();
+    let directory = subject.directory.path();
+    let deny = coldstream_testkit::tools::compile("deny.c", directory, "deny", &[]);
+    let output = Command::new(deny)
+        .args([SYSTEM_CALL_BPF, "1", "--", COLDSTREAM])
+        .args(["attach", &subject.pid()])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    assert!(stderr.contains("bpf"), "{stderr}");
 }
 
 #[test]
