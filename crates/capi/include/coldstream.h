@@ -342,7 +342,7 @@ void coldstream_file_forget(const struct coldstream_file *file);
  An SSTable of Cassandra is the `Data.db`, by its own name. All its components are beside it, and the names of its last
  two directories, keyspace and CQL table, are those of its inputs.
 
- Returns the warmed pages. It is 0 too if the handover is off or rests, nothing was hot, or something in a file is not
+ Returns the warmed pages. It is 0 too if the handover is off, nothing was hot, or something in a file is not
  known. The counters tell which. Errors: `-EINVAL` (an argument, or an opaque format), `-ENOMEM`.
 
  # Safety

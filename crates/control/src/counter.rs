@@ -319,9 +319,11 @@ counters! {
     PacingNanoseconds = "pacing_nanoseconds": Pacing, Total(Nanoseconds);
     /// Times that pacing began to slow background I/O down.
     PacingBrakes = "pacing_brakes": Pacing, Total(Count);
-    /// Times that pacing stopped because compactions fell behind flushes: the device is too slow for both.
+    /// Times that pacing stopped because compactions seemed to fall behind flushes: then the device is too slow for
+    /// both.
     PacingReleases = "pacing_releases": Pacing, Total(Count);
-    /// Bytes that compactions are behind flushes now.
+    /// Bytes that compactions are behind flushes now, by estimate: what was flushed, times what a flushed byte cost
+    /// until compactions last rested. While they do not rest, that cost is a guess, and rises.
     PacingDebtBytes = "pacing_debt_bytes": Pacing, Gauge(Bytes);
     /// Mean latency of the foreground's device reads without background I/O; 0 is unknown.
     PacingIdleNanoseconds = "pacing_idle_nanoseconds": Pacing, Gauge(Nanoseconds);
@@ -405,9 +407,9 @@ counters! {
     DrainsLate = "drains_late": Writes, Total(Count);
     /// Looks at the SSTables that are mapped: what the page cache has of them is their heat.
     MappedLooks = "mapped_looks": Handover, Total(Count);
-    /// SSTables without handover because handovers rest. Too few warmed ranges were read, and most reads of the
-    /// device were not spared. One output in eight still gets one.
-    HandoverRested = "handover_rested": Handover, Total(Count);
+    /// Handovers that warmed only what was read twice: too few warmed ranges were read, and most reads of the device
+    /// were not spared.
+    HandoversFrugal = "handovers_frugal": Handover, Total(Count);
 }
 
 impl Counter {
@@ -464,13 +466,12 @@ impl Counter {
     ];
 
     /// SSTables that were published without a whole handover, by reason.
-    pub const HANDOVERS_INCOMPLETE: [(Self, &str); 6] = [
+    pub const HANDOVERS_INCOMPLETE: [(Self, &str); 5] = [
         (Self::HandoverDeclined, "declined"),
         (Self::HandoverFailed, "failed"),
         (Self::HandoverShortOfMemory, "short of memory"),
         (Self::HandoverCutShort, "cut short"),
         (Self::HandoverPutOff, "put off"),
-        (Self::HandoverRested, "rested"),
     ];
 
     /// The counter of [`Self::HANDOVER_DELAYS`] for a handover that took `ns` nanoseconds.

@@ -36,7 +36,7 @@ const SHOWN: [Counter; 29] = [
     Counter::HandoverPagesWarmed,
     Counter::HandoverRangesWarmed,
     Counter::HandoverRangesHit,
-    Counter::HandoverRested,
+    Counter::HandoversFrugal,
     Counter::SendfileBytes,
     Counter::SendfileBytesDropped,
     Counter::PacingBrakes,

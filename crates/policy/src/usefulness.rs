@@ -1,8 +1,8 @@
-//! Whether handovers are of use to the foreground, and when they rest.
+//! Whether what handovers warm is of use to the foreground. Where it is not, they are frugal.
 //!
 //! A handover reads a page so that a reader need not. Where reads are spread over far more than memory holds, most
 //! warmed pages are never read: each costs a read of the device, and readers wait for the device all the same. Two
-//! shares tell, and only both together make handovers rest:
+//! shares tell, and only both together make handovers frugal:
 //!
 //! - how many of the warmed ranges were read: what a spared read costs;
 //! - how many reads of the device were spared, of those that were made and those that were spared. A hot set that is
@@ -11,25 +11,25 @@
 //! A warm range may be out of the page cache again before it is read. Which ones are is not known: as many of them as of
 //! all reads.
 //!
-//! While they rest, one output in eight gets a handover, to notice when that changes.
+//! A frugal handover warms only what was read twice within an epoch. Spread reads hardly come back so soon, and the reads
+//! of a hot set do. So a wrong judgement costs little, and it is taken back: what is warmed then has its reads.
 
 /// Ranges that a window must have: the error of a share of a quarter is then 2 % (one standard deviation).
 const RANGES_MIN: u64 = 512;
+/// Reads that a window must have: 64 samples.
+const READS_MIN: u64 = 4096;
 /// The part of an epoch of reads that a window must have. What was warmed has its reads within the next windows.
 const WINDOWS_AN_EPOCH: u64 = 2;
-/// Windows that are summed up before they are judged. The first of them is left out: reads of what was warmed before
-/// would count in it.
+/// So many windows in a row must say the same before handovers become frugal. In the first one reads may only begin.
 const WINDOWS_MIN: u8 = 3;
-/// While handovers rest, one output in this number gets one.
-const OUTPUTS_A_PROBE: u64 = 8;
 
-/// Handovers begin to rest below these shares.
-const REST_BELOW: Shares = Shares {
+/// Handovers become frugal below these shares.
+const FRUGAL_BELOW: Shares = Shares {
     ranges: 4.0,
     reads: 8.0,
 };
-/// They go on from these shares on. They are larger: otherwise noise would switch them all the time.
-const GO_ON_FROM: Shares = Shares {
+/// They warm everything again from one of these shares on. They are larger: otherwise noise would switch all the time.
+const ALL_FROM: Shares = Shares {
     ranges: 3.0,
     reads: 6.0,
 };
@@ -66,23 +66,11 @@ impl Totals {
         }
     }
 
-    /// With another window. Older ones fade.
-    fn and(self, next: Self) -> Self {
-        Self {
-            warmed: self.warmed / 2 + next.warmed,
-            hit: self.hit / 2 + next.hit,
-            reads: self.reads / 2 + next.reads,
-            missed: self.missed / 2 + next.missed,
-            pages: self.pages / 2 + next.pages,
-        }
-    }
-
-    /// Whether both shares are lower. Each output stands for `outputs`.
-    fn are_below(self, least: &Shares, outputs: u64) -> bool {
+    /// Whether both shares are lower.
+    fn are_below(self, least: &Shares) -> bool {
         let of_memory = self.reads.saturating_sub(self.missed) as f64;
-        let hit = self.hit as f64 * of_memory / (self.reads as f64).max(1.0);
-        let spared = hit * outputs as f64;
-        hit * least.ranges < self.warmed as f64
+        let spared = self.hit as f64 * of_memory / (self.reads as f64).max(1.0);
+        spared * least.ranges < self.warmed as f64
             && spared * least.reads < spared + self.missed as f64
     }
 }
@@ -92,14 +80,13 @@ impl Totals {
 pub struct Usefulness {
     /// The beginning of the window.
     window: Totals,
-    sum: Totals,
-    /// Windows since handovers last began to rest or to go on.
-    windows: u8,
-    rests: bool,
+    /// Windows in a row that say that handovers are of no use.
+    useless_windows: u8,
+    is_frugal: bool,
 }
 
 impl Usefulness {
-    /// A handover is about to begin. Returns whether handovers rest.
+    /// A handover is about to begin. Returns whether it is to be frugal.
     ///
     /// `epoch_pages` is the number of pages that memory holds.
     pub fn judge(&mut self, now: Totals, epoch_pages: u64) -> bool {
@@ -107,39 +94,27 @@ impl Usefulness {
         if passed.warmed == 0 {
             // Nothing that happened since says anything of handovers.
             self.window = now;
-        } else if passed.warmed >= RANGES_MIN && passed.pages >= epoch_pages / WINDOWS_AN_EPOCH {
+        } else if passed.warmed >= RANGES_MIN
+            && passed.reads >= READS_MIN
+            && passed.pages >= epoch_pages / WINDOWS_AN_EPOCH
+        {
             self.window = now;
-            self.windows = self.windows.saturating_add(1);
-            if self.windows > 1 {
-                self.sum = self.sum.and(passed);
-            }
-            if self.windows >= WINDOWS_MIN {
-                self.decide();
-            }
+            self.decide(passed);
         }
-        self.rests
+        self.is_frugal
     }
 
-    fn decide(&mut self) {
-        let rests = if self.rests {
-            self.sum.are_below(&GO_ON_FROM, OUTPUTS_A_PROBE)
+    fn decide(&mut self, passed: Totals) {
+        if self.is_frugal {
+            self.is_frugal = passed.are_below(&ALL_FROM);
+            self.useless_windows = 0;
+        } else if passed.are_below(&FRUGAL_BELOW) {
+            self.useless_windows += 1;
+            self.is_frugal = self.useless_windows >= WINDOWS_MIN;
         } else {
-            self.sum.are_below(&REST_BELOW, 1)
-        };
-        if rests != self.rests {
-            self.rests = rests;
-            self.windows = 0;
-            self.sum = Totals::default();
+            self.useless_windows = 0;
         }
     }
-}
-
-/// Whether the output with this number gets a handover although they rest. All parts of an output are treated alike.
-#[must_use]
-pub fn is_probe(output: u64) -> bool {
-    // Numbers of files follow each other: the upper bits of the product depend on all of them.
-    let mixed = output.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    mixed.is_multiple_of(OUTPUTS_A_PROBE)
 }
 
 #[cfg(test)]
@@ -149,117 +124,122 @@ mod tests {
     const EPOCH_PAGES: u64 = 10_000;
 
     /// A load that goes on alike.
+    #[derive(Clone, Copy)]
     struct Load {
+        /// Ranges that a handover warms, and that a frugal one warms.
+        warmed: [u64; 2],
         /// Percent of the warmed ranges that are read.
         hit: u64,
-        /// Reads while a handover warms 100 ranges.
+        /// Reads until the next handover.
         reads: u64,
         /// Those of them that come from the device.
         missed: u64,
     }
 
-    /// What is counted for `load`, and how often it was resting.
-    fn run(usefulness: &mut Usefulness, now: &mut Totals, load: &Load, outputs: u64) -> u64 {
-        let mut rested = 0;
-        for output in 0..outputs {
-            let rests = usefulness.judge(*now, EPOCH_PAGES);
-            if rests && !is_probe(output) {
-                rested += 1;
-            } else {
-                now.warmed += 100;
-                now.hit += load.hit;
-            }
+    const UNIFORM: Load = Load {
+        warmed: [200, 20],
+        hit: 9,
+        reads: 2200,
+        missed: 2000,
+    };
+    /// Nearly all of it is read more than once.
+    const SKEWED: Load = Load {
+        warmed: [200, 180],
+        hit: 60,
+        reads: 2200,
+        missed: 5,
+    };
+
+    /// Goes on with `load`. Returns how many handovers were frugal.
+    fn run(usefulness: &mut Usefulness, now: &mut Totals, load: Load, outputs: u64) -> u64 {
+        let mut frugal = 0;
+        for _ in 0..outputs {
+            let is_frugal = usefulness.judge(*now, EPOCH_PAGES);
+            let warmed = load.warmed[usize::from(is_frugal)];
+            frugal += u64::from(is_frugal);
+            now.warmed += warmed;
+            now.hit += warmed * load.hit / 100;
             now.reads += load.reads;
             now.missed += load.missed;
-            now.pages += 1000;
+            now.pages += load.reads;
         }
-        rested
+        frugal
+    }
+
+    fn frugal_of_1000(load: Load) -> u64 {
+        let (mut usefulness, mut now) = (Usefulness::default(), Totals::default());
+        run(&mut usefulness, &mut now, load, 1000)
     }
 
     #[test]
-    fn handovers_whose_pages_nobody_reads_rest_but_for_probes() {
-        let (mut usefulness, mut now) = (Usefulness::default(), Totals::default());
-        let uniform = Load {
-            hit: 9,
-            reads: 2200,
-            missed: 2000,
-        };
-        let rested = run(&mut usefulness, &mut now, &uniform, 1000);
-        assert!((820..=880).contains(&rested), "{rested}");
+    fn handovers_whose_pages_nobody_reads_are_frugal() {
+        let frugal = frugal_of_1000(UNIFORM);
+        assert!((980..1000).contains(&frugal), "{frugal}");
     }
 
     #[test]
-    fn they_go_on_when_that_changes_and_stay_so() {
+    fn they_warm_everything_again_when_that_changes_and_stay_so() {
         let (mut usefulness, mut now) = (Usefulness::default(), Totals::default());
-        let uniform = Load {
-            hit: 9,
-            reads: 2200,
-            missed: 2000,
-        };
-        run(&mut usefulness, &mut now, &uniform, 1000);
-        let skewed = Load {
-            hit: 60,
-            reads: 500,
-            missed: 5,
-        };
-        let rested = run(&mut usefulness, &mut now, &skewed, 2000);
-        assert!(rested < 400, "{rested}");
-        assert_eq!(run(&mut usefulness, &mut now, &skewed, 1000), 0);
+        run(&mut usefulness, &mut now, UNIFORM, 1000);
+        let frugal = run(&mut usefulness, &mut now, SKEWED, 1000);
+        assert!(frugal < 30, "{frugal}");
+        assert_eq!(run(&mut usefulness, &mut now, SKEWED, 1000), 0);
     }
 
     #[test]
-    fn a_hot_set_that_is_seldom_read_keeps_its_handovers() {
-        let (mut usefulness, mut now) = (Usefulness::default(), Totals::default());
+    fn a_hot_set_that_is_seldom_read_is_warmed_whole() {
         // Seven of a hundred warmed ranges are read before the next compaction. Nearly all reads hit them.
         let seldom = Load {
             hit: 7,
-            reads: 10,
+            reads: 20,
             missed: 2,
+            ..SKEWED
         };
-        assert_eq!(run(&mut usefulness, &mut now, &seldom, 1000), 0);
+        assert_eq!(frugal_of_1000(seldom), 0);
     }
 
     #[test]
-    fn handovers_that_are_cheap_for_what_they_spare_go_on_beside_many_misses() {
-        let (mut usefulness, mut now) = (Usefulness::default(), Totals::default());
+    fn what_is_cheap_for_what_it_spares_is_warmed_beside_many_misses() {
         let half = Load {
             hit: 70,
             reads: 4000,
             missed: 2000,
+            ..SKEWED
         };
-        assert_eq!(run(&mut usefulness, &mut now, &half, 1000), 0);
+        assert_eq!(frugal_of_1000(half), 0);
     }
 
     #[test]
     fn ranges_that_are_evicted_before_they_are_read_spare_nothing() {
-        let (mut usefulness, mut now) = (Usefulness::default(), Totals::default());
         let evicted = Load {
             hit: 70,
-            reads: 110,
-            missed: 100,
+            reads: 1100,
+            missed: 1000,
+            ..UNIFORM
         };
-        assert!(run(&mut usefulness, &mut now, &evicted, 1000) > 800);
+        assert!(frugal_of_1000(evicted) > 900);
     }
 
     #[test]
     fn misses_before_the_first_handover_say_nothing() {
         let (mut usefulness, mut now) = (Usefulness::default(), Totals::default());
-        now.missed = 1_000_000;
-        now.pages = 100 * EPOCH_PAGES;
-        let load = Load {
-            hit: 7,
-            reads: 10,
-            missed: 2,
-        };
-        assert_eq!(run(&mut usefulness, &mut now, &load, 1000), 0);
+        (now.reads, now.missed, now.pages) = (1_000_000, 1_000_000, 100 * EPOCH_PAGES);
+        assert_eq!(run(&mut usefulness, &mut now, SKEWED, 1000), 0);
     }
 
+    /// A compaction whose readers come afterwards, again and again.
     #[test]
-    fn one_output_in_eight_is_a_probe_whatever_its_numbers() {
-        for step in [1, 2, 8, 64, 1 << 20] {
-            let probes = (0..8000).filter(|number| is_probe(1000 + number * step));
-            let count = probes.count();
-            assert!((900..=1100).contains(&count), "{step}: {count}");
+    fn windows_without_reads_in_turn_with_others_say_nothing() {
+        let (mut usefulness, mut now) = (Usefulness::default(), Totals::default());
+        let begun = Load { hit: 0, ..UNIFORM };
+        let read = Load {
+            hit: 90,
+            missed: 0,
+            ..UNIFORM
+        };
+        for _ in 0..100 {
+            assert_eq!(run(&mut usefulness, &mut now, begun, 6), 0);
+            assert_eq!(run(&mut usefulness, &mut now, read, 6), 0);
         }
     }
 }

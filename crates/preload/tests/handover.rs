@@ -708,25 +708,25 @@ const ROUNDS: Case<'static> = Case {
 
 /// Every key is as hot as all others, and most reads come from the device. What is warmed is hardly ever read.
 #[test]
-fn handovers_rest_where_reads_are_spread_over_more_than_memory() {
+fn handovers_are_frugal_where_reads_are_spread_over_more_than_memory() {
     let uniform = Case {
         stride: 1,
         hot: 1,
         ..ROUNDS
     };
     let Some(log) = rounds(&uniform) else { return };
-    assert!(log.text.contains("handover_rested="), "{}", log.text);
+    assert!(log.text.contains("handovers_frugal="), "{}", log.text);
 }
 
 #[test]
-fn handovers_of_a_hot_set_do_not_rest() {
+fn handovers_of_a_hot_set_are_not_frugal() {
     let skewed = Case {
         stride: 20,
         hot: 1,
         ..ROUNDS
     };
     let Some(log) = rounds(&skewed) else { return };
-    assert!(!log.text.contains("handover_rested="), "{}", log.text);
+    assert!(!log.text.contains("handovers_frugal="), "{}", log.text);
     assert!(log.text.contains("handover_ranges_hit="), "{}", log.text);
 }
 

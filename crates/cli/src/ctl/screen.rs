@@ -209,9 +209,9 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
         let ranges = count(warmed, "warm range", "warm ranges");
         format!("{hit} of {ranges} read since")
     })
-    .about(Counter::HandoverRested, |files| {
-        let files = count(files, "SSTable or part", "SSTables or parts");
-        format!("{files} left cold, since few warm ranges are read")
+    .about(Counter::HandoversFrugal, |handovers| {
+        let handovers = count(handovers, "handover", "handovers");
+        format!("{handovers} of what was read twice only, since few warm ranges are read")
     })
     .about(Counter::HandoverPagesLeftOut, |pages| {
         format!("{} too many to warm", count(pages, "page", "pages"))
@@ -250,7 +250,7 @@ fn pacing(snapshot: &Snapshot) -> Vec<String> {
         format!("threads waited {}", duration(ns))
     })
     .about(Counter::PacingDebtBytes, |bytes| {
-        format!("compaction {} behind flushes", display_bytes(bytes))
+        format!("compaction some {} behind flushes", display_bytes(bytes))
     })
     .about(Counter::PacingIdleNanoseconds, |ns| {
         format!("idle latency {}", duration(ns))
@@ -259,7 +259,7 @@ fn pacing(snapshot: &Snapshot) -> Vec<String> {
     if snapshot.switches.mechanisms.contains(Mechanism::Pacing) {
         row.about(Counter::PacingReleases, |releases| {
             let releases = count(releases, "time", "times");
-            format!("gave way {releases} because compaction fell behind")
+            format!("gave way {releases}: compaction seemed to fall behind")
         });
     }
     row.phrases

@@ -116,11 +116,7 @@ impl<'b> Transfer<'b> {
             files: &files,
             finished: finished.as_ref().ok(),
         };
-        let handed_over = if self.is_left_out() {
-            Ok(())
-        } else {
-            self.to_part(work, &part)
-        };
+        let handed_over = self.to_part(work, &part);
         if !is_growing {
             work.outputs.remove(number);
         }

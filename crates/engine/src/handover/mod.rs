@@ -40,8 +40,11 @@ pub use explicit::{Done, Inputs, Mapped, Way};
 use explicit::{finished_output, given, push};
 use lineage::{Lineage, Output, Work};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 pub use transfer::Bounds;
-use transfer::{OutputFile, PROCESSOR_SHARE, PROCESSOR_SHARE_OF_MAPPED, Refused, Transfer};
+use transfer::{
+    OutputFile, PROCESSOR_SHARE, PROCESSOR_SHARE_OF_MAPPED, Refused, Transfer, least_heat,
+};
 use warming_time::WarmingTime;
 
 /// All-zero memory knows no input.
@@ -50,6 +53,8 @@ pub struct Handover {
     lineage: Lineage,
     warming_time: WarmingTime,
     usefulness: FutexLock<Usefulness>,
+    /// What it said last.
+    is_frugal: AtomicBool,
 }
 
 /// The other mechanisms that a handover uses.
@@ -138,7 +143,11 @@ impl Handover {
         let Some((key, Present { heat, epoch })) = key_and_heat(means, tracked) else {
             return;
         };
-        let heat = |offset| heat.of_hot(key, offset, epoch);
+        let least = least_heat(self.is_frugal.load(Ordering::Relaxed));
+        let heat = |offset| match heat.of_hot(key, offset, epoch) {
+            heat if heat < least => 0,
+            heat => heat,
+        };
         (self.lineage).record_blob_read(process::thread_id(), key, offset, bytes, heat);
     }
 
@@ -278,7 +287,7 @@ impl Handover {
         let mut transfer =
             Transfer::begin(core, writes, settings, present, time, output, &switched_off);
         transfer.bounds = bounds;
-        transfer.rests = self.rests(core, heat);
+        transfer.is_frugal = self.is_frugal(core, heat);
         let started_ns = process::monotonic_ns();
         let thread = process::thread_id();
         let mut work = match inputs {
@@ -312,22 +321,25 @@ impl Handover {
         })
     }
 
-    /// Whether handovers rest: those before were of no use. Without a page nothing is counted, and none ever rests.
-    fn rests(&self, core: &Core, heat: &HeatMap) -> bool {
-        let Some(page) = core.page() else {
-            return false;
-        };
-        let (pages, epoch_pages) = heat.clock();
-        let (sampled, missed) = page.sampled_reads();
-        let all = |samples: u64| samples.saturating_mul(u64::from(READS_A_SAMPLE_OF_ALL));
-        let totals = Totals {
-            warmed: page.get(Counter::HandoverRangesWarmed),
-            hit: page.get(Counter::HandoverRangesHit),
-            reads: all(sampled),
-            missed: all(missed),
-            pages,
-        };
-        self.usefulness.lock().judge(totals, epoch_pages)
+    /// Whether handovers are to be frugal: most of what those before have warmed was of no use. Without a page nothing
+    /// is counted, and none is.
+    fn is_frugal(&self, core: &Core, heat: &HeatMap) -> bool {
+        // Another thread judges just now: what was judged last is right as well.
+        if let (Some(page), Some(mut usefulness)) = (core.page(), self.usefulness.try_lock()) {
+            let (pages, epoch_pages) = heat.clock();
+            let (sampled, missed) = page.sampled_reads();
+            let all = |samples: u64| samples.saturating_mul(u64::from(READS_A_SAMPLE_OF_ALL));
+            let totals = Totals {
+                warmed: page.get(Counter::HandoverRangesWarmed),
+                hit: page.get(Counter::HandoverRangesHit),
+                reads: all(sampled),
+                missed: all(missed),
+                pages,
+            };
+            let is_frugal = usefulness.judge(totals, epoch_pages);
+            self.is_frugal.store(is_frugal, Ordering::Relaxed);
+        }
+        self.is_frugal.load(Ordering::Relaxed)
     }
 
     fn run(
@@ -372,7 +384,7 @@ impl Handover {
             output,
             &switched_off,
         );
-        transfer.rests = self.rests(core, heat);
+        transfer.is_frugal = self.is_frugal(core, heat);
         let without = |transfer: &Transfer<'_>| {
             match tracked.kind {
                 // The output gets no heat. Heat under this inode number belongs to a deleted file.

@@ -26,7 +26,7 @@ impl Transfer<'_> {
         // The thread may write a second output in the same key range: RocksDB separates young and old data
         // in this way (`preclude_last_level_data_seconds`). Then the inputs stay for it.
         let is_alone = !work.writes_beside(&self.stamp);
-        if !work.inputs.iter().any(|input| self.is_hot(input)) || self.is_left_out() {
+        if !work.inputs.iter().any(|input| self.is_hot(input)) {
             return Ok(());
         }
         let file = self.output()?;
@@ -90,9 +90,7 @@ impl Transfer<'_> {
         let size_bytes = self.stamp.size_bytes;
         self.present.heat.forget(self.key(), 0..size_bytes);
         match work.blobs.finish(self.key(), size_bytes) {
-            Some(pieces) if !pieces.is_empty() && !self.is_left_out() => {
-                self.finish(&self.output()?, &pieces, size_bytes)
-            }
+            Some(pieces) if !pieces.is_empty() => self.finish(&self.output()?, &pieces, size_bytes),
             _ => Ok(()),
         }
     }

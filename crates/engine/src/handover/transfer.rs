@@ -16,7 +16,6 @@ use coldstream_io::sys::process;
 use coldstream_io::warm::{self, WarmResult};
 use coldstream_policy::Config;
 use coldstream_policy::heat::{Origin, TOUCH};
-use coldstream_policy::usefulness;
 use coldstream_sstable::Error;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -97,8 +96,8 @@ pub(super) struct Transfer<'b> {
     budget: Option<Budget>,
     /// The caller's own limits; 0 is none.
     pub(super) bounds: Bounds,
-    /// Whether handovers rest.
-    pub(super) rests: bool,
+    /// Whether only what was read twice is hot.
+    pub(super) is_frugal: bool,
     /// What was hot, and what was warmed, in pages.
     pub(super) done: Cell<(u64, u64)>,
     /// The processor time of the search, once that has ended.
@@ -158,7 +157,7 @@ impl<'b> Transfer<'b> {
             started_processor_ns: processor_ns(),
             budget: None,
             bounds: Bounds::default(),
-            rests: false,
+            is_frugal: false,
             done: Cell::new((0, 0)),
             search_ns: Cell::new(None),
             end: End { core, switched_off },
@@ -208,9 +207,10 @@ impl<'b> Transfer<'b> {
         let (end, end_ns) = (self.end.clone(), self.search_end_ns());
         let asked = Cell::new(0_u32);
         let is_over = Cell::new(false);
+        let least = least_heat(self.is_frugal);
         move |offset| {
             let heat = heat.of_hot(key, offset, epoch);
-            if heat == 0 {
+            if heat < least {
                 return 0;
             }
             asked.set(asked.get().wrapping_add(1));
@@ -219,14 +219,6 @@ impl<'b> Transfer<'b> {
             }
             if is_over.get() { 0 } else { heat }
         }
-    }
-
-    /// Whether the output gets no handover because handovers rest. Then it counts as such.
-    pub(super) fn is_left_out(&self) -> bool {
-        let is_left_out = self.rests && !usefulness::is_probe(self.key());
-        let count = u64::from(is_left_out);
-        self.core.count(Counter::HandoverRested, count);
-        is_left_out
     }
 
     /// Limits the processor time to one part in `share` of the time that passes. The thread's last handover ended at
@@ -346,6 +338,7 @@ impl<'b> Transfer<'b> {
         let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits)?;
         let beginnings = Plan::beginnings(pieces, KEPT_MIN)?;
         core.count(Counter::HandoverSsTables, 1);
+        core.count(Counter::HandoversFrugal, u64::from(self.is_frugal));
         core.count(
             Counter::HandoverPagesHot,
             (plan.pages.len() + plan.left_out) as u64,
@@ -442,6 +435,11 @@ impl<'b> Transfer<'b> {
         self.core.count(Counter::HandoverNanoseconds, taken_ns);
         self.core.count(Counter::of_handover_delay(taken_ns), 1);
     }
+}
+
+/// The heat from which on an input's page is hot.
+pub(super) fn least_heat(is_frugal: bool) -> u8 {
+    if is_frugal { 2 * TOUCH } else { 1 }
 }
 
 /// What a handover may take, in nanoseconds.

@@ -124,7 +124,7 @@ impl Scene {
 
     /// Nodes of other suites have other addresses in 127.0.0.0/8.
     fn address(&self, number: u8) -> String {
-        format!("127.77.{}.{number}", self.place.number + 1)
+        format!("127.77.{}.{number}", self.place.number + 10)
     }
 }
 
