@@ -640,6 +640,18 @@ fn without_privileges_it_says_so() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{stderr}");
     assert!(stderr.contains("CAP_SYS_PTRACE"), "{stderr}");
+
+    // It can list the descriptors, but not see what they are.
+    let attach = format!("exec {COLDSTREAM} attach {}", subject.pid());
+    let output = Command::new("capsh")
+        .args(["--drop=cap_sys_ptrace", "--", "-c", &attach])
+        .output();
+    let Ok(output) = output else {
+        return skip("no capsh");
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    assert!(stderr.contains("CAP_SYS_PTRACE"), "{stderr}");
 }
 
 fn set_world(path: &Path) {

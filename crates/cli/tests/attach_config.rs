@@ -50,6 +50,7 @@ impl System {
             "etc/cassandra/cassandra-env.sh",
             "JVM_OPTS=\"$JVM_OPTS -ea\"",
         );
+        fs::create_dir_all(system.root.join("var/log")).unwrap();
         let library = system.file(&LIBRARY[1..], "");
         fs::copy(system.scene.path("libcoldstream.so"), library).unwrap();
         system
@@ -266,13 +267,20 @@ type Case = (
 /// Whatever is in the way is said with its file, and nothing is written.
 #[test]
 fn what_is_in_the_way_is_named() {
-    let cases: [Case; 9] = [
+    let cases: [Case; 11] = [
         (
             DROP_IN,
             "[Service]\n",
             &["mariadb"],
             1,
             &["not made by", "delete it first"],
+        ),
+        (
+            DROP_IN,
+            "[Service]\n",
+            &["mariadb", "--remove"],
+            1,
+            &["attach-config`: delete it by hand\n"],
         ),
         (
             DROP_IN,
@@ -302,8 +310,27 @@ fn what_is_in_the_way_is_named() {
             1,
             &["RootDirectory=/srv/db"],
         ),
-        ("x", "", &["postgresql"], 7, &["no unit postgresql.service"]),
-        ("x", "", &["/etc/none.sh"], 7, &["no file", "none.sh"]),
+        (
+            "x",
+            "",
+            &["postgresql"],
+            7,
+            &["no unit postgresql.service", "with a slash"],
+        ),
+        (
+            "x",
+            "",
+            &["/etc/none.sh"],
+            7,
+            &["no file", "none.sh: correct the path", "without a slash"],
+        ),
+        (
+            "x",
+            "",
+            &["/opt/cassandra-env.sh"],
+            7,
+            &["no file", "root/etc/cassandra/cassandra-env.sh"],
+        ),
         (
             "etc/cassandra/cassandra-env.sh",
             "a=1\nexport LD_PRELOAD=/x.so\n",
@@ -320,6 +347,73 @@ fn what_is_in_the_way_is_named() {
         assert_error(system.attach(words).arg("--write"), code, expected);
         assert_eq!(system.files(), before, "{words:?}");
     }
+}
+
+#[test]
+fn a_start_script_that_is_not_there_is_no_hint_at_itself() {
+    let system = System::new();
+    fs::remove_file(system.root.join("etc/cassandra/cassandra-env.sh")).unwrap();
+    let words = ["no file", "cassandra-env.sh: name the file of your"];
+    assert_error(
+        &mut system.attach(&["/etc/cassandra/cassandra-env.sh"]),
+        7,
+        &words,
+    );
+}
+
+/// In the words of `run`: the database would start without Coldstream.
+#[test]
+fn a_settings_file_and_a_log_that_run_refuses_are_refused() {
+    let system = System::new();
+    let scene = &system.scene;
+    scene.file("key.toml", "colour = 3\n", 0o644);
+    scene.file("log.toml", "log = \"/nope/dir/x.log\"\n", 0o644);
+    for (option, value, code) in [
+        ("--config", scene.path("missing.toml"), 3),
+        ("--config", scene.path("key.toml"), 3),
+        ("--config", scene.path("root"), 3),
+        ("--config", scene.path("log.toml"), 7),
+        ("--log", "/nope/dir/x.log".into(), 7),
+        ("--log", scene.path("key.toml").join("x.log"), 1),
+        ("--log", scene.path("root"), 1),
+    ] {
+        let said_by = |before: &[&str], after: &[&str]| {
+            let mut command = scene.coldstream();
+            command.args(before).arg(option).arg(&value).args(after);
+            let (code, _, said) = outcome(&mut command);
+            (code, said)
+        };
+        let of_run = said_by(&["run"], &["true"]);
+        assert_eq!(of_run.0, code, "{of_run:?}");
+        assert_eq!(said_by(&["attach-config", "none", "--write"], &[]), of_run);
+    }
+}
+
+#[test]
+fn a_settings_file_and_a_log_are_looked_for_under_the_root() {
+    let system = System::new();
+    let words = ["mariadb", "--write", "--config", "/etc/coldstream-x.toml"];
+    let here = system.file("etc/coldstream-x.toml", "colour = 3\n");
+    let name = here.to_str().unwrap();
+    assert_error(&mut system.attach(&words), 3, &[name, "line 1", "unknown"]);
+    fs::remove_file(&here).unwrap();
+    assert_error(&mut system.attach(&words), 3, &[name, "No such file"]);
+    system.file("etc/coldstream-x.toml", "log = \"/srv/x/coldstream.log\"\n");
+    let words_of_log = ["root/srv/x/coldstream.log", "create the directory"];
+    assert_error(&mut system.attach(&words), 7, &words_of_log);
+    assert!(!system.root.join(DROP_IN).exists());
+    fs::create_dir_all(system.root.join("srv/x")).unwrap();
+    let (code, _, said) = outcome(&mut system.attach(&words));
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        system
+            .text(DROP_IN)
+            .contains("Environment=COLDSTREAM_CONFIG=/etc/coldstream-x.toml\n")
+    );
+    assert!(
+        !system.root.join("srv/x/coldstream.log").exists(),
+        "it would be root's"
+    );
 }
 
 #[test]
@@ -388,7 +482,12 @@ fn doctor_checks_a_unit_before_its_restart() {
 
     // Each thing that would keep it from working.
     let name = "etc/systemd/system/mariadb.service.d/x.conf";
+    system.file("etc/wrong.toml", "colour = 3\n");
     for (setting, words) in [
+        (
+            "Environment=COLDSTREAM_CONFIG=/etc/wrong.toml",
+            "/etc/wrong.toml: line 1: unknown key",
+        ),
         ("Environment=COLDSTREAM_WRITES=fast", "refuse its settings"),
         ("Environment=COLDSTREAM=off", "would do nothing"),
         (
@@ -428,10 +527,11 @@ fn doctor_checks_a_unit_before_its_restart() {
     .unwrap();
     outcome(&mut system.attach(&["/etc/cassandra/cassandra-env.sh", "--write"]));
     assert!(doctor("cassandra").contains("attached by          /etc/cassandra/cassandra-env.sh"));
+    // `--unit` takes no path of a start script.
     assert_error(
         &mut system.command(&["doctor", "--unit", "none"]),
         7,
-        &["no unit none.service"],
+        &["no unit none.service", "lists those that run\n"],
     );
 }
 

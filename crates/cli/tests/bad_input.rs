@@ -283,6 +283,29 @@ fn a_full_disk() {
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
+/// `coldstream` in its own mount namespace, so that nothing that the script mounts stays mounted.
+fn in_own_mounts(scene: &Scene, script: &str, arguments: &[&str]) -> Command {
+    let mut command = scene.coldstream();
+    let program = command.get_program().to_owned();
+    let mut shell = Command::new("unshare");
+    shell
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(program)
+        .args(arguments);
+    shell.envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    shell.current_dir(
+        command
+            .current_dir(scene.path(""))
+            .get_current_dir()
+            .unwrap(),
+    );
+    shell
+}
+
 #[test]
 fn a_full_filesystem() {
     if !is_root() {
@@ -291,31 +314,10 @@ fn a_full_filesystem() {
     }
     let scene = Scene::new();
     fs::create_dir(scene.path("small")).unwrap();
-    // In its own mount namespace, so that nothing stays mounted.
     let script = "mount -t tmpfs -o size=64k coldstream-test small || exit 99
         dd if=/dev/zero of=small/fill bs=4k 2>/dev/null
         \"$@\"";
-    let in_small = |arguments: &[&str]| {
-        let mut command = scene.coldstream();
-        let program = command.get_program().to_owned();
-        let mut shell = Command::new("unshare");
-        shell
-            .args(["-m", "sh", "-c", script, "sh"])
-            .arg(program)
-            .args(arguments);
-        shell.envs(
-            command
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
-        shell.current_dir(
-            command
-                .current_dir(scene.path(""))
-                .get_current_dir()
-                .unwrap(),
-        );
-        shell
-    };
+    let in_small = |arguments: &[&str]| in_own_mounts(&scene, script, arguments);
     let mut probe = in_small(&["--version"]);
     if outcome(&mut probe).0 != 0 {
         skip("no mount namespaces here");
@@ -386,6 +388,72 @@ fn a_path_without_permission() {
 }
 
 #[test]
+fn a_directory_without_room_for_a_temporary_file() {
+    let scene = Scene::new();
+    let mut of_processes = scene.coldstream();
+    let words = [
+        "/proc by a temporary file",
+        "name a directory that can hold",
+    ];
+    assert_error(of_processes.args(["doctor", "/proc"]), 1, &words);
+
+    let readable = scene.path("readable");
+    fs::create_dir(&readable).unwrap();
+    set_mode(&readable, 0o555);
+    match as_nobody(&scene) {
+        Some(mut command) => {
+            let words = [
+                "readable by a temporary file",
+                "Permission denied",
+                "who may write there",
+            ];
+            assert_error(command.arg("doctor").arg(&readable), 5, &words);
+        }
+        None => skip("cannot become another user"),
+    }
+
+    let script = "mount -t tmpfs -o ro coldstream-test readable || exit 99; \"$@\"";
+    if outcome(&mut in_own_mounts(&scene, script, &["--version"])).0 != 0 {
+        skip("no mount namespaces here");
+        return;
+    }
+    let words = [
+        "readable by a temporary file",
+        "Read-only file system",
+        "which is only read",
+    ];
+    let mut read_only = in_own_mounts(&scene, script, &["doctor", "readable"]);
+    let (_, _, said) = outcome(&mut read_only);
+    assert!(!said.contains("as a user"), "{said}");
+    assert_error(&mut read_only, 5, &words);
+}
+
+#[test]
+fn a_process_with_a_capability_that_this_root_lacks() {
+    let scene = Scene::new();
+    let coldstream = scene.copy_of_coldstream();
+    let without_capabilities = |program: &std::path::Path| {
+        let mut command = Command::new("setpriv");
+        command.arg("--bounding-set=-all").arg(program);
+        command
+    };
+    if !is_root() || outcome(without_capabilities(&coldstream).arg("--version")).0 != 0 {
+        skip("cannot give up the capabilities of root");
+        return;
+    }
+    let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = sleep.id().to_string();
+    let mut command = without_capabilities(&coldstream);
+    let (code, _, said) = outcome(command.args(["doctor", &pid]));
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    assert_eq!(code, 5, "{said}");
+    for words in ["capability that this root lacks", "from the host"] {
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
 fn a_process_of_another_user() {
     let scene = Scene::new();
     // Process 1 belongs to root, except in a user namespace.
@@ -393,7 +461,14 @@ fn a_process_of_another_user() {
         skip("process 1 is not root's");
         return;
     }
-    for arguments in [&["ctl", "1", "status"][..], &["doctor", "1"]] {
+    // Root can look into it, but has no status page of another user's.
+    for (arguments, advice) in [
+        (&["ctl", "1", "status"][..], "sudo -u"),
+        (
+            &["doctor", "1"],
+            "run `coldstream doctor 1` as root, or as that user",
+        ),
+    ] {
         let Some(mut command) = as_nobody(&scene) else {
             skip("cannot become another user");
             return;
@@ -401,7 +476,7 @@ fn a_process_of_another_user() {
         assert_error(
             command.args(arguments),
             5,
-            &["process 1 belongs to user 0", "sudo -u"],
+            &["process 1 belongs to user 0", advice],
         );
     }
 }

@@ -166,6 +166,25 @@ fn doctor_of_a_path() {
 }
 
 #[test]
+fn the_help_says_when_doctor_makes_a_temporary_file() {
+    let scene = Scene::new();
+    let data = scene.path("data");
+    fs::create_dir(&data).unwrap();
+    // Just written, so it is in the page cache.
+    fs::write(data.join("000001.sst"), vec![1; 1 << 20]).unwrap();
+    let (code, stdout, _) = outcome(scene.coldstream().arg("doctor").arg(&data));
+    assert_eq!(code, 0);
+    if stdout.contains("direct read          proven") {
+        assert!(stdout.contains("probed with a temporary file"), "{stdout}");
+    }
+    let (_, help, _) = outcome(scene.coldstream().args(["doctor", "--help"]));
+    let help = help.replace('\n', " ");
+    let words =
+        "Where there is none, or where it is in the page cache, doctor writes a file of 1 MiB";
+    assert!(help.contains(words), "{help}");
+}
+
+#[test]
 fn doctor_reports_what_it_can_and_then_the_error() {
     let scene = Scene::new();
     let (code, stdout, stderr) = outcome(scene.coldstream().args(["doctor", "/no/such", "."]));

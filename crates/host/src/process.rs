@@ -199,9 +199,12 @@ pub fn threads(pid: u32) -> Vec<Thread> {
 /// The caller may not look into the process, or it has ended.
 pub fn open_files(pid: u32) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(proc_path(pid, "fd"))?.flatten();
-    // A descriptor that was closed meanwhile is no error.
-    let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
-    Ok(targets.collect())
+    let targets = entries.filter_map(|entry| match fs::read_link(entry.path()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Some(Err(error)),
+        // A descriptor that was closed meanwhile is no error.
+        target => target.ok().map(Ok),
+    });
+    targets.collect()
 }
 
 /// Number of open descriptors; 0 if the caller may not look into the process.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use super::change::Change;
 use super::plan::{PRELOAD, Plan, Wanted};
-use crate::exit::{Exit, failure};
+use crate::exit::{self, Exit, failure};
 use crate::library;
 use crate::run::jemalloc;
 use crate::unit::{Root, Unit, Variable};
@@ -15,11 +15,11 @@ const FILE_NAME: &str = "coldstream.conf";
 const MARK: &str = "# Made by `coldstream attach-config ";
 /// The change for a unit; without `wanted` the one that takes the drop-in away.
 pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<Plan> {
-    let unit = Unit::find(root, name)?;
+    let unit = Unit::find(root, name).map_err(with_hint)?;
     let path = unit.drop_in(FILE_NAME);
     let before = root.text(&path)?;
     if let Some(text) = &before {
-        check_ours(text, &root.at(&path).display().to_string())?;
+        check_ours(text, &root.at(&path).display().to_string(), wanted)?;
     }
     let unit = unit.without(&path);
     let (after, notes) = match wanted {
@@ -41,12 +41,25 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
     })
 }
 
+/// A start script is no unit, and this command takes both.
+fn with_hint(error: anyhow::Error) -> anyhow::Error {
+    match exit::of(&error) {
+        Exit::NotFound => failure(
+            Exit::NotFound,
+            format!("{error}. For a start script, name its file with a slash"),
+        ),
+        _ => error,
+    }
+}
+
 /// Refuses a file that somebody else made, and lines that somebody else added.
-fn check_ours(text: &str, path: &str) -> anyhow::Result<()> {
+fn check_ours(text: &str, path: &str, wanted: Option<&Wanted>) -> anyhow::Result<()> {
     if !text.starts_with(MARK) {
-        let message = format!(
-            "{path} was not made by `coldstream attach-config`: delete it first, and give its settings as options"
-        );
+        let advice = match wanted {
+            Some(_) => "delete it first, and give its settings as options",
+            None => "delete it by hand",
+        };
+        let message = format!("{path} was not made by `coldstream attach-config`: {advice}");
         return Err(failure(Exit::Failure, message));
     }
     let is_ours = |line: &str| {

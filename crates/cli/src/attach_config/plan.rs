@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use coldstream_policy::{Config, LogTarget};
+use rustix::io::Errno;
+
 use super::change::Change;
-use crate::exit::{Exit, failure};
+use crate::exit::{self, Exit, failure};
 use crate::run::settings::{self, SettingsArguments};
 use crate::unit::Root;
-use crate::{library, run};
+use crate::{configuration_file, library, run};
 
 /// The loader's variable.
 pub const PRELOAD: &str = "LD_PRELOAD";
@@ -60,6 +63,7 @@ impl Wanted {
         for (name, value) in &variables {
             check_text(value, name)?;
         }
+        check_files(root, &variables)?;
         Ok(Self { library, variables })
     }
 
@@ -73,6 +77,55 @@ impl Wanted {
         }
         variables
     }
+}
+
+/// Refuses a settings file and a log that `coldstream run` refuses, in the same words.
+fn check_files(root: &Root, variables: &[(&'static str, String)]) -> anyhow::Result<()> {
+    let value = |name: &str| {
+        let mut variables = variables.iter();
+        let (_, value) = variables.find(|(variable, _)| *variable == name)?;
+        Some(value.clone())
+    };
+    let mut text = None;
+    if let Some(path) = value("COLDSTREAM_CONFIG") {
+        let path = root.at(path);
+        let refused = |message| failure(Exit::Configuration, message);
+        let read = configuration_file::read(&path).map_err(|error| {
+            refused(format!(
+                "cannot read configuration file {}: {error}",
+                path.display()
+            ))
+        })?;
+        Config::from_sources(Some(&read), |_| None)
+            .map_err(|error| refused(format!("configuration file {}: {error}", path.display())))?;
+        text = Some(read);
+    }
+    match Config::from_sources(text.as_deref(), value)?.log {
+        LogTarget::File(log) => check_log(&root.at(log)),
+        LogTarget::None | LogTarget::Stderr => Ok(()),
+    }
+}
+
+/// Refuses a log without a directory. Does not make the log: its owner must be the database's user.
+fn check_log(path: &Path) -> anyhow::Result<()> {
+    let directory = path.parent().unwrap_or(path);
+    let found = match directory.join(".").metadata() {
+        Ok(_) if path.is_dir() => Err(Errno::ISDIR.into()),
+        found => found,
+    };
+    let Err(error) = found else {
+        return Ok(());
+    };
+    let advice = match exit::of_io(&error) {
+        // The database's user may see more than this one.
+        Exit::Permission => return Ok(()),
+        Exit::NotFound => "create the directory or name another file with --log",
+        _ => "name another file with --log",
+    };
+    Err(failure(
+        exit::of_io(&error),
+        format!("cannot write log {}: {error}: {advice}", path.display()),
+    ))
 }
 
 /// Refuses what unit files and shells would read in another way.

@@ -11,6 +11,8 @@ use crate::unit::Root;
 
 const BEGIN: &str = "# coldstream: begin. Made by `coldstream attach-config`, which takes it away with --remove --write.";
 const END: &str = "# coldstream: end";
+/// Where packages have the file.
+const PACKAGED: &str = "/etc/cassandra/cassandra-env.sh";
 
 /// The change for a file; without `wanted` the one that takes the lines away.
 pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result<Plan> {
@@ -19,7 +21,7 @@ pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result
     let Some(before) = root.text(&path)? else {
         return Err(failure(
             Exit::NotFound,
-            format!("no file {there}: packages have it at /etc/cassandra/cassandra-env.sh"),
+            format!("no file {there}: {}", advice_without_file(root, &path)),
         ));
     };
     let original = without_block(&before, &there)?;
@@ -40,6 +42,19 @@ pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result
         notes: Vec::new(),
         next: vec!["restart the node".to_owned()],
     })
+}
+
+/// What to name instead of a file that is not there.
+fn advice_without_file(root: &Root, path: &Path) -> String {
+    let packaged = Path::new(PACKAGED);
+    if path.file_name() != packaged.file_name() {
+        return "correct the path, or write the name of a unit without a slash".to_owned();
+    }
+    if path == packaged {
+        return "name the file of your installation; a tarball has it in its directory conf"
+            .to_owned();
+    }
+    format!("packages have it at {}", root.at(packaged).display())
 }
 
 /// The text without our lines. They are at the beginning: later lines are not theirs to change.

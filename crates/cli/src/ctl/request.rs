@@ -121,9 +121,9 @@ fn wait(page: &StatusPage, pid: u32, number: u32, start: Instant) -> anyhow::Res
             return Err(failure(
                 Exit::NoAnswer,
                 format!(
-                    "process {pid} has not answered for {} seconds: it is stopped, or its device is \
-                     slow to write the staged bytes; it will still do it (see `coldstream ctl \
-                     status {pid}`)",
+                    "process {pid} has not answered for {} seconds: it is stopped, its device is \
+                     slow to write the staged bytes, or busy processors leave `coldstream attach` no \
+                     time; it will still do it (see `coldstream ctl status {pid}`)",
                     ANSWER_TIME_MAX.as_secs()
                 ),
             ));

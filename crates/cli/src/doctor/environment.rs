@@ -1,12 +1,13 @@
 //! The environment that a process was started with, and the settings that the library reads in it.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use coldstream_host::process::{self, proc_path};
-use coldstream_policy::Config;
+use coldstream_policy::{Config, ConfigError};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::{configuration_file, library, run};
@@ -87,19 +88,19 @@ impl Environment {
     pub fn settings_with(&self, read: impl Fn(&Path) -> io::Result<String>) -> Settings {
         let file = self.value("COLDSTREAM_CONFIG").map(PathBuf::from);
         let file = file.filter(|path| path.is_absolute());
+        let in_file = |error: &dyn Display| {
+            let path = file.as_deref().unwrap_or(Path::new("")).display();
+            Settings::Refused(format!("COLDSTREAM_CONFIG = {path}: {error}"))
+        };
         let text = match file.as_deref().map(|path| (path, read(path))) {
-            Some((path, Err(error))) if is_refused(&error) => {
-                return Settings::Refused(format!(
-                    "COLDSTREAM_CONFIG = {}: {error}",
-                    path.display()
-                ));
-            }
+            Some((_, Err(error))) if is_refused(&error) => return in_file(&error),
             Some((_, text)) => text.ok(),
             None => None,
         };
         match Config::from_sources(text.as_deref(), |name| self.value(name)) {
             Ok(config) if config.enabled => Settings::Accepted,
             Ok(_) => Settings::Off,
+            Err(error @ ConfigError::Toml(_)) => in_file(&error),
             Err(error) => Settings::Refused(error.to_string()),
         }
     }
@@ -170,7 +171,10 @@ mod tests {
         }
         for (variable, words) in [
             ("COLDSTREAM_WRITES=fast", "COLDSTREAM_WRITES"),
-            ("COLDSTREAM_CONFIG=/etc/wrong.toml", "reads"),
+            (
+                "COLDSTREAM_CONFIG=/etc/wrong.toml",
+                "/etc/wrong.toml: line 1: reads",
+            ),
             ("COLDSTREAM_CONFIG=/etc/gone.toml", "/etc/gone.toml"),
         ] {
             let Settings::Refused(why) = settings(&[variable]) else {

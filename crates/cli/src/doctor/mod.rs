@@ -1,8 +1,9 @@
 //! `coldstream doctor`: what this machine, a path or a process allows, what Coldstream would do there and why, and
 //! what to change.
 //!
-//! Changes nothing, with two exceptions. It makes a temporary file in a directory without an SSTable. It removes the
-//! status page of a process that has ended. Under a filter of system calls it starts processes that try the filter out.
+//! Changes nothing, with two exceptions. It makes a temporary file in a directory where no SSTable gives a certain
+//! result. It removes the status page of a process that has ended. Under a filter of system calls it starts processes
+//! that try the filter out.
 
 mod cassandra;
 mod environment;
@@ -31,9 +32,10 @@ Examples:
   coldstream doctor /etc/cassandra/cassandra.yaml
   coldstream doctor --unit cassandra          # before its restart, and after
 
-doctor probes an SSTable in the directory, or a temporary file where there is none. A number is a
-process id: write ./4711 for a path with that name. For a Cassandra node, or its cassandra.yaml,
-doctor examines the configuration and the data directories too.
+doctor reads a few pages of one SSTable in the directory. Where there is none, or where it is in the
+page cache, doctor writes a file of 1 MiB without a name for a moment. A number is a process id:
+write ./4711 for a path with that name. For a Cassandra node, or its cassandra.yaml, doctor examines
+the configuration and the data directories too.
 Exit codes: 5 no permission, 7 no such path or process; `coldstream --help` lists all.";
 
 /// Show what Coldstream can do for a path or a process, and what to change

@@ -127,10 +127,34 @@ pub fn examine(path: &Path, machine: &Machine) -> anyhow::Result<PathFacts> {
     })
 }
 
+/// The error for a directory where no temporary file can be probed. It exists: no error means "no such path".
+fn without_temporary_file(directory: &Path, error: &io::Error) -> anyhow::Error {
+    let (exit, advice) = match exit::of_io(error) {
+        Exit::DiskFull => (Exit::DiskFull, "the probe needs 1 MiB, free some space"),
+        Exit::Permission if error.kind() == io::ErrorKind::ReadOnlyFilesystem => (
+            Exit::Permission,
+            "name a regular file there, which is only read",
+        ),
+        Exit::Permission => (
+            Exit::Permission,
+            "run this as a user who may write there, for example the database's, or name a regular file there, \
+             which is only read",
+        ),
+        _ => (
+            Exit::Failure,
+            "name a directory that can hold files, for example the database's",
+        ),
+    };
+    let directory = directory.display();
+    failure(
+        exit,
+        format!("cannot examine {directory} by a temporary file there: {error}: {advice}"),
+    )
+}
+
 fn inaccessible(path: &Path, error: &io::Error) -> anyhow::Error {
     let advice = match exit::of_io(error) {
         Exit::Permission => ": run this as a user who may read it, for example the database's",
-        Exit::DiskFull => ": the probe needs 1 MiB, free some space",
         _ => "",
     };
     failure(
@@ -156,7 +180,7 @@ fn probe_in(path: &Path) -> anyhow::Result<(Option<PathBuf>, Probe)> {
         uncertain => match (probe_temporary(path), uncertain) {
             (Ok(probe), _) => Ok((None, probe)),
             (Err(_), Some(found)) => Ok(found),
-            (Err(error), None) => Err(inaccessible(path, &error)),
+            (Err(error), None) => Err(without_temporary_file(path, &error)),
         },
     }
 }

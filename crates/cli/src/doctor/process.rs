@@ -25,6 +25,9 @@ use crate::run;
 /// The target of the descriptor of an io_uring.
 const IO_URING: &str = "anon_inode:[io_uring]";
 
+/// The user that may look into all processes, unless it lacks capabilities.
+const ROOT: u32 = 0;
+
 /// Names of unknown threads that are printed.
 const UNKNOWN_THREADS_MAX: usize = 8;
 
@@ -190,15 +193,22 @@ fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
     match processes::user(pid) {
         None => processes::no_such_process(pid),
         Some(owner) if exit::of_io(error) == Exit::Permission => {
-            if processes::is_own_user(owner) {
-                let message = format!(
+            let message = match (processes::is_own_user(owner), processes::is_own_user(ROOT)) {
+                (true, true) => format!(
+                    "the kernel does not let this root look into process {pid}, which has a capability that this \
+                     root lacks (as a container's root does): run `coldstream doctor` from the host, as root"
+                ),
+                (true, false) => format!(
                     "the kernel lets only root look into process {pid} (it has changed its user, or \
                      its program is not readable): run `coldstream doctor {pid}` as root; \
                      `coldstream ctl status {pid}` works for its user"
-                );
-                return failure(Exit::Permission, message);
-            }
-            processes::foreign(pid, owner)
+                ),
+                (false, true) => return processes::foreign(pid, owner),
+                (false, false) => format!(
+                    "process {pid} belongs to user {owner}: run `coldstream doctor {pid}` as root, or as that user"
+                ),
+            };
+            failure(Exit::Permission, message)
         }
         Some(_) => failure(
             exit::of_io(error),

@@ -68,7 +68,7 @@ pub struct TopArguments {
     /// Record for this long, without a screen
     #[arg(long, requires = "record", conflicts_with = "once", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
-    /// Show a recorded file instead of this machine
+    /// Show a recorded file instead of this machine; with --once or --json its last interval
     #[arg(long, value_name = "FILE", conflicts_with = "pid")]
     replay: Option<PathBuf>,
 }
@@ -92,7 +92,11 @@ pub fn run(arguments: &TopArguments) -> anyhow::Result<()> {
     let records_only =
         is_live && arguments.record.is_some() && (!has_terminal || arguments.seconds.is_some());
     if is_live && !has_terminal && !records_only {
-        let text = "standard output is no terminal: use --once, --json or --record";
+        let others = match arguments.replay {
+            Some(_) => "--once or --json",
+            None => "--once, --json or --record",
+        };
+        let text = format!("standard output is no terminal: use {others}");
         return Err(failure(Exit::Failure, text));
     }
     let mut source = source(arguments)?;

@@ -164,7 +164,8 @@ mod tests {
     fn model(pids: &[u32]) -> Model {
         let process = serde_json::json!({
             "pid": 1, "user": 0, "program": "mariadbd", "profile": "rocksdb", "reads": "direct",
-            "mechanisms": [{ "mechanism": "reads", "is_on": true }, { "mechanism": "writes", "is_on": false }],
+            "mechanisms": [{ "mechanism": "reads", "is_on": true }, { "mechanism": "writes", "is_on": false },
+                           { "mechanism": "handover", "is_on": true }, { "mechanism": "pacing", "is_on": true }],
             "foreground": { "timed_per_second": 12.0, "p50_below_ns": 128_000, "p99_below_ns": 1_024_000 },
             "tax": { "of_last_seconds": 590, "device_reads": {
                 "ratio": { "estimate": 1.62, "low": 1.5, "high": 1.7 },
@@ -234,7 +235,8 @@ mod tests {
             "300 MiB     writes",
             "2 writes OFF",
             "3 SSTables, 1,234 pages warmed, 95 % read since, 7.3 ms each; 1 without a whole one",
-            "limit 1 MiB/s; compactions are 0 B behind; threads waited 0.50 s/s",
+            "limit 1 MiB/s; compactions are some 0 B behind; threads waited 0.50 s/s",
+            "eviction    not configured",
             "problems    fallback_call 3",
         ] {
             assert!(wide.contains(words), "{words} is not in\n{wide}");

@@ -1,5 +1,6 @@
 //! The screen of `top`, drawn into a buffer: pure. `--once` prints the same buffer as text.
 
+use coldstream_control::Mechanism;
 use coldstream_policy::display_bytes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -278,20 +279,28 @@ fn unwrapped_details(process: &Process) -> Vec<Line<'static>> {
             display_bytes(process.page_cache_spared_bytes)
         ),
     ));
-    lines.push(detail("handover", handover(process)));
-    lines.push(detail("pacing", pacing(process)));
+    let mechanism = |mechanism: Mechanism, text: String| {
+        let name = Mechanism::name(mechanism);
+        let mut had = process.mechanisms.iter().map(|it| it.mechanism.as_str());
+        let text = match had.any(|it| it == name) {
+            true => text,
+            false => "not configured".to_owned(),
+        };
+        detail(name, text)
+    };
+    lines.push(mechanism(Mechanism::Handover, handover(process)));
+    lines.push(mechanism(Mechanism::Pacing, pacing(process)));
     let dropped = per_second(process.eviction_bytes_per_second);
-    lines.push(detail("eviction", format!("{dropped} dropped")));
+    let eviction = format!("{dropped} dropped");
+    lines.push(mechanism(Mechanism::Eviction, eviction));
     let priority = &process.priority;
-    lines.push(detail(
-        "priority",
-        format!(
-            "background threads: {:.2} processors used, {:.2} waited for; {}",
-            priority.run_per_second,
-            priority.wait_per_second,
-            count(priority.releases, "release", "releases")
-        ),
-    ));
+    let priority = format!(
+        "background threads: {:.2} processors used, {:.2} waited for; {}",
+        priority.run_per_second,
+        priority.wait_per_second,
+        count(priority.releases, "release", "releases")
+    );
+    lines.push(mechanism(Mechanism::Priority, priority));
     if let Some(memory) = &process.memory {
         let bytes = |bytes: Option<u64>| bytes.map_or("?".to_owned(), display_bytes);
         let limit = memory.limit_bytes.map_or("none".to_owned(), display_bytes);
@@ -390,7 +399,7 @@ fn pacing(process: &Process) -> String {
             format!("limit {}/s", display_bytes(limit))
         });
     format!(
-        "{limit}; compactions are {} behind; threads waited {:.2} s/s",
+        "{limit}; compactions are some {} behind; threads waited {:.2} s/s",
         display_bytes(pacing.debt_bytes),
         pacing.waited_per_second
     )

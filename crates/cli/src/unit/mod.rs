@@ -132,8 +132,7 @@ impl Unit {
             return Err(failure(
                 Exit::NotFound,
                 format!(
-                    "no unit {name} below {}: `systemctl list-units --type=service` lists those that run. For a \
-                     start script, name its file with a slash",
+                    "no unit {name} below {}: `systemctl list-units --type=service` lists those that run",
                     DIRECTORIES
                         .map(|it| root.at(it).display().to_string())
                         .join(", ")

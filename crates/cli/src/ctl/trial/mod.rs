@@ -295,7 +295,10 @@ impl Trial<'_> {
     fn seconds_for(&self, reads: u64) -> String {
         match seconds_needed(self.arguments.seconds, reads) {
             Some(seconds) => format!("at this rate of reads use --seconds {seconds}"),
-            None => "none of its foreground reads came from the device".to_owned(),
+            None if reads == 0 => {
+                "in one of the turns none of its foreground reads came from the device".to_owned()
+            }
+            None => format!("at this rate of reads --seconds {SECONDS_MAX} would not do either"),
         }
     }
 
@@ -313,7 +316,9 @@ impl Trial<'_> {
 /// Why there is no bound after a first turn with so few reads.
 fn no_bound(reads: u64, advice: &str) -> String {
     if reads == 0 {
-        return format!("nothing to compare: {advice} in the first turn. Nothing was switched off");
+        return "nothing to compare: in the first turn none of its foreground reads came from the device. Nothing was \
+                switched off"
+            .to_owned();
     }
     format!(
         "too few reads: {reads} device reads were timed in the first turn, and a bound for the guard needs {}. \
