@@ -4,6 +4,10 @@
 //! last use, and a byte for each of 56 consecutive pages (224 KiB of a file). A GiB of SSTables that is read needs
 //! 292 KiB (0.028 %). The memory is fixed: the group with the longest rest makes room for a new one.
 //!
+//! Groups of neighbouring ranges lie in one page of memory: a page has those of 3.5 MiB of up to four places. Otherwise
+//! each read would touch a page of its own. The processor would have to find out where that is: this costs a read more
+//! than all else here.
+//!
 //! There is no lock. Two threads that count in one group at the same moment may lose a count. A thread
 //! that counts while its group is given to other pages may count for those. Heat is an estimate, and only
 //! estimates are derived from it.
@@ -25,8 +29,12 @@ pub const GROUP_WORDS: usize = 8;
 const GROUP_PAGES: u64 = (GROUP_WORDS as u64 - 1) * 8;
 /// Bytes of a file that share a group: 224 KiB, from a multiple of it on.
 pub const GROUP_BYTES: u64 = GROUP_PAGES * PAGE_BYTES;
-/// Groups that may hold one range. They are neighbours in memory.
-const PROBES: usize = 4;
+/// Groups of as many neighbouring ranges lie side by side: 1 KiB, for 3.5 MiB of a file.
+const NEIGHBOURS: usize = 16;
+/// Groups that may hold one range. They are in one page of memory.
+const WAYS: usize = 4;
+/// Groups of a page of memory.
+const PAGE_GROUPS: usize = WAYS * NEIGHBOURS;
 
 /// The heat of one read. It halves four times before nothing is left.
 pub const TOUCH: u8 = 16;
@@ -91,7 +99,7 @@ pub struct Heat<'m> {
 /// A caller that goes over many groups may use an epoch that is this old.
 const EPOCHS_LATE_MAX: u16 = 1024;
 
-/// The bits of a hash that distinguish groups of one slot.
+/// The bits of a hash that distinguish groups of one place.
 const TAG_MASK: u64 = (1 << 48) - 1;
 
 /// The first word of a group: a hash of file and range in the upper 48 bits, the last epoch in the lower
@@ -120,11 +128,12 @@ impl Head {
 }
 
 impl<'m> Heat<'m> {
-    /// The largest power of two of groups that fits `words`; `None` for less than four groups.
+    /// The largest power of two of groups that fits `words`; `None` for less than 64 groups, which are 4 KiB. `words`
+    /// should begin at a page of memory.
     pub fn new(words: &'m [AtomicU64]) -> Option<Self> {
         let groups = words.len() / GROUP_WORDS;
         let groups = (groups + 1).next_power_of_two() / 2;
-        (groups >= PROBES).then_some(Self { words, groups })
+        (groups >= PAGE_GROUPS).then_some(Self { words, groups })
     }
 
     /// Counts a read of the foreground: `length_bytes` from `offset` of `file`, a number that no other file
@@ -161,10 +170,10 @@ impl<'m> Heat<'m> {
 
     #[inline]
     fn touch_page(&self, by: u8, file: u64, page: u64, now: u16) -> Touched {
-        let (tag, slot) = self.locate(file, page / GROUP_PAGES);
-        let (group, displaces) = match self.find(tag, slot) {
+        let (tag, first) = self.locate(file, page / GROUP_PAGES);
+        let (group, displaces) = match self.find(tag, first) {
             Some(group) => (group, false),
-            None => self.claim(tag, slot, now),
+            None => self.claim(tag, first, now),
         };
         self.refresh(group, tag, now);
         let Some((word, shift)) = self.byte(group, page) else {
@@ -195,8 +204,8 @@ impl<'m> Heat<'m> {
     /// Heat and mark of the page at `offset`.
     fn byte_of(&self, file: u64, offset: u64, now: u16) -> u8 {
         let page = offset / PAGE_BYTES;
-        let (tag, slot) = self.locate(file, page / GROUP_PAGES);
-        let Some(group) = self.find(tag, slot) else {
+        let (tag, first) = self.locate(file, page / GROUP_PAGES);
+        let Some(group) = self.find(tag, first) else {
             return 0;
         };
         let age = self.head(group).age(now);
@@ -218,8 +227,8 @@ impl<'m> Heat<'m> {
     pub fn any_hot(&self, file: u64, length_bytes: u64, now: u16) -> bool {
         let groups = length_bytes.div_ceil(PAGE_BYTES).div_ceil(GROUP_PAGES);
         (0..groups).any(|number| {
-            let (tag, slot) = self.locate(file, number);
-            self.find(tag, slot).is_some_and(|group| {
+            let (tag, first) = self.locate(file, number);
+            self.find(tag, first).is_some_and(|group| {
                 let age = self.head(group).age(now);
                 self.bytes(group)
                     .flat_map(|word| faded(word.load(Ordering::Relaxed), age).to_ne_bytes())
@@ -230,8 +239,8 @@ impl<'m> Heat<'m> {
 
     /// The heat of the hottest page of the group at `offset`; 0 is a cold group.
     pub fn hottest(&self, file: u64, offset: u64, now: u16) -> u8 {
-        let (tag, slot) = self.locate(file, offset / GROUP_BYTES);
-        let Some(group) = self.find(tag, slot) else {
+        let (tag, first) = self.locate(file, offset / GROUP_BYTES);
+        let Some(group) = self.find(tag, first) else {
             return 0;
         };
         let age = self.head(group).age(now);
@@ -247,10 +256,10 @@ impl<'m> Heat<'m> {
     /// Sets the heat of the page at `offset`, and whether it was warmed just now.
     pub fn set(&self, file: u64, offset: u64, heat: u8, origin: Origin, now: u16) {
         let page = offset / PAGE_BYTES;
-        let (tag, slot) = self.locate(file, page / GROUP_PAGES);
-        let group = match self.find(tag, slot) {
+        let (tag, first) = self.locate(file, page / GROUP_PAGES);
+        let group = match self.find(tag, first) {
             Some(group) => group,
-            None => self.claim(tag, slot, now).0,
+            None => self.claim(tag, first, now).0,
         };
         self.refresh(group, tag, now);
         if let Some((word, shift)) = self.byte(group, page) {
@@ -287,8 +296,8 @@ impl<'m> Heat<'m> {
         while page < pages.end {
             let number = page / GROUP_PAGES;
             let next = ((number + 1) * GROUP_PAGES).min(pages.end);
-            let (tag, slot) = self.locate(file, number);
-            if let Some(group) = self.find(tag, slot) {
+            let (tag, first) = self.locate(file, number);
+            if let Some(group) = self.find(tag, first) {
                 for page in page..next {
                     if let Some((word, shift)) = self.byte(group, page) {
                         let before = word.load(Ordering::Relaxed);
@@ -303,11 +312,13 @@ impl<'m> Heat<'m> {
     /// The tag of a group, never 0, and the first group that may hold it.
     #[inline]
     fn locate(&self, file: u64, number: u64) -> (u64, usize) {
-        let mixed = file ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let neighbours = number / NEIGHBOURS as u64;
+        let mixed = file ^ neighbours.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let hash = mixed.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
         // The upper bits of a product depend on all bits of its factors.
-        let slot = ((hash >> 32) as usize & (self.groups - 1)) & !(PROBES - 1);
-        ((hash & TAG_MASK).max(1), slot)
+        let page = (hash >> 32) as usize & (self.groups / PAGE_GROUPS - 1);
+        let first = page * PAGE_GROUPS + number as usize % NEIGHBOURS;
+        ((hash & TAG_MASK).max(1), first)
     }
 
     #[inline]
@@ -324,8 +335,8 @@ impl<'m> Heat<'m> {
     }
 
     #[inline]
-    fn find(&self, tag: u64, slot: usize) -> Option<usize> {
-        (slot..slot + PROBES).find(|&group| self.head(group).tag() == tag)
+    fn find(&self, tag: u64, first: usize) -> Option<usize> {
+        ways(first).find(|&group| self.head(group).tag() == tag)
     }
 
     fn bytes(&self, group: usize) -> impl Iterator<Item = &AtomicU64> {
@@ -346,13 +357,13 @@ impl<'m> Heat<'m> {
     /// Gives the group with the longest rest to a new range. Also says whether that group was hot in this
     /// epoch.
     #[cold]
-    fn claim(&self, tag: u64, slot: usize, now: u16) -> (usize, bool) {
+    fn claim(&self, tag: u64, first: usize, now: u16) -> (usize, bool) {
         let rested = |group: &usize| {
             let head = self.head(*group);
             // An empty group goes before all others.
             (head.tag() == 0, head.age(now))
         };
-        let group = (slot..slot + PROBES).max_by_key(rested).unwrap_or(slot);
+        let group = ways(first).max_by_key(rested).unwrap_or(first);
         let is_hot = |word: &AtomicU64| has_heat(word.load(Ordering::Relaxed), TOUCH);
         let displaced = rested(&group) == (false, 0) && self.bytes(group).any(is_hot);
         if let Some(head) = self.head_word(group) {
@@ -389,6 +400,12 @@ impl<'m> Heat<'m> {
             }
         }
     }
+}
+
+/// The groups that may hold a range, by the first one.
+#[inline]
+fn ways(first: usize) -> impl Iterator<Item = usize> {
+    (first..first + PAGE_GROUPS).step_by(NEIGHBOURS)
 }
 
 /// The bytes of eight pages after some epochs. Heat is halved in each epoch; marks stay.
@@ -474,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_read_without_an_end_ends() {
-        let memory = memory(4);
+        let memory = memory(64);
         let heat = Heat::new(&memory).unwrap();
         heat.touch(7, 0, u64::MAX, 0);
         assert_eq!(heat.of(7, READ_BYTES_MAX - 4096, 0), TOUCH);
@@ -535,14 +552,14 @@ mod tests {
 
     #[test]
     fn no_memory_is_no_sketch() {
-        let words = memory(3);
+        let words = memory(63);
         assert!(Heat::new(&words).is_none());
-        assert_eq!(Heat::new(&memory(7)).unwrap().groups, 4);
+        assert_eq!(Heat::new(&memory(127)).unwrap().groups, 64);
     }
 
     #[test]
     fn a_full_table_keeps_what_was_used_last() {
-        let memory = memory(16);
+        let memory = memory(64);
         let heat = Heat::new(&memory).unwrap();
         for number in 0..1000 {
             heat.touch(1, number * GROUP_PAGES * PAGE_BYTES, 1, 0);
@@ -557,16 +574,16 @@ mod tests {
 
     #[test]
     fn heat_that_makes_room_is_told_of_unless_it_is_old() {
-        let memory = memory(PROBES);
+        let memory = memory(PAGE_GROUPS);
         let heat = Heat::new(&memory).unwrap();
         let touch = |file, now| heat.touch(file, 0, 1, now);
-        for file in 0..PROBES as u64 {
+        for file in 0..WAYS as u64 {
             assert_eq!(touch(file, 1), Touched::Plain);
         }
         assert_eq!(touch(9, 1), Touched::Displaced);
         assert_eq!(touch(9, 1), Touched::Plain);
         assert_eq!(touch(10, 2), Touched::Plain, "the others have rested");
-        for file in 11..10 + PROBES as u64 {
+        for file in 11..10 + WAYS as u64 {
             heat.touch(file, 0, 1, 2);
         }
         let last = GROUP_BYTES - PAGE_BYTES;
