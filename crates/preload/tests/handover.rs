@@ -102,15 +102,20 @@ impl Case<'_> {
         Program::new(program)
             .argument(if self.scanned { "scan" } else { "compact" })
             .argument(directory)
-            .arguments([
-                &self.keys.to_string() as &str,
-                &self.stride.to_string(),
-                &self.hot.to_string(),
-                &self.reads.to_string(),
-                &self.options(),
-                self.order,
-                &self.passes.to_string(),
-            ])
+            .arguments(self.uses())
+    }
+
+    /// What is read, and how often all is compacted, as arguments of the test program.
+    fn uses(&self) -> [String; 7] {
+        [
+            self.keys.to_string(),
+            self.stride.to_string(),
+            self.hot.to_string(),
+            self.reads.to_string(),
+            self.options(),
+            self.order.to_owned(),
+            self.passes.to_string(),
+        ]
     }
 
     fn is_hot(&self, key: &[u8]) -> bool {
@@ -679,15 +684,7 @@ fn rounds(case: &Case<'_>) -> Option<ExitLog> {
         .argument(&program)
         .argument("rounds")
         .argument(&database)
-        .arguments([
-            &case.keys.to_string() as &str,
-            &case.stride.to_string(),
-            &case.hot.to_string(),
-            &case.reads.to_string(),
-            &case.options(),
-            case.order,
-            &case.passes.to_string(),
-        ])
+        .arguments(case.uses())
         .run_with(&exact(Preload::logging_to(&log), "on"))
         .well();
     let log = ExitLog::read(&log);
