@@ -16,8 +16,9 @@
 
 /// Ranges that a window must have: the error of a share of a quarter is then 2 % (one standard deviation).
 const RANGES_MIN: u64 = 512;
-/// Reads that a window must have: 64 samples.
-const READS_MIN: u64 = 4096;
+/// Reads that a window must have: 32 samples. Those between half a second and two seconds after a compaction are not
+/// sampled.
+const READS_MIN: u64 = 2048;
 /// The part of an epoch of reads that a window must have. What was warmed has its reads within the next windows.
 const WINDOWS_AN_EPOCH: u64 = 2;
 /// So many windows in a row must say the same before handovers become frugal. In the first one reads may only begin.

@@ -12,7 +12,8 @@
  *   hot_keys scan ...
  *     the same, after a scan of all keys
  *   hot_keys rounds ...
- *     PASSES times: reads a hot key TIMES times, each time another by chance, and compacts everything
+ *     PASSES times: reads a hot key TIMES times, and compacts everything. All hot keys have their turn before one is
+ *     read again, also in the next pass.
  *
  * DIRECTORY may be several, with a colon between: then each of them has a thread of this process.
  *
@@ -246,12 +247,11 @@ static void *use(void *argument) {
     }
     rocksdb_compactoptions_t *compaction = rocksdb_compactoptions_create();
     rocksdb_compactoptions_set_bottommost_level_compaction(compaction, FORCE);
-    unsigned long random = 1;
+    long hot_keys = keys / stride * run_length, turn = 0;
     for (long pass = 0; pass < task->passes; pass++) {
         for (long time = 0; time < times && is(task, "rounds"); time++) {
-            random = random * 6364136223846793005UL + 1442695040888963407UL;
-            long number = (long)((random >> 33) % (unsigned long)keys);
-            get(database, read, number - number % stride + number % run_length);
+            long number = turn++ * 7919 % hot_keys;
+            get(database, read, number / run_length * stride + number % run_length);
         }
         rocksdb_compact_range_opt(database, compaction, NULL, 0, NULL, 0);
     }
