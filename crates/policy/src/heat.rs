@@ -593,7 +593,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "minutes of it, and no unsafe code to check")]
     fn threads_lose_next_to_nothing() {
         let memory = memory(1024);
         let heat = Heat::new(&memory).unwrap();
@@ -616,7 +615,6 @@ mod tests {
     proptest! {
         /// With room enough it is exact.
         #[test]
-        #[cfg_attr(miri, ignore = "minutes of it, and no unsafe code to check")]
         fn as_a_model_that_counts(
             operations in proptest::collection::vec((0_u64..3, 0_u64..300, 0_u8..8), 1..400),
         ) {

@@ -19,10 +19,9 @@ mod guard;
 mod latency;
 mod observed;
 mod pacer;
-// Simulated seconds are hours under Miri, and there is no unsafe code to check.
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
 mod simulation;
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
 mod tests;
 
 pub use bucket::{BURST_NS, Bucket};

@@ -284,7 +284,6 @@ fn the_page_where_a_read_ends_stays_with_the_one_where_it_begins() {
 proptest! {
     /// No run has a page that is too hot or needed, and every other group is in a run.
     #[test]
-    #[cfg_attr(miri, ignore = "minutes of it, and no unsafe code to check")]
     fn runs_are_the_cold_groups_and_no_others(
         touched in proptest::collection::vec((0_u64..40, 0_u64..56, 0_u16..6), 0..20),
         needed in 0_u64..40,
