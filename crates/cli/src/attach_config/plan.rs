@@ -7,9 +7,10 @@ use rustix::io::Errno;
 
 use super::change::Change;
 use crate::exit::{self, Exit, failure};
+use crate::run::log_file;
 use crate::run::settings::{self, SettingsArguments};
 use crate::unit::Root;
-use crate::{configuration_file, library, run};
+use crate::{library, run};
 
 /// The loader's variable.
 pub const PRELOAD: &str = "LD_PRELOAD";
@@ -86,20 +87,8 @@ fn check_files(root: &Root, variables: &[(&'static str, String)]) -> anyhow::Res
         let (_, value) = variables.find(|(variable, _)| *variable == name)?;
         Some(value.clone())
     };
-    let mut text = None;
-    if let Some(path) = value("COLDSTREAM_CONFIG") {
-        let path = root.at(path);
-        let refused = |message| failure(Exit::Configuration, message);
-        let read = configuration_file::read(&path).map_err(|error| {
-            refused(format!(
-                "cannot read configuration file {}: {error}",
-                path.display()
-            ))
-        })?;
-        Config::from_sources(Some(&read), |_| None)
-            .map_err(|error| refused(format!("configuration file {}: {error}", path.display())))?;
-        text = Some(read);
-    }
+    let file = value("COLDSTREAM_CONFIG").map(|path| root.at(path));
+    let text = file.as_deref().map(settings::read_file).transpose()?;
     match Config::from_sources(text.as_deref(), value)?.log {
         LogTarget::File(log) => check_log(&root.at(log)),
         LogTarget::None | LogTarget::Stderr => Ok(()),
@@ -113,19 +102,12 @@ fn check_log(path: &Path) -> anyhow::Result<()> {
         Ok(_) if path.is_dir() => Err(Errno::ISDIR.into()),
         found => found,
     };
-    let Err(error) = found else {
-        return Ok(());
-    };
-    let advice = match exit::of_io(&error) {
+    match found {
+        Ok(_) => Ok(()),
         // The database's user may see more than this one.
-        Exit::Permission => return Ok(()),
-        Exit::NotFound => "create the directory or name another file with --log",
-        _ => "name another file with --log",
-    };
-    Err(failure(
-        exit::of_io(&error),
-        format!("cannot write log {}: {error}: {advice}", path.display()),
-    ))
+        Err(error) if exit::of_io(&error) == Exit::Permission => Ok(()),
+        Err(error) => Err(log_file::not_written(path, &error)),
+    }
 }
 
 /// Refuses what unit files and shells would read in another way.

@@ -5,7 +5,7 @@ mod command;
 pub mod elf;
 mod filter;
 pub mod jemalloc;
-mod log_file;
+pub mod log_file;
 pub mod settings;
 
 use std::ffi::OsString;

@@ -166,12 +166,6 @@ pub fn effective(arguments: &SettingsArguments) -> anyhow::Result<Config> {
         .or_else(|| from_environment("COLDSTREAM_CONFIG").map(PathBuf::from))
         .filter(|path| !path.as_os_str().is_empty());
     let text = file.as_deref().map(read_file).transpose()?;
-    if let (Some(path), Some(text)) = (&file, &text) {
-        Config::from_sources(Some(text), |_| None).map_err(|error| {
-            let message = format!("configuration file {}: {error}", path.display());
-            failure(Exit::Configuration, message)
-        })?;
-    }
     let merged = |name: &str| given(name).or_else(|| from_environment(name));
     Config::from_sources(text.as_deref(), merged)
         .map_err(|error| failure(Exit::Configuration, error.to_string()))
@@ -205,11 +199,17 @@ pub fn is_unknown_variable(name: &str) -> bool {
     name.starts_with("COLDSTREAM_") && !is_known
 }
 
-fn read_file(path: &Path) -> anyhow::Result<String> {
-    configuration_file::read(path).map_err(|error| {
+/// The text of a configuration file that has no error in itself.
+pub fn read_file(path: &Path) -> anyhow::Result<String> {
+    let text = configuration_file::read(path).map_err(|error| {
         let message = format!("cannot read configuration file {}: {error}", path.display());
         failure(Exit::Configuration, message)
-    })
+    })?;
+    Config::from_sources(Some(&text), |_| None).map_err(|error| {
+        let message = format!("configuration file {}: {error}", path.display());
+        failure(Exit::Configuration, message)
+    })?;
+    Ok(text)
 }
 
 /// The user wrote an option, not the variable that an error names.
