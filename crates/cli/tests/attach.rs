@@ -40,19 +40,16 @@ fn subject() {
         let line = line.unwrap();
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let name = words[0].clone();
-        match words[1].as_str() {
-            "fork" => drop(Command::new(&words[2]).arg(&words[4]).spawn().unwrap()),
-            "exec" => panic!("{}", Command::new(&words[2]).arg(&words[4]).exec()),
-            "open" => open_many(Path::new(&words[2]), words[4].parse().unwrap()),
-            _ => {}
-        }
         let work = move || {
-            if ["fork", "open"].contains(&words[1].as_str()) {
-                return;
-            }
-            if words[1] == "write" {
-                let pages = words[4].parse::<usize>().unwrap();
-                return fs::write(&words[2], vec![7; pages * PAGE]).unwrap();
+            match words[1].as_str() {
+                "write" => {
+                    let pages = words[4].parse::<usize>().unwrap();
+                    return fs::write(&words[2], vec![7; pages * PAGE]).unwrap();
+                }
+                "open" => return open_many(Path::new(&words[2]), words[4].parse().unwrap()),
+                "fork" => return drop(Command::new(&words[2]).arg(&words[4]).spawn().unwrap()),
+                "exec" => panic!("{}", Command::new(&words[2]).arg(&words[4]).exec()),
+                _ => {}
             }
             let file = File::open(&words[2]).unwrap();
             let (advice, step) = match words[1].as_str() {
@@ -228,22 +225,27 @@ fn interrupt(mut child: Child) -> Option<i32> {
 #[test]
 fn what_a_compaction_brought_in_is_dropped_and_nothing_else() {
     for (thread, advice) in [("rocksdb:low", "random"), ("client", "sequential")] {
-        // The machine may reclaim some pages meanwhile, but not every time.
-        let mut tries = (0..3).map_while(|_| drops_exactly(thread, advice));
-        let Some(first) = tries.next() else {
-            return;
-        };
-        let found = first.is_ok() || tries.any(|found| found.is_ok());
-        assert!(found, "{thread}: {first:?}");
+        assert_drops_exactly(thread, advice, |_| ());
     }
 }
 
-/// The pages that stayed, as an error, if they are not those of the foreground. `None` where it cannot be tried.
-fn drops_exactly(thread: &str, advice: &str) -> Option<Result<(), Vec<usize>>> {
-    drops_exactly_of(&mut Subject::new(), thread, advice)
+/// Asserts it of a new subject, which is prepared first.
+fn assert_drops_exactly(thread: &str, advice: &str, prepare: impl Fn(&mut Subject)) {
+    // The machine may reclaim some pages meanwhile, but not every time.
+    let mut tries = (0..3).map_while(|_| {
+        let mut subject = Subject::new();
+        prepare(&mut subject);
+        drops_exactly(&mut subject, thread, advice)
+    });
+    let Some(first) = tries.next() else {
+        return;
+    };
+    let found = first.is_ok() || tries.any(|found| found.is_ok());
+    assert!(found, "{thread}: {first:?}");
 }
 
-fn drops_exactly_of(
+/// The pages that stayed, as an error, if they are not those of the foreground. `None` where it cannot be tried.
+fn drops_exactly(
     subject: &mut Subject,
     thread: &str,
     advice: &str,
@@ -537,18 +539,11 @@ fn it_takes_the_groups_of_the_process() {
 #[test]
 fn a_process_with_very_many_sstables_is_followed() {
     const SSTABLES: usize = 100_000;
-    let mut tries = (0..3).map_while(|_| {
-        let mut subject = Subject::new();
+    assert_drops_exactly("rocksdb:low", "random", |subject| {
         let directory = subject.directory.path().to_owned();
         subject.ask("client", "open", &directory, 0..SSTABLES);
         println!("{} descriptors", subject.descriptors());
-        drops_exactly_of(&mut subject, "rocksdb:low", "random")
     });
-    let Some(first) = tries.next() else {
-        return;
-    };
-    let found = first.is_ok() || tries.any(|found| found.is_ok());
-    assert!(found, "{first:?}");
 }
 
 #[test]
