@@ -12,13 +12,13 @@ use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Running;
 use coldstream_testkit::random::Random;
 use coldstream_testkit::status_client::{StatusClient, resident_kib};
-use coldstream_testkit::{directories, files, long, residency, skip};
+use coldstream_testkit::{directories, files, long, memory_cgroup, residency, skip};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use subject::{name_thread, wait_for};
 use tempfile::TempDir;
@@ -39,20 +39,6 @@ const DIRTY: &str = "000004.sst";
 /// Dirty too, and unknown to the library.
 const DIRTY_BESIDE: &str = "beside";
 const COLD: &str = "000005.sst";
-
-/// A memory cgroup with a limit, and a name of its own in this process. Where none can be made, [`skip`]s.
-fn cgroup(limit_bytes: u64) -> Option<MemoryCgroup> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("coldstream-eviction-{}-{number}", std::process::id());
-    match MemoryCgroup::create(&name, limit_bytes) {
-        Ok(cgroup) => Some(cgroup),
-        Err(error) => {
-            skip(format!("no memory cgroup can be made here: {error}"));
-            None
-        }
-    }
-}
 
 /// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
@@ -212,7 +198,7 @@ impl Scene {
             skip("cachestat(2) needs Linux 6.5: nothing is dropped without it");
             return None;
         }
-        let cgroup = cgroup(LIMIT_BYTES)?;
+        let cgroup = memory_cgroup(LIMIT_BYTES)?;
         let all_caches_dropped = all_caches_dropped();
         let directory = directories::on_disk();
         let work = directory.path().join("work");

@@ -2,14 +2,13 @@
 //! first read, and few others are.
 
 use coldstream_control::{Counter, Mechanism, Outcome};
-use coldstream_host::own_cgroup::MemoryCgroup;
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_testkit::database::{make_cold, sstables};
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::status_client::StatusClient;
-use coldstream_testkit::{files, residency, skip, tools};
+use coldstream_testkit::{files, memory_cgroup, residency, tools};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
@@ -661,18 +660,7 @@ fn hot_blocks_stay_warm_through_compactions_in_a_row() {
 fn rounds(case: &Case<'_>) -> Option<ExitLog> {
     let directory = coldstream_testkit::directories::on_disk();
     let program = program(directory.path())?;
-    let name = format!(
-        "coldstream-handover-{}-{}",
-        std::process::id(),
-        case.hot * 100 / case.stride
-    );
-    let cgroup = match MemoryCgroup::create(&name, ROUNDS_LIMIT_BYTES) {
-        Ok(cgroup) => cgroup,
-        Err(error) => {
-            skip(format!("no memory cgroup can be made here: {error}"));
-            return None;
-        }
-    };
+    let cgroup = memory_cgroup(ROUNDS_LIMIT_BYTES)?;
     let (database, log) = (
         directory.path().join("database"),
         directory.path().join("log"),

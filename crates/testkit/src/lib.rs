@@ -36,6 +36,7 @@ pub mod directories;
 pub mod exit_log;
 pub mod files;
 pub mod library;
+mod memory_cgroup;
 pub mod overcommit;
 pub mod plugin;
 pub mod process;
@@ -46,6 +47,7 @@ mod skip;
 pub mod status_client;
 pub mod tools;
 
+pub use memory_cgroup::memory_cgroup;
 pub use skip::skip;
 
 /// Whether the long form of the tests was asked for, by `COLDSTREAM_LONG=1`.

@@ -1,0 +1,20 @@
+//! A memory cgroup for a test.
+
+use crate::skip;
+use coldstream_host::own_cgroup::MemoryCgroup;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A memory cgroup with a limit, and a name of its own in this process. Where none can be made, [`skip`]s.
+#[must_use]
+pub fn memory_cgroup(limit_bytes: u64) -> Option<MemoryCgroup> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("coldstream-test-{}-{number}", std::process::id());
+    match MemoryCgroup::create(&name, limit_bytes) {
+        Ok(cgroup) => Some(cgroup),
+        Err(error) => {
+            skip(format!("no memory cgroup can be made here: {error}"));
+            None
+        }
+    }
+}
