@@ -33,6 +33,15 @@ pub struct Present {
     pub epoch: u16,
 }
 
+impl Present {
+    /// The heat at an offset of the file `key`, if it is hot and its heat is at least `least`; else 0.
+    #[inline]
+    pub fn of_hot(&self, key: u64, offset: u64, least: u8) -> u8 {
+        let heat = self.heat.of_hot(key, offset, self.epoch);
+        if heat < least { 0 } else { heat }
+    }
+}
+
 impl HeatMap {
     /// Takes memory and starts to count. An epoch has as many pages as `memory_bytes`.
     ///

@@ -140,14 +140,11 @@ impl Handover {
         offset: u64,
         bytes: &[u8],
     ) {
-        let Some((key, Present { heat, epoch })) = key_and_heat(means, tracked) else {
+        let Some((key, present)) = key_and_heat(means, tracked) else {
             return;
         };
         let least = least_heat(self.is_frugal.load(Ordering::Relaxed));
-        let heat = |offset| match heat.of_hot(key, offset, epoch) {
-            heat if heat < least => 0,
-            heat => heat,
-        };
+        let heat = |offset| present.of_hot(key, offset, least);
         (self.lineage).record_blob_read(process::thread_id(), key, offset, bytes, heat);
     }
 
@@ -384,7 +381,6 @@ impl Handover {
             output,
             &switched_off,
         );
-        transfer.is_frugal = self.is_frugal(core, heat);
         let without = |transfer: &Transfer<'_>| {
             match tracked.kind {
                 // The output gets no heat. Heat under this inode number belongs to a deleted file.
@@ -415,6 +411,7 @@ impl Handover {
             self.lineage.give_back(lineage);
             return without(&transfer);
         }
+        transfer.is_frugal = self.is_frugal(core, heat);
         let attempt = core.protect(|| work(&transfer, &mut lineage));
         lineage.last_handover = Some(transfer.ended());
         self.lineage.give_back(lineage);

@@ -202,15 +202,15 @@ impl<'b> Transfer<'b> {
 
     /// The heat at an offset of an input; 0 unless it is hot, and 0 everywhere once the search is over.
     pub(super) fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<'b> {
-        let Present { heat, epoch } = self.present;
+        let present = self.present;
         let key = inode_map::key_of(&input.stamp);
         let (end, end_ns) = (self.end.clone(), self.search_end_ns());
         let asked = Cell::new(0_u32);
         let is_over = Cell::new(false);
         let least = least_heat(self.is_frugal);
         move |offset| {
-            let heat = heat.of_hot(key, offset, epoch);
-            if heat < least {
+            let heat = present.of_hot(key, offset, least);
+            if heat == 0 {
                 return 0;
             }
             asked.set(asked.get().wrapping_add(1));
