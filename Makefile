@@ -20,7 +20,7 @@ CXX ?= c++
 CXXFLAGS ?= -O2 -g
 LAB_ARGS ?=
 SUITES_ARGS ?=
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= 5
 ARCH ?= $(shell uname -m)
 
 .PHONY: help setup build libraries drivers driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
@@ -137,7 +137,7 @@ sanitize: ## Run the C++ driver under the address and undefined-behaviour saniti
 	    -fno-sanitize-recover=all $(filter %.cc,$(DRIVER_SOURCES)) -ldl -o $(SANITIZED)/driver
 	scripts/sanitized-run $(SANITIZED)/driver
 
-fuzz: ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS (default 10)
+fuzz: ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS (default 5)
 	@scripts/fuzz $(FUZZ_SECONDS) $(TARGET)
 
 test-plugin: ## Build the RocksDB plugin and test it on Debian's RocksDB (1 min; skipped without librocksdb-dev)
