@@ -266,6 +266,22 @@ type Case = (
 
 /// Whatever is in the way is said with its file, and nothing is written.
 #[test]
+fn a_node_is_attached_by_its_unit_or_by_its_start_script_and_not_by_both() {
+    let ways = ["cassandra", "/etc/cassandra/cassandra-env.sh"];
+    for (first, second) in [(ways[0], ways[1]), (ways[1], ways[0])] {
+        let system = System::new();
+        assert_eq!(outcome(&mut system.attach(&[first, "--write"])).0, 0);
+        let before = system.files();
+        let words = format!("attach-config {first} --remove --write");
+        assert_error(&mut system.attach(&[second, "--write"]), 1, &[&words]);
+        assert_eq!(system.files(), before);
+        let mut remove = system.attach(&[first, "--remove", "--write"]);
+        assert_eq!(outcome(&mut remove).0, 0);
+        assert_eq!(outcome(&mut system.attach(&[second, "--write"])).0, 0);
+    }
+}
+
+#[test]
 fn what_is_in_the_way_is_named() {
     let cases: [Case; 11] = [
         (
@@ -483,10 +499,22 @@ fn doctor_checks_a_unit_before_its_restart() {
     // Each thing that would keep it from working.
     let name = "etc/systemd/system/mariadb.service.d/x.conf";
     system.file("etc/wrong.toml", "colour = 3\n");
+    // Nobody writes into it.
+    let mut pipe = Command::new("mkfifo");
+    assert!(
+        pipe.arg(system.root.join("etc/pipe"))
+            .status()
+            .unwrap()
+            .success()
+    );
     for (setting, words) in [
         (
             "Environment=COLDSTREAM_CONFIG=/etc/wrong.toml",
             "/etc/wrong.toml: line 1: unknown key",
+        ),
+        (
+            "Environment=COLDSTREAM_CONFIG=/etc/pipe",
+            "not a regular file",
         ),
         ("Environment=COLDSTREAM_WRITES=fast", "refuse its settings"),
         ("Environment=COLDSTREAM=off", "would do nothing"),

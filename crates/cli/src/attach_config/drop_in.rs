@@ -41,6 +41,16 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
     })
 }
 
+/// Whether a unit has our drop-in. A unit that is not there has none.
+pub fn is_attached(root: &Root, name: &str) -> anyhow::Result<bool> {
+    let unit = match Unit::find(root, name) {
+        Err(error) if exit::of(&error) == Exit::NotFound => return Ok(false),
+        unit => unit?,
+    };
+    let text = root.text(&unit.drop_in(FILE_NAME))?;
+    Ok(text.is_some_and(|text| text.starts_with(MARK)))
+}
+
 /// A start script is no unit, and this command takes both.
 fn with_hint(error: anyhow::Error) -> anyhow::Error {
     match exit::of(&error) {

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::exit::{Exit, failure};
 use crate::output::{self, Format, FormatArguments};
 use crate::run::settings::SettingsArguments;
-use crate::unit::Root;
+use crate::unit::{Root, Unit};
 use change::Deed;
 use plan::{Plan, Wanted};
 
@@ -91,6 +92,9 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
             &arguments.settings,
         )?)
     };
+    if wanted.is_some() {
+        check_one_way(&root, &arguments.subject)?;
+    }
     let plan = if arguments.subject.contains('/') {
         start_script::plan(&root, Path::new(&arguments.subject), wanted.as_ref())?
     } else {
@@ -115,6 +119,30 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         }),
         Format::Text => print(arguments, &plan, backup.as_deref()),
     }
+}
+
+/// The unit whose start script packages install.
+const PACKAGED_UNIT: &str = "cassandra";
+
+/// Refuses what would attach a node twice: of two settings nobody would know which one counts.
+fn check_one_way(root: &Root, subject: &str) -> anyhow::Result<()> {
+    let (by, other) = if subject.contains('/') {
+        let is_packaged = Path::new(subject) == Path::new(start_script::PACKAGED);
+        if !is_packaged || !drop_in::is_attached(root, PACKAGED_UNIT)? {
+            return Ok(());
+        }
+        ("its unit", PACKAGED_UNIT)
+    } else {
+        let is_cassandra = Unit::find(root, subject).is_ok_and(|unit| unit.is_cassandra());
+        if !is_cassandra || !start_script::is_attached(root)? {
+            return Ok(());
+        }
+        ("its start script", start_script::PACKAGED)
+    };
+    let message = format!(
+        "{by} loads the library already: first `coldstream attach-config {other} --remove --write`"
+    );
+    Err(failure(Exit::Failure, message))
 }
 
 /// The text goes to standard output, what is said about it to standard error.

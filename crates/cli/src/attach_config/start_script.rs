@@ -12,7 +12,13 @@ use crate::unit::Root;
 const BEGIN: &str = "# coldstream: begin. Made by `coldstream attach-config`, which takes it away with --remove --write.";
 const END: &str = "# coldstream: end";
 /// Where packages have the file.
-const PACKAGED: &str = "/etc/cassandra/cassandra-env.sh";
+pub const PACKAGED: &str = "/etc/cassandra/cassandra-env.sh";
+
+/// Whether the packaged file has our lines.
+pub fn is_attached(root: &Root) -> anyhow::Result<bool> {
+    let text = root.text(Path::new(PACKAGED))?;
+    Ok(text.is_some_and(|text| text.starts_with(BEGIN)))
+}
 
 /// The change for a file; without `wanted` the one that takes the lines away.
 pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result<Plan> {

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::environment::{Environment, Settings};
 use super::paths;
-use crate::library;
 use crate::run::{elf, jemalloc};
 use crate::unit::{Root, Unit, Variable};
+use crate::{configuration_file, library};
 
 const PRELOAD: &str = "LD_PRELOAD";
 /// Where packages have the settings of Cassandra's start script.
@@ -178,7 +178,7 @@ fn variable_advice(root: &Root, unit: &Unit, name: &str, variable: &Variable) ->
 
 fn settings_advice(root: &Root, environment: &Environment) -> Vec<String> {
     let mut advice = Vec::new();
-    match environment.settings_with(|path| fs::read_to_string(root.at(path))) {
+    match environment.settings_with(|path| configuration_file::read(&root.at(path))) {
         Settings::Accepted => {}
         Settings::Off => advice.push("COLDSTREAM=off: the library would do nothing".to_owned()),
         Settings::Refused(why) => advice.push(format!(
