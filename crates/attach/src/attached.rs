@@ -4,7 +4,8 @@ use crate::catalogue::Catalogue;
 use crate::dropping::{self, WRITTEN_PIECE_PAGES};
 use crate::event::{Event, FileId, What};
 use crate::look::{LOOK, REST_LOOKS};
-use crate::model::{Model, Origin};
+use crate::model::{Model, Origin, Output};
+use crate::tracer::Recognition;
 use crate::warming::{self, HeatNow, Warmed};
 use coldstream_control::{
     Answer, Counter, Header, Mechanism, Mechanisms, Outcome, PageView, Switches,
@@ -25,7 +26,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -48,6 +49,7 @@ const MECHANISMS: Mechanisms =
 pub struct Attached {
     pid: u32,
     started: u64,
+    recognition: Recognition,
     model: Model,
     catalogue: Catalogue,
     /// Files that are no SSTables, or not listed yet.
@@ -85,6 +87,7 @@ impl Attached {
         Ok(Self {
             pid,
             started,
+            recognition: Recognition::Names,
             model,
             catalogue,
             unknown: HashSet::new(),
@@ -105,6 +108,12 @@ impl Attached {
         self.pid
     }
 
+    /// Its status page, once that is made.
+    #[must_use]
+    pub fn page(&self) -> Option<&Path> {
+        self.page.as_ref().map(|(_, path)| path.as_path())
+    }
+
     /// Number of SSTables in its directories.
     #[must_use]
     pub fn sstables(&self) -> usize {
@@ -115,6 +124,11 @@ impl Attached {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         process::started(self.pid) != Some(self.started) || process::has_ended(self.pid)
+    }
+
+    /// How compactions are known from now on. By names, unless this is called.
+    pub fn recognise(&mut self, recognition: Recognition) {
+        self.recognition = recognition;
     }
 
     /// Makes the status page, as the user of the process.
@@ -186,7 +200,7 @@ impl Attached {
 
     /// Takes an event in.
     pub fn record(&mut self, event: &Event) {
-        let origin = Origin::of(event, Profile::Auto);
+        let origin = Origin::of(event, Profile::Auto, self.recognition);
         let origin = self.model.record(event, origin);
         match (origin, event.what) {
             (Origin::Foreground, What::Read) => self.record_heat(event),
@@ -259,14 +273,17 @@ impl Attached {
     fn hold_inputs(&mut self) {
         let look = self.model.look();
         let inputs: HashSet<FileId> = self.model.all_inputs().collect();
-        self.held.retain(|id, _| inputs.contains(id));
-        for id in inputs {
+        // One that no output needs any more, too: its number may be given out again.
+        self.held.retain(|id, _| self.model.is_known(*id));
+        let held: Vec<FileId> = self.held.keys().copied().collect();
+        for id in inputs.into_iter().chain(held) {
             match self.held.get_mut(&id) {
                 Some((file, deleted_at)) => {
                     let is_deleted = file.metadata().is_ok_and(|found| found.nlink() == 0);
                     if is_deleted && look - *deleted_at.get_or_insert(look) > HELD_LOOKS {
                         self.held.remove(&id);
                         self.model.forget_input(id);
+                        self.model.forget(id);
                     }
                 }
                 None => match self.catalogue.open(id) {
@@ -306,25 +323,33 @@ impl Attached {
         let Some(pages) = self.model.file(id) else {
             return;
         };
-        match pages.writer {
-            Some(writer) => {
-                if pages.rests(look) || is_complete(&file, kind) {
-                    pages.writer = None;
-                    pages.is_input = true;
-                    pages.was_written = true;
-                    pages.is_done(0..pages.written_end);
-                    self.hand_over(id, &file, writer, kind);
-                } else {
-                    let end = pages.written_end.saturating_sub(WRITER_LAG_PAGES);
-                    let end = end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES;
-                    pages.is_done(0..end);
-                    self.drop_written(id, &file);
-                }
+        match pages.output {
+            Output::Grows(worker) if pages.rests(look) || is_complete(&file, kind) => {
+                pages.finish(worker, look);
+                self.finish(id, &file, worker, kind);
             }
-            // An output that is an input by now.
-            None if pages.advised_since.is_some() => self.drop_read(id, &file),
-            None if pages.was_written => self.drop_written(id, &file),
-            None => self.drop_read(id, &file),
+            Output::Grows(_) => {
+                let end = pages.written_end.saturating_sub(WRITER_LAG_PAGES);
+                pages.is_done(0..end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES);
+                self.drop_written(id, &file);
+            }
+            Output::Finished { worker, .. } => {
+                pages.try_again();
+                self.finish(id, &file, worker, kind);
+            }
+            Output::HandedOver | Output::No => self.drop_read(id, &file),
+        }
+    }
+
+    /// Drops a finished output, and warms its hot pages then: one page keeps the whole of a large folio.
+    fn finish(&mut self, id: FileId, file: &File, worker: u32, kind: FileKind) {
+        let is_written = self.drop_written(id, file);
+        let look = self.model.look();
+        if let Some(pages) = self.model.file(id)
+            && pages.shall_be_handed_over(is_written, look)
+        {
+            pages.hand_over();
+            self.hand_over(id, file, worker, kind);
         }
     }
 
@@ -361,29 +386,35 @@ impl Attached {
         self.count(Counter::BytesDropBehind, dropped * PAGE_BYTES);
     }
 
-    /// Starts writeback of what was written, and drops what is on the device.
-    fn drop_written(&mut self, id: FileId, file: &File) {
+    /// Starts writeback of what was written, and drops what is on the device. Returns whether all of it is there.
+    fn drop_written(&mut self, id: FileId, file: &File) -> bool {
         let look = self.model.look();
         let is_on = self.is_on(Mechanism::Writes);
         let Some(pages) = self.model.file(id) else {
-            return;
+            return true;
         };
-        let mut dropped = 0;
+        let (mut dropped, mut is_written) = (0, true);
         for range in pages.to_drop(look).into_iter().flat_map(dropping::pieces) {
-            if is_on {
-                let (offset, length) = dropping::bytes(&range);
-                let found = residency::of_range(file, offset, length);
-                let unwritten = found.ok().and_then(|found| found.unwritten_pages);
-                if unwritten != Some(0) {
-                    let _ = sync_file_range::start_write_back(file, offset, length);
-                    continue;
-                }
-                dropped += dropping::drop_range(file, &range).dropped;
+            if !is_on {
+                pages.release(range);
+                continue;
             }
-            pages.release(range);
+            let (offset, length) = dropping::bytes(&range);
+            let found = residency::of_range(file, offset, length);
+            let unwritten = found.ok().and_then(|found| found.unwritten_pages);
+            if unwritten != Some(0) {
+                let _ = sync_file_range::start_write_back(file, offset, length);
+                is_written = false;
+                continue;
+            }
+            let left = dropping::drop_range(file, &range);
+            dropped += left.dropped;
+            left.gone.into_iter().for_each(|gone| pages.release(gone));
+            pages.put_off(range);
         }
         self.count(Counter::WriteBytes, dropped * PAGE_BYTES);
         self.count(Counter::WriteBytesDropBehind, dropped * PAGE_BYTES);
+        is_written
     }
 
     fn hand_over(&mut self, id: FileId, file: &File, writer: u32, kind: FileKind) {
@@ -395,14 +426,7 @@ impl Attached {
                 self.count(Counter::HandoverPagesLeftOut, warmed.pages_left_out);
                 self.count(Counter::HandoverCutShort, u64::from(warmed.is_cut_short));
                 self.count(Counter::HandoverPagesWarmed, warmed.pages_warmed);
-                self.count(Counter::HandoverRangesWarmed, warmed.kept.len() as u64);
-                let Some(pages) = self.model.file(id) else {
-                    return;
-                };
-                warmed.kept.into_iter().for_each(|kept| pages.release(kept));
-                if warmed.data_end > 0 {
-                    pages.release(warmed.data_end..pages.written_end);
-                }
+                self.count(Counter::HandoverRangesWarmed, warmed.hot_pages_warm);
             }
             Some(Err(Error::Unsupported(_))) => self.count(Counter::HandoverDeclined, 1),
             Some(Err(Error::OutOfMemory)) => self.count(Counter::HandoverShortOfMemory, 1),
@@ -476,9 +500,7 @@ enum Known {
 impl Drop for Attached {
     fn drop(&mut self) {
         if let Some((_, path)) = &self.page {
-            let _ = std::fs::remove_file(path);
-            // With the user's last page the directory goes too.
-            let _ = path.parent().map(std::fs::remove_dir);
+            let _ = status_page::remove(path);
         }
     }
 }

@@ -6,6 +6,7 @@
 use crate::bits::PageSet;
 use crate::event::{Call, Event, FileId, What};
 use crate::look::REST_LOOKS;
+use crate::tracer::Recognition;
 use crate::trails::{Reader, Trails};
 use coldstream_policy::{Profile, Role};
 use std::collections::HashMap;
@@ -15,6 +16,9 @@ use std::ops::Range;
 const INPUTS_MAX: usize = 64;
 /// Most files that are followed at once.
 const FILES_MAX: usize = 100_000;
+
+/// Tries to drop an output that is on the device. A page that somebody reads keeps its folio.
+const TRIES_MAX: u32 = 3;
 
 /// Who did it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +38,14 @@ pub enum Origin {
 impl Origin {
     /// By the thread's name, or else by what it does.
     #[must_use]
-    pub fn of(event: &Event, profile: Profile) -> Self {
+    pub fn of(event: &Event, profile: Profile, recognition: Recognition) -> Self {
         match profile.role_of_thread(&event.name) {
             Role::Flush => return Self::Flush,
             role if role.is_background_reader() => return Self::Background,
             _ => {}
         }
         match event.call {
+            _ if recognition == Recognition::Names => Self::Foreground,
             Some(Call::Read(descriptor)) => Self::Descriptor(descriptor),
             // A compaction or a flush: goroutines do not tell.
             Some(Call::Write(_) | Call::Other) | None => Self::Foreground,
@@ -60,6 +65,25 @@ fn worker(event: &Event, origin: Origin) -> u32 {
 /// A worker whose thread is not known. No thread has this number.
 const ANY_THREAD: u32 = 0;
 
+/// An output of a compaction, and who writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// It is none, as far as that is known.
+    #[default]
+    No,
+    /// It grows.
+    Grows(u32),
+    /// It is finished. What was written is dropped first: hot pages may lie in one folio with others.
+    Finished {
+        /// Who has written it.
+        worker: u32,
+        /// Looks at which all of it was on the device, and pages stayed nevertheless.
+        tries: u32,
+    },
+    /// Its hot pages were warmed.
+    HandedOver,
+}
+
 /// One file.
 #[derive(Debug, Default)]
 pub struct Pages {
@@ -73,14 +97,14 @@ pub struct Pages {
     held: Option<u64>,
     /// The look at which an advised descriptor began to read it.
     pub advised_since: Option<u64>,
-    /// The thread that wrote pages of it, if it read none.
-    pub writer: Option<u32>,
+    /// What became of it if a compaction writes it.
+    pub output: Output,
     /// The page behind the last one that was written.
     pub written_end: u64,
+    /// The look at which its first page was written.
+    pub written_from: u64,
     /// A compaction has read of it.
     pub is_input: bool,
-    /// A compaction wrote it: its pages are dirty at first.
-    pub was_written: bool,
     last_look: u64,
 }
 
@@ -139,14 +163,30 @@ impl Model {
                 return Origin::Background;
             }
             (Origin::Background, What::Added) => {
+                let writes = match event.call {
+                    Some(Call::Write(_)) => true,
+                    Some(Call::Read(_)) => false,
+                    Some(Call::Other) | None => !file.is_input,
+                };
+                if writes && file.is_input && !file.is_awaited() {
+                    // The number was given out again.
+                    *file = Pages::default();
+                }
                 file.last_look = look;
-                file.written_end = file.written_end.max(pages.end);
-                file.bring(pages);
-                if !file.is_input {
-                    file.writer = Some(worker(event, origin));
+                file.bring(pages.clone());
+                if writes {
+                    if file.written_end == 0 {
+                        file.written_from = look;
+                    }
+                    file.written_end = file.written_end.max(pages.end);
+                    file.output = Output::Grows(worker(event, origin));
                 }
             }
             (Origin::Background, What::Read) => {
+                // Without calls an input that was not cached looks like an output until now.
+                if event.call.is_none() && matches!(file.output, Output::Grows(_)) {
+                    file.output = Output::No;
+                }
                 file.read(pages, look);
                 self.note_input(event, origin);
             }
@@ -179,9 +219,13 @@ impl Model {
     #[must_use]
     pub fn files(&self) -> Vec<FileId> {
         let files = self.files.iter();
-        let with_pages =
-            files.filter(|(_, pages)| !pages.brought.is_empty() || pages.writer.is_some());
-        with_pages.map(|(id, _)| *id).collect()
+        let with_pages = files.filter(|(_, pages)| !pages.brought.is_empty() || pages.is_awaited());
+        let mut with_pages: Vec<_> = with_pages
+            .map(|(id, pages)| (pages.written_from, *id))
+            .collect();
+        // One compaction's outputs in their order: an input that ends within one is not looked at again.
+        with_pages.sort_unstable_by_key(|(written_from, _)| *written_from);
+        with_pages.into_iter().map(|(_, id)| id).collect()
     }
 
     /// What is known of a file.
@@ -192,6 +236,12 @@ impl Model {
     /// All inputs of compactions that may go on.
     pub fn all_inputs(&self) -> impl Iterator<Item = FileId> {
         self.inputs.values().flatten().copied()
+    }
+
+    /// Whether anything is known of a file.
+    #[must_use]
+    pub fn is_known(&self, id: FileId) -> bool {
+        self.files.contains_key(&id)
     }
 
     /// Forgets an input.
@@ -222,7 +272,7 @@ impl Model {
         self.trails.end_look(look);
         self.files.retain(|id, file| {
             let rests = look.saturating_sub(file.last_look) > 10 * REST_LOOKS;
-            !(rests && file.brought.is_empty() && file.writer.is_none())
+            !(rests && file.brought.is_empty() && !file.is_awaited())
                 || inputs.values().any(|inputs| inputs.contains(id))
         });
     }
@@ -253,7 +303,6 @@ impl Pages {
     fn read(&mut self, pages: Range<u64>, look: u64) {
         self.last_look = look;
         self.is_input = true;
-        self.writer = None;
         let last = pages.end - 1;
         if let Some(held) = self.held.replace(last)
             && held != last
@@ -261,6 +310,44 @@ impl Pages {
             self.done_lately.insert(held..held + 1);
         }
         self.done_lately.insert(pages.start..last);
+    }
+
+    /// Whether it is an output that was not handed over yet.
+    fn is_awaited(&self) -> bool {
+        matches!(self.output, Output::Grows(_) | Output::Finished { .. })
+    }
+
+    /// The output is finished: all of it may be dropped at once. It has a second for that.
+    pub fn finish(&mut self, worker: u32, look: u64) {
+        self.last_look = look;
+        self.output = Output::Finished { worker, tries: 0 };
+        self.is_input = true;
+        self.try_again();
+    }
+
+    /// Of what was not dropped: the filesystem held it for a moment, or a reader's page keeps it.
+    pub fn put_off(&mut self, pages: Range<u64>) {
+        self.done.remove(pages);
+    }
+
+    /// All of the output may be dropped.
+    pub fn try_again(&mut self) {
+        self.done.insert(0..self.written_end);
+    }
+
+    /// Whether hot pages of a finished output may be warmed: the others have gone, or will not go. `is_written`: all of
+    /// it is on the device.
+    #[must_use]
+    pub fn shall_be_handed_over(&mut self, is_written: bool, look: u64) -> bool {
+        if let Output::Finished { tries, .. } = &mut self.output
+            && is_written
+        {
+            *tries += 1;
+            if *tries >= TRIES_MAX {
+                return true;
+            }
+        }
+        self.brought.is_empty() || self.rests(look)
     }
 
     /// Whether no compaction has touched the file for a second.
@@ -289,6 +376,12 @@ impl Pages {
     /// The writer is done with these pages.
     pub fn is_done(&mut self, pages: Range<u64>) {
         self.done_lately.insert(pages);
+    }
+
+    /// Its hot pages are warmed now. What could not be dropped stays.
+    pub fn hand_over(&mut self) {
+        self.output = Output::HandedOver;
+        self.brought.take();
     }
 
     /// They were dropped, or shall stay.
@@ -322,7 +415,8 @@ mod tests {
     }
 
     fn record(model: &mut Model, event: &Event) {
-        let _ = model.record(event, Origin::of(event, Profile::Auto));
+        let origin = Origin::of(event, Profile::Auto, Recognition::Advice);
+        let _ = model.record(event, origin);
     }
 
     fn to_drop(model: &mut Model) -> Vec<Range<u64>> {
@@ -407,7 +501,7 @@ mod tests {
                 call: Some(Call::Read(9)),
                 ..event(what, "", pages)
             };
-            let origin = Origin::of(&advised, Profile::Auto);
+            let origin = Origin::of(&advised, Profile::Auto, Recognition::Advice);
             let found = model.record(&advised, origin);
             assert_eq!(found == Origin::Foreground, what == What::Read);
         }
@@ -418,12 +512,71 @@ mod tests {
     }
 
     #[test]
+    fn a_compaction_may_read_its_output_and_a_number_may_be_given_out_again() {
+        let mut model = Model::default();
+        let by = |call, what, pages| Event {
+            call: Some(call),
+            ..event(what, "rocksdb:low", pages)
+        };
+        let output = |model: &mut Model| model.file(FILE).map(|it| it.output);
+        record(&mut model, &by(Call::Write(3), What::Added, 0..8));
+        record(&mut model, &by(Call::Read(4), What::Read, 7..8));
+        assert_eq!(output(&mut model), Some(Output::Grows(7)));
+        model.file(FILE).unwrap().finish(7, 0);
+        assert_eq!(to_drop(&mut model), vec![0..8; 1]);
+        model.file(FILE).unwrap().hand_over();
+        assert!(to_drop(&mut model).is_empty());
+        // Later it is an input, and its pages come in by reads.
+        record(&mut model, &by(Call::Read(4), What::Added, 0..4));
+        assert_eq!(output(&mut model), Some(Output::HandedOver));
+        record(&mut model, &by(Call::Write(5), What::Added, 0..2));
+        let found = model.file(FILE).unwrap();
+        assert_eq!((found.output, found.written_end), (Output::Grows(7), 2));
+    }
+
+    #[test]
+    fn what_does_not_go_is_tried_three_times_and_what_is_dirty_is_waited_for() {
+        let mut model = Model::default();
+        record(&mut model, &event(What::Added, "rocksdb:low", 0..8));
+        let pages = model.file(FILE).unwrap();
+        let finished = REST_LOOKS + 1;
+        pages.finish(7, finished);
+        assert!(!pages.shall_be_handed_over(false, finished));
+        assert!(pages.shall_be_handed_over(false, finished + REST_LOOKS));
+        pages.put_off(0..8);
+        assert!(pages.to_drop(finished).is_empty());
+        pages.try_again();
+        assert_eq!(pages.to_drop(finished), vec![0..8; 1]);
+        assert!(!pages.shall_be_handed_over(true, finished));
+        assert!(!pages.shall_be_handed_over(true, finished));
+        assert!(pages.shall_be_handed_over(true, finished));
+        pages.finish(7, finished);
+        pages.release(0..8);
+        assert!(pages.shall_be_handed_over(true, finished));
+    }
+
+    #[test]
+    fn outputs_are_looked_at_in_the_order_in_which_they_were_begun() {
+        let mut model = Model::default();
+        let files = [5, 3, 9, 1, 7].map(|inode| FileId { device: 1, inode });
+        for file in files {
+            let written = Event {
+                file,
+                ..event(What::Added, "rocksdb:low", 0..8)
+            };
+            record(&mut model, &written);
+            model.end_look();
+        }
+        assert_eq!(model.files(), files);
+    }
+
+    #[test]
     fn a_writer_is_known_until_its_file_is_read() {
         let mut model = Model::default();
         record(&mut model, &event(What::Added, "rocksdb:low", 0..8));
-        assert_eq!(model.file(FILE).unwrap().writer, Some(7));
+        assert_eq!(model.file(FILE).unwrap().output, Output::Grows(7));
         record(&mut model, &event(What::Read, "rocksdb:low", 0..1));
-        assert_eq!(model.file(FILE).unwrap().writer, None);
+        assert_eq!(model.file(FILE).unwrap().output, Output::No);
     }
 
     #[test]

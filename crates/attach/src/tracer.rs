@@ -136,17 +136,18 @@ impl Tracer {
         self.follow(std::process::id())
             .map_err(refused("BPF maps"))?;
         let mut is_proven = Err(TracerError::UnknownLayout);
-        let registers: Vec<Option<Registers>> = match recognition {
-            Recognition::Names => vec![None],
-            Recognition::Advice => REGISTERS.into_iter().map(Some).collect(),
-        };
-        let all = LAYOUTS.iter().flat_map(|layout| {
-            let registers = registers.iter();
-            registers.map(|registers| (*layout, *registers))
+        let mut registers: Vec<Option<Registers>> = REGISTERS.into_iter().map(Some).collect();
+        if recognition == Recognition::Names {
+            // Names tell enough. Whether a thread reads or writes is told by the order of events then.
+            registers.push(None);
+        }
+        let all = registers.iter().flat_map(|registers| {
+            let layouts = LAYOUTS.iter();
+            layouts.map(|layout| (*layout, *registers))
         });
         for (layout, registers) in all {
-            self.attach_for(layout, registers)?;
-            if proof.holds(self, recognition)? {
+            self.attach_for(layout, registers, recognition)?;
+            if proof.holds(self, registers.is_some(), recognition)? {
                 is_proven = Ok(());
                 break;
             }
@@ -161,6 +162,7 @@ impl Tracer {
         &mut self,
         layout: Layout,
         registers: Option<Registers>,
+        recognition: Recognition,
     ) -> Result<(), TracerError> {
         let maps = self.maps();
         let read = programs::read(layout, maps, registers);
@@ -171,7 +173,9 @@ impl Tracer {
             "mm_filemap_add_to_page_cache",
             &added,
         )?;
-        if let Some(registers) = registers {
+        if let Some(registers) = registers
+            && recognition == Recognition::Advice
+        {
             let ahead = programs::read_ahead(layout, maps, registers);
             self.attach(c"page_cache_sync_ra", "page_cache_sync_ra", &ahead)?;
             self.attach(c"page_cache_async_ra", "page_cache_async_ra", &ahead)?;
@@ -234,11 +238,12 @@ impl Proof {
         Ok(Self { file, id })
     }
 
-    /// Whether a read of the file brings each page in once, and is seen as it is. Where only advice tells, that is
-    /// seen, too, and a write.
+    /// Whether a read of the file brings each page in once, and is seen as it is. Where calls are told, a write is
+    /// seen, too; where only advice tells, that is.
     fn holds(
         &mut self,
         tracer: &mut Tracer,
+        calls_are_told: bool,
         recognition: Recognition,
     ) -> Result<bool, TracerError> {
         let by_advice = recognition == Recognition::Advice;
@@ -280,7 +285,7 @@ impl Proof {
             } else {
                 Call::Write(descriptor)
             };
-            calls_are_true &= !by_advice || event.call == Some(call);
+            calls_are_true &= !calls_are_told || event.call == Some(call);
         });
         let is_advice_seen = || {
             let (first, last) = (windows.first()?, windows.last()?);

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 const SEARCH_MAX: Duration = Duration::from_secs(1);
 /// Ranges that are read at once. More than in a database: no thread of it waits.
 const IN_FLIGHT: usize = 32;
+const RANGE_BYTES: u64 = warm::RANGE_BYTES_MAX as u64;
 
 /// A file that is read for its index. Bytes that the kernel reads ahead in one are never used.
 pub fn without_readahead(file: File) -> File {
@@ -35,17 +36,15 @@ pub struct HeatNow<'a> {
 /// What was warmed.
 #[derive(Debug, Default)]
 pub struct Warmed {
-    /// Pages that were planned, and are warm: they stay.
-    pub kept: Vec<Range<u64>>,
-    /// Where index and filter begin, in pages. They stay, too.
-    pub data_end: u64,
-    /// It took too long: the pages behind the last of `kept` were left out, or some hot places were not found.
+    /// Pages that were hot, and are warm.
+    pub hot_pages_warm: u64,
+    /// It took too long: later hot pages were left out, or some hot places were not found.
     pub is_cut_short: bool,
     /// Pages that were hot.
     pub pages_hot: u64,
     /// Pages that were hot, and too many.
     pub pages_left_out: u64,
-    /// Pages that were read.
+    /// Pages that were read, with those of index and filters.
     pub pages_warmed: u64,
 }
 
@@ -75,7 +74,7 @@ pub fn warm(
     let is_over = || started.elapsed() > SEARCH_MAX;
     let HeatNow { heat, epoch } = now;
     let mut blocks = Output::read(&SsTable::open(file)?, &is_over)?;
-    let data_end = blocks.data_bytes() / PAGE_BYTES;
+    let data_end = blocks.data_bytes() / PAGE_BYTES * PAGE_BYTES;
     inputs.retain(|input| {
         if *input == output {
             return false;
@@ -104,19 +103,25 @@ pub fn warm(
     };
     let plan = Plan::choose(pieces.iter().copied(), limits)?;
     let is_late = || started.elapsed() > 2 * SEARCH_MAX;
-    let ranges = plan.ranges(warm::RANGE_BYTES_MAX as u64);
+    let ranges = plan.ranges(RANGE_BYTES).chain(end_of(file, data_end)?);
     let warmed = warm::warm(file, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
     let warm_end = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
     remember(now, output, &plan, &pieces, warm_end)?;
     let warm = plan.pages.iter().filter(|page| page.number < warm_end);
     Ok(Warmed {
-        kept: warm.map(|page| page.number..page.number + 1).collect(),
-        data_end,
+        hot_pages_warm: warm.count() as u64,
         is_cut_short: warmed.cut_short_at.is_some() || is_search_over,
         pages_hot: (plan.pages.len() + plan.left_out) as u64,
         pages_left_out: plan.left_out as u64,
         pages_warmed: warmed.pages,
     })
+}
+
+/// Index and filters, in ranges: the engine reads them first of all.
+fn end_of(file: &File, data_end: u64) -> Result<impl Iterator<Item = Range<u64>>, Error> {
+    let end = file.size().map_err(Error::Io)?.next_multiple_of(PAGE_BYTES);
+    let starts = (data_end..end).step_by(warm::RANGE_BYTES_MAX);
+    Ok(starts.map(move |start| start..end.min(start + RANGE_BYTES)))
 }
 
 /// Notes the heat that the output inherits. Planned pages from `warm_end` on are not warm: there was no time.

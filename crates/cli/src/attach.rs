@@ -5,14 +5,17 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use coldstream_attach::session::{self, Ended};
 use coldstream_attach::tracer::{Recognition, TARGETS_MAX, Tracer, TracerError};
 use coldstream_attach::{Attached, privileges};
-use coldstream_host::process;
+use coldstream_host::{process, status_page};
 use coldstream_policy::{Profile, Role};
 
 use crate::exit::{self, Exit, failure};
@@ -33,6 +36,12 @@ of them away after the start. The processes themselves are not changed.
 Exit codes: 0 ended, 1 another failure, 2 wrong arguments or processes of several users, 5 no
 permission, 7 no such process or no SSTable open in it, 11 this kernel gives no events.";
 
+const DETACHED: &str = "detached; the processes are as they were";
+/// Longest time between a signal and the end.
+const END_MAX: Duration = Duration::from_secs(2);
+
+/// The status pages that it has made.
+static PAGES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Follow running processes that cannot be preloaded: drop what compactions bring into the page cache
@@ -82,17 +91,36 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         let message = format!("cannot become user {user}: {errno}");
         failure(Exit::Permission, message)
     })?;
-    // It starts a thread, which has no privileges any more either.
-    ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))?;
+    end_when_interrupted()?;
     for process in &mut attached {
+        process.recognise(recognition);
         introduce(process, recognition)?;
+        let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.extend(process.page().map(Path::to_owned));
     }
     let is_over = || INTERRUPTED.load(Ordering::Relaxed);
     let say_ended = |pid| output::say(&format!("process {pid} has ended"));
     match session::run(&mut tracer, attached, is_over, say_ended) {
         Ended::Processes => {}
-        Ended::Asked => output::say("detached; the processes are as they were"),
+        Ended::Asked => output::say(DETACHED),
     }
+    Ok(())
+}
+
+/// Ends the work at a signal. It runs when a processor is idle, and may wait for the device: nothing of it has to be
+/// finished, so it gets [`END_MAX`]. This starts a thread, which has no privileges any more either.
+fn end_when_interrupted() -> anyhow::Result<()> {
+    ctrlc::set_handler(|| {
+        INTERRUPTED.store(true, Ordering::Relaxed);
+        thread::sleep(END_MAX);
+        let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+        for page in pages.iter() {
+            // An error: it has gone already.
+            let _ = status_page::remove(page);
+        }
+        output::say(DETACHED);
+        std::process::exit(Exit::Ok as i32);
+    })?;
     Ok(())
 }
 

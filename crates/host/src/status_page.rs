@@ -297,15 +297,22 @@ fn status_at(path: PathBuf, pid: u32) -> Status {
     }
 }
 
-/// Removes a page, and the directory with the last one. Only the calling user can have put a file there: the directory
-/// is closed to others. Another command of the user may remove it first.
+/// Removes a page, and the directory with the user's last one.
+///
+/// # Errors
+/// The kernel's: `NotFound` if another one has removed it.
+pub fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)?;
+    // Not empty, or another one removed it. Who makes a page creates the directory again.
+    let _ = path.parent().map(fs::remove_dir);
+    Ok(())
+}
+
+/// Removes the page of an ended process. Only the calling user can have put a file there: the directory is closed to
+/// others. Another command of the user may remove it first.
 fn remove_stale(path: &Path, pid: u32) -> Status {
-    match fs::remove_file(path) {
-        Ok(()) => {
-            // Not empty, or another one removed it. Who makes a page creates the directory again.
-            let _ = path.parent().map(fs::remove_dir);
-            Status::Removed { pid }
-        }
+    match remove(path) {
+        Ok(()) => Status::Removed { pid },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Status::Removed { pid },
         Err(error) => Status::Unreadable(StatusPageError::Remove {
             path: path.to_owned(),
