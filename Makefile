@@ -92,7 +92,8 @@ test: setup libraries drivers lint doc ## Run everything: lint, all tests, model
 	    cargo test --workspace --profile checked
 	scripts/test-rocksdb-suites
 	@$(MAKE) --no-print-directory test-plugin
-	@$(MAKE) --no-print-directory loom miri sanitize fuzz msrv deny
+	@$(MAKE) --no-print-directory loom miri sanitize
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target fuzz msrv deny
 
 setup: ## Install the packages that tests and the demo need (apt) and the Rust toolchain
 	@scripts/setup test
