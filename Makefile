@@ -10,9 +10,14 @@ COLDSTREAM := $(RELEASE)/coldstream
 DRIVER := $(RELEASE)/coldstream-rocksdb-driver
 LIBRARY := $(RELEASE)/libcoldstream.so
 STATIC_DRIVER := $(RELEASE)/coldstream-rocksdb-driver-static
+LEVELDB_DRIVER := $(RELEASE)/coldstream-leveldb-driver
 PEBBLE_DRIVER := $(RELEASE)/coldstream-pebble-driver
 LINKED := $(RELEASE)/libcoldstream_io
-DRIVER_SOURCES := $(wildcard crates/lab/rocksdb-driver/*.cc crates/lab/rocksdb-driver/*.h)
+DRIVER_SOURCES := $(wildcard crates/lab/driver/*.cc crates/lab/driver/*.h crates/lab/driver/*/*.h)
+# Both are built of the same files, with an engine's folder in front: crates/lab/driver/driver.cc.
+DRIVER_FLAGS := -std=c++17 -Wall -Wextra -pthread
+FOR_ROCKSDB := -I crates/lab/driver/rocksdb
+FOR_LEVELDB := -I crates/lab/driver/leveldb
 PEBBLE_DRIVER_SOURCES := $(wildcard crates/lab/pebble-driver/*.go crates/lab/pebble-driver/go.*)
 
 PREFIX ?= /usr/local
@@ -23,13 +28,13 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 5
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build libraries drivers driver static-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
+.PHONY: help setup build libraries drivers driver static-driver leveldb-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
     test-packages test-packaged-library test-pod test-aarch64 clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
 
-build: ## Build the command, the library and the RocksDB driver; needs rustup and a C++ compiler (3 min)
+build: ## Build the command, the library and the load drivers; needs rustup and a C++ compiler (3 min)
 	@scripts/setup build
 	cargo build --release --workspace
 	@$(MAKE) --no-print-directory drivers
@@ -39,13 +44,19 @@ libraries:
 	cargo build --release --package coldstream-preload --package coldstream-capi
 
 drivers:
-	@$(MAKE) --no-print-directory --jobs=$$(nproc) driver static-driver pebble-driver
+	@$(MAKE) --no-print-directory --jobs=$$(nproc) driver static-driver leveldb-driver pebble-driver
 
 driver: $(DRIVER)
 
 $(DRIVER): $(DRIVER_SOURCES)
 	@mkdir -p $(RELEASE)
-	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread $(filter %.cc,$^) -ldl -o $@
+	$(CXX) $(DRIVER_FLAGS) $(CXXFLAGS) $(FOR_ROCKSDB) $(filter %.cc,$^) -ldl -o $@
+
+leveldb-driver: $(LEVELDB_DRIVER)
+
+$(LEVELDB_DRIVER): $(DRIVER_SOURCES)
+	@mkdir -p $(RELEASE)
+	$(CXX) $(DRIVER_FLAGS) $(CXXFLAGS) $(FOR_LEVELDB) $(filter %.cc,$^) -ldl -o $@
 
 # Debian's librocksdb-dev has the static library, and what it needs.
 static-driver: ## Build the RocksDB driver as a static program, which cannot be preloaded (skipped without librocksdb.a)
@@ -57,7 +68,7 @@ static-driver: ## Build the RocksDB driver as a static program, which cannot be 
 
 $(STATIC_DRIVER): $(DRIVER_SOURCES)
 	@mkdir -p $(RELEASE)
-	$(CXX) -std=c++17 $(CXXFLAGS) -Wall -Wextra -pthread -static -DDRIVER_LINKED $(filter %.cc,$^) \
+	$(CXX) $(DRIVER_FLAGS) $(CXXFLAGS) $(FOR_ROCKSDB) -static -DDRIVER_LINKED $(filter %.cc,$^) \
 	    -lrocksdb -lsnappy -llz4 -lzstd -lbz2 -lz -o $@
 
 # Static: no C compiler, and no preload library reaches it.
@@ -132,11 +143,13 @@ miri: ## Run the unsafe code that needs no kernel under Miri (skipped where no n
 	fi
 
 SANITIZED := $(TARGET)/sanitized
-sanitize: ## Run the C++ driver under the address and undefined-behaviour sanitizers
+sanitize: ## Run the C++ drivers under the address and undefined-behaviour sanitizers
 	@mkdir -p $(SANITIZED)
-	$(CXX) -std=c++17 -g -O1 -Wall -Wextra -pthread -fsanitize=address,undefined \
-	    -fno-sanitize-recover=all $(filter %.cc,$(DRIVER_SOURCES)) -ldl -o $(SANITIZED)/driver
-	scripts/sanitized-run $(SANITIZED)/driver
+	for engine in rocksdb leveldb; do \
+	    $(CXX) $(DRIVER_FLAGS) -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
+	        -I crates/lab/driver/$$engine $(filter %.cc,$(DRIVER_SOURCES)) -ldl -o $(SANITIZED)/$$engine-driver; \
+	    scripts/sanitized-run $(SANITIZED)/$$engine-driver $$engine; \
+	done
 
 fuzz: ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS (default 5)
 	@scripts/fuzz $(FUZZ_SECONDS) $(TARGET)
@@ -185,6 +198,7 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 	$(if $(wildcard $(LINKED).so),ln -sf libcoldstream_io.so.1 $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so)
 	$(if $(wildcard $(LINKED).a),install -D -m 644 crates/capi/include/coldstream.h $(DESTDIR)$(PREFIX)/include/coldstream.h)
 	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
+	$(if $(wildcard $(LEVELDB_DRIVER)),install -D -m 755 $(LEVELDB_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-leveldb-driver)
 	$(if $(wildcard $(PEBBLE_DRIVER)),install -D -m 755 $(PEBBLE_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-pebble-driver)
 	install -d $(MAN) $(UNITS) $(dir $(BASH_COMPLETIONS)) $(dir $(ZSH_COMPLETIONS)) $(dir $(FISH_COMPLETIONS))
 	$(SPEAKER) man $(MAN)

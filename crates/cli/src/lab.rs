@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   coldstream lab rocksdb --quick
   coldstream lab rocksdb --modes buffered,coldstream --html report.html --json-file report.json
+  coldstream lab leveldb --modes buffered,coldstream:readahead=scans-and-mapped
   coldstream lab pebble --modes buffered,attach
   coldstream lab cassandra --modes 5.0/stock,5.0/coldstream
   coldstream lab report report.json

@@ -1,7 +1,7 @@
 // The load driver of Pebble: a real Go program on a real Pebble, in one static process.
 //
 // It takes the same documents and writes the same records as the driver of RocksDB
-// (../rocksdb-driver). Every value that it reads is verified. It aggregates nothing: the laboratory
+// (../driver). Every value that it reads is verified. It aggregates nothing: the laboratory
 // makes the histograms. Readers are plain goroutines, which change threads as in any Go program.
 package main
 

@@ -18,7 +18,7 @@ const TURNS_MAX: u64 = 16;
 #[derive(Debug)]
 pub struct CompactionFiles {
     directory: PathBuf,
-    suffix: &'static str,
+    suffix: String,
     inputs: BTreeSet<PathBuf>,
     /// Resident bytes of each slice of each file when it was examined last.
     cached: BTreeMap<PathBuf, Vec<u64>>,
@@ -40,10 +40,10 @@ pub fn with_suffix(directory: &Path, suffix: &str) -> BTreeSet<PathBuf> {
 impl CompactionFiles {
     /// Watches the files of a directory whose names end so. The present ones are the inputs; all
     /// later ones are outputs.
-    pub fn watch(directory: PathBuf, suffix: &'static str) -> Self {
+    pub fn watch(directory: PathBuf, suffix: &str) -> Self {
         Self {
             inputs: with_suffix(&directory, suffix),
-            suffix,
+            suffix: suffix.to_owned(),
             cached: BTreeMap::new(),
             turn: 0,
             directory,
@@ -53,7 +53,7 @@ impl CompactionFiles {
     /// Resident bytes of the inputs and of the outputs. Where there are many slices, they are up to
     /// sixteen calls old.
     pub fn cached_bytes(&mut self) -> (u64, u64) {
-        let files = with_suffix(&self.directory, self.suffix);
+        let files = with_suffix(&self.directory, &self.suffix);
         self.cached.retain(|path, _| files.contains(path));
         self.turn += 1;
         self.examine(&files);

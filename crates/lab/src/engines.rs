@@ -5,6 +5,7 @@ use crate::cassandra::Cassandra;
 use crate::engine::{Engine, EngineArguments};
 use crate::error::LabError;
 use crate::experiment::execute;
+use crate::leveldb::LevelDb;
 use crate::pebble::Pebble;
 use crate::rocksdb::RocksDb;
 
@@ -40,6 +41,8 @@ macro_rules! engines {
 engines! {
     /// RocksDB under an open-loop load while it compacts
     RocksDb as "rocksdb";
+    /// LevelDB, which maps its SSTables, under an open-loop load while it compacts
+    LevelDb as "leveldb";
     /// Pebble, a Go program that no library reaches, under an open-loop load while it compacts
     Pebble as "pebble";
     /// Apache Cassandra: real nodes under an open-loop load through a major compaction

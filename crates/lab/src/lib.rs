@@ -8,7 +8,7 @@
 //! ```text
 //! EngineCommand (engines.rs)   one line an engine
 //!   experiment.rs              cases, turns, modes; the report
-//!     engine.rs                the trait that rocksdb/ and cassandra/ implement
+//!     engine.rs                the trait that rocksdb/, cassandra/ and driven/ implement
 //!     testbed.rs               work directory, machine, limits of a run
 //!     recording.rs             events of the load, samples of the kernel's counters
 //!     report/                  verdict, terminal, page, pictures; all from the report's data
@@ -45,6 +45,7 @@ mod experiment;
 mod foreground;
 pub mod interrupt;
 mod io_modes;
+mod leveldb;
 mod linked;
 mod machine;
 mod measurement;

@@ -11,7 +11,7 @@ use coldstream_host::mounts;
 use coldstream_host::process::{self, Mappings};
 use coldstream_host::status_page;
 use coldstream_host::survey::Surveyed;
-use coldstream_policy::{AvoidedCalls, Profile, Role};
+use coldstream_policy::{AvoidedCalls, FileKind, Profile, Role};
 use serde::Serialize;
 
 use super::cassandra;
@@ -319,13 +319,10 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
     }
     // The advice about the node's configuration covers mmap.
     let covers_mmap = |node: &cassandra::Node| node.data_reads == "mmap";
-    if !process.mapped_sstables.is_empty() && !process.cassandra.as_ref().is_some_and(covers_mmap) {
-        advice.push(
-            "SSTables are read through mmap, and no library sees these reads: for Cassandra set \
-             `disk_access_mode: mmap_index_only` (4.1) or `standard`, for RocksDB \
-             `allow_mmap_reads=false`"
-                .to_owned(),
-        );
+    if !process.cassandra.as_ref().is_some_and(covers_mmap) {
+        let looks = process.status.as_ref();
+        let looks = looks.map_or(0, |status| status.get(Counter::MappedLooks));
+        advice.extend(advice_on_mapped(&process.mapped_sstables, looks).map(str::to_owned));
     }
     if !process.unknown_threads.is_empty() && process.library.is_some() {
         let names: Vec<&str> = process
@@ -417,6 +414,26 @@ fn why_idle(process: &Process) -> Option<String> {
     )
 }
 
+/// What to do about mapped SSTables. `looks` is how often the library has looked at them.
+fn advice_on_mapped(sstables: &BTreeSet<PathBuf>, looks: u64) -> Option<&'static str> {
+    let of_leveldb = |path: &PathBuf| {
+        let kind = Profile::Auto.kind_of_file(path.as_os_str().as_encoded_bytes());
+        kind == FileKind::LevelDbSsTable
+    };
+    match sstables.first() {
+        None => None,
+        Some(path) if of_leveldb(path) => (looks == 0).then_some(
+            "LevelDB reads its SSTables through mmap: start it with `--readahead scans-and-mapped` \
+             (COLDSTREAM_READAHEAD), unless it mostly scans",
+        ),
+        Some(_) => Some(
+            "SSTables are read through mmap, and no library sees these reads: for Cassandra set \
+             `disk_access_mode: mmap_index_only` (4.1) or `standard`, for RocksDB \
+             `allow_mmap_reads=false`",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,5 +443,14 @@ mod tests {
         let process = examine(std::process::id(), Asked::ForIt).unwrap();
         assert!(process.library.is_none());
         assert!(process.advice[0].contains("coldstream run"));
+    }
+
+    #[test]
+    fn mapped_sstables_get_the_advice_of_their_engine() {
+        let advice = |path: &str, looks| advice_on_mapped(&BTreeSet::from([path.into()]), looks);
+        assert!(advice("/d/000005.ldb", 0).is_some_and(|it| it.contains("scans-and-mapped")));
+        assert_eq!(advice("/d/000005.ldb", 1), None);
+        assert!(advice("/d/000005.sst", 0).is_some_and(|it| it.contains("allow_mmap_reads")));
+        assert_eq!(advice_on_mapped(&BTreeSet::new(), 0), None);
     }
 }

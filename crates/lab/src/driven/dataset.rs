@@ -14,6 +14,8 @@ pub struct WantedDataset {
     pub name: String,
     /// Bytes of all values.
     pub values_bytes: u64,
+    /// Extension of its SSTables.
+    pub extension: &'static str,
     /// All on which its content depends. A data set that was made with something else is outdated.
     pub made_with: String,
     /// How it is loaded, for people.
@@ -24,10 +26,16 @@ pub struct WantedDataset {
 #[derive(Debug)]
 pub struct Dataset {
     path: PathBuf,
+    extension: &'static str,
     keep: bool,
 }
 
 impl Dataset {
+    /// Extension of its SSTables.
+    pub fn extension(&self) -> &'static str {
+        self.extension
+    }
+
     /// Takes the data set that is wanted, or loads it into a directory with `load`. `keep`: it stays
     /// when this is dropped.
     pub fn prepare(
@@ -39,6 +47,7 @@ impl Dataset {
         // Removed if it cannot be completed.
         let mut dataset = Self {
             path: testbed.directory().join(wanted.name),
+            extension: wanted.extension,
             keep: false,
         };
         let path = &dataset.path;
@@ -65,7 +74,7 @@ impl Dataset {
 
     /// A copy that the engine may change, removed when dropped.
     pub fn copy(&self, work_dir: &Path) -> Result<LinkedCopy> {
-        LinkedCopy::make(&self.path, "sst", work_dir)
+        LinkedCopy::make(&self.path, self.extension, work_dir)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The load driver as a child process: started in its cgroups, with its preload library, and read
 //! record by record.
 
+use super::dataset::Dataset;
 use super::load_process::{Ended, LoadProcess, command_in_cgroups};
 use super::parameters::{self, LoadParameters, OptionsParameters, RunParameters};
 use crate::attached::Attached;
@@ -49,26 +50,35 @@ impl Driver {
         Ok(Self { executable })
     }
 
-    /// Checks that the engine's library can be loaded and knows all options.
+    /// Checks that the engine's library can be loaded and knows all options. Returns the engine's version,
+    /// or nothing if its API does not tell it.
     ///
     /// # Errors
     /// The engine's own message.
-    pub fn check_options(&self, parameters: &OptionsParameters<'_>) -> Result<()> {
-        self.finish(parameters::Command::Options(parameters))
+    pub fn check_options(&self, parameters: &OptionsParameters<'_>) -> Result<String> {
+        let version = self.finish(parameters::Command::Options(parameters))?;
+        Ok(version.trim().to_owned())
     }
 
     /// Loads a data set.
     pub fn load(&self, parameters: &LoadParameters<'_>) -> Result<()> {
         let directory = parameters.database.directory;
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-        self.finish(parameters::Command::Load(parameters))
+        self.finish(parameters::Command::Load(parameters))?;
+        Ok(())
     }
 
-    /// Carries out a command that has no output.
-    fn finish(&self, command: parameters::Command<'_>) -> Result<()> {
-        let process = LoadProcess::start(Command::new(&self.executable).args(command.words()?))
+    /// Carries out a command, and returns what it printed.
+    fn finish(&self, command: parameters::Command<'_>) -> Result<String> {
+        let mut command_line = Command::new(&self.executable);
+        command_line.args(command.words()?);
+        let (process, mut output) = LoadProcess::start_and_read(&mut command_line)
             .with_context(|| format!("start {}", self.executable.display()))?;
-        DriverProcess(process).finish()
+        // Read once it has ended: a Ctrl-C is noticed meanwhile. It prints a line at most.
+        DriverProcess(process).finish()?;
+        let mut printed = String::new();
+        output.read_to_string(&mut printed)?;
+        Ok(printed)
     }
 
     /// Runs the driver in a mode, and records what it says. `coldstream attach` runs beside it if the mode
@@ -80,11 +90,12 @@ impl Driver {
         &self,
         testbed: &mut Testbed,
         run: &mut Run<'_, E>,
+        dataset: &Dataset,
         parameters: &RunParameters<'_>,
         measurement: &mut Measurement,
     ) -> Result<()> {
         let database = parameters.database.directory.to_path_buf();
-        let mut files = CompactionFiles::watch(database, ".sst");
+        let mut files = CompactionFiles::watch(database, &format!(".{}", dataset.extension()));
         let processes_files = run.limits.processes_files();
         let (running, events) = self.start(parameters, &processes_files, &run.command_prefix)?;
         let attached = run.attach(running.id(), command_in_cgroups(&processes_files))?;

@@ -1,6 +1,6 @@
 //! Parameters of the load driver: one JSON document, the last word of its command line.
 //!
-//! `rocksdb-driver/parameters.h` and `pebble-driver/parameters.go` have the same structs with the same
+//! `driver/parameters.h` and `pebble-driver/parameters.go` have the same structs with the same
 //! fields. A driver refuses a document with a missing or an unknown field, so the sides cannot drift
 //! apart unseen.
 //!

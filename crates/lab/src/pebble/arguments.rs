@@ -1,7 +1,8 @@
 //! The options of `coldstream lab pebble`.
 
 use super::mode::Mode;
-use crate::driven::case::{Case, Sizes};
+use crate::driven::arguments::LoadArgs;
+use crate::driven::engine::DrivenArguments;
 use crate::engine::EngineArguments;
 use crate::testbed::WorkDirArgs;
 use clap::Args;
@@ -37,56 +38,9 @@ pub struct PebbleArgs {
         default_value = "buffered,attach,drop-all"
     )]
     pub modes: Vec<Mode>,
-    /// Sizes of the hot set, relative to the page cache
-    #[arg(long, value_delimiter = ',', value_enum, default_value = "most")]
-    pub cases: Vec<Case>,
-    /// Number of turns; each runs every mode once
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub runs: u32,
-    /// Number of keys in the data set
-    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub keys: u64,
-    /// Size of a value in bytes; values are incompressible
-    #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    pub value_bytes: u64,
-    /// Memory limit in MiB, page cache included; needs root
-    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
-    pub memory_mib: u64,
-    /// Number of hot keys, instead of a share of the page cache
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub hot_keys: Option<u64>,
-    /// Reads a second, in an open loop: slow answers do not lower the rate
-    #[arg(long, default_value_t = 3000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub reads_per_second: u64,
-    /// Number of goroutines that read
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub readers: u64,
-    /// Rate of updates in MiB/s, which keep compaction going; 0 is one manual compaction instead
-    ///
-    /// The updated keys are chosen uniformly.
-    #[arg(long, default_value_t = 4, value_name = "MIB")]
-    pub update_mib_per_second: u64,
-    /// Seconds of warm-up, not counted, after the first read of each hot key
-    #[arg(long, default_value_t = 6, value_name = "SECONDS")]
-    pub warm_up_seconds: u64,
-    /// Seconds of the phase without compaction
-    #[arg(long, default_value_t = 8, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub idle_seconds: u64,
-    /// Seconds of the compaction phase with updates
-    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub compaction_seconds: u64,
-    /// Seconds of the phase after the publication of the output
-    #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub after_seconds: u64,
-    /// Further lines of the section Options of Pebble's OPTIONS file, for every mode: NAME=VALUE;NAME=VALUE
-    #[arg(long, default_value = "", value_name = "OPTIONS")]
-    pub engine_options: String,
-    /// The load driver [default: coldstream-pebble-driver beside this program, ../lib/coldstream]
-    #[arg(long, value_name = "PATH")]
-    pub driver: Option<PathBuf>,
-    /// After every run, compare the whole database with what was written
-    #[arg(long)]
-    pub verify: bool,
+    /// Data and load
+    #[command(flatten)]
+    pub load: LoadArgs,
     /// Work directory, device and report
     #[command(flatten)]
     pub work_dir: WorkDirArgs,
@@ -105,20 +59,26 @@ impl EngineArguments for PebbleArgs {
     }
 
     fn companions(&mut self) -> Vec<(&'static str, &mut Option<PathBuf>)> {
-        vec![(DRIVER, &mut self.driver)]
+        vec![(DRIVER, &mut self.load.driver)]
     }
 }
 
-impl PebbleArgs {
-    /// Sizes of the data set, of the memory and of the phases.
-    pub fn sizes(&self) -> Sizes {
-        Sizes {
-            keys: self.keys,
-            memory_bytes: self.memory_mib << 20,
-            warm_up_seconds: self.warm_up_seconds,
-            idle_seconds: self.idle_seconds,
-            compaction_seconds: self.compaction_seconds,
-            after_seconds: self.after_seconds,
-        }
+impl DrivenArguments for PebbleArgs {
+    type Mode = Mode;
+
+    fn modes(&self) -> &[Mode] {
+        &self.modes
+    }
+
+    fn load(&self) -> &LoadArgs {
+        &self.load
+    }
+
+    fn work_dir(&self) -> &WorkDirArgs {
+        &self.work_dir
+    }
+
+    fn library(&self) -> Option<&str> {
+        None
     }
 }

@@ -6,4 +6,5 @@ mod engine;
 mod mode;
 mod options;
 
-pub use engine::Pebble;
+/// Pebble, driven by the load driver.
+pub type Pebble = crate::driven::engine::Driven<engine::PebbleKind>;

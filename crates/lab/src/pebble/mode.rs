@@ -2,6 +2,7 @@
 
 use super::options;
 use crate::attached::ATTACH;
+use crate::driven::engine::DrivenMode;
 use crate::engine;
 use crate::mode_settings::{self, Settings};
 use crate::preloaded::Preloaded;
@@ -72,9 +73,8 @@ impl engine::Mode for Mode {
     }
 }
 
-impl Mode {
-    /// Options of this mode, to be appended to those of every mode.
-    pub fn options(&self) -> String {
+impl DrivenMode for Mode {
+    fn options(&self) -> String {
         let own = self.options.iter().map(|(key, value)| (&**key, &**value));
         let drop_all = (self.way == Way::DropAll).then_some(("drop_all", "true"));
         options::section("Options", own) + &options::section("Driver", drop_all.into_iter())

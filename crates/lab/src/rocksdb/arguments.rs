@@ -183,7 +183,7 @@ pub struct RocksDbArgs {
     pub work_dir: WorkDirArgs,
 }
 
-/// The load driver, built from `crates/lab/rocksdb-driver`.
+/// The load driver, built from `crates/lab/driver`.
 pub const DRIVER: &str = "coldstream-rocksdb-driver";
 
 impl EngineArguments for RocksDbArgs {

@@ -123,7 +123,7 @@ impl Engine for RocksDb {
     fn run(
         &self,
         testbed: &mut Testbed,
-        _: &Dataset,
+        dataset: &Dataset,
         run: &mut Run<'_, Self>,
     ) -> Result<Measurement> {
         let database = run.copy.path().to_path_buf();
@@ -139,7 +139,7 @@ impl Engine for RocksDb {
         match &self.program {
             LoadProgram::Driver(driver) => {
                 let parameters = RunParameters::of(arguments, workload, &setup);
-                driver.measure(testbed, run, &parameters, &mut measurement)?;
+                driver.measure(testbed, run, dataset, &parameters, &mut measurement)?;
             }
             LoadProgram::DbBench(db_bench) => {
                 let processes_files = run.limits.processes_files();

@@ -52,10 +52,13 @@ impl LoadProgram {
         mode: &Mode,
     ) -> Result<()> {
         match self {
-            Self::Driver(driver) => driver.check_options(&OptionsParameters {
-                library: Some(&arguments.engine_library),
-                options: workload.engine_options.clone() + &mode.engine_options(),
-            }),
+            Self::Driver(driver) => {
+                driver.check_options(&OptionsParameters {
+                    library: Some(&arguments.engine_library),
+                    options: workload.engine_options.clone() + &mode.engine_options(),
+                })?;
+                Ok(())
+            }
             Self::DbBench(db_bench) => db_bench.check_mode(arguments, workload, mode),
         }
     }
@@ -89,6 +92,7 @@ impl LoadProgram {
                 WantedDataset {
                     name: format!("dataset-{size}"),
                     values_bytes: workload.sizes.keys * workload.value_bytes,
+                    extension: "sst",
                     made_with: format!("{shape:?} {library} {options}"),
                     how: shape.how(),
                 }
@@ -96,6 +100,7 @@ impl LoadProgram {
             Self::DbBench(db_bench) => WantedDataset {
                 name: format!("dataset-db_bench-{size}"),
                 values_bytes: workload.sizes.keys * workload.value_bytes,
+                extension: "sst",
                 made_with: db_bench.loads_with(arguments, workload)?,
                 how: "once, with db_bench".to_owned(),
             },

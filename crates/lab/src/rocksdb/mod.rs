@@ -1,4 +1,4 @@
-//! RocksDB. A load driver in C++ (`rocksdb-driver/`) drives any build of it by its C API. For published
+//! RocksDB. A load driver in C++ (`driver/`) drives any build of it by its C API. For published
 //! measurements db_bench can take its place.
 
 mod arguments;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "content.h"
-#include "engine.h"
+#include "database.h"
 #include "parameters.h"
 #include "records.h"
 
@@ -39,7 +39,7 @@ class HotKeys {
 // What all threads of a run share.
 struct Shared {
   const RunParameters& parameters;
-  const Database& database;
+  Database& database;
   const Content& content;
   const HotKeys hot_keys;
   // Reads a second of all readers together, now. For an open loop.

@@ -1,7 +1,8 @@
-// The load driver: real RocksDB, any build of it, in one process.
+// The load driver: a real engine, any build of it, in one process. It is built once for each engine,
+// RocksDB and LevelDB, with the engine's folder in the include path.
 //
 // It loads the engine at run time and uses only its C API, so one driver drives every version.
-// Options are RocksDB's own option strings, so a new option needs no new code here. The driver
+// RocksDB's options are its own option strings, so a new option needs no new code here. The driver
 // verifies every value that it reads. It writes each measurement to standard output as a record of
 // fixed size (records.h) and aggregates nothing: the laboratory makes the histograms.
 
@@ -16,9 +17,6 @@
 #include <string>
 
 int main(int count, char** words) {
-  const char* usage =
-      "usage: coldstream-rocksdb-driver options|load|run PARAMETERS\n"
-      "PARAMETERS is a JSON document. `coldstream lab rocksdb` starts this program; see its --help.\n";
   // If the laboratory is killed, its load ends, too.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string command = count == 3 ? words[1] : "";
@@ -27,6 +25,9 @@ int main(int count, char** words) {
   }
   if (command == "load") return driver::Load(driver::LoadParameters::Parse(words[2]));
   if (command == "run") return driver::Run(driver::RunParameters::Parse(words[2]));
-  std::fputs(usage, stderr);
+  std::fprintf(stderr,
+               "usage: %s options|load|run PARAMETERS\n"
+               "PARAMETERS is a JSON document. `coldstream lab` starts this program; see its --help.\n",
+               words[0]);
   return driver::kExitUsage;
 }

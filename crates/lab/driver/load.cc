@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "content.h"
+#include "database.h"
 #include "engine.h"
 
 #include <cinttypes>
@@ -14,42 +15,38 @@
 namespace driver {
 namespace {
 
-// Opens a database and writes to it as fast as it accepts writes, without a log.
+// Opens a database and writes to it as fast as it accepts writes, without a log if that is possible.
 class Loader {
  public:
   Loader(const Engine& engine, const DatabaseParameters& parameters, const char* more_options)
       : engine_(engine),
         content_(parameters.value_bytes),
         options_(engine, parameters.options + more_options),
-        database_(engine, options_, parameters.directory),
-        write_(engine.rocksdb_writeoptions_create()) {
-    engine.rocksdb_writeoptions_disable_WAL(write_, 1);
+        database_(engine, options_.Get(), parameters.directory),
+        write_(engine.writeoptions_create()) {
+    WithoutLog(engine, write_);
   }
 
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  ~Loader() { engine_.rocksdb_writeoptions_destroy(write_); }
+  ~Loader() { engine_.writeoptions_destroy(write_); }
 
   void Put(uint64_t number, uint64_t version) {
     database_.Put(write_, content_, number, version, value_);
   }
 
-  void Flush() {
-    rocksdb_flushoptions_t* flush = engine_.rocksdb_flushoptions_create();
-    char* error = nullptr;
-    engine_.rocksdb_flush(database_.Get(), flush, &error);
-    Check(engine_, "flush", error);
-    engine_.rocksdb_flushoptions_destroy(flush);
-  }
+  void FlushMemtable() { Flush(database_); }
 
-  void CompactEverything() { database_.CompactEverything(); }
+  void CompactAll() {
+    database_.CompactEverything();
+    CheckBackground(database_);
+  }
 
   // Returns when no compaction runs and none is due.
   void WaitForCompactions() {
-    while (database_.Property("rocksdb.num-running-compactions") != 0 ||
-           database_.Property("rocksdb.compaction-pending") != 0) {
-      database_.CheckBackground();
+    while (IsCompacting(database_)) {
+      CheckBackground(database_);
       SleepUntil(NowNs() + 50000000u);
     }
   }
@@ -59,7 +56,7 @@ class Loader {
   Content content_;
   Options options_;
   Database database_;
-  rocksdb_writeoptions_t* write_;
+  EngineWriteOptions* write_;
   std::vector<uint64_t> value_;
 };
 
@@ -67,9 +64,7 @@ class Loader {
 // stay above it and overlap it wholly.
 void LoadSortedRuns(const Engine& engine, const LoadParameters& parameters) {
   const uint64_t keys = parameters.database.keys;
-  Loader loader(engine, parameters.database,
-                ";create_if_missing=true;disable_auto_compactions=true"
-                ";level0_slowdown_writes_trigger=1000;level0_stop_writes_trigger=1000");
+  Loader loader(engine, parameters.database, kForSortedRuns);
   for (uint64_t run = 0; run < parameters.sorted_runs; ++run) {
     for (uint64_t number = 0; number < keys; ++number) {
       loader.Put(number, run);
@@ -78,8 +73,8 @@ void LoadSortedRuns(const Engine& engine, const LoadParameters& parameters) {
                      parameters.sorted_runs, number * 100 / keys);
       }
     }
-    loader.Flush();
-    if (run == 0) loader.CompactEverything();
+    loader.FlushMemtable();
+    if (run == 0) loader.CompactAll();
   }
 }
 
@@ -91,7 +86,7 @@ void UpdateUniformly(const Engine& engine, const LoadParameters& parameters) {
   for (uint64_t update = 0; update < parameters.updates; ++update) {
     loader.Put(Mix(state) % parameters.database.keys, parameters.sorted_runs + update);
   }
-  loader.Flush();
+  loader.FlushMemtable();
   loader.WaitForCompactions();
 }
 
@@ -100,6 +95,7 @@ void UpdateUniformly(const Engine& engine, const LoadParameters& parameters) {
 int CheckOptions(const OptionsParameters& parameters) {
   const Engine engine(parameters.library);
   const Options options(engine, parameters.options);
+  std::puts(EngineVersion(engine).c_str());
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cerrno>  // program_invocation_short_name: glibc
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,7 @@ inline constexpr int kExitVerification = 4;
 inline void Fail(int code, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  std::fputs("rocksdb driver: ", stderr);
+  std::fprintf(stderr, "%s: ", program_invocation_short_name);
   std::vfprintf(stderr, format, arguments);
   std::fputc('\n', stderr);
   va_end(arguments);

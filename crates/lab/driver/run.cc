@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "content.h"
+#include "database.h"
 #include "engine.h"
 #include "fail.h"
 #include "load_threads.h"
@@ -23,67 +24,42 @@
 namespace driver {
 namespace {
 
-// The value behind `rocksdb.compact.read.bytes COUNT : ` of the engine's statistics.
-uint64_t Ticker(const std::string& statistics, const char* name) {
-  std::string wanted = std::string(name) + " COUNT : ";
-  size_t place = statistics.find(wanted);
-  if (place == std::string::npos) return 0;
-  return std::strtoull(statistics.c_str() + place + wanted.size(), nullptr, 10);
+// Adds what was counted since `earlier`.
+void AddSince(const Tickers& earlier, const Tickers& now, Output& output) {
+  output.Add(Record::CompactedBytes(now.compaction_read_bytes - earlier.compaction_read_bytes,
+                                    now.compaction_written_bytes - earlier.compaction_written_bytes));
+  output.Add(Record::Written(now.user_bytes - earlier.user_bytes, now.stall_us - earlier.stall_us));
 }
-
-// What the engine has counted since it was opened.
-struct Tickers {
-  explicit Tickers(const Options& options) : Tickers(options.Statistics()) {}
-
-  uint64_t compaction_read_bytes;
-  uint64_t compaction_written_bytes;
-  uint64_t user_bytes;
-  uint64_t stall_us;
-
-  // Adds what was counted since `earlier`.
-  void AddSince(const Tickers& earlier, Output& output) const {
-    output.Add(Record::CompactedBytes(compaction_read_bytes - earlier.compaction_read_bytes,
-                                      compaction_written_bytes - earlier.compaction_written_bytes));
-    output.Add(Record::Written(user_bytes - earlier.user_bytes, stall_us - earlier.stall_us));
-  }
-
- private:
-  explicit Tickers(const std::string& statistics)
-      : compaction_read_bytes(Ticker(statistics, "rocksdb.compact.read.bytes")),
-        compaction_written_bytes(Ticker(statistics, "rocksdb.compact.write.bytes")),
-        user_bytes(Ticker(statistics, "rocksdb.bytes.written")),
-        stall_us(Ticker(statistics, "rocksdb.stall.micros")) {}
-};
 
 // Reads the whole database in order, and compares every value.
 void Verify(const Database& database, const Content& content, uint64_t keys) {
   const Engine& engine = database.Api();
-  rocksdb_readoptions_t* read = engine.rocksdb_readoptions_create();
-  engine.rocksdb_readoptions_set_fill_cache(read, 0);
-  rocksdb_iterator_t* iterator = engine.rocksdb_create_iterator(database.Get(), read);
+  EngineReadOptions* read = engine.readoptions_create();
+  engine.readoptions_set_fill_cache(read, 0);
+  EngineIterator* iterator = engine.create_iterator(database.Get(), read);
   std::vector<uint64_t> scratch;
   uint64_t number = 0;
-  for (engine.rocksdb_iter_seek_to_first(iterator); engine.rocksdb_iter_valid(iterator);
-       engine.rocksdb_iter_next(iterator)) {
+  for (engine.iter_seek_to_first(iterator); engine.iter_valid(iterator);
+       engine.iter_next(iterator)) {
     size_t length = 0;
-    const char* key = engine.rocksdb_iter_key(iterator, &length);
+    const char* key = engine.iter_key(iterator, &length);
     if (std::string(key, length) != Content::Key(number)) {
       Fail(kExitVerification, "key %" PRIu64 " is missing", number);
     }
-    const char* value = engine.rocksdb_iter_value(iterator, &length);
+    const char* value = engine.iter_value(iterator, &length);
     if (!content.Matches(number, value, length, scratch)) {
       Fail(kExitVerification, "key %" PRIu64 " has a wrong value", number);
     }
     ++number;
   }
   char* error = nullptr;
-  engine.rocksdb_iter_get_error(iterator, &error);
+  engine.iter_get_error(iterator, &error);
   Check(engine, "scan", error);
   if (number != keys) {
     Fail(kExitVerification, "%" PRIu64 " keys, %" PRIu64 " were written", number, keys);
   }
-  engine.rocksdb_iter_destroy(iterator);
-  engine.rocksdb_readoptions_destroy(read);
+  engine.iter_destroy(iterator);
+  engine.readoptions_destroy(read);
 }
 
 // The threads of a run, and the phases that it goes through.
@@ -125,7 +101,10 @@ class Phases {
   static void Wait(double seconds) { SleepUntil(NowNs() + static_cast<uint64_t>(seconds * 1e9)); }
 
   // Compacts everything once.
-  void CompactOnce() const { shared_.database.CompactEverything(); }
+  void CompactOnce() const {
+    shared_.database.CompactEverything();
+    CheckBackground(shared_.database);
+  }
 
   // Updates keys, so that the engine compacts all the time, while the reads go through their steps.
   void CompactContinuously() {
@@ -137,9 +116,9 @@ class Phases {
       Wait(parameters.compaction_seconds / steps);
     }
     shared_.reads_per_second.store(static_cast<double>(parameters.reads_per_second));
-    shared_.database.CheckBackground();
+    CheckBackground(shared_.database);
     shared_.output.Add(Record::Updates(
-        shared_.updates.load(), shared_.update_late_ns.load(), shared_.database.DebtBytes()));
+        shared_.updates.load(), shared_.update_late_ns.load(), DebtBytes(shared_.database)));
   }
 
   // Ends all threads.
@@ -150,11 +129,11 @@ class Phases {
   }
 
  private:
-  // How far compaction is behind now. Both properties are counters in memory.
+  // How far compaction is behind now. The engine has both in memory.
   void AddBacklog() {
     const Phase phase = shared_.phase.load();
-    const uint64_t level0_files = shared_.database.TextProperty("rocksdb.num-files-at-level0");
-    shared_.output.Add(Record::Backlog(phase, level0_files, shared_.database.DebtBytes()));
+    const uint64_t level0_files = Level0Files(shared_.database);
+    shared_.output.Add(Record::Backlog(phase, level0_files, DebtBytes(shared_.database)));
   }
 
   Shared& shared_;
@@ -174,12 +153,12 @@ int Run(const RunParameters& parameters) {
   DropPages(path);
   if (parameters.start == Start::kWarm) WarmPages(path);
   Options options(engine, parameters.database.options +
-                              (continuous ? "" : ";disable_auto_compactions=true"));
+                              (continuous ? "" : kWithoutCompactions));
   options.EnableStatistics();
   if (parameters.compaction_bytes_per_second > 0) {
     options.LimitRate(parameters.compaction_bytes_per_second);
   }
-  const Database database(engine, options, path);
+  Database database(engine, options.Get(), path);
   Shared shared{parameters, database, content, HotKeys(parameters),
                 {static_cast<double>(parameters.reads_per_second)}};
 
@@ -188,14 +167,14 @@ int Run(const RunParameters& parameters) {
   Phases::Wait(parameters.warm_up_seconds);
   phases.Enter(kIdle);
   Phases::Wait(parameters.idle_seconds);
-  const Tickers before(options);
+  const Tickers before = Count(database, options);
   phases.Enter(kCompaction);
   if (continuous) {
     phases.CompactContinuously();
   } else {
     phases.CompactOnce();
   }
-  Tickers(options).AddSince(before, shared.output);
+  AddSince(before, Count(database, options), shared.output);
   phases.Enter(kAfter);
   Phases::Wait(parameters.after_seconds);
   phases.Enter(kEnded);

@@ -1,7 +1,7 @@
 // The driver's parameters.
 //
-// `coldstream lab rocksdb` writes them as one JSON document, from the structs of the same names in
-// `rocksdb/parameters.rs`. Each field has the same name there.
+// `coldstream lab` writes them as one JSON document, from the structs of the same names in
+// `lab/src/driven/parameters.rs`. Each field has the same name there.
 
 #pragma once
 
@@ -13,10 +13,10 @@ namespace driver {
 
 // Engine and data set; part of both documents.
 struct DatabaseParameters {
-  // RocksDB's shared library: a path, or a name that the dynamic loader finds.
+  // The engine's shared library: a path, or a name that the dynamic loader finds.
   std::string library;
   std::string directory;
-  // RocksDB's own option string.
+  // Options in the engine's own form.
   std::string options;
   uint64_t keys;
   uint64_t value_bytes;
@@ -24,9 +24,9 @@ struct DatabaseParameters {
 
 // Parameters of `options`.
 struct OptionsParameters {
-  // RocksDB's shared library: a path, or a name that the dynamic loader finds.
+  // The engine's shared library: a path, or a name that the dynamic loader finds.
   std::string library;
-  // RocksDB's own option string.
+  // Options in the engine's own form.
   std::string options;
 
   static OptionsParameters Parse(const std::string& document);

@@ -28,28 +28,28 @@ constexpr double kClosedLoopBacklogNs = 1e8;
 constexpr size_t kRecordsPerBatch = 256;
 
 // Reads a key and compares its value. Returns the times of begin and end.
-std::pair<uint64_t, uint64_t> ReadOne(const Shared& shared, const rocksdb_readoptions_t* options,
+std::pair<uint64_t, uint64_t> ReadOne(const Shared& shared, const EngineReadOptions* options,
                                       uint64_t number, std::vector<uint64_t>& scratch) {
   const Engine& engine = shared.database.Api();
   std::string key = Content::Key(number);
   uint64_t begin_ns = NowNs();
   size_t length = 0;
   char* error = nullptr;
-  char* value = engine.rocksdb_get(shared.database.Get(), options, key.data(), key.size(), &length,
+  char* value = engine.get(shared.database.Get(), options, key.data(), key.size(), &length,
                                    &error);
   uint64_t end_ns = NowNs();
   Check(engine, "get", error);
   if (value == nullptr || !shared.content.Matches(number, value, length, scratch)) {
     Fail(kExitVerification, "key %" PRIu64 " has a wrong value", number);
   }
-  engine.rocksdb_free(value);
+  engine.free(value);
   return {begin_ns, end_ns};
 }
 
 // Reads this reader's share of the hot keys once, in random order. Without it the idle phase would
 // consist of first reads to a good part: after as many random reads as there are keys, one key in e
 // has not been read.
-void FirstPass(const Shared& shared, const rocksdb_readoptions_t* options, uint64_t reader,
+void FirstPass(const Shared& shared, const EngineReadOptions* options, uint64_t reader,
                uint64_t& state, std::vector<uint64_t>& scratch) {
   const uint64_t start_ns = NowNs();
   std::vector<uint64_t> share;
@@ -99,7 +99,7 @@ void Read(Shared& shared, uint64_t reader) {
   const HotKeys& hot_keys = shared.hot_keys;
   const Engine& engine = shared.database.Api();
   uint64_t state = shared.parameters.seed * 7919 + reader;
-  rocksdb_readoptions_t* options = engine.rocksdb_readoptions_create();
+  EngineReadOptions* options = engine.readoptions_create();
   std::vector<uint64_t> scratch;
   std::vector<Record> records;
   FirstPass(shared, options, reader, state, scratch);
@@ -117,7 +117,7 @@ void Read(Shared& shared, uint64_t reader) {
     }
   }
   shared.output.Add(records);
-  engine.rocksdb_readoptions_destroy(options);
+  engine.readoptions_destroy(options);
 }
 
 void Update(Shared& shared) {
@@ -126,7 +126,7 @@ void Update(Shared& shared) {
   const double bytes_per_second = static_cast<double>(shared.parameters.update_bytes_per_second);
   const bool closed = shared.parameters.loop == Loop::kClosed;
   const Engine& engine = shared.database.Api();
-  rocksdb_writeoptions_t* write = engine.rocksdb_writeoptions_create();
+  EngineWriteOptions* write = engine.writeoptions_create();
   std::vector<uint64_t> value;
   uint64_t state = shared.parameters.seed + 17;
   uint64_t version = uint64_t{1} << 32;  // Higher than any version of the loaded data set.
@@ -142,7 +142,7 @@ void Update(Shared& shared) {
     shared.database.Put(write, shared.content, Mix(state) % keys, ++version, value);
     shared.updates.fetch_add(1);
   }
-  engine.rocksdb_writeoptions_destroy(write);
+  engine.writeoptions_destroy(write);
 }
 
 }  // namespace driver
