@@ -75,22 +75,29 @@ fn candidates(file_name: &str) -> Vec<PathBuf> {
 /// # Errors
 /// It, or a directory above it, is closed to other users.
 pub fn check_readable_by_all(path: &Path) -> anyhow::Result<()> {
-    for (place, part) in path.ancestors().enumerate() {
-        let needed = if place == 0 { 0o004 } else { 0o001 };
-        let Ok(metadata) = part.metadata() else {
-            continue;
-        };
-        if metadata.mode() & needed == 0 {
+    match closed_to_others(path) {
+        None => Ok(()),
+        Some(part) => {
             let message = format!(
                 "the database's user cannot read {}, because {} is closed to others: install the package, or name \
                  a readable copy with --library",
                 path.display(),
                 part.display()
             );
-            return Err(failure(Exit::Permission, message));
+            Err(failure(Exit::Permission, message))
         }
     }
-    Ok(())
+}
+
+/// What keeps other users from reading a file: itself, or a directory above it.
+pub fn closed_to_others(path: &Path) -> Option<&Path> {
+    let mut parts = path.ancestors().enumerate();
+    let is_closed = |(place, part): &(usize, &Path)| {
+        let needed = if *place == 0 { 0o004 } else { 0o001 };
+        part.metadata()
+            .is_ok_and(|metadata| metadata.mode() & needed == 0)
+    };
+    parts.find(is_closed).map(|(_, part)| part)
 }
 
 /// The value of `LD_PRELOAD` with `library` in it, once. It comes first, so that it passes calls on to

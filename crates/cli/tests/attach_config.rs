@@ -432,6 +432,27 @@ fn a_settings_file_and_a_log_are_looked_for_under_the_root() {
     );
 }
 
+/// A group of the database's user may be able to read it, so it is not refused.
+#[test]
+fn a_settings_file_that_is_closed_to_others_is_told_of() {
+    let system = System::new();
+    let file = system.file("etc/coldstream-x.toml", "");
+    for subject in ["mariadb", "/etc/cassandra/cassandra-env.sh"] {
+        for (mode, is_told) in [(0o644, false), (0o640, true)] {
+            set_mode(&file, mode);
+            let words = [subject, "--config", "/etc/coldstream-x.toml"];
+            let (code, _, said) = outcome(&mut system.attach(&words));
+            assert_eq!(code, 0, "{said}");
+            assert_eq!(said.contains("is closed to others"), is_told, "{said}");
+        }
+    }
+    let root = MARIADB.replace("User=mysql", "User=root");
+    system.file("lib/systemd/system/mariadb.service", &root);
+    let words = ["mariadb", "--config", "/etc/coldstream-x.toml"];
+    let (_, _, said) = outcome(&mut system.attach(&words));
+    assert!(!said.contains("is closed to others"), "{said}");
+}
+
 #[test]
 fn a_library_that_the_database_cannot_load_is_refused() {
     let system = System::new();

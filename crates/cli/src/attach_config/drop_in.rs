@@ -133,6 +133,12 @@ fn text(root: &Root, unit: &Unit, wanted: &Wanted) -> anyhow::Result<(String, Ve
         lines.push("LimitNICE=+0".to_owned());
     }
     let mut notes = Vec::new();
+    let runs_as_root = (unit.setting("User")).is_none_or(|user| user.value == "root");
+    notes.extend(
+        (!runs_as_root)
+            .then(|| wanted.note_of_closed_settings())
+            .flatten(),
+    );
     if let Some(filter) = unit.setting("SystemCallFilter")
         && unit.setting("SystemCallErrorNumber").is_none()
     {

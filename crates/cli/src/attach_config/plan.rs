@@ -33,6 +33,8 @@ pub struct Wanted {
     pub library: PathBuf,
     /// Settings of the options.
     pub variables: Vec<(&'static str, String)>,
+    /// The settings file, where it is now.
+    settings_file: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -64,8 +66,24 @@ impl Wanted {
         for (name, value) in &variables {
             check_text(value, name)?;
         }
-        check_files(root, &variables)?;
-        Ok(Self { library, variables })
+        let settings_file = check_files(root, &variables)?;
+        Ok(Self {
+            library,
+            variables,
+            settings_file,
+        })
+    }
+
+    /// What to look at if the database does not run as root: a settings file that not everybody can read. A group
+    /// of the database's user may be able to.
+    pub fn note_of_closed_settings(&self) -> Option<String> {
+        let file = self.settings_file.as_deref()?;
+        let part = library::closed_to_others(file)?;
+        Some(format!(
+            "{} is closed to others: if the database's user cannot read {}, Coldstream is off",
+            part.display(),
+            file.display()
+        ))
     }
 
     /// The variables, with a profile that suits if the options name none.
@@ -80,8 +98,11 @@ impl Wanted {
     }
 }
 
-/// Refuses a settings file and a log that `coldstream run` refuses, in the same words.
-fn check_files(root: &Root, variables: &[(&'static str, String)]) -> anyhow::Result<()> {
+/// Refuses a settings file and a log that `coldstream run` refuses, in the same words. Returns the settings file.
+fn check_files(
+    root: &Root,
+    variables: &[(&'static str, String)],
+) -> anyhow::Result<Option<PathBuf>> {
     let value = |name: &str| {
         let mut variables = variables.iter();
         let (_, value) = variables.find(|(variable, _)| *variable == name)?;
@@ -90,9 +111,10 @@ fn check_files(root: &Root, variables: &[(&'static str, String)]) -> anyhow::Res
     let file = value("COLDSTREAM_CONFIG").map(|path| root.at(path));
     let text = file.as_deref().map(settings::read_file).transpose()?;
     match Config::from_sources(text.as_deref(), value)?.log {
-        LogTarget::File(log) => check_log(&root.at(log)),
-        LogTarget::None | LogTarget::Stderr => Ok(()),
+        LogTarget::File(log) => check_log(&root.at(log))?,
+        LogTarget::None | LogTarget::Stderr => {}
     }
+    Ok(file)
 }
 
 /// Refuses a log without a directory. Does not make the log: its owner must be the database's user.

@@ -45,7 +45,9 @@ pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result
     Ok(Plan {
         change: Change::new(root.at(&path), Some(before), Some(after), Some(original)),
         text,
-        notes: Vec::new(),
+        notes: (wanted.and_then(Wanted::note_of_closed_settings))
+            .into_iter()
+            .collect(),
         next: vec!["restart the node".to_owned()],
     })
 }
