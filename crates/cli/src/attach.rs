@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use std::time::Duration;
 use coldstream_attach::session::{self, Ended};
 use coldstream_attach::tracer::{Recognition, TARGETS_MAX, Tracer, TracerError};
 use coldstream_attach::{Attached, privileges};
+use coldstream_host::process::Mappings;
 use coldstream_host::{process, status_page};
 use coldstream_policy::{Profile, Role};
 
@@ -182,6 +184,13 @@ fn common_user(attached: &[Attached]) -> anyhow::Result<u32> {
 
 fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
     match error.kind() {
+        io::ErrorKind::NotFound if maps_sstables(pid) => failure(
+            Exit::NotFound,
+            format!(
+                "process {pid} reads its SSTables through mmap, and attach does not see such reads: \
+                 see `coldstream doctor {pid}`"
+            ),
+        ),
         io::ErrorKind::NotFound => failure(
             Exit::NotFound,
             format!("process {pid} has no SSTable open: see `coldstream doctor {pid}`"),
@@ -192,6 +201,15 @@ fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
         ),
         _ => failure(exit::of_io(error), format!("process {pid}: {error}")),
     }
+}
+
+/// Whether a process has SSTables mapped. LevelDB closes them then. `false` if its mappings cannot be read.
+fn maps_sstables(pid: u32) -> bool {
+    let is_sstable = |path: &PathBuf| {
+        let name = path.as_os_str().as_bytes();
+        Profile::Auto.kind_of_file(name).is_sstable()
+    };
+    Mappings::of(pid).is_ok_and(|mappings| mappings.files().iter().any(is_sstable))
 }
 
 /// By names, where any thread of any process has one.

@@ -696,6 +696,37 @@ fn what_cannot_be_has_a_word_and_a_code() {
     }
 }
 
+/// The loader maps a library and closes it, as LevelDB does with its SSTables.
+#[test]
+fn a_process_that_maps_its_sstables_is_not_followed() {
+    let Some(library) = tools::find_library("libm.so.6") else {
+        return;
+    };
+    let directory = directories::on_disk();
+    let sstable = directory.path().join("000005.ldb");
+    fs::copy(library, &sstable).unwrap();
+    let mut subject = Command::new("cat")
+        .env("LD_PRELOAD", &sstable)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Its answer tells that the loader is done.
+    writeln!(subject.stdin.as_mut().unwrap()).unwrap();
+    let mut answer = String::new();
+    let mut output = BufReader::new(subject.stdout.as_mut().unwrap());
+    output.read_line(&mut answer).unwrap();
+    let ended = Command::new(COLDSTREAM)
+        .args(["attach", &subject.id().to_string()])
+        .output()
+        .unwrap();
+    subject.kill().unwrap();
+    subject.wait().unwrap();
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(7), "{stderr}");
+    assert!(stderr.contains("through mmap"), "{stderr}");
+}
+
 #[test]
 fn without_privileges_it_says_so() {
     if !rustix::process::geteuid().is_root() {

@@ -423,8 +423,9 @@ fn advice_on_mapped(sstables: &BTreeSet<PathBuf>, looks: u64) -> Option<&'static
     match sstables.first() {
         None => None,
         Some(path) if of_leveldb(path) => (looks == 0).then_some(
-            "LevelDB reads its SSTables through mmap: start it with `--readahead scans-and-mapped` \
-             (COLDSTREAM_READAHEAD), unless it mostly scans",
+            "LevelDB reads its SSTables through mmap, and the kernel's readahead fills the page cache: unless \
+             it mostly scans, set the device's read_ahead_kb to 8, or start it with `--readahead scans-and-mapped` \
+             (COLDSTREAM_READAHEAD)",
         ),
         Some(_) => Some(
             "SSTables are read through mmap, and no library sees these reads: for Cassandra set \
