@@ -142,7 +142,7 @@ settings! {
     /// Whether SSTables of memtable flushes stay in the page cache.
     ///
     /// - `cached`: they stay. The newest data is what is read next.
-    /// - `bypass`: they go around the page cache, like a compaction's output.
+    /// - `bypass`: they go around the page cache, like a compaction's output. Better where memory is short.
     flush: FlushOutput = FlushOutput::Cached => {
         section: Writes,
         option: "--flush cached|bypass",
