@@ -45,14 +45,21 @@ pub trait DrivenArguments: EngineArguments {
     /// Its modes.
     type Mode;
 
+    /// What all such engines have among their options.
+    fn parts(&self) -> Parts<'_, Self::Mode>;
+}
+
+/// What all such engines have among their options.
+#[derive(Clone, Copy)]
+pub struct Parts<'a, M> {
     /// The modes to compare.
-    fn modes(&self) -> &[Self::Mode];
+    pub modes: &'a [M],
     /// Data and load.
-    fn load(&self) -> &LoadArgs;
+    pub load: &'a LoadArgs,
     /// Work directory, device and report.
-    fn work_dir(&self) -> &WorkDirArgs;
+    pub work_dir: &'a WorkDirArgs,
     /// The engine's shared library; `None` if it is linked into the driver.
-    fn library(&self) -> Option<&str>;
+    pub library: Option<&'a str>,
 }
 
 /// One way to run such an engine.
@@ -81,13 +88,18 @@ impl<K: Kind> Engine for Driven<K> {
     const READER_THREADS: &'static [&'static str] = K::READER_THREADS;
 
     fn find(arguments: K::Arguments) -> Result<Self> {
-        let load = arguments.load();
+        let Parts {
+            modes,
+            load,
+            library,
+            ..
+        } = arguments.parts();
         let driver = Driver::find(load.driver.as_ref(), K::DRIVER)?;
         let options = K::options(&load.engine_options);
         let mut title = String::new();
-        for mode in arguments.modes() {
+        for mode in modes {
             let parameters = OptionsParameters {
-                library: arguments.library(),
+                library,
                 options: options.clone() + &mode.options(),
             };
             let told = driver.check_options(&parameters);
@@ -102,12 +114,12 @@ impl<K: Kind> Engine for Driven<K> {
     }
 
     fn plan(&self) -> Plan<'_, Self> {
-        let load = self.arguments.load();
+        let parts = self.arguments.parts();
         Plan {
-            modes: self.arguments.modes(),
-            turns: load.runs,
-            cases: load.cases(),
-            work_dir: self.arguments.work_dir(),
+            modes: parts.modes,
+            turns: parts.load.runs,
+            cases: parts.load.cases(),
+            work_dir: parts.work_dir,
         }
     }
 
@@ -115,9 +127,13 @@ impl<K: Kind> Engine for Driven<K> {
         if let Some(limitation) = K::LIMITATION {
             testbed.add_limitation(limitation.to_owned());
         }
-        let (arguments, load) = (&self.arguments, self.arguments.load());
+        let Parts {
+            load,
+            work_dir,
+            library,
+            ..
+        } = self.arguments.parts();
         let shape = load.shape();
-        let library = arguments.library();
         let wanted = WantedDataset {
             name: format!("dataset-{}-{}x{}", K::NAME, load.keys, load.value_bytes),
             values_bytes: load.keys * load.value_bytes,
@@ -125,8 +141,7 @@ impl<K: Kind> Engine for Driven<K> {
             made_with: format!("{shape:?} {} {}", library.unwrap_or(""), self.options),
             how: shape.how(),
         };
-        let keep = arguments.work_dir().keep;
-        Dataset::prepare(wanted, keep, testbed, |directory| {
+        Dataset::prepare(wanted, work_dir.keep, testbed, |directory| {
             self.driver.load(&LoadParameters {
                 database: load.database(library, directory, self.options.clone()),
                 shape,
@@ -145,9 +160,9 @@ impl<K: Kind> Engine for Driven<K> {
         run: &mut Run<'_, Self>,
     ) -> Result<Measurement> {
         let directory = run.copy.path().to_path_buf();
-        let load = self.arguments.load();
+        let Parts { load, library, .. } = self.arguments.parts();
         let options = self.options.clone() + &run.mode.options();
-        let database = load.database(self.arguments.library(), &directory, options);
+        let database = load.database(library, &directory, options);
         let parameters = load.run_parameters(database, run.condition, run.turn);
         let mut measurement = Measurement::new(HIT_NS_MAX);
         (self.driver).measure(testbed, run, dataset, &parameters, &mut measurement)?;
@@ -155,6 +170,6 @@ impl<K: Kind> Engine for Driven<K> {
     }
 
     fn describe(&self) -> Description {
-        self.arguments.load().describe(self.title.clone())
+        self.arguments.parts().load.describe(self.title.clone())
     }
 }

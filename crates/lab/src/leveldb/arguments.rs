@@ -2,7 +2,7 @@
 
 use super::mode::Mode;
 use crate::driven::arguments::LoadArgs;
-use crate::driven::engine::DrivenArguments;
+use crate::driven::engine::{DrivenArguments, Parts};
 use crate::engine::{self, EngineArguments};
 use crate::preloaded::{Preloaded, preloaded_help};
 use crate::testbed::WorkDirArgs;
@@ -76,19 +76,12 @@ impl EngineArguments for LevelDbArgs {
 impl DrivenArguments for LevelDbArgs {
     type Mode = Mode;
 
-    fn modes(&self) -> &[Mode] {
-        &self.modes
-    }
-
-    fn load(&self) -> &LoadArgs {
-        &self.load
-    }
-
-    fn work_dir(&self) -> &WorkDirArgs {
-        &self.work_dir
-    }
-
-    fn library(&self) -> Option<&str> {
-        Some(&self.engine_library)
+    fn parts(&self) -> Parts<'_, Mode> {
+        Parts {
+            modes: &self.modes,
+            load: &self.load,
+            work_dir: &self.work_dir,
+            library: Some(&self.engine_library),
+        }
     }
 }

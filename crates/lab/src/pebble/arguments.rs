@@ -2,7 +2,7 @@
 
 use super::mode::Mode;
 use crate::driven::arguments::LoadArgs;
-use crate::driven::engine::DrivenArguments;
+use crate::driven::engine::{DrivenArguments, Parts};
 use crate::engine::EngineArguments;
 use crate::testbed::WorkDirArgs;
 use clap::Args;
@@ -66,19 +66,12 @@ impl EngineArguments for PebbleArgs {
 impl DrivenArguments for PebbleArgs {
     type Mode = Mode;
 
-    fn modes(&self) -> &[Mode] {
-        &self.modes
-    }
-
-    fn load(&self) -> &LoadArgs {
-        &self.load
-    }
-
-    fn work_dir(&self) -> &WorkDirArgs {
-        &self.work_dir
-    }
-
-    fn library(&self) -> Option<&str> {
-        None
+    fn parts(&self) -> Parts<'_, Mode> {
+        Parts {
+            modes: &self.modes,
+            load: &self.load,
+            work_dir: &self.work_dir,
+            library: None,
+        }
     }
 }
