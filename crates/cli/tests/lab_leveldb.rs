@@ -56,3 +56,27 @@ fn an_option_that_leveldb_does_not_know_is_named_before_anything_is_loaded() {
         assert!(!directory.path().join("work").exists());
     }
 }
+
+#[test]
+fn a_missing_library_and_too_little_memory_have_a_word() {
+    if tools::find_library("libleveldb.so").is_none() {
+        return;
+    }
+    let directory = directories::on_disk();
+    let missing = ["--engine-library", "libnone.so"];
+    let little = ["--memory-mib", "1"];
+    for (words, said) in [
+        (&missing, "name it with --engine-library"),
+        (&little, "--memory-mib"),
+    ] {
+        if said == "--memory-mib" && !tools::is_root() {
+            continue;
+        }
+        let Some(ended) = lab("leveldb", directory.path(), words) else {
+            return;
+        };
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+    }
+}

@@ -81,7 +81,10 @@ struct Engine {
   explicit Engine(const std::string& path) {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
-      Fail(kExitEngine, "cannot load %s: %s", path.c_str(), dlerror());
+      Fail(kExitEngine,
+           "cannot load %s: %s; install " ENGINE_NAME " (Debian: " ENGINE_PACKAGE
+           "), or name it with --engine-library",
+           path.c_str(), dlerror());
     }
 #define RESOLVE(name, result, parameters)                                                  \
   name = reinterpret_cast<decltype(name)>(dlsym(library, TEXT(SYMBOL(name))));             \

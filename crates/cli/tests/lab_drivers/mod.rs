@@ -17,8 +17,13 @@ pub fn lab(engine: &str, directory: &Path, words: &[&str]) -> Option<Output> {
         ));
         return None;
     }
+    let memory: &[&str] = match words.contains(&"--memory-mib") {
+        true => &[],
+        false => &["--memory-mib", "128"],
+    };
     let ended = Command::new(executable)
-        .args(["lab", engine, "--keys", "12000", "--memory-mib", "128"])
+        .args(["lab", engine, "--keys", "12000"])
+        .args(memory)
         .args(["--hot-keys", "1000", "--reads-per-second", "500"])
         .args(["--warm-up-seconds", "1", "--idle-seconds", "1"])
         .args(["--after-seconds", "1", "--work-dir", "work", "--runs", "1"])

@@ -21,6 +21,7 @@ struct leveldb_filterpolicy_t;
 }
 
 #define ENGINE_NAME "LevelDB"
+#define ENGINE_PACKAGE "libleveldb-dev"
 #define ENGINE_PREFIX leveldb
 
 // Name behind the prefix, type of the result, types of the parameters: as in <leveldb/c.h>.

@@ -20,6 +20,7 @@ struct rocksdb_ratelimiter_t;
 }
 
 #define ENGINE_NAME "RocksDB"
+#define ENGINE_PACKAGE "librocksdb-dev"
 #define ENGINE_PREFIX rocksdb
 
 // Name behind the prefix, type of the result, types of the parameters: as in <rocksdb/c.h>.

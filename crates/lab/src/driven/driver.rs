@@ -12,8 +12,10 @@ use crate::measurement::Measurement;
 use crate::phase::{Backlog, Event, Phase};
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use std::fs;
 use std::io::{BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ChildStdout, Command};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -209,6 +211,11 @@ impl DriverProcess {
         }
         if status.code() == Some(WRONG_VALUE) {
             return Err(WrongValue(message).into());
+        }
+        if status.signal() == Some(Signal::KILL.as_raw()) {
+            bail!(
+                "the load driver was killed: its memory limit may be too small for it (--memory-mib)"
+            );
         }
         bail!("the load driver ended with {status}: {message}")
     }

@@ -48,7 +48,7 @@ pub struct LevelDbArgs {
     #[command(flatten)]
     pub load: LoadArgs,
     /// LevelDB's shared library: a path, or a name that the dynamic loader finds
-    #[arg(long, default_value = "libleveldb.so.1d", value_name = "PATH")]
+    #[arg(long, default_value = "libleveldb.so", value_name = "PATH")]
     pub engine_library: String,
     /// Work directory, device and report
     #[command(flatten)]
