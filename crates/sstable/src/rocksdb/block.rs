@@ -12,6 +12,9 @@ use crate::{Error, Result, memory, unsupported};
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 /// Flag: keys are evenly spread. A hint for searches; the format is the same.
 const UNIFORM_KEYS: u32 = 1 << 29;
+/// The bits of a restart point that are its offset. Pebble marks some restart points by the other one
+/// (`sstable/rowblk/rowblk_iter.go`). A block is far smaller.
+const RESTART_OFFSET_MASK: u32 = (1 << 31) - 1;
 
 /// How the end of an entry's value is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +113,7 @@ impl Block {
         }
         Bytes::from(&self.contents, self.entries_end + 4 * index)
             .fixed32()
-            .map(|at| at as usize)
+            .map(|at| (at & RESTART_OFFSET_MASK) as usize)
     }
 
     /// Moves `position` behind the next entry and sets its key. `None` at the end.

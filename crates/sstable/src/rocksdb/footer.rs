@@ -11,9 +11,9 @@ use crate::{Error, ReadAt, Result, memory, unsupported};
 /// LevelDB's SSTables, and RocksDB's of `format_version` 0.
 const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const BLOCK_BASED_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
-/// Pebble's of its table formats 1 to 7. The first four have no columns, and other values.
+/// Pebble's of its table formats 1 to 7. The first four have no columns.
 const PEBBLE_MAGIC: u64 = 0xf09f_aab3_f09f_aab3_u64.swap_bytes();
-const PEBBLE_TABLE_FORMATS: std::ops::RangeInclusive<u32> = 5..=7;
+const PEBBLE_TABLE_FORMATS: std::ops::RangeInclusive<u32> = 1..=7;
 /// RocksDB's other SSTable formats. They have no index of blocks.
 const OTHER_MAGICS: [(u64, &str); 3] = [
     (0x8242_2296_63bf_9564, "RocksDB's plain table"),
@@ -121,7 +121,7 @@ fn read_pebbles(source: &dyn ReadAt, size: u64) -> Result<Footer> {
         )));
     }
     let (length, checksum_at) = match table_format {
-        5 => (BLOCK_BASED_BYTES, None),
+        ..=5 => (BLOCK_BASED_BYTES, None),
         6 => (BLOCK_BASED_BYTES + 4, Some(BLOCK_BASED_BYTES - 12)),
         _ => (PEBBLE_BYTES_MAX, Some(PEBBLE_BYTES_MAX - 16)),
     };
@@ -309,6 +309,23 @@ mod tests {
                 size: 50
             })
         );
+    }
+
+    #[test]
+    fn pebbles_first_five_table_formats_have_rocksdbs_footer() {
+        let pebbles = |table_format| {
+            let mut footer = block_based(table_format, 1);
+            footer[45..].copy_from_slice(&PEBBLE_MAGIC.to_le_bytes());
+            decode(&footer, 1053)
+        };
+        for table_format in 1..=5 {
+            let footer = pebbles(table_format).unwrap();
+            assert_eq!((footer.format_version, footer.offset), (table_format, 1000));
+            assert_eq!(footer.has_columns_since(5), table_format == 5);
+        }
+        for table_format in [0, 8] {
+            assert!(matches!(pebbles(table_format), Err(Error::Unsupported(_))));
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) struct IndexFormat {
     pub(super) delta_encoded: bool,
     /// The first key of each data block follows its handle.
     pub(super) first_keys: bool,
+    /// Properties of the data block may follow its handle: Pebble's below its columns.
+    pub(super) block_properties: bool,
     /// Blocks of columns. Separators are user keys, and may repeat.
     pub(super) columns: bool,
 }
@@ -276,6 +278,7 @@ fn step_row(
     let IndexFormat {
         delta_encoded,
         first_keys,
+        block_properties,
         ..
     } = format;
     let length = if delta_encoded {
@@ -297,6 +300,9 @@ fn step_row(
         } else {
             None
         };
+        if block_properties {
+            bytes.rest();
+        }
         Some(IndexValue { handle, first_key })
     })
 }
@@ -309,6 +315,7 @@ mod tests {
         user_keys: true,
         delta_encoded: true,
         first_keys: true,
+        block_properties: false,
         columns: false,
     };
 
@@ -382,5 +389,36 @@ mod tests {
         assert_eq!(cursor.slice(value.first_key.unwrap()), b"b");
         assert_eq!(cursor.separator().unwrap().user_key, b"ac");
         assert_eq!(cursor.step().unwrap(), None);
+    }
+
+    /// CockroachDB stores the times of a block's versions there.
+    #[test]
+    fn properties_of_pebbles_blocks_may_follow_their_handles() {
+        let block_properties = IndexFormat {
+            user_keys: false,
+            delta_encoded: false,
+            first_keys: false,
+            block_properties: true,
+            columns: false,
+        };
+        let key = internal("a", 3);
+        let mut contents = vec![0, key.len() as u8, 5, 0];
+        contents.splice(3.., key);
+        contents.extend([7, 100, 1, 2, 3]);
+        contents.extend([0, 0, 0, 0, 1, 0, 0, 0]);
+        let step = |format| {
+            let mut cursor = IndexBlockCursor::new(contents.clone(), 0, format)?;
+            Ok(cursor.step()?.map(|value| value.handle))
+        };
+        let handle = BlockHandle {
+            offset: 7,
+            size: 100,
+        };
+        assert_eq!(step(block_properties).unwrap(), Some(handle));
+        let of_rocksdb = IndexFormat {
+            block_properties: false,
+            ..block_properties
+        };
+        assert!(matches!(step(of_rocksdb), Err(Error::Malformed { .. })));
     }
 }

@@ -27,16 +27,15 @@
 //! - index blocks compressed by Snappy, zlib, bzip2, LZ4 or Zstandard;
 //! - a global sequence number: SSTables that were ingested.
 //!
-//! Pebble's SSTables of its table formats 5 to 7, which have columns. Keys of data blocks are known if the
-//! application has no columns of its own. Those of its table formats below are RocksDB's `format_version` 2, or
-//! declined.
+//! Pebble's SSTables of its table formats 1 to 7. Since 5 they have columns: keys of data blocks are known there
+//! if the application has no columns of its own.
 //!
 //! # Declined
 //!
 //! [`Error::Unsupported`](crate::Error::Unsupported) means one of these:
 //!
 //! - a later `format_version`, or a later feature of the footer;
-//! - plain and cuckoo SSTables, and Pebble's table formats 1 to 4;
+//! - plain and cuckoo SSTables;
 //! - keys in any other order;
 //! - an SSTable of RocksDB without properties;
 //! - unknown index types, checksum types and block features;

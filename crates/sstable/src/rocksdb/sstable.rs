@@ -17,7 +17,8 @@ use crate::{Error, ReadAt, Result, unsupported};
 
 /// Most bytes of a comparator's name in a message.
 const NAME_BYTES_MAX: usize = 64;
-/// The table formats of Pebble in which metaindex and properties have columns, too.
+/// The table formats of Pebble since which data and index, metaindex, and properties have columns.
+const BLOCK_COLUMNS_SINCE: u32 = 5;
 const METAINDEX_COLUMNS_SINCE: u32 = 6;
 const PROPERTIES_COLUMNS_SINCE: u32 = 7;
 /// What Pebble calls the schema of keys that an application does not define itself.
@@ -35,7 +36,7 @@ pub enum Format {
         /// `BlockBasedTableOptions::format_version`.
         format_version: u32,
     },
-    /// Pebble's, with columns.
+    /// Pebble's.
     Pebble {
         /// The number behind `TableFormatPebblev`.
         table_format: u32,
@@ -129,7 +130,8 @@ impl<'a> SsTable<'a> {
             storage.compression = compression_format(version, &schema.compression);
         }
         let (layout, mut format) = index_format(&schema, version, properties.offset)?;
-        format.columns = footer.is_pebbles;
+        format.columns = footer.has_columns_since(BLOCK_COLUMNS_SINCE);
+        format.block_properties = footer.is_pebbles && !format.columns;
         let mut sstable = Self {
             storage,
             index: format,
@@ -164,6 +166,7 @@ impl<'a> SsTable<'a> {
                 user_keys: false,
                 delta_encoded: false,
                 first_keys: false,
+                block_properties: false,
                 columns: false,
             },
             partitions: memory::collected([Partition::whole(index)])?,
@@ -307,6 +310,7 @@ fn index_format(
         user_keys: schema.index_key_is_user_key,
         delta_encoded: schema.index_value_is_delta_encoded,
         first_keys,
+        block_properties: false,
         columns: false,
     };
     Ok((layout, format))
