@@ -65,7 +65,7 @@ Examples:
   Half reads, half updates, and one compaction after the other:
     coldstream lab cassandra --workload ycsb-a --distribution zipfian \\
         --modes 5.0/stock,5.0/coldstream
-  A published measurement, at an eighth of its scale; 45 GB of disk, and hours:
+  A published measurement, at an eighth of its scale; 65 GB of disk, and an hour:
     coldstream lab cassandra --recipe cassandra-21134 --keep --html report.html
 
 Modes are VERSION/WAY. Versions are 4.1.10, 5.0.9 and 6.0-alpha2, or 4.1, 5.0 and 6.0 for short.
