@@ -18,7 +18,7 @@ use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::process::futex_wake_shared;
 use coldstream_io::sys::sync_file_range;
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
-use coldstream_policy::{FileKind, IoMode, IoModeSetting, Profile};
+use coldstream_policy::{FileKind, IoMode, IoModeSetting, Priorities, Profile};
 use coldstream_sstable::Error;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -41,8 +41,7 @@ const HEAT_BYTES: usize = 4 << 20;
 /// Most that is warmed at once, beside the handover's share of the memory.
 const WARM_BYTES_MAX: u64 = 256 << 20;
 /// The mechanisms that work from outside.
-const MECHANISMS: Mechanisms =
-    Mechanisms::of(&[Mechanism::Reads, Mechanism::Writes, Mechanism::Handover]);
+const MECHANISMS: [Mechanism; 3] = [Mechanism::Reads, Mechanism::Writes, Mechanism::Handover];
 
 /// A process that is followed.
 #[derive(Debug)]
@@ -58,7 +57,9 @@ pub struct Attached {
     epochs: Epochs,
     warm_pages_max: usize,
     page: Option<(SharedPage, PathBuf)>,
+    mechanisms: Mechanisms,
     off: Mechanisms,
+    priorities: Priorities,
     /// The last look at which an SSTable appeared.
     new_at: Option<u64>,
     /// Inputs of compactions that go on, and the look at which they were found deleted.
@@ -95,7 +96,9 @@ impl Attached {
             epochs: Epochs::default(),
             warm_pages_max: (warm_bytes / PAGE_BYTES) as usize,
             page: None,
+            mechanisms: Mechanisms::of(&MECHANISMS),
             off: Mechanisms::default(),
+            priorities: Priorities::none(),
             new_at: None,
             held: HashMap::new(),
             started_at: Instant::now(),
@@ -129,6 +132,18 @@ impl Attached {
     /// How compactions are known from now on. By names, unless this is called.
     pub fn recognise(&mut self, recognition: Recognition) {
         self.recognition = recognition;
+    }
+
+    /// Another process lowers priorities ([`crate::priorities`]), as the status page says.
+    pub fn has_priorities(&mut self) {
+        self.priorities = Priorities::default();
+        self.mechanisms = (self.mechanisms).with(Mechanisms::of(&[Mechanism::Priority]));
+    }
+
+    /// What works in this process.
+    #[must_use]
+    pub fn mechanisms(&self) -> Mechanisms {
+        self.mechanisms
     }
 
     /// Makes the status page, as the user of the process.
@@ -177,9 +192,9 @@ impl Attached {
     fn put_switches(&self) {
         if let Some(view) = self.view() {
             view.put_switches(&Switches {
-                mechanisms: MECHANISMS,
+                mechanisms: self.mechanisms,
                 off: self.off,
-                priorities_bits: 0,
+                priorities_bits: self.priorities.to_bits(),
             });
         }
     }
@@ -471,12 +486,18 @@ impl Attached {
         if request.number == view.answer().number {
             return;
         }
-        let outcome = if Mechanisms::from_bits(request.off_bits).bits() as u64 == request.off_bits {
-            self.off = Mechanisms::from_bits(request.off_bits);
-            self.put_switches();
-            Outcome::Done
-        } else {
-            Outcome::Refused
+        let off = Mechanisms::from_bits(request.off_bits);
+        let priorities = Priorities::from_bits(request.priorities_bits);
+        let outcome = match priorities {
+            Some(priorities) if u64::from(off.bits()) == request.off_bits => {
+                self.off = off;
+                if self.mechanisms.contains(Mechanism::Priority) {
+                    self.priorities = priorities;
+                }
+                self.put_switches();
+                Outcome::Done
+            }
+            _ => Outcome::Refused,
         };
         view.add(Counter::SwitchRequests, 1);
         view.put_answer(&Answer {

@@ -3,8 +3,8 @@
 //! It sees which thread brings which page into the page cache, drops what compactions brought in, and leaves all
 //! else. Its promises:
 //!
-//! - nothing in the process is changed: no descriptor is shared with it, no advice is given to it, no priority
-//!   changed. So there is nothing to give back, however it ends;
+//! - nothing in the process is changed: no descriptor is shared with it, no advice is given to it. So there is
+//!   nothing to give back, however it ends. Only [`priorities`] change something, where they are asked for;
 //! - a page is dropped only if a compaction brought it in after the start, and no other thread has read it since;
 //! - where it is unknown whether a compaction reads or a user scans, the pages stay;
 //! - where events were lost, nothing of what was under way is dropped.
@@ -19,6 +19,7 @@ mod dropping;
 pub mod event;
 mod look;
 pub mod model;
+pub mod priorities;
 pub mod privileges;
 mod programs;
 pub mod session;

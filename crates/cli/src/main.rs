@@ -72,6 +72,8 @@ enum Command {
     Man(shell::ManArguments),
     #[command(name = ctl::trial::KEEPER, hide = true)]
     RestoreSwitches(ctl::trial::KeeperArguments),
+    #[command(name = attach::priorities::KEEPER, hide = true)]
+    KeepPriorities(attach::priorities::KeeperArguments),
     #[command(name = run::TRIAL, hide = true)]
     MakeCalls(run::MakeCallsArguments),
 }
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         }
         Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
         Command::RestoreSwitches(arguments) => ctl::trial::keep(&arguments),
+        Command::KeepPriorities(arguments) => attach::priorities::keep(&arguments),
         Command::MakeCalls(arguments) => run::make_calls(&arguments),
     };
     match result {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use coldstream_io::sys::thread_priority;
 use coldstream_testkit::database::sstables;
 use coldstream_testkit::directories;
 use coldstream_testkit::residency::{cached_pages, drop_pages, resident_pages};
@@ -30,7 +31,7 @@ const SYSTEM_CALL_BPF: &str = if cfg!(target_arch = "x86_64") {
 };
 
 /// Reads or writes as standard input says: `THREAD ADVICE PATH FIRST END`, pages; or compacts PATH, or starts
-/// the program PATH, or opens END new SSTables in the directory PATH, or becomes the program PATH. Does nothing in a run of the tests.
+/// the program PATH, or waits for the pipe PATH, or opens END new SSTables in the directory PATH, or becomes the program PATH. Does nothing in a run of the tests.
 #[test]
 fn subject() {
     let Some(path) = std::env::var_os(SUBJECT) else {
@@ -48,6 +49,7 @@ fn subject() {
                     return fs::write(&words[2], vec![7; pages * PAGE]).unwrap();
                 }
                 "compact" => return compact(Path::new(&words[2])),
+                "wait" => return drop(fs::read(&words[2])),
                 "open" => return open_many(Path::new(&words[2]), words[4].parse().unwrap()),
                 "fork" => return drop(Command::new(&words[2]).arg(&words[4]).spawn().unwrap()),
                 "exec" => panic!("{}", Command::new(&words[2]).arg(&words[4]).exec()),
@@ -766,4 +768,113 @@ fn without_privileges_it_says_so() {
 fn set_world(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A line of the program's standard output, as JSON.
+fn next_event(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> serde_json::Value {
+    serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
+}
+
+#[test]
+fn with_json_each_event_is_a_line() {
+    let subject = Subject::new();
+    if attach(&subject).map(interrupt).is_none() {
+        return;
+    }
+    let mut child = Command::new(COLDSTREAM)
+        .args(["attach", "--json", &subject.pid()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let attached = next_event(&mut lines);
+    assert_eq!(attached["event"], "attached");
+    assert_eq!(attached["pid"].to_string(), subject.pid());
+    assert_eq!(attached["compactions_known_by"], "fadv_sequential");
+    assert_eq!(attached["mechanisms"][2], "handover");
+    assert_eq!(interrupt(child), Some(0));
+    assert_eq!(next_event(&mut lines)["event"], "detached");
+    assert!(lines.next().is_none());
+}
+
+/// Nice value and I/O priority of the subject's thread with this name, once it has one.
+fn priority_of(subject: &Subject, name: &str) -> Option<(i32, i32)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", subject.pid())).ok()?;
+    tasks.flatten().find_map(|task| {
+        let is_it = fs::read_to_string(task.path().join("comm")).is_ok_and(|it| it.trim() == name);
+        let id = task.file_name().to_str()?.parse().ok().filter(|_| is_it)?;
+        let nice = thread_priority::nice(id).ok()?;
+        let io = thread_priority::io_priority(id).ok()?;
+        Some((nice, thread_priority::io_priority_with_class(io)))
+    })
+}
+
+/// A compaction's thread that waits; it reads once something is written to the pipe.
+fn with_compaction_thread() -> Option<(Subject, PathBuf)> {
+    let mut subject = Subject::new();
+    let pipe = subject.directory.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    if !made.is_ok_and(|it| it.success()) {
+        skip("no mkfifo");
+        return None;
+    }
+    subject.tell("rocksdb:low", "wait", &pipe, 0..0);
+    let is_there = eventually(|| priority_of(&subject, "rocksdb:low").is_some());
+    is_there.then_some((subject, pipe))
+}
+
+#[test]
+fn priorities_are_lowered_and_given_back_even_by_a_killed_attach() {
+    const LOWERED: (i32, i32) = (10, 2 << 13 | 7);
+    for is_killed in [false, true] {
+        let Some((subject, _)) = with_compaction_thread() else {
+            return;
+        };
+        let before = priority_of(&subject, "rocksdb:low");
+        let of_reader = priority_of(&subject, "subject");
+        let Some(mut child) = attach_with(&["--priority", &subject.pid()]) else {
+            return;
+        };
+        let is_lowered = || priority_of(&subject, "rocksdb:low") == Some(LOWERED);
+        assert!(eventually(is_lowered), "{before:?}");
+        assert_eq!(priority_of(&subject, "subject"), of_reader);
+        assert!(eventually(
+            || counter(&subject.pid(), "priority_threads") == 1
+        ));
+        let switch = |word: &str| {
+            let arguments = ["ctl", word, "--only", "priority", &subject.pid()];
+            let status = Command::new(COLDSTREAM)
+                .args(arguments)
+                .output()
+                .unwrap()
+                .status;
+            assert!(status.success(), "{word}");
+        };
+        switch("off");
+        assert!(eventually(|| priority_of(&subject, "rocksdb:low") == before));
+        switch("on");
+        assert!(eventually(is_lowered));
+        if is_killed {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        } else {
+            assert_eq!(interrupt(child), Some(0));
+        }
+        assert!(eventually(|| priority_of(&subject, "rocksdb:low") == before));
+    }
+}
+
+#[test]
+fn without_names_of_threads_there_are_no_priorities() {
+    let subject = Subject::new();
+    let output = Command::new(COLDSTREAM)
+        .args(["attach", "--priority", &subject.pid()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("no thread of these processes has the name"),
+        "{said}"
+    );
 }

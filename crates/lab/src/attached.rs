@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// The name of the mode.
 pub const ATTACH: &str = "attach";
+/// The mode in which it lowers priorities, too, and its option.
+pub const ATTACH_PRIORITY: (&str, &[&str]) = ("attach:priority", &["--priority"]);
 
 /// Longest wait for its end. Until then it gives all advice back.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -44,13 +46,14 @@ impl Attached {
     /// Attaches to an engine, as soon as it has an SSTable open: `coldstream attach` knows it by that.
     ///
     /// `command` enters the engine's cgroups and becomes its further arguments.
-    pub fn start(process: u32, mut command: Command) -> Result<Self> {
+    pub fn start(process: u32, options: &[&str], mut command: Command) -> Result<Self> {
         // Without one, `coldstream attach` says what is wrong.
         has_sstable_open(process);
         let program = std::env::current_exe().context("the path of this program")?;
         let mut child = command
             .arg(program)
             .args([ATTACH, &process.to_string()])
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -82,9 +82,9 @@ pub trait Mode: Display {
     /// The preload library of this mode, if it has one.
     fn preloaded(&self) -> Option<&Preloaded>;
 
-    /// Whether `coldstream attach` runs beside the engine.
-    fn is_attached(&self) -> bool {
-        false
+    /// The options of the `coldstream attach` that runs beside the engine; `None` if none does.
+    fn attach_options(&self) -> Option<&'static [&'static str]> {
+        None
     }
 }
 
@@ -157,8 +157,8 @@ pub struct Run<'a, E: Engine> {
 impl<E: Engine> Run<'_, E> {
     /// Starts `coldstream attach` beside the engine's process, if the mode has it. `command` enters its cgroups.
     pub fn attach(&self, process: u32, command: Command) -> Result<Option<Attached>> {
-        let attach = || Attached::start(process, command);
-        self.mode.is_attached().then(attach).transpose()
+        let attach = |options| Attached::start(process, options, command);
+        self.mode.attach_options().map(attach).transpose()
     }
 
     /// Records events until the last sender is gone, and samples the kernel's counters meanwhile.

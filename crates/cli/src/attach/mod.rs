@@ -2,6 +2,9 @@
 //!
 //! Privileges are used at the start only: then it becomes the user of the processes, without any capability.
 
+mod event;
+pub mod priorities;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -16,13 +19,16 @@ use std::time::Duration;
 use coldstream_attach::session::{self, Ended};
 use coldstream_attach::tracer::{Recognition, TARGETS_MAX, Tracer, TracerError};
 use coldstream_attach::{Attached, privileges};
+use coldstream_control::Mechanism;
 use coldstream_host::process::Mappings;
 use coldstream_host::{process, status_page};
 use coldstream_policy::{Profile, Role};
 
 use crate::exit::{self, Exit, failure};
-use crate::output;
+use crate::output::{Format, FormatArguments};
 use crate::processes::{self, Status};
+use event::Event;
+use priorities::Keeper;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,15 +36,17 @@ Examples:
   sudo coldstream attach --unit cockroach     # all processes of a unit that have SSTables open
   coldstream ctl status 4711                  # from another terminal, as the process's user
   coldstream ctl off 4711                     # stops the work; `ctl on 4711` resumes it
+  sudo coldstream attach --priority 4711      # compactions also yield the processors to reads
+  sudo coldstream attach --json 4711          # one JSON object a line: attached, detached, process_ended
 
 For static binaries, Go programs, set-uid servers, and processes that must not be restarted. All
 others: `coldstream run` and `attach-config` do more. Needs CAP_BPF and CAP_PERFMON, and for
 another user's process CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID and CAP_SETGID. It gives all
-of them away after the start. The processes themselves are not changed.
+of them away after the start. The processes themselves are not changed, except by --priority: this
+needs CAP_SYS_NICE, too, and gives all priorities back at the end, even at the end by `kill -9`.
 Exit codes: 0 ended, 1 another failure, 2 wrong arguments or processes of several users, 5 no
 permission, 7 no such process or no SSTable open in it, 11 this kernel gives no events.";
 
-const DETACHED: &str = "detached; the processes are as they were";
 /// Longest time between a signal and the end.
 const END_MAX: Duration = Duration::from_secs(2);
 
@@ -59,6 +67,14 @@ pub struct AttachArguments {
     /// All processes of a cgroup that have SSTables open: the directory with `cgroup.procs`
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["pids", "unit"])]
     cgroup: Option<PathBuf>,
+    /// Lower the nice value and the I/O priority of background threads, where threads have names
+    ///
+    /// As the library's `--priority auto` does: 10, and the last level of the best-effort class. While these threads
+    /// wait for processors for long, they have their former priorities.
+    #[arg(long)]
+    priority: bool,
+    #[command(flatten)]
+    output: FormatArguments,
 }
 
 /// Follows the processes until they end, or until it is interrupted.
@@ -82,6 +98,14 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
     }
     let user = common_user(&attached)?;
     let recognition = recognition(&attached);
+    let has_priorities = arguments.priority && recognition == Recognition::Names;
+    if arguments.priority && !has_priorities {
+        let message =
+            "--priority: no thread of these processes has the name of a background thread";
+        return Err(failure(Exit::Usage, message));
+    }
+    let pids = attached.iter().map(Attached::pid);
+    let keeper = has_priorities.then(|| Keeper::start(pids)).transpose()?;
     let mut tracer = Tracer::start(recognition).map_err(|error| not_started(&error))?;
     for process in &attached {
         tracer.follow(process.pid())?;
@@ -89,30 +113,37 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
     let first = attached[0].pid();
     let group = process::group(first).unwrap_or(user);
     let groups = process::supplementary_groups(first);
-    privileges::become_user(user, group, &groups).map_err(|errno| {
+    privileges::become_user(user, group, &groups, 0).map_err(|errno| {
         let message = format!("cannot become user {user}: {errno}");
         failure(Exit::Permission, message)
     })?;
-    end_when_interrupted()?;
+    let format = arguments.output.format();
+    end_when_interrupted(format)?;
     for process in &mut attached {
         process.recognise(recognition);
-        introduce(process, recognition)?;
+        if keeper.is_some() {
+            process.has_priorities();
+        }
+        introduce(process, recognition, format)?;
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
         pages.extend(process.page().map(Path::to_owned));
     }
     let is_over = || INTERRUPTED.load(Ordering::Relaxed);
-    let say_ended = |pid| output::say(&format!("process {pid} has ended"));
-    match session::run(&mut tracer, attached, is_over, say_ended) {
-        Ended::Processes => {}
-        Ended::Asked => output::say(DETACHED),
+    let say_ended = |pid| Event::ProcessEnded { pid }.tell(format);
+    let ended = session::run(&mut tracer, attached, is_over, say_ended);
+    if let Some(keeper) = keeper {
+        keeper.finish();
+    }
+    if ended == Ended::Asked {
+        Event::Detached.tell(format);
     }
     Ok(())
 }
 
 /// Ends the work at a signal. It runs when a processor is idle, and may wait for the device: nothing of it has to be
 /// finished, so it gets [`END_MAX`]. This starts a thread, which has no privileges any more either.
-fn end_when_interrupted() -> anyhow::Result<()> {
-    ctrlc::set_handler(|| {
+fn end_when_interrupted(format: Format) -> anyhow::Result<()> {
+    ctrlc::set_handler(move || {
         INTERRUPTED.store(true, Ordering::Relaxed);
         thread::sleep(END_MAX);
         let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +151,7 @@ fn end_when_interrupted() -> anyhow::Result<()> {
             // An error: it has gone already.
             let _ = status_page::remove(page);
         }
-        output::say(DETACHED);
+        Event::Detached.tell(format);
         std::process::exit(Exit::Ok as i32);
     })?;
     Ok(())
@@ -238,23 +269,26 @@ fn not_started(error: &TracerError) -> anyhow::Error {
 }
 
 /// Makes the status page, and says what is in force.
-fn introduce(process: &mut Attached, recognition: Recognition) -> anyhow::Result<()> {
+fn introduce(
+    process: &mut Attached,
+    recognition: Recognition,
+    format: Format,
+) -> anyhow::Result<()> {
     let pid = process.pid();
     if let Status::Running(_) = processes::status(pid) {
         let message = format!("process {pid} is under Coldstream already: `ctl status {pid}`");
         return Err(failure(Exit::Failure, message));
     }
     if let Err(error) = process.publish() {
-        output::say(&format!("process {pid} gets no status page: {error}"));
+        let error = error.to_string();
+        Event::NoStatusPage { pid, error }.tell(format);
     }
-    let by = match recognition {
-        Recognition::Names => "the names of threads",
-        Recognition::Advice => "FADV_SEQUENTIAL",
+    let attached = Event::Attached {
+        pid,
+        sstables: process.sstables(),
+        compactions_known_by: recognition.into(),
+        mechanisms: process.mechanisms().iter().map(Mechanism::name).collect(),
     };
-    let sstables = process.sstables();
-    output::say(&format!(
-        "attached to {pid}: sstables={sstables} compactions_known_by={by:?} \
-         mechanisms=reads,writes,handover"
-    ));
+    attached.tell(format);
     Ok(())
 }

@@ -262,7 +262,7 @@ fn unknown_threads(pid: u32) -> BTreeSet<String> {
 fn advice_without_library(process: &Process) -> Option<String> {
     if process.is_attached {
         return Some(
-            "`coldstream attach` works for it from outside: without pacing and priorities, and \
+            "`coldstream attach` works for it from outside: without pacing, with priorities only by --priority, and \
              outputs may be published before they are warm"
                 .to_owned(),
         );
@@ -278,7 +278,7 @@ fn advice_without_library(process: &Process) -> Option<String> {
     process.is_static.then(|| {
         format!(
             "the program is static, so no library can be preloaded: `coldstream attach {pid}` \
-             works from outside, without pacing and priorities. Beside Pebble it costs more than \
+             works from outside, without pacing. Beside Pebble it costs more than \
              it gives so far"
         )
     })

@@ -68,8 +68,8 @@ impl engine::Mode for Mode {
         None
     }
 
-    fn is_attached(&self) -> bool {
-        self.way == Way::Attached
+    fn attach_options(&self) -> Option<&'static [&'static str]> {
+        (self.way == Way::Attached).then_some(&[])
     }
 }
 

@@ -55,6 +55,7 @@ Modes:
   direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes      both
   attach                   coldstream attach beside stock RocksDB, for a driver that cannot be preloaded
+  attach:priority          the same with --priority
   plugin                   Coldstream's plugin for RocksDB, by --plugin; plugin:… as coldstream:…
   MODE@OPTION=VALUE        any mode, with this option of RocksDB; several are possible:
                              buffered@use_direct_reads=true@max_background_jobs=4

@@ -1,6 +1,6 @@
 //! The modes: stock RocksDB, its own direct I/O, Coldstream, other preload libraries.
 
-use crate::attached::ATTACH;
+use crate::attached::{ATTACH, ATTACH_PRIORITY};
 use crate::engine;
 use crate::io_modes::IoModes;
 use crate::mode_settings::{self, Settings};
@@ -32,6 +32,8 @@ enum Way {
     OwnDirect(OwnDirect),
     /// With `coldstream attach` beside it.
     Attached,
+    /// With `coldstream attach --priority` beside it.
+    AttachedWithPriority,
     /// With a preload library.
     Preloaded(Preloaded),
 }
@@ -42,7 +44,7 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, attach, plugin, plugin:…, {}; \
+                "\"{text}\": use buffered, direct-writes, direct-reads, direct-reads-writes, attach, attach:priority, plugin, plugin:…, {}; \
                  and any of them with @OPTION=VALUE, an option of RocksDB",
                 Preloaded::FORMS
             )
@@ -51,6 +53,7 @@ impl FromStr for Mode {
         let way = match (way, OwnDirect::from_name(way)) {
             ("buffered", _) => Way::Buffered,
             (ATTACH, _) => Way::Attached,
+            (name, _) if name == ATTACH_PRIORITY.0 => Way::AttachedWithPriority,
             (_, Some(own)) => Way::OwnDirect(own),
             (_, None) => {
                 let plugin = way.strip_prefix("plugin").and_then(plugin_from);
@@ -78,6 +81,7 @@ impl std::fmt::Display for Mode {
             Way::Buffered => "buffered".into(),
             Way::OwnDirect(own) => own.name().into(),
             Way::Attached => ATTACH.into(),
+            Way::AttachedWithPriority => ATTACH_PRIORITY.0.into(),
             Way::Preloaded(preloaded) => preloaded.to_string(),
         };
         mode_settings::append(&mut name, &self.options);
@@ -89,12 +93,16 @@ impl engine::Mode for Mode {
     fn preloaded(&self) -> Option<&Preloaded> {
         match &self.way {
             Way::Preloaded(preloaded) => Some(preloaded),
-            Way::Buffered | Way::OwnDirect(_) | Way::Attached => None,
+            _ => None,
         }
     }
 
-    fn is_attached(&self) -> bool {
-        self.way == Way::Attached
+    fn attach_options(&self) -> Option<&'static [&'static str]> {
+        match self.way {
+            Way::Attached => Some(&[]),
+            Way::AttachedWithPriority => Some(ATTACH_PRIORITY.1),
+            Way::Buffered | Way::OwnDirect(_) | Way::Preloaded(_) => None,
+        }
     }
 }
 
@@ -151,6 +159,7 @@ mod tests {
             "direct-reads",
             "direct-reads-writes",
             "attach",
+            "attach:priority",
             "coldstream",
             "coldstream:drop-behind",
             "coldstream:auto+buffered",

@@ -1,0 +1,248 @@
+//! Lower priorities of background threads, from outside.
+//!
+//! They are set, and given back, by a process of its own. It gives them back where they are switched off, where
+//! background threads wait for processors for long, and where the process that follows has ended, by whatever end.
+//!
+//! Threads are known by their names. A value is given back only while it is still the one that was set here.
+
+use coldstream_control::{Counter, Mechanism};
+use coldstream_host::process::{self, Thread};
+use coldstream_host::status_page::StatusPage;
+use coldstream_io::sys::thread_priority;
+use coldstream_policy::background::{Controller, Observed, ProcessorTime};
+use coldstream_policy::{Held, Priorities, Priority, Profile, Role, changed, io_rank};
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Time between two looks, as in the library.
+pub const LOOK: Duration = Duration::from_millis(200);
+
+/// The background threads of one process.
+#[derive(Debug)]
+pub struct Tended {
+    process: u32,
+    /// The clock of [`process::started`] at which it began.
+    started: Option<u64>,
+    threads: HashMap<i32, Changes>,
+    priorities: Priorities,
+    controller: Controller,
+    begun: Instant,
+    page: Option<StatusPage>,
+}
+
+/// What was changed of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changes {
+    nice: Held,
+    io: Held,
+    /// Its processor time at the last look.
+    processor: ProcessorTime,
+}
+
+impl Tended {
+    /// Changes nothing yet.
+    #[must_use]
+    pub fn new(process: u32) -> Self {
+        Self {
+            process,
+            started: process::started(process),
+            threads: HashMap::new(),
+            priorities: Priorities::default(),
+            controller: Controller::default(),
+            begun: Instant::now(),
+            page: None,
+        }
+    }
+
+    /// Whether the process has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        process::started(self.process) != self.started || process::has_ended(self.process)
+    }
+
+    /// Sets priorities, or gives them back: to be called at each look.
+    pub fn tend(&mut self) {
+        if self.page.is_none() {
+            self.page = StatusPage::open_for_requests(self.process).ok();
+        }
+        let view = self.page.as_ref().map(StatusPage::view);
+        let switches = view.map(|it| it.switches());
+        let is_off = switches.is_some_and(|it| it.off.contains(Mechanism::Priority));
+        let asked = switches.and_then(|it| Priorities::from_bits(it.priorities_bits));
+        self.priorities = asked.unwrap_or_default();
+        let threads = process::threads(self.process);
+        let processor = self.processor_time(&threads);
+        let now_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let observed = Observed {
+            processor,
+            ..Observed::default()
+        };
+        let is_behind = self.controller.tick(now_ns, &observed, None).is_behind;
+        self.set(&threads, !is_off && !is_behind);
+        if let Some(view) = view {
+            let changed = self.threads.values().filter(|it| it.any()).count();
+            view.set(Counter::PriorityThreads, changed as u64);
+            let releases = self.controller.figures().priority_releases;
+            view.set(Counter::PriorityReleases, releases);
+        }
+    }
+
+    /// Gives every priority back.
+    pub fn give_back(&mut self) {
+        if !self.has_ended() {
+            self.set(&process::threads(self.process), false);
+        }
+    }
+
+    /// The processor time of all background threads since the last look.
+    fn processor_time(&mut self, threads: &[Thread]) -> ProcessorTime {
+        let mut sum = ProcessorTime::default();
+        for thread in threads.iter().filter(|it| role_of(it) != Role::Foreground) {
+            let Some(now) = schedstat(self.process, thread.id) else {
+                continue;
+            };
+            if let Some(known) = self.threads.get_mut(&thread.id) {
+                let before = std::mem::replace(&mut known.processor, now);
+                sum = sum.plus(ProcessorTime {
+                    run_ns: now.run_ns.saturating_sub(before.run_ns),
+                    wait_ns: now.wait_ns.saturating_sub(before.wait_ns),
+                });
+            }
+        }
+        sum
+    }
+
+    fn set(&mut self, threads: &[Thread], may_lower: bool) {
+        let is_alive = |id: &i32| threads.iter().any(|it| it.id == *id);
+        self.threads.retain(|id, _| is_alive(id));
+        let heir = self.threads.values().copied().find(Changes::any);
+        for thread in threads {
+            let role = role_of(thread);
+            let known = self.threads.get(&thread.id).copied();
+            let mut changes = match (known, heir) {
+                (Some(known), _) => known,
+                (None, _) if role != Role::Foreground => Changes {
+                    processor: schedstat(self.process, thread.id).unwrap_or_default(),
+                    ..Changes::default()
+                },
+                // A background thread has made it: it may serve requests.
+                (None, Some(heir)) if heir.are_of(thread.id) => heir,
+                (None, _) => continue,
+            };
+            let wanted = if may_lower {
+                self.priorities.of(role)
+            } else {
+                Priority::default()
+            };
+            changes.make(thread.id, wanted);
+            self.threads.insert(thread.id, changes);
+        }
+    }
+}
+
+impl Changes {
+    fn any(&self) -> bool {
+        self.nice.is_changed() || self.io.is_changed()
+    }
+
+    /// Whether a thread has exactly these values.
+    fn are_of(&self, id: i32) -> bool {
+        self.any()
+            && thread_priority::nice(id) == Ok(self.nice.set)
+            && thread_priority::io_priority(id) == Ok(self.io.set)
+    }
+
+    /// Sets a thread's values, or gives the former ones back.
+    fn make(&mut self, id: i32, wanted: Priority) {
+        if let Ok(now) = thread_priority::nice(id) {
+            let held = changed(now, self.nice, wanted.nice.map(i32::from), |nice| nice);
+            if held.set == now || thread_priority::set_nice(id, held.set).is_ok() {
+                self.nice = held;
+            }
+        }
+        if let Ok(now) = thread_priority::io_priority(id) {
+            let io = wanted.io.map(|io| io.kernel_value());
+            let held = changed(now, self.io, io, io_rank);
+            if held.set == now || thread_priority::set_io_priority(id, held.set).is_ok() {
+                self.io = held;
+            }
+        }
+    }
+}
+
+fn role_of(thread: &Thread) -> Role {
+    Profile::Auto.role_of_thread(&thread.name)
+}
+
+/// Time on a processor and in a run queue (`Documentation/scheduler/sched-stats.rst` of the kernel).
+fn schedstat(process: u32, thread: i32) -> Option<ProcessorTime> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    Some(ProcessorTime {
+        run_ns: numbers.next()?.ok()?,
+        wait_ns: numbers.next()?.ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldstream_io::sys::process::thread_id;
+    use std::sync::mpsc;
+
+    /// Runs `work` with a thread of this name, and its id.
+    fn with_thread(name: &str, work: impl FnOnce(i32)) {
+        let (say, hear) = mpsc::channel();
+        let (end, wait) = mpsc::channel::<()>();
+        let body = move || {
+            say.send(thread_id()).unwrap();
+            let _ = wait.recv();
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(body).unwrap();
+        work(hear.recv().unwrap());
+        drop(end);
+        thread.join().unwrap();
+    }
+
+    /// I/O priority and nice value.
+    fn values(id: i32) -> (i32, i32) {
+        let io = thread_priority::io_priority(id).unwrap();
+        (
+            thread_priority::io_priority_with_class(io),
+            thread_priority::nice(id).unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_compactions_thread_gets_a_lower_priority_and_its_former_one_back() {
+        with_thread("rocksdb:low", |compaction| {
+            with_thread("client", |client| {
+                let (before, of_client) = (values(compaction), values(client));
+                let mut tended = Tended::new(std::process::id());
+                tended.tend();
+                assert_eq!(values(compaction).0, 2 << 13 | 7);
+                assert!(values(compaction).1 >= before.1);
+                assert_eq!(values(client), of_client);
+                tended.give_back();
+                assert_eq!(values(compaction).0, before.0);
+                // Without the privilege it stays.
+                if thread_priority::set_nice(0, before.1).is_ok() {
+                    assert_eq!(values(client), of_client);
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn what_the_application_sets_itself_stays() {
+        with_thread("rocksdb:low", |compaction| {
+            let mut tended = Tended::new(std::process::id());
+            tended.tend();
+            thread_priority::set_io_priority(compaction, 3 << 13).unwrap();
+            tended.give_back();
+            assert_eq!(thread_priority::io_priority(compaction), Ok(3 << 13));
+        });
+    }
+}

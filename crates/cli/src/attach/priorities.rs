@@ -1,0 +1,111 @@
+//! The process that lowers priorities for `attach --priority`, and gives them back when `attach` ends, even by
+//! `kill -9`.
+//!
+//! It holds the reading end of a pipe whose writing end only `attach` has: the end of the pipe is the end of `attach`.
+//! It has a process group of its own, and does not end at a signal: it may have something to give back.
+
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+
+use anyhow::Context;
+use coldstream_attach::priorities::{LOOK, Tended};
+use coldstream_attach::privileges;
+use coldstream_host::process;
+use coldstream_io::sys::credentials::CAP_SYS_NICE;
+
+use crate::exit::{Exit, failure};
+use crate::{output, processes};
+
+/// The name of the hidden command.
+pub const KEEPER: &str = "keep-priorities";
+/// What it says once it may begin.
+const READY: &str = "ready";
+
+/// Lower the priorities of background threads until standard input ends
+#[derive(clap::Args)]
+pub struct KeeperArguments {
+    /// The processes, all of one user
+    #[arg(value_parser = processes::id_parser(), required = true)]
+    pids: Vec<u32>,
+}
+
+/// `attach`'s end of it.
+pub(super) struct Keeper {
+    child: Child,
+    pipe: ChildStdin,
+}
+
+impl Keeper {
+    /// Starts it. To be called while `attach` has its privileges.
+    ///
+    /// # Errors
+    /// It cannot be started, or may not change priorities.
+    pub(super) fn start(pids: impl Iterator<Item = u32>) -> anyhow::Result<Self> {
+        let what = "cannot start the process that lowers priorities";
+        let mut child = Command::new(std::env::current_exe().context(what)?)
+            .arg(KEEPER)
+            .args(pids.map(|pid| pid.to_string()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .context(what)?;
+        let pipe = child.stdin.take().context(what)?;
+        let mut said = String::new();
+        let stdout = child.stdout.take().context(what)?;
+        BufReader::new(stdout).read_line(&mut said).context(what)?;
+        if said.trim_end() == READY {
+            return Ok(Self { child, pipe });
+        }
+        drop(pipe);
+        let _ = child.wait();
+        let message = format!("{what}: {}", said.trim_end());
+        Err(failure(Exit::Permission, message))
+    }
+
+    /// Every priority is given back.
+    pub(super) fn finish(mut self) {
+        drop(self.pipe);
+        let _ = self.child.wait();
+    }
+}
+
+/// What the keeper does.
+///
+/// # Errors
+/// It may not change priorities.
+pub fn keep(arguments: &KeeperArguments) -> anyhow::Result<()> {
+    if let Err(error) = give_privileges_away(arguments.pids[0]) {
+        output::print(&format!("{error:#}\n"))?;
+        return Err(error);
+    }
+    ctrlc::set_handler(|| ())?;
+    let mut tended: Vec<Tended> = arguments.pids.iter().copied().map(Tended::new).collect();
+    let (end, has_ended) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        drop(end);
+    });
+    output::print(&format!("{READY}\n"))?;
+    while let Err(RecvTimeoutError::Timeout) = has_ended.recv_timeout(LOOK) {
+        tended.retain(|it| !it.has_ended());
+        tended.iter_mut().for_each(Tended::tend);
+    }
+    tended.iter_mut().for_each(Tended::give_back);
+    Ok(())
+}
+
+/// Becomes the user of the processes, with the only capability that giving a nice value back needs.
+fn give_privileges_away(pid: u32) -> anyhow::Result<()> {
+    let user = process::user(pid).ok_or_else(|| processes::no_such_process(pid))?;
+    let group = process::group(pid).unwrap_or(user);
+    let groups = process::supplementary_groups(pid);
+    privileges::become_user(user, group, &groups, CAP_SYS_NICE).map_err(|errno| {
+        let message = format!("giving nice values back needs CAP_SYS_NICE: {errno}");
+        failure(Exit::Permission, message)
+    })
+}
