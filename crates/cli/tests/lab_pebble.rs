@@ -80,22 +80,23 @@ fn a_manual_compaction_of_pebble_ends_its_phase() {
 #[test]
 fn every_key_of_pebbles_sstables_is_in_the_block_that_the_index_says() {
     // `format_major_version` of Pebble 2.1, and the table format that it writes then; the last is the newest.
-    for (version, table_format) in [("13", 2), ("15", 4), ("19", 5), ("21", 6), ("24", 7)] {
-        let directory = scratch();
-        let engine_options = format!("format_major_version={version}");
-        let words = ["--modes", "buffered", "--keep", "--engine-options"];
-        let words = [
-            &words[..],
-            &[&engine_options, "--update-mib-per-second", "0"],
-        ]
-        .concat();
-        if report_of(directory.path(), &words).is_none() {
-            return;
+    let versions = [(13, 2), (15, 4), (19, 5), (21, 6), (24, 7)];
+    std::thread::scope(|scope| {
+        for (version, table_format) in versions {
+            scope.spawn(move || check_version(version, Format::Pebble { table_format }));
         }
-        check_index(
-            &directory.path().join("work/dataset-pebble-12000x4096"),
-            Format::Pebble { table_format },
-        );
+    });
+}
+
+/// Checks a data set of this `format_major_version`.
+fn check_version(version: u32, format: Format) {
+    let directory = scratch();
+    let engine_options = format!("format_major_version={version}");
+    let words = ["--modes", "buffered", "--keep", "--update-mib-per-second"];
+    let words = [&words[..], &["0", "--engine-options", &engine_options]].concat();
+    if report_of(directory.path(), &words).is_some() {
+        let data = directory.path().join("work/dataset-pebble-12000x4096");
+        check_index(&data, format);
     }
 }
 

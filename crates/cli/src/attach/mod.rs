@@ -105,7 +105,7 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         return Err(failure(Exit::Usage, message));
     }
     let pids = attached.iter().map(Attached::pid);
-    let keeper = has_priorities.then(|| Keeper::start(pids)).transpose()?;
+    let mut keeper = has_priorities.then(|| Keeper::start(pids)).transpose()?;
     let mut tracer = Tracer::start(recognition).map_err(|error| not_started(&error))?;
     for process in &attached {
         tracer.follow(process.pid())?;
@@ -127,6 +127,9 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         introduce(process, recognition, format)?;
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
         pages.extend(process.page().map(Path::to_owned));
+    }
+    if let Some(keeper) = &mut keeper {
+        keeper.begin()?;
     }
     let is_over = || INTERRUPTED.load(Ordering::Relaxed);
     let say_ended = |pid| Event::ProcessEnded { pid }.tell(format);

@@ -4,7 +4,7 @@
 //! It holds the reading end of a pipe whose writing end only `attach` has: the end of the pipe is the end of `attach`.
 //! It has a process group of its own, and does not end at a signal: it may have something to give back.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -21,7 +21,7 @@ use crate::{output, processes};
 
 /// The name of the hidden command.
 pub const KEEPER: &str = "keep-priorities";
-/// What it says once it may begin.
+/// What it says once it has its privileges.
 const READY: &str = "ready";
 
 /// Lower the priorities of background threads until standard input ends
@@ -67,6 +67,12 @@ impl Keeper {
         Err(failure(Exit::Permission, message))
     }
 
+    /// It may begin: status pages and privileges are as they are to be.
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        let what = "the process that lowers priorities has ended";
+        self.pipe.write_all(b"b").context(what)
+    }
+
     /// Every priority is given back.
     pub(super) fn finish(mut self) {
         drop(self.pipe);
@@ -84,13 +90,16 @@ pub fn keep(arguments: &KeeperArguments) -> anyhow::Result<()> {
         return Err(error);
     }
     ctrlc::set_handler(|| ())?;
+    output::print(&format!("{READY}\n"))?;
+    if !matches!(io::stdin().read(&mut [0]), Ok(1)) {
+        return Ok(());
+    }
     let mut tended: Vec<Tended> = arguments.pids.iter().copied().map(Tended::new).collect();
     let (end, has_ended) = mpsc::channel::<()>();
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         drop(end);
     });
-    output::print(&format!("{READY}\n"))?;
     while let Err(RecvTimeoutError::Timeout) = has_ended.recv_timeout(LOOK) {
         tended.retain(|it| !it.has_ended());
         tended.iter_mut().for_each(Tended::tend);
