@@ -124,13 +124,15 @@ fn agree(plain: &[String], with: &[String], preload: &Preload) -> bool {
     let reads_mappings = preload.is_set("COLDSTREAM_READAHEAD", "scans-and-mapped");
     let alike = || {
         let (plain, with) = (plain.iter(), with.iter());
-        plain.map(without_number).eq(with.map(without_number))
+        plain
+            .map(|it| without_number(it))
+            .eq(with.map(|it| without_number(it)))
     };
     plain == with || (reads_mappings && alike())
 }
 
 /// A line without the number of the descriptor that was made.
-fn without_number(line: &String) -> &str {
+fn without_number(line: &str) -> &str {
     let makes_one = [" Open {", " Duplicate {"]
         .iter()
         .any(|it| line.contains(it));
