@@ -8,12 +8,13 @@
 use coldstream_control::{Counter, Mechanism};
 use coldstream_host::process::{self, Thread};
 use coldstream_host::status_page::StatusPage;
+use coldstream_io::sys::process::monotonic_ns;
 use coldstream_io::sys::thread_priority;
 use coldstream_policy::background::{Controller, Observed, ProcessorTime};
 use coldstream_policy::{Held, Priorities, Priority, Profile, Role, changed, io_rank};
 use std::collections::HashMap;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time between two looks, as in the library.
 pub const LOOK: Duration = Duration::from_millis(200);
@@ -27,7 +28,6 @@ pub struct Tended {
     threads: HashMap<i32, Changes>,
     priorities: Priorities,
     controller: Controller,
-    begun: Instant,
     page: Option<StatusPage>,
 }
 
@@ -50,7 +50,6 @@ impl Tended {
             threads: HashMap::new(),
             priorities: Priorities::default(),
             controller: Controller::default(),
-            begun: Instant::now(),
             page: None,
         }
     }
@@ -73,12 +72,14 @@ impl Tended {
         self.priorities = asked.unwrap_or_default();
         let threads = process::threads(self.process);
         let processor = self.processor_time(&threads);
-        let now_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let observed = Observed {
             processor,
             ..Observed::default()
         };
-        let is_behind = self.controller.tick(now_ns, &observed, None).is_behind;
+        let is_behind = self
+            .controller
+            .tick(monotonic_ns(), &observed, None)
+            .is_behind;
         self.set(&threads, !is_off && !is_behind);
         if let Some(view) = view {
             let changed = self.threads.values().filter(|it| it.any()).count();

@@ -1,21 +1,24 @@
 //! Gives every privilege away that the work after the start does not need.
 
+use coldstream_host::process;
 use coldstream_io::Errno;
 use coldstream_io::sys::credentials::{self, Capabilities};
 
-/// Becomes user and group of the process that is followed. Own groups and all capabilities but those in the mask
-/// `kept` are gone for good.
+/// Becomes `user`, whose process `pid` is followed, with the groups of that process. Own groups and all capabilities
+/// but those in the mask `kept` are gone for good.
 ///
 /// Programs and directories are open by now. The rest needs that user's own rights only.
-/// The calling process must have one thread only. `groups` are the process's supplementary groups.
+/// The calling process must have one thread only.
 ///
 /// # Errors
 /// The kernel's: `EPERM` for another user's process without `CAP_SETUID` and `CAP_SETGID`, and where one of `kept` is
 /// not permitted.
-pub fn become_user(user: u32, group: u32, groups: &[u32], kept: u64) -> Result<(), Errno> {
+pub fn become_user_of(pid: u32, user: u32, kept: u64) -> Result<(), Errno> {
+    let group = process::group(pid).unwrap_or(user);
+    let groups = process::supplementary_groups(pid);
     credentials::keep_capabilities(kept != 0);
     if credentials::users() != [user; 3] || credentials::groups() != [group; 3] {
-        credentials::set_supplementary_groups(groups)?;
+        credentials::set_supplementary_groups(&groups)?;
         credentials::set_groups([group; 3])?;
         credentials::set_users([user; 3])?;
     }

@@ -809,8 +809,8 @@ fn priority_of(subject: &Subject, name: &str) -> Option<(i32, i32)> {
     })
 }
 
-/// A compaction's thread that waits; it reads once something is written to the pipe.
-fn with_compaction_thread() -> Option<(Subject, PathBuf)> {
+/// With a compaction's thread, which waits for a pipe.
+fn with_compaction_thread() -> Option<Subject> {
     let mut subject = Subject::new();
     let pipe = subject.directory.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
@@ -820,14 +820,14 @@ fn with_compaction_thread() -> Option<(Subject, PathBuf)> {
     }
     subject.tell("rocksdb:low", "wait", &pipe, 0..0);
     let is_there = eventually(|| priority_of(&subject, "rocksdb:low").is_some());
-    is_there.then_some((subject, pipe))
+    is_there.then_some(subject)
 }
 
 #[test]
 fn priorities_are_lowered_and_given_back_even_by_a_killed_attach() {
     const LOWERED: (i32, i32) = (10, 2 << 13 | 7);
     for is_killed in [false, true] {
-        let Some((subject, _)) = with_compaction_thread() else {
+        let Some(subject) = with_compaction_thread() else {
             return;
         };
         let before = priority_of(&subject, "rocksdb:low");

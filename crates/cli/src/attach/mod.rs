@@ -98,22 +98,20 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
     }
     let user = common_user(&attached)?;
     let recognition = recognition(&attached);
-    let has_priorities = arguments.priority && recognition == Recognition::Names;
-    if arguments.priority && !has_priorities {
+    if arguments.priority && recognition != Recognition::Names {
         let message =
             "--priority: no thread of these processes has the name of a background thread";
         return Err(failure(Exit::Usage, message));
     }
     let pids = attached.iter().map(Attached::pid);
-    let mut keeper = has_priorities.then(|| Keeper::start(pids)).transpose()?;
+    let mut keeper = (arguments.priority)
+        .then(|| Keeper::start(pids))
+        .transpose()?;
     let mut tracer = Tracer::start(recognition).map_err(|error| not_started(&error))?;
     for process in &attached {
         tracer.follow(process.pid())?;
     }
-    let first = attached[0].pid();
-    let group = process::group(first).unwrap_or(user);
-    let groups = process::supplementary_groups(first);
-    privileges::become_user(user, group, &groups, 0).map_err(|errno| {
+    privileges::become_user_of(attached[0].pid(), user, 0).map_err(|errno| {
         let message = format!("cannot become user {user}: {errno}");
         failure(Exit::Permission, message)
     })?;
@@ -121,7 +119,7 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
     end_when_interrupted(format)?;
     for process in &mut attached {
         process.recognise(recognition);
-        if keeper.is_some() {
+        if arguments.priority {
             process.has_priorities();
         }
         introduce(process, recognition, format)?;

@@ -111,9 +111,7 @@ pub fn keep(arguments: &KeeperArguments) -> anyhow::Result<()> {
 /// Becomes the user of the processes, with the only capability that giving a nice value back needs.
 fn give_privileges_away(pid: u32) -> anyhow::Result<()> {
     let user = process::user(pid).ok_or_else(|| processes::no_such_process(pid))?;
-    let group = process::group(pid).unwrap_or(user);
-    let groups = process::supplementary_groups(pid);
-    privileges::become_user(user, group, &groups, CAP_SYS_NICE).map_err(|errno| {
+    privileges::become_user_of(pid, user, CAP_SYS_NICE).map_err(|errno| {
         let message = format!("giving nice values back needs CAP_SYS_NICE: {errno}");
         failure(Exit::Permission, message)
     })

@@ -93,7 +93,7 @@ impl engine::Mode for Mode {
     fn preloaded(&self) -> Option<&Preloaded> {
         match &self.way {
             Way::Preloaded(preloaded) => Some(preloaded),
-            _ => None,
+            Way::Buffered | Way::OwnDirect(_) | Way::Attached | Way::AttachedWithPriority => None,
         }
     }
 
