@@ -9,21 +9,26 @@
 //! then full of pages that nobody asked for. So mappings get `MADV_RANDOM`. Only then residency says something
 //! about heat.
 //!
-//! It is an option for two reasons. Compactions that read by mappings need the readahead. And a look takes a low
-//! descriptor number for a moment, which the application sees.
+//! It is an option, because compactions that read by mappings need the readahead.
 
-use crate::core::Core;
 use crate::core::errno::ErrnoGuard;
-use crate::core::host_memory::each_line;
+use crate::core::host_memory::{each_line, each_line_of};
 use crate::core::inode_map;
+use crate::core::{Core, descriptor_map::TrackedFile};
 use crate::heat::{HeatMap, Present};
 use crate::settings;
 use coldstream_control::{Counter, Mechanism};
+use coldstream_io::lock::FutexLock;
+use coldstream_io::private::{PrivateDescriptor, is_marked};
 use coldstream_io::residency;
-use coldstream_io::sys::file::FileStamp;
+use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::{memory, process};
 use coldstream_policy::{Config, FileKind, MappedFile, Readahead, mapped_file};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// The kernel's list of this process's mappings.
+const LIST: &CStr = c"/proc/self/maps";
 
 /// Room for a line of `/proc/self/maps`, whose path has 4095 bytes at most.
 const LINE_BYTES_MAX: usize = 6 << 10;
@@ -43,16 +48,52 @@ pub struct MappedSsTables {
     looks: AtomicU32,
     /// When to look again, by [`process::coarse_milliseconds`].
     due: AtomicU32,
+    list: FutexLock<OpenList>,
+}
+
+/// The list of mappings, while there is something to look at. To open it anew for each look would take a low
+/// descriptor number, which the application would miss.
+#[repr(C)]
+struct OpenList {
+    descriptor: PrivateDescriptor,
+    stamp: FileStamp,
+}
+
+impl OpenList {
+    /// Opens it, unless it is open. `slot` is that of a mapped SSTable.
+    fn open(&mut self, core: &Core, slot: u32) {
+        if self.number().is_some() || !core.owner.is_this_process() {
+            return;
+        }
+        self.close(core);
+        if let Ok((descriptor, stamp)) = PrivateDescriptor::open_path(LIST, slot, core) {
+            *self = Self { descriptor, stamp };
+        }
+    }
+
+    /// Its descriptor's number, if nobody has closed it. Needs no thread-local storage.
+    fn number(&self) -> Option<i32> {
+        let number = self.descriptor.get()?.number();
+        (file::is_same_inode(number, &self.stamp) && is_marked(number)).then_some(number)
+    }
+
+    fn close(&mut self, core: &Core) {
+        self.descriptor.close(&self.stamp, core);
+    }
 }
 
 impl MappedSsTables {
     /// The application has mapped an SSTable.
-    pub fn record(&self, core: &Core, kind: FileKind, address: usize, length_bytes: usize) {
+    pub fn record(&self, core: &Core, tracked: TrackedFile, address: usize, length_bytes: usize) {
         if !is_configured() {
             return;
         }
         let _errno = ErrnoGuard::new();
-        if kind == FileKind::LevelDbSsTable && !self.any.swap(true, Ordering::Relaxed) {
+        if tracked.kind == FileKind::LevelDbSsTable && !self.any.swap(true, Ordering::Relaxed) {
+            // Here, and not at the first look: this thread chooses numbers in its own order.
+            if let Some(mut list) = self.list.try_lock() {
+                list.open(core, tracked.slot);
+            }
             core.wake_control_thread();
         }
         if core.is_on(Mechanism::Readahead) {
@@ -84,7 +125,7 @@ impl MappedSsTables {
         } else {
             memory::ADVICE_NORMAL
         };
-        each_mapping(&settings.config, |mapped, _| {
+        self.each_mapping(&settings.config, |mapped, _| {
             // If something else has been mapped there meanwhile, it gets the hint.
             let _ = memory::hint(mapped.address, mapped.length_bytes, advice);
         });
@@ -105,7 +146,7 @@ impl MappedSsTables {
         let present = heat.present().filter(|_| takes_heat);
         let mut any = false;
         self.any.store(false, Ordering::Relaxed);
-        each_mapping(&settings.config, |mapped, kind| {
+        self.each_mapping(&settings.config, |mapped, kind| {
             if kind != FileKind::LevelDbSsTable {
                 return;
             }
@@ -116,6 +157,10 @@ impl MappedSsTables {
         });
         if any {
             self.any.store(true, Ordering::Relaxed);
+        } else if let Some(mut list) = self.list.try_lock()
+            && !self.any.load(Ordering::Relaxed)
+        {
+            list.close(core);
         }
         if any && present.is_some() {
             self.looks.fetch_add(1, Ordering::Relaxed);
@@ -126,6 +171,36 @@ impl MappedSsTables {
         let due = now.wrapping_add(rest).max(1);
         self.due.store(due, Ordering::Relaxed);
         any
+    }
+
+    /// Calls `visit` for each mapping of an SSTable. Waits for another thread's call: no call of one thread may lie in
+    /// another. Needs no thread-local storage.
+    pub fn each_mapping(&self, config: &Config, mut visit: impl FnMut(&MappedFile<'_>, FileKind)) {
+        let visit_line = |line: &[u8]| {
+            if let Some(mapped) = mapped_file(line) {
+                let kind = config.profile.kind_of_file(mapped.path);
+                if kind.is_sstable() {
+                    visit(&mapped, kind);
+                }
+            }
+        };
+        let mut room = [0; LINE_BYTES_MAX];
+        let list = self.list.lock();
+        match list.number() {
+            Some(number) => each_line_of(number, &mut room, visit_line),
+            // The process may open few files, or only other engines' SSTables are mapped.
+            None => {
+                let _ = each_line(LIST, &mut room, visit_line);
+            }
+        }
+    }
+
+    /// The application needs a descriptor number.
+    pub fn free_descriptor(&self, core: &Core) {
+        // Whoever has the lock will be done with it.
+        if let Some(mut list) = self.list.try_lock() {
+            list.close(core);
+        }
     }
 }
 
@@ -153,16 +228,4 @@ pub fn stamp_of(mapped: &MappedFile<'_>) -> FileStamp {
         size_bytes: mapped.offset.saturating_add(mapped.length_bytes as u64),
         ..FileStamp::default()
     }
-}
-
-/// Calls `visit` for each mapping of an SSTable.
-pub fn each_mapping(config: &Config, mut visit: impl FnMut(&MappedFile<'_>, FileKind)) {
-    let _ = each_line(c"/proc/self/maps", &mut [0; LINE_BYTES_MAX], |line| {
-        if let Some(mapped) = mapped_file(line) {
-            let kind = config.profile.kind_of_file(mapped.path);
-            if kind.is_sstable() {
-                visit(&mapped, kind);
-            }
-        }
-    });
 }

@@ -52,14 +52,6 @@ pub struct Preload {
 }
 
 impl Preload {
-    /// Whether a variable has this value.
-    #[must_use]
-    pub fn is_set(&self, name: &str, value: &str) -> bool {
-        self.variables
-            .iter()
-            .any(|it| it.0 == name && it.1 == value)
-    }
-
     /// Defaults, without a log.
     #[must_use]
     pub fn quiet() -> Self {

@@ -92,10 +92,17 @@ pub fn read_again(descriptor: i32, text: &mut [u8]) -> Option<&str> {
     std::str::from_utf8(text.get(..read.ok()?)?).ok()
 }
 
-/// Calls `visit` with each line of a file of any length, in room for one line. The rest of a longer line
-/// counts as a line of its own. `None` if the file cannot be opened. Needs no thread-local storage.
-pub fn each_line(path: &CStr, room: &mut [u8], mut visit: impl FnMut(&[u8])) -> Option<()> {
+/// As [`each_line_of`], of the file at a path. `None` if it cannot be opened.
+pub fn each_line(path: &CStr, room: &mut [u8], visit: impl FnMut(&[u8])) -> Option<()> {
     let descriptor = file::open(path, libc::O_RDONLY, 0).ok()?;
+    each_line_of(descriptor, room, visit);
+    let _ = file::close(descriptor);
+    Some(())
+}
+
+/// Calls `visit` with each line of a file of any length, in room for one line. The rest of a longer line
+/// counts as a line of its own. Needs no thread-local storage.
+pub fn each_line_of(descriptor: i32, room: &mut [u8], mut visit: impl FnMut(&[u8])) {
     let (mut kept, mut offset) = (0, 0);
     while let Some(rest) = room.get_mut(kept..).filter(|rest| !rest.is_empty()) {
         // SAFETY: the rest is writable for its length.
@@ -122,8 +129,6 @@ pub fn each_line(path: &CStr, room: &mut [u8], mut visit: impl FnMut(&[u8])) -> 
         room.copy_within(done..filled, 0);
         kept = filled - done;
     }
-    let _ = file::close(descriptor);
-    Some(())
 }
 
 #[cfg(test)]

@@ -534,8 +534,7 @@ impl Runtime {
                 inode.record_writable_mapping();
             }
         }
-        self.mapped
-            .record(core, tracked.kind, address, length_bytes);
+        self.mapped.record(core, tracked, address, length_bytes);
     }
 
     /// A thread advises that it will need a range of a file. Returns whether to skip the advice. The

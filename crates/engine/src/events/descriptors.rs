@@ -408,6 +408,7 @@ impl Runtime {
         let any = self.core.has_private() && self.core.owner.is_this_process();
         if any {
             self.core.each_private(0, |slot| self.free_private(slot));
+            self.mapped.free_descriptor(&self.core);
         }
         any
     }
@@ -420,6 +421,7 @@ impl Runtime {
             && self.core.owner.is_this_process()
         {
             (self.core).each_private(lowest as u32, |slot| self.free_private(slot));
+            self.mapped.free_descriptor(&self.core);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::lineage::{self, Input, MappedInput};
 use super::transfer::{Refused, Transfer};
-use crate::mapped;
+use crate::mapped::{self, MappedSsTables};
 use coldstream_handover::rocksdb::Output;
 use coldstream_policy::MappedFile;
 use coldstream_sstable::cassandra::IndexCursor;
@@ -17,14 +17,18 @@ const MAPPED_MAX: usize = 4096;
 
 impl Transfer<'_> {
     /// Finds the SSTables that are mapped at present, in the directory of the output.
-    pub(super) fn find_mapped(&self, known: &mut Vec<MappedInput>) -> Result<(), Refused> {
+    pub(super) fn find_mapped(
+        &self,
+        mapped: &MappedSsTables,
+        known: &mut Vec<MappedInput>,
+    ) -> Result<(), Refused> {
         let path = lineage::path_of(self.descriptor).ok_or(Refused::Gone)?;
         let directory = directory_of(path.to_bytes());
         for mapped in known.iter_mut() {
             mapped.is_mapped = false;
         }
         let mut found = Ok(());
-        mapped::each_mapping(self.config(), |mapping, _| {
+        mapped.each_mapping(self.config(), |mapping, _| {
             let inode = mapping.inode;
             let is_other = inode != self.stamp.inode && directory_of(mapping.path) == directory;
             if !is_other || found.is_err() {

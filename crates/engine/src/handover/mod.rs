@@ -173,7 +173,7 @@ impl Handover {
                 let is_cached = means.writes.find(means.core, descriptor).is_none();
                 self.run(means, tracked, descriptor, |transfer, work| {
                     match (has_mapped, is_cached) {
-                        (true, true) => transfer.to_cached_blocks(work),
+                        (true, true) => transfer.to_cached_blocks(means.mapped, work),
                         _ => transfer.to_blocks(work),
                     }
                 })

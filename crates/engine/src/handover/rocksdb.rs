@@ -2,6 +2,7 @@
 
 use super::lineage::{Input, Work};
 use super::transfer::{Refused, Transfer};
+use crate::mapped::MappedSsTables;
 use coldstream_handover::rocksdb::{Contents, Output};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::sys::file;
@@ -48,7 +49,11 @@ impl Transfer<'_> {
 
     /// Hands over to an SSTable that was written through the page cache, while others are mapped. All of it is in
     /// the page cache; afterwards what is hot is left there. A memtable stays as it is: its keys are the newest.
-    pub(super) fn to_cached_blocks(&self, work: &mut Work) -> Result<(), Refused> {
+    pub(super) fn to_cached_blocks(
+        &self,
+        mapped: &MappedSsTables,
+        work: &mut Work,
+    ) -> Result<(), Refused> {
         self.present
             .heat
             .forget(self.key(), 0..self.stamp.size_bytes);
@@ -72,7 +77,7 @@ impl Transfer<'_> {
                 self.count_refused(&refused);
             }
         }
-        self.find_mapped(&mut work.mapped)?;
+        self.find_mapped(mapped, &mut work.mapped)?;
         self.take_over_mapped(&mut output, &mut work.mapped)?;
         if is_over() {
             // Some heat may not have been found: all of it stays in the page cache.

@@ -58,7 +58,7 @@ impl Bench<'_> {
     /// Fails if the library changes a result. Shows the smallest part of the script that still fails.
     pub fn check(&self, script: &Script, plain: &Seen, preload: &Preload) -> ExitLog {
         let with = self.run(script, Some(preload));
-        if agree(&plain.lines, &with.lines, preload) {
+        if plain.lines == with.lines {
             return with.log;
         }
         let (place, found) = difference(plain, &with).unwrap_or_default();
@@ -86,7 +86,7 @@ impl Bench<'_> {
 
     fn fails(&self, script: &Script, preload: &Preload) -> bool {
         let (plain, with) = (self.run(script, None), self.run(script, Some(preload)));
-        !agree(&plain.lines, &with.lines, preload)
+        plain.lines != with.lines
     }
 
     /// Removes operations in halves, quarters and so on, while the script still fails.
@@ -118,30 +118,6 @@ impl Bench<'_> {
     }
 }
 
-/// Whether two runs agree. Once a second the library may read the list of mappings, and takes the lowest free
-/// descriptor number for that moment (docs/limits.md). Where it does, numbers of new descriptors are not compared.
-fn agree(plain: &[String], with: &[String], preload: &Preload) -> bool {
-    let reads_mappings = preload.is_set("COLDSTREAM_READAHEAD", "scans-and-mapped");
-    let alike = || {
-        let (plain, with) = (plain.iter(), with.iter());
-        plain
-            .map(|it| without_number(it))
-            .eq(with.map(|it| without_number(it)))
-    };
-    plain == with || (reads_mappings && alike())
-}
-
-/// A line without the number of the descriptor that was made.
-fn without_number(line: &str) -> &str {
-    let makes_one = [" Open {", " Duplicate {"]
-        .iter()
-        .any(|it| line.contains(it));
-    match line.rsplit_once(" -> ") {
-        Some((call, number)) if makes_one && number.parse::<u32>().is_ok() => call,
-        _ => line,
-    }
-}
-
 /// The first line in which two runs differ: its number, and both versions.
 pub fn difference(plain: &Seen, with: &Seen) -> Option<(usize, String)> {
     let place = plain
@@ -161,15 +137,4 @@ fn last_lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(8)..].join(" | ")
-}
-
-#[test]
-fn only_numbers_of_new_descriptors_may_differ_and_only_where_mappings_are_read() {
-    let line = |result: &str| vec![format!("7 thread 1 Open {{ slot: 8 }} -> {result}")];
-    let reads_mappings = Preload::quiet().with("COLDSTREAM_READAHEAD", "scans-and-mapped");
-    assert!(agree(&line("8"), &line("13"), &reads_mappings));
-    assert!(!agree(&line("8"), &line("13"), &Preload::quiet()));
-    assert!(!agree(&line("8"), &line("-1 errno 2"), &reads_mappings));
-    let read = |bytes: &str| vec![format!("7 thread 1 Read {{ slot: 8 }} -> {bytes}")];
-    assert!(!agree(&read("8"), &read("13"), &reads_mappings));
 }

@@ -2,14 +2,16 @@
  *
  *   mapped_hot_keys DIRECTORY KEYS STRIDE SECONDS
  *     writes all keys, and the odd ones once more; reads each key whose number STRIDE divides once; rests, so that
- *     the pages are seen; compacts everything.
+ *     the pages are seen, and watches the numbers of descriptors meanwhile; compacts everything.
  */
+#include <fcntl.h>
 #include <leveldb/c.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { VALUE_BYTES = 1000 };
+enum { VALUE_BYTES = 1000, LEVELDB_IS_QUIET_AFTER_SECONDS = 2 };
 
 static void check(char *error) {
     if (error != NULL) {
@@ -42,6 +44,24 @@ static void put(leveldb_t *database, long number) {
     }
     leveldb_put(database, leveldb_writeoptions_create(), key, key_of(number, key), value, sizeof value, &error);
     check(error);
+}
+
+/* Nobody else opens anything. So each new descriptor has the same number. */
+static void rest(long seconds) {
+    sleep(LEVELDB_IS_QUIET_AFTER_SECONDS);
+    time_t end = time(NULL) + seconds - LEVELDB_IS_QUIET_AFTER_SECONDS;
+    int expected = -1;
+    while (time(NULL) < end) {
+        int number = open("/dev/null", O_RDONLY);
+        if (expected < 0) {
+            expected = number;
+        }
+        if (number != expected) {
+            fprintf(stderr, "open gave %d, and then %d\n", expected, number);
+            exit(4);
+        }
+        close(number);
+    }
 }
 
 int main(int count, char **arguments) {
@@ -81,7 +101,7 @@ int main(int count, char **arguments) {
             free(value);
         }
     }
-    sleep((unsigned)atoi(arguments[4]));
+    rest(atol(arguments[4]));
     leveldb_compact_range(database, NULL, 0, NULL, 0);
     leveldb_close(database);
     return 0;
