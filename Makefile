@@ -28,7 +28,7 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 5
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build libraries drivers driver static-driver leveldb-driver pebble-driver check lint test doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
+.PHONY: help setup build libraries drivers driver static-driver leveldb-driver pebble-driver check lint test test-nodes doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
     test-packages test-packaged-library test-pod test-aarch64 clean
 
 help: ## Show this list
@@ -97,14 +97,18 @@ lint: ## All of `check` but the unit tests
 
 # Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
 CHECKED := $(TARGET)/checked
+TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) \
+    cargo test --profile checked
 test: setup libraries drivers lint doc ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
 	@mkdir -p $(CHECKED) && cp --update $(RELEASE)/coldstream-*-driver* $(CHECKED)/
-	$(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) \
-	    cargo test --workspace --profile checked
+	$(TESTS) --workspace --exclude coldstream-nodes
 	scripts/test-rocksdb-suites
 	@$(MAKE) --no-print-directory test-plugin
-	@$(MAKE) --no-print-directory loom miri sanitize
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target fuzz msrv deny
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-nodes loom miri sanitize fuzz msrv deny
+
+# They wait for nodes to start, two thirds of the time: what compiles runs beside them.
+test-nodes: ## The suites on real Cassandra nodes (6 min; needs `make libraries`)
+	$(TESTS) -p coldstream-nodes
 
 setup: ## Install the packages that tests and the demo need (apt) and the Rust toolchain
 	@scripts/setup test
