@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 
 /// The counters of the line, in its order. The problems come before these, so that a line that is
 /// cut off still has them.
-const SHOWN: [Counter; 29] = [
+const SHOWN: [Counter; 30] = [
     Counter::BytesDirect,
     Counter::BytesDontcache,
     Counter::BytesDropBehind,
@@ -37,6 +37,7 @@ const SHOWN: [Counter; 29] = [
     Counter::HandoverRangesWarmed,
     Counter::HandoverRangesHit,
     Counter::HandoversFrugal,
+    Counter::HandoverBlockCacheBytes,
     Counter::SendfileBytes,
     Counter::SendfileBytesDropped,
     Counter::PacingBrakes,

@@ -95,10 +95,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
+mod block_cache;
 pub mod cassandra;
 mod piece;
 mod plan;
 pub mod rocksdb;
 
+pub use block_cache::InputReads;
 pub use piece::{HeatAt, Piece};
 pub use plan::{KEPT_MIN, Limits, MEMORY_SHARE, Page, Plan, SHARE_MIN};

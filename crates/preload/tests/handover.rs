@@ -24,6 +24,11 @@ const KEY_BYTES: usize = 16;
 const FLUSHED: &str = "load";
 const AGED: &str = "age";
 const INGESTED: &str = "ingest";
+/// Those that read, and compact. `SCANNED`: all keys once before, in order. `CACHED`: the hot keys once before, and only
+/// the block cache knows it.
+const READ: &str = "compact";
+const SCANNED: &str = "scan";
+const CACHED: &str = "cached";
 
 /// A data set and its hot keys.
 struct Case<'a> {
@@ -37,8 +42,8 @@ struct Case<'a> {
     reads: u32,
     /// How many times everything is compacted.
     passes: u32,
-    /// Whether all keys are read once before, in order.
-    scanned: bool,
+    /// What is read before the compaction.
+    read: &'static str,
     /// The least share of hot blocks that are warm afterwards.
     warm_percent: usize,
     /// How the runs are written. `AGED`: the last one is some seconds younger than the earlier ones.
@@ -73,8 +78,14 @@ impl Case<'_> {
         format!(
             "disable_auto_compactions=true;create_if_missing=true;write_buffer_size=1073741824;\
              target_file_size_base=16777216;\
-             {}block_based_table_factory={{no_block_cache=true;{}}}",
-            self.options, self.table_options
+             {}block_based_table_factory={{{};{}}}",
+            self.options,
+            if self.read == CACHED {
+                "block_cache=67108864"
+            } else {
+                "no_block_cache=true"
+            },
+            self.table_options
         )
     }
 
@@ -99,7 +110,7 @@ impl Case<'_> {
     /// Reads the hot keys, then compacts.
     fn compaction(&self, program: &Path, directory: &Path) -> Program {
         Program::new(program)
-            .argument(if self.scanned { "scan" } else { "compact" })
+            .argument(self.read)
             .argument(directory)
             .arguments(self.uses())
     }
@@ -282,7 +293,7 @@ const SCATTERED: Case<'static> = Case {
     hot: 1,
     reads: 3,
     passes: 1,
-    scanned: false,
+    read: READ,
     warm_percent: 99,
     written: FLUSHED,
     order: "engine",
@@ -312,7 +323,7 @@ fn keys_that_were_overwritten() {
         hot: 1,
         reads: 3,
         passes: 1,
-        scanned: false,
+        read: READ,
         warm_percent: 99,
         written: FLUSHED,
         order: "engine",
@@ -332,7 +343,7 @@ fn neighbouring_keys_of_many_runs_behind_filters() {
         hot: 2_000,
         reads: 3,
         passes: 1,
-        scanned: false,
+        read: READ,
         warm_percent: 99,
         written: FLUSHED,
         order: "engine",
@@ -352,7 +363,7 @@ fn subcompactions_in_several_threads() {
         hot: 2,
         reads: 3,
         passes: 1,
-        scanned: false,
+        read: READ,
         warm_percent: 99,
         written: FLUSHED,
         order: "engine",
@@ -435,7 +446,7 @@ fn compact_files_in_a_foreground_thread() {
         let log = ExitLog::read(&log);
         println!("{handover} {way}: {found:?} {}", log.text);
         let scan = Case {
-            scanned: true,
+            read: SCANNED,
             ..case
         };
         scan.compaction(&program, &database).run().well();
@@ -595,17 +606,27 @@ fn an_order_that_is_neither_is_declined() {
     assert!(declined.reason().contains("test.backwards"), "{declined:?}");
     // Every key is there still.
     let scan = Case {
-        scanned: true,
+        read: SCANNED,
         ..case
     };
     scan.compaction(&program, &database).run().well();
+}
+
+/// Nobody reads the hot blocks from the file: the block cache has them. The compaction skips them, and this tells.
+#[test]
+fn what_the_block_cache_has_is_warm_in_the_output() {
+    assert_handed_over(&Case {
+        read: CACHED,
+        reads: 1,
+        ..SCATTERED
+    });
 }
 
 /// A program that reads everything once, a backup for example, makes nothing hot.
 #[test]
 fn what_a_scan_has_passed_is_not_warmed() {
     assert_handed_over(&Case {
-        scanned: true,
+        read: SCANNED,
         warm_percent: 95,
         ..SCATTERED
     });

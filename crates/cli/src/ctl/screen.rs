@@ -213,6 +213,10 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
         let handovers = count(handovers, "handover", "handovers");
         format!("{handovers} of what was read twice only, since few warm ranges are read")
     })
+    .bytes(
+        Counter::HandoverBlockCacheBytes,
+        "of inputs in the block cache",
+    )
     .about(Counter::HandoverPagesLeftOut, |pages| {
         format!("{} too many to warm", count(pages, "page", "pages"))
     })

@@ -264,9 +264,9 @@ impl Runtime {
         if fuse::is_blown() {
             return None;
         }
-        let record_input = |stamp: &FileStamp, offset| {
+        let record_input = |stamp: &FileStamp, read| {
             let file = (tracked.kind, call.descriptor);
-            (self.handover).record_input(core, &self.heat, file, stamp, offset);
+            (self.handover).record_input(core, &self.heat, file, stamp, read);
         };
         let served = core.protect(|| {
             // SAFETY: passed on.

@@ -10,7 +10,6 @@ use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::sys::file;
 use coldstream_sstable::cassandra::IndexCursor;
 use coldstream_sstable::memory::TryVec;
-use std::cell::Cell;
 
 /// What a handover did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,13 +73,8 @@ pub(super) fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Outpu
 pub(super) fn given(thread: i32, descriptors: &[i32]) -> Result<Work, Errno> {
     let mut work = Work::none(thread);
     for descriptor in descriptors {
-        let input = Input {
-            stamp: file::stamp(*descriptor)?,
-            path: lineage::path_of(*descriptor).ok_or(Errno(libc::ENOMEM))?,
-            lowest_offset: 0,
-            cursor: IndexCursor::default(),
-            cold_until_ns: Cell::new(0),
-        };
+        let path = lineage::path_of(*descriptor).ok_or(Errno(libc::ENOMEM))?;
+        let input = Input::new(file::stamp(*descriptor)?, path, 0);
         push(&mut work.inputs, input)?;
     }
     Ok(work)

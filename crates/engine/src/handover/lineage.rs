@@ -12,6 +12,7 @@
 use super::blobs::Blobs;
 use crate::core::heap;
 use crate::core::inode_map;
+use coldstream_handover::InputReads;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::proc_fd;
 use coldstream_io::sys::file::{self, FileStamp};
@@ -19,6 +20,7 @@ use coldstream_sstable::cassandra::{IndexCursor, Key};
 use coldstream_sstable::memory::{self, TryVec};
 use std::cell::Cell;
 use std::ffi::CString;
+use std::ops::Range;
 
 /// The most threads whose work is remembered. A new thread replaces the one that has rested longest.
 const THREADS_MAX: usize = 64;
@@ -37,10 +39,25 @@ pub struct Input {
     pub path: CString,
     /// The lowest offset that was read. Opening an SSTable reads its end only.
     pub lowest_offset: u64,
+    reads: InputReads,
     /// Where the next part of an output continues in it (Cassandra).
     pub cursor: IndexCursor,
     /// The input was cold. It is not examined again before this time of the monotonic clock.
     pub cold_until_ns: Cell<i128>,
+}
+
+impl Input {
+    /// One that was read from `lowest_offset` on.
+    pub(super) fn new(stamp: FileStamp, path: CString, lowest_offset: u64) -> Self {
+        Self {
+            stamp,
+            path,
+            lowest_offset,
+            reads: InputReads::default(),
+            cursor: IndexCursor::default(),
+            cold_until_ns: Cell::new(0),
+        }
+    }
 }
 
 /// A mapped SSTable.
@@ -170,8 +187,17 @@ impl Threads {
 }
 
 impl Lineage {
-    /// Thread `thread` has read at `offset` of the SSTable behind `descriptor`.
-    pub fn record_read(&self, thread: i32, descriptor: i32, stamp: &FileStamp, offset: u64) {
+    /// Thread `thread` reads these bytes of the SSTable behind `descriptor`. Returns those before them that it has
+    /// skipped.
+    pub fn record_read(
+        &self,
+        thread: i32,
+        descriptor: i32,
+        stamp: &FileStamp,
+        read: Range<u64>,
+    ) -> Option<Range<u64>> {
+        let offset = read.start;
+        let mut skipped = None;
         self.with_work(thread, |work| {
             let mut inputs = work.inputs.iter_mut();
             let known = inputs.find(|input| input.stamp.same_inode(stamp));
@@ -184,6 +210,7 @@ impl Lineage {
                 if input.stamp.size_bytes == stamp.size_bytes
                     && input.stamp.changed_ns == stamp.changed_ns
                 {
+                    skipped = input.reads.pass(read);
                     return;
                 }
                 // Either a hard link to the file was made, or the inode number belongs to a new file.
@@ -204,14 +231,11 @@ impl Lineage {
             if work.inputs.len() >= INPUTS_MAX {
                 work.inputs.remove(0);
             }
-            let _ = work.inputs.try_push(Input {
-                stamp: *stamp,
-                path,
-                lowest_offset: offset,
-                cursor: IndexCursor::default(),
-                cold_until_ns: Cell::new(0),
-            });
+            let mut input = Input::new(*stamp, path, offset);
+            skipped = input.reads.pass(read);
+            let _ = work.inputs.try_push(input);
         });
+        skipped
     }
 
     /// Thread `thread` has made a new SSTable of Cassandra, and writes it by `descriptor`.
@@ -362,7 +386,7 @@ mod tests {
     #[test]
     fn a_number_that_another_sstable_has_now_is_that_sstable() {
         let (lineage, (first, before), (second, stamp)) = (lineage(), a_file(), a_file());
-        lineage.record_read(1, first.as_file().as_raw_fd(), &before, 500);
+        lineage.record_read(1, first.as_file().as_raw_fd(), &before, 500..600);
         // The kernel gives numbers of deleted files out again.
         let now = FileStamp {
             device: before.device,
@@ -370,7 +394,7 @@ mod tests {
             changed_ns: stamp.changed_ns + 1,
             ..stamp
         };
-        lineage.record_read(1, second.as_file().as_raw_fd(), &now, 7000);
+        lineage.record_read(1, second.as_file().as_raw_fd(), &now, 7000..7100);
         let work = lineage.take(1).unwrap();
         let [input] = &work.inputs[..] else {
             panic!("{}", work.inputs.len());
@@ -383,12 +407,12 @@ mod tests {
     fn an_sstable_that_was_only_linked_to_stays_what_it_is() {
         let (lineage, (file, before)) = (lineage(), a_file());
         let descriptor = file.as_file().as_raw_fd();
-        lineage.record_read(1, descriptor, &before, 500);
+        lineage.record_read(1, descriptor, &before, 500..600);
         let now = FileStamp {
             changed_ns: before.changed_ns + 1,
             ..before
         };
-        lineage.record_read(1, descriptor, &now, 7000);
+        lineage.record_read(1, descriptor, &now, 7000..7100);
         let work = lineage.take(1).unwrap();
         assert_eq!(work.inputs.len(), 1);
         assert_eq!(work.inputs[0].lowest_offset, 500);

@@ -7,10 +7,8 @@ use super::transfer::{Refused, Transfer};
 use crate::mapped::{self, MappedSsTables};
 use coldstream_handover::rocksdb::Output;
 use coldstream_policy::MappedFile;
-use coldstream_sstable::cassandra::IndexCursor;
 use coldstream_sstable::memory::{self, TryVec};
 use coldstream_sstable::rocksdb::SsTable;
-use std::cell::Cell;
 
 /// The most mapped SSTables that a thread remembers. LevelDB maps 1,000.
 const MAPPED_MAX: usize = 4096;
@@ -105,13 +103,7 @@ fn add(
 ) -> Result<(), Refused> {
     let path = lineage::c_string(&[mapping.path]).ok_or(Refused::OutOfMemory)?;
     let mapped = MappedInput {
-        input: Input {
-            stamp: mapped::stamp_of(mapping),
-            path,
-            lowest_offset: 0,
-            cursor: IndexCursor::default(),
-            cold_until_ns: Cell::new(0),
-        },
+        input: Input::new(mapped::stamp_of(mapping), path, 0),
         separators: None,
         is_mapped: true,
     };

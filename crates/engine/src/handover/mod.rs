@@ -40,6 +40,7 @@ pub use explicit::{Done, Inputs, Mapped, Way};
 use explicit::{finished_output, given, push};
 use lineage::{Lineage, Output, Work};
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 pub use transfer::Bounds;
 use transfer::{
@@ -94,19 +95,28 @@ impl Handover {
         }
     }
 
-    /// A background thread reads an SSTable that is served.
+    /// A background thread reads these bytes of an SSTable that is served.
     pub fn record_input(
         &self,
         core: &Core,
         heat: &HeatMap,
         (kind, descriptor): (FileKind, i32),
         stamp: &FileStamp,
-        offset: u64,
+        read: Range<u64>,
     ) {
         // The records of a blob file are its inputs.
-        if kind != FileKind::RocksDbBlob && Self::state(core, heat) != HandoverState::Never {
-            let thread = process::thread_id();
-            (self.lineage).record_read(thread, descriptor, stamp, offset);
+        if kind == FileKind::RocksDbBlob || Self::state(core, heat) == HandoverState::Never {
+            return;
+        }
+        let thread = process::thread_id();
+        let skipped = (self.lineage).record_read(thread, descriptor, stamp, read);
+        if let Some(skipped) = skipped
+            && matches!(kind, FileKind::RocksDbSsTable | FileKind::LevelDbSsTable)
+            && let Some(present) = heat.present()
+        {
+            let (key, length_bytes) = (inode_map::key_of(stamp), skipped.end - skipped.start);
+            core.count(Counter::HandoverBlockCacheBytes, length_bytes);
+            (present.heat).raise(key, skipped.start, length_bytes, present.epoch);
         }
     }
 

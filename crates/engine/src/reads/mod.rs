@@ -16,6 +16,7 @@ use coldstream_control::{Counter, Mechanism};
 use coldstream_io::scan::{BufferCheck, Fallback, Outcome, ReadMode, Request};
 use coldstream_io::sys::file::{self, FileStamp};
 use filesystems::Filesystems;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the I/O mode of reads was logged. Outside the wiped region: a forked child does not log it again.
@@ -58,7 +59,7 @@ impl Reads {
         core: &Core,
         tracked: TrackedFile,
         call: &ReadCall,
-        record_input: impl FnOnce(&FileStamp, u64),
+        record_input: impl FnOnce(&FileStamp, Range<u64>),
     ) -> Option<Served> {
         // Negative offsets and empty reads are left to the kernel: it refuses the former and allows the latter.
         let offset = u64::try_from(call.offset).ok()?;
@@ -73,7 +74,8 @@ impl Reads {
         let (stamp, choice) = (self.eligible(core, tracked, call.descriptor))
             .map_err(count_fallback)
             .ok()?;
-        record_input(&stamp, offset);
+        let end = offset.saturating_add(call.length_bytes as u64);
+        record_input(&stamp, offset..end);
         let mode = match choice {
             Choice::Windows(mode) => mode,
             Choice::Buffered(reason) => {
