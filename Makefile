@@ -28,7 +28,7 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 5
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build libraries drivers driver static-driver leveldb-driver pebble-driver check lint test test-nodes doc deny msrv loom miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
+.PHONY: help setup build libraries drivers driver static-driver leveldb-driver pebble-driver check lint test test-nodes doc deny msrv loom nightly miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
     test-packages test-packaged-library test-pod test-aarch64 clean
 
 help: ## Show this list
@@ -134,12 +134,16 @@ loom: ## Check the lock-free maps and the futex lock in every interleaving
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir $(TARGET)/loom \
 	    -p coldstream-io -p coldstream-engine --lib loom_
 
+# For Miri and fuzzing, which may run side by side: one installs it.
+nightly:
+	@cargo +nightly miri --version >/dev/null 2>&1 || \
+	    rustup toolchain install nightly --profile minimal --component miri --component rust-src || true
+
 # Undefined behaviour in what needs no kernel. Most crates forbid unsafe code: there is none to find in them.
 # Any nightly with Miri will do.
 MIRI := cargo +nightly miri
-miri: ## Run the unsafe code that needs no kernel under Miri (skipped where no nightly can be had)
-	@if ! $(MIRI) --version >/dev/null 2>&1 && \
-	    ! rustup toolchain install nightly --profile minimal --component miri --component rust-src; then \
+miri: nightly ## Run the unsafe code that needs no kernel under Miri (skipped where no nightly can be had)
+	@if ! $(MIRI) --version >/dev/null 2>&1; then \
 	    echo "skipped: no nightly toolchain with Miri can be had here"; \
 	else \
 	    PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$(TARGET)/miri \
@@ -155,7 +159,7 @@ sanitize: ## Run the C++ drivers under the address and undefined-behaviour sanit
 	    scripts/sanitized-run $(SANITIZED)/$$engine-driver $$engine; \
 	done
 
-fuzz: ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS (default 5)
+fuzz: nightly ## Feed random bytes to each reader of an on-disk format for FUZZ_SECONDS (default 5)
 	@scripts/fuzz $(FUZZ_SECONDS) $(TARGET)
 
 test-plugin: ## Build the RocksDB plugin and test it on Debian's RocksDB (1 min; skipped without librocksdb-dev)

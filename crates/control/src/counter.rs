@@ -410,7 +410,7 @@ counters! {
     /// Handovers that warmed only what was read twice: too few warmed ranges were read, and most reads of the device
     /// were not spared.
     HandoversFrugal = "handovers_frugal": Handover, Total(Count);
-    /// Bytes of inputs that compactions skipped, because the engine has them in its block cache. They are hot.
+    /// Bytes of inputs that compactions skipped: taken to be in the engine's block cache, and hot.
     HandoverBlockCacheBytes = "handover_block_cache_bytes": Handover, Total(Bytes);
 }
 

@@ -89,12 +89,16 @@ impl MappedSsTables {
             return;
         }
         let _errno = ErrnoGuard::new();
-        if tracked.kind == FileKind::LevelDbSsTable && !self.any.swap(true, Ordering::Relaxed) {
-            // Here, and not at the first look: this thread chooses numbers in its own order.
+        if tracked.kind == FileKind::LevelDbSsTable {
+            let was_any = self.any.swap(true, Ordering::Relaxed);
+            // Here, and not at the first look: this thread chooses numbers in its own order. With each SSTable, as the
+            // application may have needed the number meanwhile.
             if let Some(mut list) = self.list.try_lock() {
                 list.open(core, tracked.slot);
             }
-            core.wake_control_thread();
+            if !was_any {
+                core.wake_control_thread();
+            }
         }
         if core.is_on(Mechanism::Readahead) {
             let _ = memory::hint(address, length_bytes, memory::ADVICE_RANDOM);
@@ -197,7 +201,7 @@ impl MappedSsTables {
 
     /// The application needs a descriptor number.
     pub fn free_descriptor(&self, core: &Core) {
-        // Whoever has the lock will be done with it.
+        // If another thread reads the list just now, it stays open: that is no reason to wait.
         if let Some(mut list) = self.list.try_lock() {
             list.close(core);
         }

@@ -622,6 +622,20 @@ fn what_the_block_cache_has_is_warm_in_the_output() {
     });
 }
 
+/// What fills up the blocks is not read either, and tells nothing.
+#[test]
+fn aligned_blocks() {
+    assert_handed_over(&Case {
+        keys: 100_000,
+        runs: 1,
+        value_bytes: 400,
+        stride: 200,
+        table_options: "block_size=4096;block_align=true",
+        options: "compression=kNoCompression;",
+        ..SCATTERED
+    });
+}
+
 /// A program that reads everything once, a backup for example, makes nothing hot.
 #[test]
 fn what_a_scan_has_passed_is_not_warmed() {

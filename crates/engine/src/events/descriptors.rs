@@ -376,7 +376,10 @@ impl Runtime {
         }
         core.descriptors.each_in(first, last, |descriptor, entry| {
             match entry {
-                Entry::Private(private) => self.free_private(private.slot),
+                Entry::Private(private) => {
+                    self.free_private(private.slot);
+                    self.mapped.free_descriptor(core);
+                }
                 Entry::Tracked(tracked) => {
                     if let Some(_inside) = Inside::enter() {
                         let drained = self.writes.close(core, tracked, descriptor);

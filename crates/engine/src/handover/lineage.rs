@@ -187,8 +187,8 @@ impl Threads {
 }
 
 impl Lineage {
-    /// Thread `thread` reads these bytes of the SSTable behind `descriptor`. Returns those before them that it has
-    /// skipped.
+    /// Thread `thread` reads these bytes of the SSTable behind `descriptor`. Returns those before its last
+    /// read that it has skipped.
     pub fn record_read(
         &self,
         thread: i32,
@@ -218,11 +218,9 @@ impl Lineage {
                 if let Some(path) = path_of(descriptor)
                     && path != input.path
                 {
-                    input.path = path;
-                    input.lowest_offset = offset;
-                    input.cursor = IndexCursor::default();
-                    input.cold_until_ns.set(0);
+                    *input = Input::new(*stamp, path, offset);
                 }
+                skipped = input.reads.pass(read);
                 return;
             }
             let Some(path) = path_of(descriptor) else {
