@@ -101,14 +101,15 @@ TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspa
     cargo test --profile checked
 test: setup libraries drivers lint doc ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
 	@mkdir -p $(CHECKED) && cp --update $(RELEASE)/coldstream-*-driver* $(CHECKED)/
-	$(TESTS) --workspace --exclude coldstream-nodes
+	$(TESTS) --workspace
 	scripts/test-rocksdb-suites
 	@$(MAKE) --no-print-directory test-plugin
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-nodes loom miri sanitize fuzz msrv deny
 
 # They wait for nodes to start, two thirds of the time: what compiles runs beside them.
+# `--workspace`: for one package alone Cargo would choose other features, and compile most dependencies again.
 test-nodes: ## The suites on real Cassandra nodes (6 min; needs `make libraries`)
-	$(TESTS) -p coldstream-nodes
+	$(TESTS) --workspace --test coldstream --test nodes
 
 setup: ## Install the packages that tests and the demo need (apt) and the Rust toolchain
 	@scripts/setup test
@@ -130,8 +131,10 @@ msrv: ## Build with the smallest Rust that is supported (skipped where it cannot
 deny: ## Check licences, sources and known vulnerabilities of all dependencies
 	@scripts/check-dependencies $(TARGET)
 
+# Optimised, as there are many interleavings; but `lto` would take longer than all of them.
+LOOM := RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 loom: ## Check the lock-free maps and the futex lock in every interleaving
-	RUSTFLAGS="--cfg loom" cargo test --release --target-dir $(TARGET)/loom \
+	$(LOOM) cargo test --release --target-dir $(TARGET)/loom \
 	    -p coldstream-io -p coldstream-engine --lib loom_
 
 # For Miri and fuzzing, which may run side by side: one installs it.
