@@ -131,10 +131,8 @@ msrv: ## Build with the smallest Rust that is supported (skipped where it cannot
 deny: ## Check licences, sources and known vulnerabilities of all dependencies
 	@scripts/check-dependencies $(TARGET)
 
-# Optimised, as there are many interleavings; but `lto` would take longer than all of them.
-LOOM := RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 loom: ## Check the lock-free maps and the futex lock in every interleaving
-	$(LOOM) cargo test --release --target-dir $(TARGET)/loom \
+	RUSTFLAGS="--cfg loom" cargo test --profile checked --target-dir $(TARGET)/loom \
 	    -p coldstream-io -p coldstream-engine --lib loom_
 
 # For Miri and fuzzing, which may run side by side: one installs it.
