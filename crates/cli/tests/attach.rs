@@ -14,6 +14,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use coldstream_io::sys::thread_priority;
 use coldstream_testkit::database::sstables;
 use coldstream_testkit::directories;
+use coldstream_testkit::process::{Ended, Program};
 use coldstream_testkit::residency::{cached_pages, drop_pages, resident_pages};
 use coldstream_testkit::{skip, tools};
 
@@ -338,10 +339,14 @@ fn large_reads_of_a_compaction_are_dropped_and_counted_as_they_are() {
     assert_eq!(interrupt(child), Some(0));
 }
 
+/// What Coldstream says to these arguments. A test fails where it does not end, as if it followed a process.
+fn ended(arguments: &[&str]) -> Ended {
+    Program::new(COLDSTREAM).arguments(arguments).run()
+}
+
 /// A counter of the status page.
 fn counter(pid: &str, name: &str) -> usize {
-    let arguments = ["ctl", "status", pid, "--json"];
-    let output = Command::new(COLDSTREAM).args(arguments).output().unwrap();
+    let output = ended(&["ctl", "status", pid, "--json"]);
     let text = String::from_utf8(output.stdout).unwrap();
     let behind = text.split_once(&format!("\"{name}\":"));
     let (_, value) = behind.unwrap_or_else(|| panic!("{text}"));
@@ -461,10 +466,7 @@ fn a_killed_attach_leaves_nothing_behind() {
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         assert_eq!(subject.descriptors(), before);
-        let status = Command::new(COLDSTREAM)
-            .args(["ctl", "status", &subject.pid()])
-            .output()
-            .unwrap();
+        let status = ended(&["ctl", "status", &subject.pid()]);
         assert_eq!(status.status.code(), Some(7));
         drop_pages(&File::open(subject.path()).unwrap());
         // Its readahead is as before: one page is asked for, and more come.
@@ -481,11 +483,7 @@ fn ctl_stops_and_resumes_it_and_shows_its_figures() {
         return;
     };
     let ctl = |action: &str| {
-        let mut command = Command::new(COLDSTREAM);
-        let output = command
-            .args(["ctl", action, &subject.pid()])
-            .output()
-            .unwrap();
+        let output = ended(&["ctl", action, &subject.pid()]);
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
@@ -496,20 +494,19 @@ fn ctl_stops_and_resumes_it_and_shows_its_figures() {
     std::thread::sleep(Duration::from_millis(1500));
     // The machine may reclaim a few.
     assert!(subject.resident().len() > PAGES / 2);
-    let run = |arguments: &[&str]| Command::new(COLDSTREAM).args(arguments).output().unwrap();
-    assert!(run(&["ctl", "on", &pid]).status.success());
+    assert!(ended(&["ctl", "on", &pid]).status.success());
     drop_pages(&File::open(subject.path()).unwrap());
     subject.read("client", "sequential", 0..PAGES);
     subject.write_sstable();
     assert!(eventually(|| subject.resident().is_empty()));
     // It has no priorities: a request for one is refused with words.
-    let refused = run(&["ctl", "set", &pid, "nice=5"]);
+    let refused = ended(&["ctl", "set", &pid, "nice=5"]);
     let words = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{words}");
     assert!(words.contains("from outside"), "{words}");
-    let list = String::from_utf8(run(&["ctl", "list"]).stdout).unwrap();
+    let list = String::from_utf8(ended(&["ctl", "list"]).stdout).unwrap();
     assert!(list.contains("(attach)"), "{list}");
-    let status = run(&["ctl", "status", &pid, "--all"]);
+    let status = ended(&["ctl", "status", &pid, "--all"]);
     let text = String::from_utf8(status.stdout).unwrap();
     assert!(text.contains("bytes_drop_behind"), "{text}");
     assert!(text.contains("from outside"), "{text}");
@@ -539,10 +536,7 @@ fn it_gives_every_privilege_away() {
 #[test]
 fn doctor_says_what_fits() {
     let doctor = |pid: u32| {
-        let output = Command::new(COLDSTREAM)
-            .args(["doctor", &pid.to_string()])
-            .output()
-            .unwrap();
+        let output = ended(&["doctor", &pid.to_string()]);
         // The lines are folded.
         let text = String::from_utf8(output.stdout).unwrap();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -660,11 +654,10 @@ fn where_a_filter_forbids_the_events_it_says_so() {
     let subject = Subject::new();
     let directory = subject.directory.path();
     let deny = coldstream_testkit::tools::compile("deny.c", directory, "deny", &[]);
-    let output = Command::new(deny)
-        .args([SYSTEM_CALL_BPF, "1", "--", COLDSTREAM])
-        .args(["attach", &subject.pid()])
-        .output()
-        .unwrap();
+    let output = Program::new(deny)
+        .arguments([SYSTEM_CALL_BPF, "1", "--", COLDSTREAM])
+        .arguments(["attach", &subject.pid()])
+        .run();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{stderr}");
     assert!(stderr.contains("bpf"), "{stderr}");
@@ -683,19 +676,21 @@ fn it_ends_with_the_process() {
 
 #[test]
 fn what_cannot_be_has_a_word_and_a_code() {
-    let coldstream =
-        |arguments: &[&str]| Command::new(COLDSTREAM).args(arguments).output().unwrap();
-    let own = std::process::id().to_string();
+    // Not this program: other tests open SSTables in it.
+    let mut idle = Command::new("sleep").arg("infinity").spawn().unwrap();
+    let pid = idle.id().to_string();
     for (arguments, code, word) in [
         (vec!["attach", "4194000"], 7, "no process"),
-        (vec!["attach", &own], 7, "no SSTable open"),
+        (vec!["attach", &pid], 7, "no SSTable open"),
         (vec!["attach", "--cgroup", "/nowhere"], 7, "cgroup.procs"),
     ] {
-        let output = coldstream(&arguments);
+        let output = ended(&arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{stderr}");
         assert!(stderr.contains(word), "{stderr}");
     }
+    idle.kill().unwrap();
+    idle.wait().unwrap();
 }
 
 /// The loader maps a library and closes it, as LevelDB does with its SSTables.
@@ -718,14 +713,11 @@ fn a_process_that_maps_its_sstables_is_not_followed() {
     let mut answer = String::new();
     let mut output = BufReader::new(subject.stdout.as_mut().unwrap());
     output.read_line(&mut answer).unwrap();
-    let ended = Command::new(COLDSTREAM)
-        .args(["attach", &subject.id().to_string()])
-        .output()
-        .unwrap();
+    let attach = ended(&["attach", &subject.id().to_string()]);
     subject.kill().unwrap();
     subject.wait().unwrap();
-    let stderr = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(7), "{stderr}");
+    let stderr = String::from_utf8_lossy(&attach.stderr);
+    assert_eq!(attach.status.code(), Some(7), "{stderr}");
     assert!(stderr.contains("through mmap"), "{stderr}");
 }
 
@@ -842,13 +834,7 @@ fn priorities_are_lowered_and_given_back_even_by_a_killed_attach() {
             || counter(&subject.pid(), "priority_threads") == 1
         ));
         let switch = |word: &str| {
-            let arguments = ["ctl", word, "--only", "priority", &subject.pid()];
-            let status = Command::new(COLDSTREAM)
-                .args(arguments)
-                .output()
-                .unwrap()
-                .status;
-            assert!(status.success(), "{word}");
+            ended(&["ctl", word, "--only", "priority", &subject.pid()]).well();
         };
         switch("off");
         assert!(eventually(|| priority_of(&subject, "rocksdb:low") == before));
@@ -867,10 +853,7 @@ fn priorities_are_lowered_and_given_back_even_by_a_killed_attach() {
 #[test]
 fn without_names_of_threads_there_are_no_priorities() {
     let subject = Subject::new();
-    let output = Command::new(COLDSTREAM)
-        .args(["attach", "--priority", &subject.pid()])
-        .output()
-        .unwrap();
+    let output = ended(&["attach", "--priority", &subject.pid()]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
