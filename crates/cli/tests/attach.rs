@@ -483,8 +483,7 @@ fn ctl_stops_and_resumes_it_and_shows_its_figures() {
         return;
     };
     let ctl = |action: &str| {
-        let output = ended(&["ctl", action, &subject.pid()]);
-        assert!(output.status.success(), "{output:?}");
+        let output = ended(&["ctl", action, &subject.pid()]).well();
         String::from_utf8(output.stdout).unwrap()
     };
     ctl("off");
@@ -494,7 +493,7 @@ fn ctl_stops_and_resumes_it_and_shows_its_figures() {
     std::thread::sleep(Duration::from_millis(1500));
     // The machine may reclaim a few.
     assert!(subject.resident().len() > PAGES / 2);
-    assert!(ended(&["ctl", "on", &pid]).status.success());
+    ended(&["ctl", "on", &pid]).well();
     drop_pages(&File::open(subject.path()).unwrap());
     subject.read("client", "sequential", 0..PAGES);
     subject.write_sstable();
@@ -677,8 +676,8 @@ fn it_ends_with_the_process() {
 #[test]
 fn what_cannot_be_has_a_word_and_a_code() {
     // Not this program: other tests open SSTables in it.
-    let mut idle = Command::new("sleep").arg("infinity").spawn().unwrap();
-    let pid = idle.id().to_string();
+    let idle = Program::new("sleep").argument("infinity").start();
+    let pid = idle.process_id().to_string();
     for (arguments, code, word) in [
         (vec!["attach", "4194000"], 7, "no process"),
         (vec!["attach", &pid], 7, "no SSTable open"),
@@ -689,8 +688,6 @@ fn what_cannot_be_has_a_word_and_a_code() {
         assert_eq!(output.status.code(), Some(code), "{stderr}");
         assert!(stderr.contains(word), "{stderr}");
     }
-    idle.kill().unwrap();
-    idle.wait().unwrap();
 }
 
 /// The loader maps a library and closes it, as LevelDB does with its SSTables.
@@ -734,7 +731,9 @@ fn without_privileges_it_says_so() {
     set_world(copy.path());
     let program = copy.path().join("coldstream");
     fs::copy(COLDSTREAM, &program).unwrap();
-    let output = Command::new(program)
+    let output = Command::new("timeout")
+        .arg("120")
+        .arg(program)
         .args(["attach", &subject.pid()])
         .uid(NOBODY)
         .gid(NOBODY)
@@ -745,7 +744,7 @@ fn without_privileges_it_says_so() {
     assert!(stderr.contains("CAP_SYS_PTRACE"), "{stderr}");
 
     // It can list the descriptors, but not see what they are.
-    let attach = format!("exec {COLDSTREAM} attach {}", subject.pid());
+    let attach = format!("exec timeout 120 {COLDSTREAM} attach {}", subject.pid());
     let output = Command::new("capsh")
         .args(["--drop=cap_sys_ptrace", "--", "-c", &attach])
         .output();
