@@ -5,8 +5,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coldstream_testkit::exit_log::ExitLog;
+use coldstream_testkit::process::{Ended, output_within};
 use coldstream_testkit::tools::find;
 use coldstream_testkit::{plugin, skip};
+
+/// How a run of the laboratory ends. A node takes most of its time to start.
+fn measured(command: &mut Command) -> Ended {
+    output_within(Duration::from_secs(600), command)
+}
 
 /// `coldstream lab rocksdb` in a directory of its own, with few reads a second.
 fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
@@ -64,7 +70,7 @@ fn tiny_run() -> Option<f64> {
         "report.html",
     ];
     let mut command = lab(directory.path(), &words)?;
-    let ended = command.output().expect("start");
+    let ended = measured(&mut command);
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
     let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
@@ -109,7 +115,7 @@ fn a_recipe_reads_in_a_closed_loop_while_compaction_never_ends() {
     let Some(mut command) = lab_at_any_rate(directory.path(), &words) else {
         return;
     };
-    let ended = command.output().expect("start");
+    let ended = measured(&mut command);
     let error = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{error}");
     let said = String::from_utf8_lossy(&ended.stdout);
@@ -148,7 +154,7 @@ fn a_stalled_writer_of_a_closed_loop_makes_up_for_little() {
         command.args(["--update-mib-per-second", "1000000", "--json"]);
         command.args(["--compaction-seconds", "3", "--engine-options"]);
         command.arg("write_buffer_size=67108864");
-        let ended = command.output().expect("start");
+        let ended = measured(&mut command);
         let error = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{error}");
         let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
@@ -192,9 +198,7 @@ fn a_recipe_is_measured_with_db_bench() {
         "--json-file",
         "report.json",
     ];
-    let ended = lab_by_db_bench(directory.path(), &db_bench, &words)
-        .output()
-        .expect("start");
+    let ended = measured(&mut lab_by_db_bench(directory.path(), &db_bench, &words));
     let error = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{error}");
     let said = String::from_utf8_lossy(&ended.stdout);
@@ -238,9 +242,7 @@ fn a_db_bench_that_cannot_be_used_is_named() {
     let plain = directory.path().join("plain");
     std::fs::write(&plain, "#!/bin/sh\n").expect("file");
     let refused = |db_bench: &Path, words: &[&str], said: &str| {
-        let ended = lab_by_db_bench(directory.path(), db_bench, words)
-            .output()
-            .expect("start");
+        let ended = measured(&mut lab_by_db_bench(directory.path(), db_bench, words));
         let error = String::from_utf8_lossy(&ended.stderr);
         assert!(!ended.status.success(), "{error}");
         assert!(error.contains(said), "{said}: {error}");
@@ -310,7 +312,7 @@ fn cached_after_a_warm_start() -> Option<[f64; 2]> {
         "--json",
     ];
     let mut command = lab(directory.path(), &words)?;
-    let ended = command.output().expect("start");
+    let ended = measured(&mut command);
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
     let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
@@ -329,22 +331,22 @@ fn cached_after_a_warm_start() -> Option<[f64; 2]> {
 #[test]
 fn cassandra_compacts_around_the_page_cache_while_every_read_is_answered() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
-    let ended = Command::new(env!("CARGO_BIN_EXE_coldstream"))
-        .args(["lab", "cassandra", "--runs", "1", "--keys", "12000"])
-        .args(["--hot-keys", "500", "--requests-per-second", "200"])
-        .args(["--heap-mib", "512", "--memory-mib", "1600"])
-        .args(["--compaction-mib-per-second", "20"])
-        .args(["--warm-up-seconds", "1", "--idle-seconds", "2"])
-        .args(["--after-seconds", "2", "--work-dir", "work"])
-        .args([
-            "--modes",
-            "5.0/stock@read_request_timeout=60000ms,5.0/coldstream@read_request_timeout=60000ms",
-        ])
-        .args(["--json", "--html", "report.html"])
-        .current_dir(directory.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("start");
+    let ended = measured(
+        Command::new(env!("CARGO_BIN_EXE_coldstream"))
+            .args(["lab", "cassandra", "--runs", "1", "--keys", "12000"])
+            .args(["--hot-keys", "500", "--requests-per-second", "200"])
+            .args(["--heap-mib", "512", "--memory-mib", "1600"])
+            .args(["--compaction-mib-per-second", "20"])
+            .args(["--warm-up-seconds", "1", "--idle-seconds", "2"])
+            .args(["--after-seconds", "2", "--work-dir", "work"])
+            .args([
+                "--modes",
+                "5.0/stock@read_request_timeout=60000ms,5.0/coldstream@read_request_timeout=60000ms",
+            ])
+            .args(["--json", "--html", "report.html"])
+            .current_dir(directory.path())
+            .stdin(Stdio::null()),
+    );
     let said = String::from_utf8_lossy(&ended.stderr);
     if said.contains("no JDK 17 was found") || said.contains("mvn was not found") {
         skip(said);
@@ -415,7 +417,7 @@ fn unusable_options_are_refused_before_the_measurement() {
         let Some(mut command) = lab(directory.path(), words) else {
             return;
         };
-        let ended = command.output().expect("start");
+        let ended = measured(&mut command);
         let error = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), Some(1), "{error}");
         assert!(error.contains(said), "{error}");
@@ -426,16 +428,16 @@ fn unusable_options_are_refused_before_the_measurement() {
 #[test]
 fn a_missing_jdk_or_maven_is_named() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
-    let ended = Command::new(env!("CARGO_BIN_EXE_coldstream"))
-        .args(["lab", "cassandra", "--runs", "1", "--modes", "5.0/stock"])
-        .args(["--work-dir", "work"])
-        .current_dir(directory.path())
-        .env("PATH", directory.path())
-        .env("XDG_CACHE_HOME", directory.path())
-        .env_remove("JAVA_HOME")
-        .stdin(Stdio::null())
-        .output()
-        .expect("start");
+    let ended = measured(
+        Command::new(env!("CARGO_BIN_EXE_coldstream"))
+            .args(["lab", "cassandra", "--runs", "1", "--modes", "5.0/stock"])
+            .args(["--work-dir", "work"])
+            .current_dir(directory.path())
+            .env("PATH", directory.path())
+            .env("XDG_CACHE_HOME", directory.path())
+            .env_remove("JAVA_HOME")
+            .stdin(Stdio::null()),
+    );
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(!ended.status.success(), "{said}");
     let is_said = said.contains("mvn was not found") || said.contains("no JDK 17 was found");
@@ -456,7 +458,7 @@ fn only_the_named_library_is_measured() {
             return;
         };
         command.args(words).env("COLDSTREAM_LIBRARY", variable);
-        let ended = command.output().expect("start");
+        let ended = measured(&mut command);
         let said = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), Some(7), "{said}");
         assert!(
@@ -473,7 +475,7 @@ fn a_mode_whose_library_was_not_loaded_is_an_error() {
     let Some(mut command) = lab(directory.path(), &["--runs", "1", "--modes", "coldstream"]) else {
         return;
     };
-    let ended = command.env("COLDSTREAM", "off").output().expect("start");
+    let ended = measured(command.env("COLDSTREAM", "off"));
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("COLDSTREAM=off"), "{said}");
@@ -514,10 +516,7 @@ fn the_driver_refuses_wrong_parameters() {
         return;
     }
     let run = |parameters: &str| {
-        let ended = Command::new(&driver)
-            .args(["run", parameters])
-            .output()
-            .expect("start");
+        let ended = measured(Command::new(&driver).args(["run", parameters]));
         let error = String::from_utf8_lossy(&ended.stderr).into_owned();
         (ended.status.code(), error)
     };
@@ -590,7 +589,7 @@ fn an_unknown_engine_option_is_a_clear_error() {
     let Some(mut command) = lab(directory.path(), &words) else {
         return;
     };
-    let ended = command.output().expect("start");
+    let ended = measured(&mut command);
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("no_such_option"), "{said}");
@@ -655,7 +654,7 @@ fn the_plugin_is_measured_as_the_preload_library_is() {
         return;
     };
     command.arg("--plugin").arg(&library);
-    let ended = command.output().expect("start");
+    let ended = measured(&mut command);
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
     let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
@@ -702,7 +701,7 @@ fn a_static_driver_measures_as_the_shared_one_does() {
         return;
     };
     command.arg("--driver").arg(&driver);
-    let ended = command.output().expect("start");
+    let ended = measured(&mut command);
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
     let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");

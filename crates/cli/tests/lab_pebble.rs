@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::ops::Bound;
 use std::path::Path;
-use std::process::Output;
 
 use coldstream_sstable::rocksdb::{Format, SsTable};
+use coldstream_testkit::process::Ended;
 
 mod lab_drivers;
 
 use lab_drivers::check_runs;
 
 /// The laboratory on Pebble. `None` where the driver is not built.
-fn lab(directory: &Path, words: &[&str]) -> Option<Output> {
+fn lab(directory: &Path, words: &[&str]) -> Option<Ended> {
     lab_drivers::lab("pebble", directory, words)
 }
 

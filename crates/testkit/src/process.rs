@@ -158,7 +158,7 @@ impl Program {
 
     /// Runs it without the library.
     pub fn run(&self) -> Ended {
-        self.run_with_words(&self.words, &self.variables)
+        self.start().end()
     }
 
     fn preload(&mut self, preload: &Preload) {
@@ -262,9 +262,6 @@ impl Program {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        // Files, not pipes: nobody must read them while the program runs. A child that outlives the program does not
-        // keep the test waiting.
-        let (stdout, stderr) = (scratch(), scratch());
         let stdin = match &self.input {
             Some(bytes) => {
                 let mut file = scratch();
@@ -274,29 +271,20 @@ impl Program {
             }
             None => Stdio::null(),
         };
-        let standard_error = match &self.standard_error {
-            Some(other) => Stdio::from(other.try_clone().expect("dup")),
-            None => Stdio::from(stderr.try_clone().expect("dup")),
-        };
-        let child = command
-            .stdin(stdin)
-            .stdout(stdout.try_clone().expect("dup"))
-            .stderr(standard_error)
-            .process_group(0)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", words[0].display()));
-        Running {
-            child,
-            stdout,
-            stderr,
-            words: words.to_vec(),
-            limit: self.limit,
-        }
+        command.stdin(stdin);
+        let standard_error = self.standard_error.as_deref();
+        let standard_error = standard_error.map(|other| other.try_clone().expect("dup"));
+        Running::start(&mut command, standard_error, self.limit)
     }
+}
 
-    fn run_with_words(&self, words: &[OsString], variables: &[(String, String)]) -> Ended {
-        self.start_words(words, variables).end()
-    }
+/// As [`Command::output`], with a time limit. The environment is the command's own.
+///
+/// # Panics
+/// It cannot be started, or does not end within the limit.
+#[track_caller]
+pub fn output_within(limit: Duration, command: &mut Command) -> Ended {
+    Running::start(command, None, limit).end()
 }
 
 /// A running program. Dropping it kills it, with everything that it started.
@@ -305,11 +293,31 @@ pub struct Running {
     child: Child,
     stdout: File,
     stderr: File,
-    words: Vec<OsString>,
+    command: String,
     limit: Duration,
 }
 
 impl Running {
+    fn start(command: &mut Command, stderr_to: Option<OwnedFd>, limit: Duration) -> Self {
+        // Files, not pipes: nobody must read them while the program runs. A child that outlives the program does not
+        // keep the test waiting.
+        let (stdout, stderr) = (scratch(), scratch());
+        let stderr_to = stderr_to.unwrap_or_else(|| stderr.try_clone().expect("dup").into());
+        let child = command
+            .stdout(stdout.try_clone().expect("dup"))
+            .stderr(stderr_to)
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self {
+            child,
+            stdout,
+            stderr,
+            command: format!("{command:?}"),
+            limit,
+        }
+    }
+
     /// Its process id.
     #[must_use]
     pub fn process_id(&self) -> u32 {
@@ -332,8 +340,8 @@ impl Running {
                     kill_group(child);
                     let _ = child.wait();
                     panic!(
-                        "{:?} had not ended after {:?}\n{stacks}{}",
-                        self.words,
+                        "{} had not ended after {:?}\n{stacks}{}",
+                        self.command,
                         self.limit,
                         String::from_utf8_lossy(&content(&mut self.stderr))
                     );

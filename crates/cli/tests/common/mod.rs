@@ -8,7 +8,10 @@ pub mod process;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+use std::time::Duration;
+
+use coldstream_testkit::process::output_within;
 
 /// A directory with an empty preload library. Tests compile programs into it.
 pub struct Scene {
@@ -94,13 +97,10 @@ pub fn is_root() -> bool {
 
 /// Standard output and error as text, and the exit code.
 pub fn outcome(command: &mut Command) -> (i32, String, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().expect("coldstream starts");
+    let ended = output_within(Duration::from_secs(120), command);
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+    let code = ended.status.code().unwrap_or(-1);
+    (code, text(ended.stdout), text(ended.stderr))
 }
 
 /// Asserts one error line with these words and this exit code, and no output.

@@ -1,13 +1,15 @@
 //! `coldstream lab` on an engine with a load driver, so small that it means nothing.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use coldstream_testkit::process::{Ended, output_within};
 use coldstream_testkit::skip;
 
 /// `coldstream lab ENGINE` in a directory of its own. `None`, and a line on standard error, where the driver is
 /// not built.
-pub fn lab(engine: &str, directory: &Path, words: &[&str]) -> Option<Output> {
+pub fn lab(engine: &str, directory: &Path, words: &[&str]) -> Option<Ended> {
     let executable = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
     let driver = executable.with_file_name(format!("coldstream-{engine}-driver"));
     if !driver.exists() {
@@ -21,7 +23,8 @@ pub fn lab(engine: &str, directory: &Path, words: &[&str]) -> Option<Output> {
         true => &[],
         false => &["--memory-mib", "128"],
     };
-    let ended = Command::new(executable)
+    let mut command = Command::new(executable);
+    command
         .args(["lab", engine, "--keys", "12000"])
         .args(memory)
         .args(["--hot-keys", "1000", "--reads-per-second", "500"])
@@ -29,9 +32,8 @@ pub fn lab(engine: &str, directory: &Path, words: &[&str]) -> Option<Output> {
         .args(["--after-seconds", "1", "--work-dir", "work", "--runs", "1"])
         .args(words)
         .current_dir(directory)
-        .stdin(Stdio::null())
-        .output();
-    Some(ended.expect("start"))
+        .stdin(Stdio::null());
+    Some(output_within(Duration::from_secs(600), &mut command))
 }
 
 /// Its report, after an end without an error.
