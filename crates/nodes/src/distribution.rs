@@ -11,20 +11,7 @@ use std::process::{Command, Stdio};
 
 /// `cassandra-all` with all its dependencies: the content of Apache's packages, without the scripts. Nothing is
 /// installed system-wide.
-const PROJECT: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>coldstream</groupId>
-  <artifactId>cassandra-node</artifactId>
-  <version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.cassandra</groupId>
-      <artifactId>cassandra-all</artifactId>
-      <version>${cassandra.version}</version>
-    </dependency>
-  </dependencies>
-</project>
-"#;
+const PROJECT: &str = include_str!("../cassandra-pom.xml");
 
 /// Exports and openings of the JDK's modules that Cassandra needs. The union of `conf/jvm17-server.options` of 4.1, 5.0
 /// and trunk, and of what jamm of 4.1 inspects.
