@@ -1,7 +1,7 @@
-//! SSTables of RocksDB: footer, metaindex, properties, index, and the keys of data blocks.
+//! SSTables of RocksDB and Pebble: footer, metaindex, properties, index, and the keys of data blocks.
 //!
-//! The target builds the footer itself, without checksums (type 0). Otherwise random bytes would
-//! fail at the first block's checksum, and the code behind it would never run.
+//! The target builds the footer itself. Blocks have no checksums (type 0). Otherwise random bytes would fail at
+//! the first one, and the code behind it would never run.
 
 #![no_main]
 
@@ -11,12 +11,51 @@ use libfuzzer_sys::fuzz_target;
 
 /// `kBlockBasedTableMagicNumber` of RocksDB's `block_based_table_builder.cc`.
 const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
+/// `pebbleDBMagic` of Pebble's `sstable/table.go`.
+const PEBBLE_MAGIC: u64 = 0xf09f_aab3_f09f_aab3_u64.swap_bytes();
 /// Bytes of a footer before its version and its magic number.
 const HANDLES_BYTES: usize = 41;
 
 #[derive(Arbitrary, Debug)]
+enum Format {
+    /// `format_version` 0 to 5. Later ones have checksums in the footer.
+    RocksDb(u8),
+    /// Table formats 1 to 7. Blocks have columns from the fifth on.
+    Pebble(u8),
+}
+
+impl Format {
+    /// What follows the handles in `footer`.
+    fn finish(&self, footer: &mut Vec<u8>) {
+        match self {
+            Self::RocksDb(version) => {
+                footer.extend(u32::from(version % 6).to_le_bytes());
+                footer.extend(MAGIC.to_le_bytes());
+            }
+            Self::Pebble(format) => {
+                let format = 1 + u32::from(format % 7);
+                let end = [&format.to_le_bytes()[..], &PEBBLE_MAGIC.to_le_bytes()].concat();
+                if format >= 7 {
+                    footer.extend([0; 4]);
+                }
+                if format >= 6 {
+                    let guarded = [&footer[..], &end].concat();
+                    footer.extend(masked_crc32c(&guarded).to_le_bytes());
+                }
+                footer.extend(end);
+            }
+        }
+    }
+}
+
+/// As `crc.Value` of Pebble, and `crc32c::Mask` of LevelDB.
+fn masked_crc32c(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+#[derive(Arbitrary, Debug)]
 struct Input {
-    format_version: u8,
+    format: Format,
     metaindex: (u8, u16),
     index: (u16, u16),
     blocks: Vec<u8>,
@@ -39,8 +78,7 @@ fuzz_target!(|input: Input| {
     varint(input.index.0.into(), &mut footer);
     varint(input.index.1.into(), &mut footer);
     footer.resize(HANDLES_BYTES, 0);
-    footer.extend(u32::from(input.format_version % 6).to_le_bytes());
-    footer.extend(MAGIC.to_le_bytes());
+    input.format.finish(&mut footer);
     bytes.extend(footer);
 
     let source = &bytes[..];
