@@ -11,6 +11,7 @@ use coldstream_control::{
     Answer, Counter, Header, Mechanism, Mechanisms, Outcome, PageView, Switches,
 };
 use coldstream_handover::MEMORY_SHARE;
+use coldstream_host::process::ProcessHandle;
 use coldstream_host::{process, status_page};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::residency;
@@ -20,7 +21,7 @@ use coldstream_io::sys::sync_file_range;
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use coldstream_policy::{FileKind, IoMode, IoModeSetting, Priorities, Profile};
 use coldstream_sstable::Error;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -36,6 +37,8 @@ const WRITER_LAG_PAGES: u64 = 256;
 const SIGN_LOOKS: u64 = 5 * REST_LOOKS;
 /// A deleted input is held so long, for outputs that were published at once. Half a second.
 const HELD_LOOKS: u64 = REST_LOOKS / 2;
+/// Most inputs that are held. Of the others the last output may find some deleted.
+const HELD_MAX: usize = 1024;
 /// Memory of heat: enough for 14 GiB of SSTables that are read.
 const HEAT_BYTES: usize = 4 << 20;
 /// Most that is warmed at once, beside the handover's share of the memory.
@@ -47,6 +50,7 @@ const MECHANISMS: [Mechanism; 3] = [Mechanism::Reads, Mechanism::Writes, Mechani
 #[derive(Debug)]
 pub struct Attached {
     pid: u32,
+    handle: ProcessHandle,
     started: u64,
     recognition: Recognition,
     model: Model,
@@ -62,9 +66,28 @@ pub struct Attached {
     priorities: Priorities,
     /// The last look at which an SSTable appeared.
     new_at: Option<u64>,
-    /// Inputs of compactions that go on, and the look at which they were found deleted.
-    held: HashMap<FileId, (File, Option<u64>)>,
+    /// Inputs of compactions that go on.
+    held: HashMap<FileId, HeldInput>,
+    /// Outputs whose hot pages are to be warmed.
+    due: VecDeque<Due>,
     started_at: Instant,
+}
+
+/// An input of a compaction that goes on.
+#[derive(Debug)]
+struct HeldInput {
+    file: File,
+    kind: FileKind,
+    /// The look at which it was found deleted.
+    deleted_at: Option<u64>,
+}
+
+/// A finished output.
+#[derive(Debug)]
+struct Due {
+    id: FileId,
+    writer: u32,
+    kind: FileKind,
 }
 
 impl Attached {
@@ -73,6 +96,7 @@ impl Attached {
     /// # Errors
     /// The kernel's; `NotFound` if the process has ended, or has no SSTable open.
     pub fn new(pid: u32) -> io::Result<Self> {
+        let handle = ProcessHandle::open(pid)?;
         let started = process::started(pid).ok_or(io::ErrorKind::NotFound)?;
         let mounts = coldstream_host::mounts::read();
         let limit = coldstream_host::cgroup::memory_limit(pid, &mounts);
@@ -87,6 +111,7 @@ impl Attached {
         }
         Ok(Self {
             pid,
+            handle,
             started,
             recognition: Recognition::Names,
             model,
@@ -101,6 +126,7 @@ impl Attached {
             priorities: Priorities::none(),
             new_at: None,
             held: HashMap::new(),
+            due: VecDeque::new(),
             started_at: Instant::now(),
         })
     }
@@ -126,7 +152,7 @@ impl Attached {
     /// Whether it has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        process::started(self.pid) != Some(self.started) || process::has_ended(self.pid)
+        self.handle.has_ended()
     }
 
     /// How compactions are known from now on. By names, unless this is called.
@@ -248,26 +274,34 @@ impl Attached {
         })
     }
 
-    /// Events were lost.
-    pub fn forget_pages(&mut self) {
+    /// So many events were lost, of this process or of another.
+    pub fn forget_pages(&mut self, lost: u64) {
+        self.count(Counter::AttachEventsLost, lost);
         self.model.forget_pages();
     }
 
-    /// Drops and warms what is due.
-    pub fn act(&mut self) {
+    /// Begins a look. Returns the files with something to drop.
+    pub fn begin_look(&mut self) -> Vec<FileId> {
         self.answer();
         self.look_for_outputs();
         self.hold_inputs();
-        for id in self.model.files() {
-            match self.kind(id) {
-                Known::SsTable(kind) => self.act_on(id, kind),
-                Known::Other => {
-                    self.unknown.insert(id);
-                    self.model.forget(id);
-                }
-                Known::NotYet => {}
+        self.model.files()
+    }
+
+    /// Drops what is due of a file.
+    pub fn act_on(&mut self, id: FileId) {
+        match self.kind(id) {
+            Known::SsTable(kind) => self.act_on_sstable(id, kind),
+            Known::Other => {
+                self.unknown.insert(id);
+                self.model.forget(id);
             }
+            Known::NotYet => {}
         }
+    }
+
+    /// Ends a look.
+    pub fn end_look(&mut self) {
         self.model.end_look();
         // A number may be given out again, to an SSTable.
         if self.model.look().is_multiple_of(REST_LOOKS) {
@@ -292,18 +326,26 @@ impl Attached {
         self.held.retain(|id, _| self.model.is_known(*id));
         let held: Vec<FileId> = self.held.keys().copied().collect();
         for id in inputs.into_iter().chain(held) {
+            let has_room = self.held.len() < HELD_MAX;
             match self.held.get_mut(&id) {
-                Some((file, deleted_at)) => {
-                    let is_deleted = file.metadata().is_ok_and(|found| found.nlink() == 0);
-                    if is_deleted && look - *deleted_at.get_or_insert(look) > HELD_LOOKS {
-                        self.held.remove(&id);
-                        self.model.forget_input(id);
-                        self.model.forget(id);
+                Some(held) => {
+                    // It may have another name, in a snapshot.
+                    let is_deleted = held.file.metadata().is_ok_and(|found| found.nlink() == 0)
+                        || self.catalogue.kind(id).is_none();
+                    if is_deleted && look - *held.deleted_at.get_or_insert(look) > HELD_LOOKS {
+                        self.let_go(id);
                     }
                 }
-                None => match self.catalogue.open(id) {
-                    Some(file) => {
-                        self.held.insert(id, (file, None));
+                None if !has_room => {}
+                None => match self.catalogue.open_with_kind(id) {
+                    Some((file, kind)) => {
+                        let deleted_at = None;
+                        let held = HeldInput {
+                            file,
+                            kind,
+                            deleted_at,
+                        };
+                        self.held.insert(id, held);
                     }
                     None if self.unknown.contains(&id) => self.model.forget_input(id),
                     None => {}
@@ -312,11 +354,32 @@ impl Attached {
         }
     }
 
+    /// Forgets a deleted input, and its heat: its number may be given out again.
+    fn let_go(&mut self, id: FileId) {
+        if let Some(held) = self.held.remove(&id)
+            && let Some(now) = self.heat_now()
+        {
+            let size = held.file.metadata().map_or(0, |found| found.len());
+            now.heat.forget(id.key(), 0..size);
+        }
+        self.model.forget_input(id);
+        self.model.forget(id);
+    }
+
+    /// Opens an SSTable for a moment, though it may be deleted.
+    fn open(&self, id: FileId) -> Option<File> {
+        match self.held.get(&id) {
+            Some(held) => held.file.try_clone().ok(),
+            None => self.catalogue.open(id),
+        }
+    }
+
     fn kind(&mut self, id: FileId) -> Known {
         if self.unknown.contains(&id) {
             return Known::Other;
         }
-        if let Some(kind) = self.catalogue.kind(id) {
+        let held = self.held.get(&id).map(|held| held.kind);
+        if let Some(kind) = held.or_else(|| self.catalogue.kind(id)) {
             return Known::SsTable(kind);
         }
         if !self.catalogue.list() {
@@ -328,9 +391,8 @@ impl Attached {
         }
     }
 
-    fn act_on(&mut self, id: FileId, kind: FileKind) {
-        // Open for this moment only.
-        let Some(file) = self.catalogue.open(id) else {
+    fn act_on_sstable(&mut self, id: FileId, kind: FileKind) {
+        let Some(file) = self.open(id) else {
             self.model.forget(id);
             return;
         };
@@ -356,15 +418,15 @@ impl Attached {
         }
     }
 
-    /// Drops a finished output, and warms its hot pages then: one page keeps the whole of a large folio.
-    fn finish(&mut self, id: FileId, file: &File, worker: u32, kind: FileKind) {
+    /// Drops a finished output. Its hot pages are warmed later: one page keeps the whole of a large folio.
+    fn finish(&mut self, id: FileId, file: &File, writer: u32, kind: FileKind) {
         let is_written = self.drop_written(id, file);
         let look = self.model.look();
         if let Some(pages) = self.model.file(id)
             && pages.shall_be_handed_over(is_written, look)
         {
             pages.hand_over();
-            self.hand_over(id, file, worker, kind);
+            self.due.push_back(Due { id, writer, kind });
         }
     }
 
@@ -432,8 +494,17 @@ impl Attached {
         is_written
     }
 
-    fn hand_over(&mut self, id: FileId, file: &File, writer: u32, kind: FileKind) {
-        match self.warm(id, file, writer, kind) {
+    /// Warms the hot pages of one finished output. Returns whether there was one. It may take two seconds.
+    pub fn hand_over_next(&mut self) -> bool {
+        let due = self.due.pop_front();
+        if let Some(due) = &due {
+            self.hand_over(due);
+        }
+        due.is_some()
+    }
+
+    fn hand_over(&mut self, due: &Due) {
+        match self.warm(due) {
             None => {}
             Some(Ok(warmed)) => {
                 self.count(Counter::HandoverSsTables, u64::from(warmed.pages_hot > 0));
@@ -451,29 +522,20 @@ impl Attached {
         }
     }
 
-    /// `None` if it is switched off.
-    fn warm(
-        &mut self,
-        id: FileId,
-        file: &File,
-        writer: u32,
-        kind: FileKind,
-    ) -> Option<Result<Warmed, Error>> {
-        let now = self.heat_now()?;
+    /// `None` if it is switched off, or the output has gone.
+    fn warm(&mut self, due: &Due) -> Option<Result<Warmed, Error>> {
+        let id = due.id;
+        let file = warming::without_readahead(self.open(id)?);
         let size = file.metadata().map_or(0, |found| found.len());
-        now.heat.forget(id.key(), 0..size);
-        if !self.is_on(Mechanism::Handover) || kind == FileKind::CassandraData {
+        self.heat_now()?.heat.forget(id.key(), 0..size);
+        if !self.is_on(Mechanism::Handover) || due.kind == FileKind::CassandraData {
             return None;
         }
-        let file = warming::without_readahead(self.catalogue.open(id)?);
-        let mut inputs = std::mem::take(self.model.inputs(writer));
-        let open = |id| match self.held.get(&id) {
-            Some((file, _)) => file.try_clone().ok(),
-            None => self.catalogue.open(id),
-        };
+        let mut inputs = self.model.take_inputs(due.writer);
+        let open = |id| self.open(id);
         let now = self.heat_now()?;
         let warmed = warming::warm(id, &file, &mut inputs, &open, now, self.warm_pages_max);
-        *self.model.inputs(writer) = inputs;
+        self.model.give_inputs_back(due.writer, inputs);
         Some(warmed)
     }
 

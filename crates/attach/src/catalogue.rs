@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A directory is listed at most this often, and for a fiftieth of the time at most.
@@ -26,6 +26,26 @@ struct Directory {
     handle: File,
     device: u64,
     path: PathBuf,
+}
+
+/// Filesystems whose files have other numbers for the kernel's page cache than `stat(2)` tells.
+const STRANGE: [(libc::c_long, &str); 2] = [
+    (libc::OVERLAYFS_SUPER_MAGIC, "overlayfs"),
+    (libc::BTRFS_SUPER_MAGIC, "btrfs"),
+];
+
+fn refuse_strange(directory: &File, path: &Path) -> io::Result<()> {
+    let found = rustix::fs::fstatfs(directory)?.f_type;
+    match STRANGE.iter().find(|(magic, _)| *magic == found) {
+        None => Ok(()),
+        Some((_, name)) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "{} is on {name}, whose files cannot be told apart from outside. In a container: put the data on a volume",
+                path.display()
+            ),
+        )),
+    }
 }
 
 /// Directories of SSTables, and the names in them.
@@ -41,7 +61,7 @@ impl Catalogue {
     /// Finds the directories of the SSTables that a process has open. Needs the right to look into it.
     ///
     /// # Errors
-    /// The kernel's; `NotFound` if it has none open.
+    /// The kernel's; `NotFound` if it has none open; `Unsupported` on a filesystem that cannot be followed.
     pub fn of_process(pid: u32) -> io::Result<Self> {
         let open = coldstream_host::process::open_files(pid)?;
         let mut paths = BTreeSet::new();
@@ -64,6 +84,7 @@ impl Catalogue {
                 .read(true)
                 .custom_flags(libc::O_DIRECTORY)
                 .open(inside)?;
+            refuse_strange(&handle, &path)?;
             let device = handle.metadata()?.dev();
             directories.push(Directory {
                 handle,
@@ -147,7 +168,12 @@ impl Catalogue {
     /// Opens an SSTable for a moment; `None` if it is gone, or its name is another file's by now.
     #[must_use]
     pub fn open(&self, id: FileId) -> Option<File> {
-        let (place, name, _) = self.names.get(&id)?;
+        Some(self.open_with_kind(id)?.0)
+    }
+
+    /// The same, and what it is.
+    pub(crate) fn open_with_kind(&self, id: FileId) -> Option<(File, FileKind)> {
+        let (place, name, kind) = self.names.get(&id)?;
         let directory = self.directories.get(*place)?.handle.as_raw_fd();
         let path = PathBuf::from(format!("/proc/self/fd/{directory}")).join(name);
         let file = OpenOptions::new()
@@ -157,6 +183,6 @@ impl Catalogue {
             .ok()?;
         let metadata = file.metadata().ok()?;
         let is_it = metadata.is_file() && metadata.ino() == id.inode && metadata.dev() == id.device;
-        is_it.then_some(file)
+        is_it.then_some((file, *kind))
     }
 }

@@ -17,6 +17,7 @@ pub mod bits;
 pub mod catalogue;
 mod dropping;
 pub mod event;
+mod idle;
 mod look;
 pub mod model;
 pub mod priorities;

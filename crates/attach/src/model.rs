@@ -9,7 +9,7 @@ use crate::look::REST_LOOKS;
 use crate::tracer::Recognition;
 use crate::trails::{Reader, Trails};
 use coldstream_policy::{Profile, Role};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Most inputs that are remembered of one thread.
@@ -163,10 +163,10 @@ impl Model {
                 return Origin::Background;
             }
             (Origin::Background, What::Added) => {
+                // RocksDB reads ahead by `readahead(2)`.
                 let writes = match event.call {
-                    Some(Call::Write(_)) => true,
-                    Some(Call::Read(_)) => false,
-                    Some(Call::Other) | None => !file.is_input,
+                    Some(call) => matches!(call, Call::Write(_)),
+                    None => !file.is_input,
                 };
                 if writes && file.is_input && !file.is_awaited() {
                     // The number was given out again.
@@ -246,14 +246,23 @@ impl Model {
 
     /// Forgets an input.
     pub fn forget_input(&mut self, id: FileId) {
-        for inputs in self.inputs.values_mut() {
+        self.inputs.retain(|_, inputs| {
             inputs.retain(|input| *input != id);
-        }
+            !inputs.is_empty()
+        });
     }
 
-    /// The inputs of a writer's compaction.
-    pub fn inputs(&mut self, writer: u32) -> &mut Vec<FileId> {
-        self.inputs.entry(writer).or_default()
+    /// Takes the inputs of a writer's compaction out.
+    pub fn take_inputs(&mut self, writer: u32) -> Vec<FileId> {
+        self.inputs.remove(&writer).unwrap_or_default()
+    }
+
+    /// Puts inputs back that later outputs may need. A thread without any is forgotten: engines make new ones for
+    /// each compaction.
+    pub fn give_inputs_back(&mut self, writer: u32, inputs: Vec<FileId>) {
+        if !inputs.is_empty() {
+            self.inputs.insert(writer, inputs);
+        }
     }
 
     /// Forgets the pages of a file: it is gone, or no SSTable.
@@ -268,12 +277,12 @@ impl Model {
             let lately = file.done_lately.take();
             file.done.unite(&lately);
         }
-        let (look, inputs) = (self.look, &self.inputs);
+        let look = self.look;
         self.trails.end_look(look);
+        let inputs: HashSet<FileId> = self.all_inputs().collect();
         self.files.retain(|id, file| {
             let rests = look.saturating_sub(file.last_look) > 10 * REST_LOOKS;
-            !(rests && file.brought.is_empty() && !file.is_awaited())
-                || inputs.values().any(|inputs| inputs.contains(id))
+            !(rests && file.brought.is_empty() && !file.is_awaited()) || inputs.contains(id)
         });
     }
 
@@ -450,7 +459,7 @@ mod tests {
             model.end_look();
         }
         assert_eq!(to_drop(&mut model), vec![0..8; 1]);
-        assert_eq!(model.inputs(7), &[FILE]);
+        assert_eq!(model.take_inputs(7), [FILE]);
     }
 
     #[test]
@@ -526,8 +535,9 @@ mod tests {
         assert_eq!(to_drop(&mut model), vec![0..8; 1]);
         model.file(FILE).unwrap().hand_over();
         assert!(to_drop(&mut model).is_empty());
-        // Later it is an input, and its pages come in by reads.
-        record(&mut model, &by(Call::Read(4), What::Added, 0..4));
+        // Later it is an input. Its pages come in by reads, or by `readahead(2)`.
+        record(&mut model, &by(Call::Other, What::Added, 0..2));
+        record(&mut model, &by(Call::Read(4), What::Added, 2..4));
         assert_eq!(output(&mut model), Some(Output::HandedOver));
         record(&mut model, &by(Call::Write(5), What::Added, 0..2));
         let found = model.file(FILE).unwrap();
@@ -592,7 +602,7 @@ mod tests {
             .collect();
         assert_eq!(origins[..3], [Origin::Foreground; 3]);
         assert_eq!(origins[3..], [Origin::InOrder; 2]);
-        assert_eq!(model.inputs(ANY_THREAD), &[FILE]);
+        assert_eq!(model.take_inputs(ANY_THREAD), [FILE]);
         for _ in 0..REST_LOOKS {
             model.end_look();
         }

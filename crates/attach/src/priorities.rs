@@ -4,60 +4,77 @@
 //! background threads wait for processors for long, and where the process that follows has ended, by whatever end.
 //!
 //! Threads are known by their names. A value is given back only while it is still the one that was set here.
+//! A thread that a lowered one has made inherits its values: it gets the former ones of that thread back.
 
 use coldstream_control::{Counter, Mechanism};
-use coldstream_host::process::{self, Thread};
+use coldstream_host::process::{self, ProcessHandle, Thread};
 use coldstream_host::status_page::StatusPage;
 use coldstream_io::sys::process::monotonic_ns;
 use coldstream_io::sys::thread_priority;
 use coldstream_policy::background::{Controller, Observed, ProcessorTime};
 use coldstream_policy::{Held, Priorities, Priority, Profile, Role, changed, io_rank};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 /// Time between two looks, as in the library.
 pub const LOOK: Duration = Duration::from_millis(200);
 
-/// The background threads of one process.
+/// Values that threads had before and have since, most: one pool of threads has one.
+const LOWERED_MAX: usize = 16;
+/// Times that threads are listed when all is given back. A thread may be made between its maker's listing and reset.
+const GIVE_BACK_MAX: usize = 16;
+
+/// The threads of one process.
 #[derive(Debug)]
 pub struct Tended {
     process: u32,
-    /// The clock of [`process::started`] at which it began.
-    started: Option<u64>,
+    handle: ProcessHandle,
     threads: HashMap<i32, Changes>,
+    /// Values that were lowered at any time: those that a new thread may have inherited.
+    lowered: Vec<Values>,
     priorities: Priorities,
     controller: Controller,
     page: Option<StatusPage>,
 }
 
+/// Nice value and I/O priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Values {
+    nice: Held,
+    io: Held,
+}
+
 /// What was changed of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
-    nice: Held,
-    io: Held,
+    values: Values,
     /// Its processor time at the last look.
     processor: ProcessorTime,
 }
 
 impl Tended {
     /// Changes nothing yet.
-    #[must_use]
-    pub fn new(process: u32) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// The kernel's; `NotFound` if the process has ended.
+    pub fn new(process: u32) -> io::Result<Self> {
+        Ok(Self {
             process,
-            started: process::started(process),
+            handle: ProcessHandle::open(process)?,
             threads: HashMap::new(),
+            lowered: Vec::new(),
             priorities: Priorities::default(),
             controller: Controller::default(),
             page: None,
-        }
+        })
     }
 
     /// Whether the process has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        process::started(self.process) != self.started || process::has_ended(self.process)
+        self.handle.has_ended()
     }
 
     /// Sets priorities, or gives them back: to be called at each look.
@@ -82,7 +99,7 @@ impl Tended {
             .is_behind;
         self.set(&threads, !is_off && !is_behind);
         if let Some(view) = view {
-            let changed = self.threads.values().filter(|it| it.any()).count();
+            let changed = self.threads.values().filter(|it| it.values.any()).count();
             view.set(Counter::PriorityThreads, changed as u64);
             let releases = self.controller.figures().priority_releases;
             view.set(Counter::PriorityReleases, releases);
@@ -91,8 +108,18 @@ impl Tended {
 
     /// Gives every priority back.
     pub fn give_back(&mut self) {
-        if !self.has_ended() {
-            self.set(&process::threads(self.process), false);
+        for _ in 0..GIVE_BACK_MAX {
+            if self.has_ended() {
+                return;
+            }
+            let threads = process::threads(self.process);
+            let is_new = |thread: &Thread| !self.threads.contains_key(&thread.id);
+            let has_new = threads.iter().any(is_new);
+            let is_changed = self.threads.values().any(|it| it.values.any());
+            if !has_new && !is_changed {
+                return;
+            }
+            self.set(&threads, false);
         }
     }
 
@@ -115,42 +142,49 @@ impl Tended {
     }
 
     fn set(&mut self, threads: &[Thread], may_lower: bool) {
-        let is_alive = |id: &i32| threads.iter().any(|it| it.id == *id);
-        self.threads.retain(|id, _| is_alive(id));
-        let heir = self.threads.values().copied().find(Changes::any);
+        let alive: HashSet<i32> = threads.iter().map(|it| it.id).collect();
+        self.threads.retain(|id, _| alive.contains(id));
         for thread in threads {
             let role = role_of(thread);
             let known = self.threads.get(&thread.id).copied();
-            let mut changes = match (known, heir) {
-                (Some(known), _) => known,
-                (None, _) if role != Role::Foreground => Changes {
-                    processor: schedstat(self.process, thread.id).unwrap_or_default(),
-                    ..Changes::default()
-                },
-                // A background thread has made it: it may serve requests.
-                (None, Some(heir)) if heir.are_of(thread.id) => heir,
-                (None, _) => continue,
-            };
+            let mut changes = known.unwrap_or_else(|| self.first_sight_of(thread.id));
             let wanted = if may_lower {
                 self.priorities.of(role)
             } else {
                 Priority::default()
             };
-            changes.make(thread.id, wanted);
+            if role != Role::Foreground || changes.values.any() {
+                changes.values.make(thread.id, wanted);
+                self.remember(changes.values);
+            }
             self.threads.insert(thread.id, changes);
+        }
+    }
+
+    /// A new thread has its own values, or those of a lowered thread that has made it.
+    fn first_sight_of(&self, id: i32) -> Changes {
+        let inherited = self.lowered.iter().find(|it| it.are_of(id));
+        Changes {
+            values: inherited.copied().unwrap_or_default(),
+            processor: schedstat(self.process, id).unwrap_or_default(),
+        }
+    }
+
+    fn remember(&mut self, values: Values) {
+        if values.any() && !self.lowered.contains(&values) && self.lowered.len() < LOWERED_MAX {
+            self.lowered.push(values);
         }
     }
 }
 
-impl Changes {
+impl Values {
     fn any(&self) -> bool {
         self.nice.is_changed() || self.io.is_changed()
     }
 
     /// Whether a thread has exactly these values.
     fn are_of(&self, id: i32) -> bool {
-        self.any()
-            && thread_priority::nice(id) == Ok(self.nice.set)
+        thread_priority::nice(id) == Ok(self.nice.set)
             && thread_priority::io_priority(id) == Ok(self.io.set)
     }
 
@@ -190,7 +224,10 @@ fn schedstat(process: u32, thread: i32) -> Option<ProcessorTime> {
 mod tests {
     use super::*;
     use coldstream_io::sys::process::thread_id;
-    use std::sync::mpsc;
+    use std::sync::{Mutex, mpsc};
+
+    /// Each test lowers all threads of this process that have such a name.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     /// Runs `work` with a thread of this name, and its id.
     fn with_thread(name: &str, work: impl FnOnce(i32)) {
@@ -218,28 +255,93 @@ mod tests {
 
     #[test]
     fn a_compactions_thread_gets_a_lower_priority_and_its_former_one_back() {
+        let _one = ONE_AT_A_TIME.lock();
         with_thread("rocksdb:low", |compaction| {
             with_thread("client", |client| {
                 let (before, of_client) = (values(compaction), values(client));
-                let mut tended = Tended::new(std::process::id());
+                let mut tended = Tended::new(std::process::id()).unwrap();
                 tended.tend();
-                assert_eq!(values(compaction).0, 2 << 13 | 7);
-                assert!(values(compaction).1 >= before.1);
+                assert_eq!(values(compaction), (2 << 13 | 7, 10.max(before.1)));
                 assert_eq!(values(client), of_client);
                 tended.give_back();
                 assert_eq!(values(compaction).0, before.0);
-                // Without the privilege it stays.
-                if thread_priority::set_nice(0, before.1).is_ok() {
-                    assert_eq!(values(client), of_client);
+                if may_raise() {
+                    assert_eq!(values(compaction).1, before.1);
                 }
+                assert_eq!(values(client), of_client);
             });
         });
     }
 
+    /// Whether this process may give a lower nice value back.
+    fn may_raise() -> bool {
+        let tried = std::thread::spawn(|| {
+            let before = thread_priority::nice(0).unwrap();
+            thread_priority::set_nice(0, before + 1)?;
+            thread_priority::set_nice(0, before)
+        });
+        tried.join().unwrap().is_ok()
+    }
+
+    #[test]
+    fn what_a_lowered_thread_has_made_gets_its_makers_former_values() {
+        let _one = ONE_AT_A_TIME.lock();
+        if !may_raise() {
+            return;
+        }
+        let (ask, asked) = mpsc::channel::<&str>();
+        let (say, hear) = mpsc::channel();
+        let (end, wait) = mpsc::channel::<()>();
+        let maker = move || {
+            say.send(thread_id()).unwrap();
+            let made: Vec<_> = asked
+                .iter()
+                .map(|name| {
+                    let (say, hear) = mpsc::channel();
+                    let (end, wait) = mpsc::channel::<()>();
+                    let body = move || {
+                        say.send(thread_id()).unwrap();
+                        let _ = wait.recv();
+                    };
+                    let thread = std::thread::Builder::new().name(name.to_owned());
+                    (thread.spawn(body).unwrap(), hear.recv().unwrap(), end)
+                })
+                .collect();
+            let ids = made.iter().map(|(_, id, _)| *id).collect::<Vec<i32>>();
+            for id in ids {
+                say.send(id).unwrap();
+            }
+            let _ = wait.recv();
+            for (thread, _, end) in made {
+                drop(end);
+                thread.join().unwrap();
+            }
+        };
+        let thread = std::thread::Builder::new().name("rocksdb:low".to_owned());
+        let thread = thread.spawn(maker).unwrap();
+        let before = values(hear.recv().unwrap());
+        let mut tended = Tended::new(std::process::id()).unwrap();
+        tended.tend();
+        for name in ["rocksdb:low", "rocksdb:high", "client"] {
+            ask.send(name).unwrap();
+        }
+        drop(ask);
+        let [compaction, flush, client] = [(); 3].map(|()| hear.recv().unwrap());
+        assert_eq!(values(compaction), (2 << 13 | 7, 10));
+        tended.tend();
+        assert_eq!(values(compaction), (2 << 13 | 7, 10));
+        assert_eq!([values(flush), values(client)], [before; 2]);
+        tended.give_back();
+        assert_eq!(values(compaction), before);
+        drop(end);
+        thread.join().unwrap();
+    }
+
     #[test]
     fn what_the_application_sets_itself_stays() {
+        let _one = ONE_AT_A_TIME.lock();
         with_thread("rocksdb:low", |compaction| {
-            let mut tended = Tended::new(std::process::id());
+            let mut tended = Tended::new(std::process::id()).unwrap();
             tended.tend();
             thread_priority::set_io_priority(compaction, 3 << 13).unwrap();
             tended.give_back();

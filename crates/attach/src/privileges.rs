@@ -3,6 +3,29 @@
 use coldstream_host::process;
 use coldstream_io::Errno;
 use coldstream_io::sys::credentials::{self, Capabilities};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// `RLIMIT_NICE` for the nice value 0 (getrlimit(2)).
+const NICE_OF_ZERO: u64 = 20;
+
+/// Raises what the caller's limits allow: the number of open descriptors, and a nice value that the session's thread
+/// may have again after `SCHED_IDLE`.
+pub fn raise_limits() {
+    let mut descriptors = getrlimit(Resource::Nofile);
+    descriptors.current = descriptors.maximum;
+    // An error: what it allows now is enough for most.
+    let _ = setrlimit(Resource::Nofile, descriptors);
+    let nice = getrlimit(Resource::Nice);
+    let at_least = |limit: Option<u64>| limit.map(|limit| limit.max(NICE_OF_ZERO));
+    // An error: it needs CAP_SYS_RESOURCE.
+    let _ = setrlimit(
+        Resource::Nice,
+        Rlimit {
+            current: at_least(nice.current),
+            maximum: at_least(nice.maximum),
+        },
+    );
+}
 
 /// Becomes `user`, whose process `pid` is followed, with the groups of that process. Own groups and all capabilities
 /// but those in the mask `kept` are gone for good.

@@ -1,9 +1,9 @@
 //! The work after the start: look, act, rest.
 
 use crate::attached::Attached;
+use crate::idle::IdlePolicy;
 use crate::look::LOOK;
 use crate::tracer::Tracer;
-use coldstream_io::sys::thread_priority;
 use std::thread;
 
 /// How a session ended.
@@ -22,16 +22,10 @@ pub fn run(
     is_over: impl Fn() -> bool,
     mut ended: impl FnMut(u32),
 ) -> Ended {
-    // An error: another thread may wait for it now and then.
-    let _ = thread_priority::run_only_when_idle();
+    let policy = IdlePolicy::begin();
     loop {
         attached.iter_mut().for_each(Attached::catch_up);
-        let lost = tracer.drain(|event| {
-            let mut targets = attached.iter_mut();
-            if let Some(target) = targets.find(|target| target.pid() == event.process) {
-                target.record(event);
-            }
-        });
+        take_events(tracer, &mut attached);
         attached.retain(|target| {
             let is_alive = !target.has_ended();
             if !is_alive {
@@ -43,15 +37,53 @@ pub fn run(
         if attached.is_empty() {
             return Ended::Processes;
         }
-        for target in &mut attached {
-            if lost > 0 {
-                target.forget_pages();
-            }
-            target.act();
-        }
+        let has_warmed = policy.as_others_do(|| act(tracer, &mut attached, &is_over));
         if is_over() {
             return Ended::Asked;
         }
-        thread::sleep(LOOK);
+        if !has_warmed {
+            thread::sleep(LOOK);
+        }
     }
+}
+
+/// Gives each event to its process.
+fn take_events(tracer: &mut Tracer, attached: &mut [Attached]) {
+    let lost = tracer.drain(|event| {
+        let mut targets = attached.iter_mut();
+        if let Some(target) = targets.find(|target| target.pid() == event.process) {
+            target.record(event);
+        }
+    });
+    if lost > 0 {
+        for target in attached {
+            target.forget_pages(lost);
+        }
+    }
+}
+
+/// Drops what is due, and then warms what is. Returns whether something was warmed.
+fn act(tracer: &mut Tracer, attached: &mut [Attached], is_over: impl Fn() -> bool) -> bool {
+    for place in 0..attached.len() {
+        let files = attached.get_mut(place).map(Attached::begin_look);
+        for id in files.unwrap_or_default() {
+            // A page that somebody has read since the last file stays.
+            take_events(tracer, attached);
+            if let Some(target) = attached.get_mut(place) {
+                target.act_on(id);
+            }
+            if is_over() {
+                return false;
+            }
+        }
+        if let Some(target) = attached.get_mut(place) {
+            target.end_look();
+        }
+    }
+    // Last: it may take two seconds, and nothing may be dropped by what was seen before.
+    let mut has_warmed = false;
+    for target in attached {
+        has_warmed |= target.hand_over_next();
+    }
+    has_warmed
 }

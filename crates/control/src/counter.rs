@@ -412,6 +412,9 @@ counters! {
     HandoversFrugal = "handovers_frugal": Handover, Total(Count);
     /// Bytes of inputs that compactions skipped: taken to be in the engine's block cache, and hot.
     HandoverBlockCacheBytes = "handover_block_cache_bytes": Handover, Total(Bytes);
+    /// Events that `coldstream attach` came too late for, of any process that it follows. What compactions had brought
+    /// in until then stays in the page cache.
+    AttachEventsLost = "attach_events_lost": Reads, Total(Count);
 }
 
 impl Counter {

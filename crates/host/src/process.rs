@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -14,6 +15,9 @@ use std::path::PathBuf;
 use coldstream_control::{start_time_ticks, stat_field};
 use coldstream_policy::mapped_file;
 use procfs::process::{LimitValue, Process, Status};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Ticks of `/proc/PID/stat` are 10 ms on every architecture that Linux supports here (`USER_HZ`).
 const TICK_NS: u64 = 10_000_000;
@@ -37,6 +41,34 @@ pub fn started(pid: u32) -> Option<u64> {
 #[must_use]
 pub fn has_ended(pid: u32) -> bool {
     stat_of_living(pid).is_none()
+}
+
+/// A process by a descriptor. It tells the end also where `/proc` hides the process, or no further descriptor can be
+/// had, and its number may be given out again.
+#[derive(Debug)]
+pub struct ProcessHandle(OwnedFd);
+
+impl ProcessHandle {
+    /// Needs no right.
+    ///
+    /// # Errors
+    /// The kernel's; `NotFound` if there is no such process.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::NotFound)?;
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => Ok(Self(handle)),
+            Err(Errno::SRCH) => Err(io::ErrorKind::NotFound.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the process has ended, with all its threads.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
 }
 
 /// The line `/proc/PID/stat` of a process that has not ended.

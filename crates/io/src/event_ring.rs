@@ -66,7 +66,8 @@ impl EventRing {
         &self.map
     }
 
-    /// Takes all finished records, in their order. `visit` gets the words of one record, 16 at most.
+    /// Takes the finished records that are there now, in their order. `visit` gets the words of one record, 16 at
+    /// most.
     pub fn drain(&mut self, mut visit: impl FnMut(&[u64])) {
         let page_bytes = mmap::page_bytes() as usize;
         // SAFETY: both mappings live as long as `self`, and begin with a word that the kernel changes atomically.
@@ -77,7 +78,9 @@ impl EventRing {
             )
         };
         let mut position = consumed.load(Ordering::Relaxed);
-        while position < produced.load(Ordering::Acquire) {
+        // Records may come faster than they are taken.
+        let end = produced.load(Ordering::Acquire);
+        while position < end {
             let at = position as usize & (self.ring_bytes - 1);
             // SAFETY: the data begins one page behind the producer's word. `at` is a multiple of 8 within the
             // ring, which is mapped twice in a row: a record never crosses the end of the mapping.

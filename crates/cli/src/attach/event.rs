@@ -12,7 +12,7 @@ pub(super) enum Event {
     /// It follows a process.
     Attached {
         pid: u32,
-        /// SSTables that are open.
+        /// SSTables in its directories.
         sstables: usize,
         compactions_known_by: KnownBy,
         mechanisms: Vec<&'static str>,

@@ -5,6 +5,7 @@
 mod event;
 pub mod priorities;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -28,7 +29,7 @@ use crate::exit::{self, Exit, failure};
 use crate::output::{Format, FormatArguments};
 use crate::processes::{self, Status};
 use event::Event;
-use priorities::Keeper;
+use priorities::{KEEPER, Keeper};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,6 +80,7 @@ pub struct AttachArguments {
 
 /// Follows the processes until they end, or until it is interrupted.
 pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
+    privileges::raise_limits();
     let (pids, are_named) = wanted(arguments)?;
     let mut attached = Vec::new();
     for pid in pids {
@@ -129,11 +131,19 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
     if let Some(keeper) = &mut keeper {
         keeper.begin()?;
     }
-    let is_over = || INTERRUPTED.load(Ordering::Relaxed);
+    let keeper = RefCell::new(keeper);
+    let has_no_keeper = || (keeper.borrow_mut().as_mut()).is_some_and(Keeper::has_ended);
+    let is_over = || INTERRUPTED.load(Ordering::Relaxed) || has_no_keeper();
     let say_ended = |pid| Event::ProcessEnded { pid }.tell(format);
     let ended = session::run(&mut tracer, attached, is_over, say_ended);
-    if let Some(keeper) = keeper {
-        keeper.finish();
+    let is_given_back = keeper.into_inner().is_none_or(Keeper::finish);
+    if ended == Ended::Asked && !is_given_back {
+        let message = format!(
+            "detached, but `coldstream {KEEPER}` was killed: background threads may keep nice value 10 and the last \
+             level of I/O priority. `renice -n 0 -p THREAD` and `ionice -c 0 -p THREAD` set them right; so does a \
+             restart of the process"
+        );
+        return Err(failure(Exit::Failure, message));
     }
     if ended == Ended::Asked {
         Event::Detached.tell(format);
@@ -231,6 +241,7 @@ fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
             Exit::Permission,
             format!("process {pid}: {error}: run as root, or with CAP_SYS_PTRACE"),
         ),
+        io::ErrorKind::Unsupported => failure(Exit::NoEvents, format!("process {pid}: {error}")),
         _ => failure(exit::of_io(error), format!("process {pid}: {error}")),
     }
 }

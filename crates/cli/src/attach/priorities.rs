@@ -73,10 +73,15 @@ impl Keeper {
         self.pipe.write_all(b"b").context(what)
     }
 
-    /// Every priority is given back.
-    pub(super) fn finish(mut self) {
+    /// Whether it was killed. Nobody gives priorities back then.
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it. Returns whether every priority is given back.
+    pub(super) fn finish(mut self) -> bool {
         drop(self.pipe);
-        let _ = self.child.wait();
+        self.child.wait().is_ok_and(|status| status.success())
     }
 }
 
@@ -94,7 +99,9 @@ pub fn keep(arguments: &KeeperArguments) -> anyhow::Result<()> {
     if !matches!(io::stdin().read(&mut [0]), Ok(1)) {
         return Ok(());
     }
-    let mut tended: Vec<Tended> = arguments.pids.iter().copied().map(Tended::new).collect();
+    let pids = arguments.pids.iter().copied();
+    // An error: it has ended since.
+    let mut tended: Vec<Tended> = pids.filter_map(|pid| Tended::new(pid).ok()).collect();
     let (end, has_ended) = mpsc::channel::<()>();
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());

@@ -100,13 +100,25 @@ pub fn set_io_priority(thread_id: i32, value: i32) -> Result<(), Errno> {
 /// # Errors
 /// `EPERM` under a filter.
 pub fn run_only_when_idle() -> Result<(), Errno> {
-    // `struct sched_param`: the priority must be 0 for this policy.
+    set_policy(libc::SCHED_IDLE)
+}
+
+/// `sched_setscheduler(2)` with `SCHED_OTHER`: takes [`run_only_when_idle`] back.
+///
+/// # Errors
+/// `EPERM` unless `RLIMIT_NICE` allows the thread's nice value, or it has `CAP_SYS_NICE`.
+pub fn run_as_others_do() -> Result<(), Errno> {
+    set_policy(libc::SCHED_OTHER)
+}
+
+fn set_policy(policy: libc::c_int) -> Result<(), Errno> {
+    // `struct sched_param`: the priority must be 0 for these policies.
     let priority: libc::c_int = 0;
     // SAFETY: the kernel reads one number.
     let result = unsafe {
         syscall(
             libc::SYS_sched_setscheduler,
-            [0, libc::SCHED_IDLE as usize, &raw const priority as usize],
+            [0, policy as usize, &raw const priority as usize],
         )
     };
     Errno::check(result).map(|_| ())

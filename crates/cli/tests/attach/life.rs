@@ -1,0 +1,239 @@
+//! From the start to the end, and what `ctl`, `doctor` and `--json` say meanwhile.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use coldstream_testkit::residency::drop_pages;
+use coldstream_testkit::{directories, skip};
+
+use crate::subject::{
+    COLDSTREAM, NOBODY, PAGES, Subject, attach, attach_with, ended, eventually, interrupt,
+};
+
+#[test]
+fn a_killed_attach_leaves_nothing_behind() {
+    let mut subject = Subject::new();
+    let before = subject.descriptors();
+    for milliseconds in [0, 3, 17, 60, 130] {
+        let Some(mut child) = attach(&subject) else {
+            return;
+        };
+        subject.read("client", "sequential", 0..PAGES);
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        assert_eq!(subject.descriptors(), before);
+        let status = ended(&["ctl", "status", &subject.pid()]);
+        assert_eq!(status.status.code(), Some(7));
+        drop_pages(&File::open(subject.path()).unwrap());
+        // Its readahead is as before: one page is asked for, and more come.
+        subject.read("client", "sequential", 0..40);
+        let resident = subject.resident();
+        assert!((0..40).all(|page| resident.contains(&page)), "{resident:?}");
+    }
+}
+
+#[test]
+fn ctl_stops_and_resumes_it_and_shows_its_figures() {
+    let mut subject = Subject::new();
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let ctl = |action: &str| {
+        let output = ended(&["ctl", action, &subject.pid()]).well();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    ctl("off");
+    let pid = subject.pid();
+    subject.read("client", "sequential", 0..PAGES);
+    subject.write_sstable();
+    // A file that rests is forgotten after a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    // The machine may reclaim a few.
+    assert!(subject.resident().len() > PAGES / 2);
+    ended(&["ctl", "on", &pid]).well();
+    drop_pages(&File::open(subject.path()).unwrap());
+    subject.read("client", "sequential", 0..PAGES);
+    subject.write_sstable();
+    assert!(eventually(|| subject.resident().is_empty()));
+    // It has no priorities: a request for one is refused with words.
+    let refused = ended(&["ctl", "set", &pid, "nice=5"]);
+    let words = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("from outside"), "{words}");
+    let list = String::from_utf8(ended(&["ctl", "list"]).stdout).unwrap();
+    assert!(list.contains("(attach)"), "{list}");
+    let status = ended(&["ctl", "status", &pid, "--all"]);
+    let text = String::from_utf8(status.stdout).unwrap();
+    assert!(text.contains("bytes_drop_behind"), "{text}");
+    assert!(text.contains("from outside"), "{text}");
+    assert_eq!(interrupt(child), Some(0));
+}
+
+#[test]
+fn it_gives_every_privilege_away() {
+    let subject = Subject::new();
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    for line in [
+        "CapEff:\t0000000000000000",
+        "CapPrm:\t0000000000000000",
+        "NoNewPrivs:\t1",
+    ] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    // The SSTable itself is not held.
+    let open = coldstream_host::process::open_files(child.id()).unwrap();
+    assert!(!open.contains(&subject.path()), "{open:?}");
+    assert_eq!(interrupt(child), Some(0));
+}
+
+#[test]
+fn doctor_says_what_fits() {
+    let doctor = |pid: u32| {
+        let output = ended(&["doctor", &pid.to_string()]);
+        // The lines are folded.
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let subject = Subject::new();
+    assert!(doctor(subject.child.id()).contains("coldstream run"));
+    if let Some(child) = attach(&subject) {
+        let text = doctor(subject.child.id());
+        assert!(text.contains("works for it from outside"), "{text}");
+        assert!(text.contains("dropped behind compactions"), "{text}");
+        assert_eq!(interrupt(child), Some(0));
+    }
+    let directory = directories::on_disk();
+    let program = directory.path().join("static");
+    let source = directory.path().join("static.c");
+    fs::write(
+        &source,
+        "#include <unistd.h>\nint main(void) { return pause(); }\n",
+    )
+    .unwrap();
+    let compiled = Command::new("cc")
+        .arg("-static")
+        .args([Path::new("-o"), &program, &source])
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return skip("no static C library");
+    }
+    let mut child = Command::new(program).spawn().unwrap();
+    let text = doctor(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(text.contains("the program is static"), "{text}");
+}
+
+#[test]
+fn a_helper_of_another_user_in_the_cgroup_is_passed_over() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root to become nobody");
+    }
+    let subject = Subject::new();
+    let mut helper = Command::new("sleep")
+        .arg("60")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .spawn()
+        .unwrap();
+    let cgroup = tempfile::tempdir().unwrap();
+    let processes = format!("{}\n{}\n", subject.pid(), helper.id());
+    fs::write(cgroup.path().join("cgroup.procs"), processes).unwrap();
+    let child = attach_with(&["--cgroup", cgroup.path().to_str().unwrap()]);
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    if let Some(child) = child {
+        assert_eq!(interrupt(child), Some(0));
+    }
+}
+
+#[test]
+fn it_takes_the_groups_of_the_process() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root to change groups");
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--regid", "65534", "--groups", "7,9", "--"]);
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return skip("no setpriv");
+    }
+    command.arg(std::env::current_exe().unwrap());
+    let subject = Subject::under(command);
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    assert_eq!(interrupt(child), Some(0));
+    assert!(status.contains("Groups:\t7 9"), "{status}");
+}
+
+#[test]
+fn a_process_that_forks_and_becomes_another_program_is_followed_to_its_end() {
+    let mut subject = Subject::new();
+    let Some(mut child) = attach(&subject) else {
+        return;
+    };
+    let sleep = Path::new("/bin/sleep");
+    subject.ask("client", "fork", sleep, 0..5);
+    subject.read("rocksdb:low", "random", 0..PAGES);
+    subject.write_sstable();
+    let is_dropped = eventually(|| subject.resident().len() < PAGES / 8);
+    assert!(is_dropped, "{:?}", subject.resident());
+    subject.tell("client", "exec", sleep, 0..60);
+    let name = format!("/proc/{}/comm", subject.child.id());
+    assert!(eventually(
+        || fs::read_to_string(&name).unwrap() == "sleep\n"
+    ));
+    // It has no SSTable any more. It might open one again.
+    assert!(child.try_wait().unwrap().is_none());
+    subject.child.kill().unwrap();
+    subject.child.wait().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn it_ends_with_the_process() {
+    let mut subject = Subject::new();
+    let Some(mut child) = attach(&subject) else {
+        return;
+    };
+    subject.child.kill().unwrap();
+    subject.child.wait().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// A line of the program's standard output, as JSON.
+fn next_event(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> serde_json::Value {
+    serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
+}
+
+#[test]
+fn with_json_each_event_is_a_line() {
+    let subject = Subject::new();
+    if attach(&subject).map(interrupt).is_none() {
+        return;
+    }
+    let mut child = Command::new(COLDSTREAM)
+        .args(["attach", "--json", &subject.pid()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let attached = next_event(&mut lines);
+    assert_eq!(attached["event"], "attached");
+    assert_eq!(attached["pid"].to_string(), subject.pid());
+    assert_eq!(attached["compactions_known_by"], "fadv_sequential");
+    assert_eq!(attached["mechanisms"][2], "handover");
+    assert_eq!(interrupt(child), Some(0));
+    assert_eq!(next_event(&mut lines)["event"], "detached");
+    assert!(lines.next().is_none());
+}

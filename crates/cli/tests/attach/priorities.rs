@@ -1,0 +1,112 @@
+//! `--priority`.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use coldstream_io::sys::thread_priority;
+use coldstream_testkit::skip;
+
+use crate::subject::{COLDSTREAM, Subject, attach_with, counter, ended, eventually, interrupt};
+
+/// Nice value and I/O priority of the subject's thread with this name, once it has one.
+fn priority_of(subject: &Subject, name: &str) -> Option<(i32, i32)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", subject.pid())).ok()?;
+    tasks.flatten().find_map(|task| {
+        let is_it = fs::read_to_string(task.path().join("comm")).is_ok_and(|it| it.trim() == name);
+        let id = task.file_name().to_str()?.parse().ok().filter(|_| is_it)?;
+        let nice = thread_priority::nice(id).ok()?;
+        let io = thread_priority::io_priority(id).ok()?;
+        Some((nice, thread_priority::io_priority_with_class(io)))
+    })
+}
+
+/// With a compaction's thread, which waits for a pipe.
+pub(crate) fn with_compaction_thread() -> Option<Subject> {
+    let mut subject = Subject::new();
+    let pipe = subject.directory.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    if !made.is_ok_and(|it| it.success()) {
+        skip("no mkfifo");
+        return None;
+    }
+    subject.tell("rocksdb:low", "wait", &pipe, 0..0);
+    let is_there = eventually(|| priority_of(&subject, "rocksdb:low").is_some());
+    is_there.then_some(subject)
+}
+
+#[test]
+fn priorities_are_lowered_and_given_back_even_by_a_killed_attach() {
+    const LOWERED: (i32, i32) = (10, 2 << 13 | 7);
+    for is_killed in [false, true] {
+        let Some(subject) = with_compaction_thread() else {
+            return;
+        };
+        let before = priority_of(&subject, "rocksdb:low");
+        let of_reader = priority_of(&subject, "engine");
+        let Some(mut child) = attach_with(&["--priority", &subject.pid()]) else {
+            return;
+        };
+        let is_lowered = || priority_of(&subject, "rocksdb:low") == Some(LOWERED);
+        assert!(eventually(is_lowered), "{before:?}");
+        assert_eq!(priority_of(&subject, "engine"), of_reader);
+        assert!(eventually(
+            || counter(&subject.pid(), "priority_threads") == 1
+        ));
+        let switch = |word: &str| {
+            ended(&["ctl", word, "--only", "priority", &subject.pid()]).well();
+        };
+        switch("off");
+        assert!(eventually(|| priority_of(&subject, "rocksdb:low") == before));
+        switch("on");
+        assert!(eventually(is_lowered));
+        if is_killed {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        } else {
+            assert_eq!(interrupt(child), Some(0));
+        }
+        assert!(eventually(|| priority_of(&subject, "rocksdb:low") == before));
+    }
+}
+
+/// `keep-priorities`, the child of an `attach`.
+fn keeper_of(attach: &Child) -> Option<rustix::process::Pid> {
+    let path = format!("/proc/{0}/task/{0}/children", attach.id());
+    let children = fs::read_to_string(path).ok()?;
+    let pid = children.split_whitespace().next()?.parse().ok()?;
+    rustix::process::Pid::from_raw(pid)
+}
+
+#[test]
+fn a_killed_keeper_of_priorities_is_told_of() {
+    let Some(subject) = with_compaction_thread() else {
+        return;
+    };
+    let mut command = Command::new(COLDSTREAM);
+    command.args(["attach", "--priority", &subject.pid()]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    if !first.contains("attached to") {
+        child.wait().unwrap();
+        return skip(first);
+    }
+    let keeper = keeper_of(&child).expect("a child");
+    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("renice")), "{said:?}");
+}
+
+#[test]
+fn without_names_of_threads_there_are_no_priorities() {
+    let subject = Subject::new();
+    let output = ended(&["attach", "--priority", &subject.pid()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("no thread of these processes has the name"),
+        "{said}"
+    );
+}
