@@ -28,7 +28,7 @@ SUITES_ARGS ?=
 FUZZ_SECONDS ?= 5
 ARCH ?= $(shell uname -m)
 
-.PHONY: help setup build libraries cassandra drivers driver static-driver leveldb-driver pebble-driver check lint test test-nodes doc deny msrv loom nightly miri sanitize fuzz rocksdb-suites test-plugin demo lab bench install uninstall package image \
+.PHONY: help setup build libraries cassandra drivers driver static-driver leveldb-driver pebble-driver check lint test test-nodes doc deny msrv loom nightly miri sanitize fuzz suites models rocksdb-suites test-plugin demo lab bench install uninstall package image \
     test-packages test-packaged-library test-pod test-aarch64 clean
 
 help: ## Show this list
@@ -97,23 +97,31 @@ lint: ## All of `check` but the unit tests
 
 # Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
 CHECKED := $(TARGET)/checked
-TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) \
+# Without `MAKEFLAGS` cargo does not look for make's jobs.
+TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) MAKEFLAGS= \
     cargo test --profile checked
 test: setup ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target libraries driver static-driver leveldb-driver \
 	    pebble-driver cassandra
 	@$(MAKE) --no-print-directory lint doc
+	@$(MAKE) --no-print-directory --jobs=2 suites models
+
+# In their order: each fills the processors, or waits for what only it may use.
+suites:
 	@mkdir -p $(CHECKED) && cp --update $(RELEASE)/coldstream-*-driver* $(CHECKED)/
 	$(TESTS) --workspace
 	scripts/test-rocksdb-suites
 	@$(MAKE) --no-print-directory test-plugin
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-nodes loom miri sanitize fuzz msrv deny
+	@$(MAKE) --no-print-directory test-nodes
+
+# Beside the suites, which wait for devices and nodes half of the time. They compile: nobody waits for them.
+models:
+	@nice -n 19 $(MAKE) --no-print-directory --jobs=1 --output-sync=target sanitize deny loom miri fuzz msrv
 
 # The libraries' last step, optimization across crates, has one thread.
 cassandra:
 	@scripts/fetch-cassandra
 
-# They wait for nodes to start, two thirds of the time: what compiles runs beside them.
 # `--workspace`: for one package alone Cargo would choose other features, and compile most dependencies again.
 test-nodes: ## The suites on real Cassandra nodes (6 min; needs `make libraries`)
 	$(TESTS) --workspace --test coldstream --test nodes

@@ -37,6 +37,8 @@ const WRITER_LAG_PAGES: u64 = 256;
 const SIGN_LOOKS: u64 = 5 * REST_LOOKS;
 /// A deleted input is held so long, for outputs that were published at once. Half a second.
 const HELD_LOOKS: u64 = REST_LOOKS / 2;
+/// Whether inputs were deleted is asked at each so many looks: there may be hundreds.
+const DELETED_LOOKS: u64 = 5;
 /// Most inputs that are held. Of the others the last output may find some deleted.
 const HELD_MAX: usize = 1024;
 /// Memory of heat: enough for 14 GiB of SSTables that are read.
@@ -328,6 +330,7 @@ impl Attached {
         for id in inputs.into_iter().chain(held) {
             let has_room = self.held.len() < HELD_MAX;
             match self.held.get_mut(&id) {
+                Some(_) if !look.is_multiple_of(DELETED_LOOKS) => {}
                 Some(held) => {
                     // It may have another name, in a snapshot.
                     let is_deleted = held.file.metadata().is_ok_and(|found| found.nlink() == 0)
@@ -443,13 +446,16 @@ impl Attached {
             let signs_from = since.saturating_sub(SIGN_LOOKS);
             new_at.is_some_and(|new_at| new_at >= signs_from)
         });
-        if !is_compaction && !rests {
+        if !is_compaction {
+            if rests {
+                pages.release_all();
+            }
             return;
         }
         let shall_be_left = pages.shall_be_left(look);
         let mut dropped = 0;
         for range in pages.to_drop(look) {
-            if is_on && is_compaction {
+            if is_on {
                 let left = dropping::drop_range(file, &range);
                 dropped += left.dropped;
                 if !shall_be_left {

@@ -17,6 +17,9 @@ const INPUTS_MAX: usize = 64;
 /// Most files that are followed at once.
 const FILES_MAX: usize = 100_000;
 
+/// Looks without an event after which no compaction comes back to a file: ten seconds.
+const ABANDONED_LOOKS: u64 = 10 * REST_LOOKS;
+
 /// Tries to drop an output that is on the device. A page that somebody reads keeps its folio.
 const TRIES_MAX: u32 = 3;
 
@@ -281,8 +284,8 @@ impl Model {
         self.trails.end_look(look);
         let inputs: HashSet<FileId> = self.all_inputs().collect();
         self.files.retain(|id, file| {
-            let rests = look.saturating_sub(file.last_look) > 10 * REST_LOOKS;
-            !(rests && file.brought.is_empty() && !file.is_awaited()) || inputs.contains(id)
+            !(file.is_abandoned(look) && file.brought.is_empty() && !file.is_awaited())
+                || inputs.contains(id)
         });
     }
 
@@ -372,14 +375,29 @@ impl Pages {
         look.saturating_sub(self.last_look) >= 2 * REST_LOOKS
     }
 
-    /// The pages that may be dropped now.
+    /// Whether no compaction will come back to it.
+    fn is_abandoned(&self, look: u64) -> bool {
+        look.saturating_sub(self.last_look) > ABANDONED_LOOKS
+    }
+
+    /// The pages that may be dropped now. What was read ahead, and not read, stays for longer: a compaction of many
+    /// inputs comes back to each of them after seconds.
     #[must_use]
     pub fn to_drop(&self, look: u64) -> Vec<Range<u64>> {
-        if self.rests(look) {
-            self.brought.ranges()
-        } else {
-            self.brought.common(&self.done).ranges()
+        if self.is_abandoned(look) {
+            return self.brought.ranges();
         }
+        let Some(held) = self.held.filter(|_| self.rests(look)) else {
+            return self.brought.common(&self.done).ranges();
+        };
+        let mut done = self.done.clone();
+        done.insert(held..held + 1);
+        self.brought.common(&done).ranges()
+    }
+
+    /// A user's scan brought them in: they stay.
+    pub fn release_all(&mut self) {
+        self.brought.take();
     }
 
     /// The writer is done with these pages.
@@ -450,12 +468,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_read_stays_for_a_look_and_a_resting_file_is_dropped_whole() {
+    fn what_was_just_read_stays_for_a_look_and_what_was_read_ahead_for_ten_seconds() {
         let mut model = Model::default();
         record(&mut model, &event(What::Added, "rocksdb:low0", 0..8));
         record(&mut model, &event(What::Read, "rocksdb:low0", 0..4));
         assert!(to_drop(&mut model).is_empty());
         for _ in 0..REST_LOOKS {
+            model.end_look();
+        }
+        assert_eq!(to_drop(&mut model), vec![0..4; 1]);
+        for _ in REST_LOOKS..=ABANDONED_LOOKS {
             model.end_look();
         }
         assert_eq!(to_drop(&mut model), vec![0..8; 1]);
@@ -603,7 +625,7 @@ mod tests {
         assert_eq!(origins[..3], [Origin::Foreground; 3]);
         assert_eq!(origins[3..], [Origin::InOrder; 2]);
         assert_eq!(model.take_inputs(ANY_THREAD), [FILE]);
-        for _ in 0..REST_LOOKS {
+        for _ in 0..=ABANDONED_LOOKS {
             model.end_look();
         }
         assert_eq!(to_drop(&mut model), vec![5..8; 1]);
