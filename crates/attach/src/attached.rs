@@ -21,6 +21,7 @@ use coldstream_io::sys::sync_file_range;
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use coldstream_policy::{FileKind, IoMode, IoModeSetting, Priorities, Profile};
 use coldstream_sstable::Error;
+use rustix::process::{Resource, getrlimit};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::CString;
 use std::fs::File;
@@ -39,8 +40,13 @@ const SIGN_LOOKS: u64 = 5 * REST_LOOKS;
 const HELD_LOOKS: u64 = REST_LOOKS / 2;
 /// Whether inputs were deleted is asked at each so many looks: there may be hundreds.
 const DELETED_LOOKS: u64 = 5;
-/// Most inputs that are held. Of the others the last output may find some deleted.
-const HELD_MAX: usize = 1024;
+/// Most inputs that are held, as far as the limit of descriptors allows. Of the others the last output may find some
+/// deleted.
+const HELD_MAX: u64 = 1024;
+/// Descriptors for everything else.
+const OTHER_DESCRIPTORS: u64 = 32;
+/// Most outputs that wait to be warmed. Their inputs are held meanwhile.
+const DUE_MAX: usize = 64;
 /// Memory of heat: enough for 14 GiB of SSTables that are read.
 const HEAT_BYTES: usize = 4 << 20;
 /// Most that is warmed at once, beside the handover's share of the memory.
@@ -70,6 +76,9 @@ pub struct Attached {
     new_at: Option<u64>,
     /// Inputs of compactions that go on.
     held: HashMap<FileId, HeldInput>,
+    held_max: usize,
+    /// The look at which it was asked whether they were deleted.
+    asked_at: u64,
     /// Outputs whose hot pages are to be warmed.
     due: VecDeque<Due>,
     started_at: Instant,
@@ -128,6 +137,8 @@ impl Attached {
             priorities: Priorities::none(),
             new_at: None,
             held: HashMap::new(),
+            held_max: held_max(),
+            asked_at: 0,
             due: VecDeque::new(),
             started_at: Instant::now(),
         })
@@ -323,37 +334,55 @@ impl Attached {
     /// Holds the inputs of compactions open: the last output is published just before they are deleted.
     fn hold_inputs(&mut self) {
         let look = self.model.look();
-        let inputs: HashSet<FileId> = self.model.all_inputs().collect();
+        let asks = look - self.asked_at >= DELETED_LOOKS;
+        if asks {
+            self.asked_at = look;
+        }
+        let mut ids: HashSet<FileId> = self.model.all_inputs().collect();
         // One that no output needs any more, too: its number may be given out again.
         self.held.retain(|id, _| self.model.is_known(*id));
-        let held: Vec<FileId> = self.held.keys().copied().collect();
-        for id in inputs.into_iter().chain(held) {
-            let has_room = self.held.len() < HELD_MAX;
-            match self.held.get_mut(&id) {
-                Some(_) if !look.is_multiple_of(DELETED_LOOKS) => {}
-                Some(held) => {
-                    // It may have another name, in a snapshot.
-                    let is_deleted = held.file.metadata().is_ok_and(|found| found.nlink() == 0)
-                        || self.catalogue.kind(id).is_none();
-                    if is_deleted && look - *held.deleted_at.get_or_insert(look) > HELD_LOOKS {
-                        self.let_go(id);
-                    }
-                }
-                None if !has_room => {}
-                None => match self.catalogue.open_with_kind(id) {
-                    Some((file, kind)) => {
-                        let deleted_at = None;
-                        let held = HeldInput {
-                            file,
-                            kind,
-                            deleted_at,
-                        };
-                        self.held.insert(id, held);
-                    }
-                    None if self.unknown.contains(&id) => self.model.forget_input(id),
-                    None => {}
-                },
+        ids.extend(self.held.keys());
+        for id in ids {
+            let Some(held) = self.held.get_mut(&id) else {
+                self.hold(id);
+                continue;
+            };
+            if !asks {
+                continue;
             }
+            // It may have another name, in a snapshot.
+            let is_deleted = held.file.metadata().is_ok_and(|found| found.nlink() == 0)
+                || self.catalogue.kind(id).is_none();
+            if !is_deleted {
+                held.deleted_at = None;
+            } else if look - *held.deleted_at.get_or_insert(look) > HELD_LOOKS
+                && self.due.is_empty()
+            {
+                self.let_go(id);
+            }
+        }
+    }
+
+    /// Holds an input, if it is an SSTable that is there.
+    fn hold(&mut self, id: FileId) {
+        if self.held.len() < self.held_max
+            && let Some((file, kind)) = self.catalogue.open_with_kind(id)
+        {
+            let deleted_at = None;
+            let held = HeldInput {
+                file,
+                kind,
+                deleted_at,
+            };
+            self.held.insert(id, held);
+            return;
+        }
+        let is_gone = |catalogue: &Catalogue| catalogue.kind(id).is_none();
+        if is_gone(&self.catalogue) && self.catalogue.list() && is_gone(&self.catalogue) {
+            self.unknown.insert(id);
+        }
+        if self.unknown.contains(&id) {
+            self.model.forget_input(id);
         }
     }
 
@@ -429,7 +458,16 @@ impl Attached {
             && pages.shall_be_handed_over(is_written, look)
         {
             pages.hand_over();
+            if let Some(now) = self.heat_now() {
+                // Of a file that had this number before.
+                let size = file.metadata().map_or(0, |found| found.len());
+                now.heat.forget(id.key(), 0..size);
+            }
             self.due.push_back(Due { id, writer, kind });
+            if self.due.len() > DUE_MAX {
+                self.due.pop_front();
+                self.count(Counter::HandoverCutShort, 1);
+            }
         }
     }
 
@@ -450,6 +488,9 @@ impl Attached {
             if rests {
                 pages.release_all();
             }
+            return;
+        }
+        if !pages.is_tried_now(look) {
             return;
         }
         let shall_be_left = pages.shall_be_left(look);
@@ -500,13 +541,11 @@ impl Attached {
         is_written
     }
 
-    /// Warms the hot pages of one finished output. Returns whether there was one. It may take two seconds.
-    pub fn hand_over_next(&mut self) -> bool {
-        let due = self.due.pop_front();
-        if let Some(due) = &due {
-            self.hand_over(due);
+    /// Warms the hot pages of one finished output, if there is one. It may take two seconds.
+    pub fn hand_over_next(&mut self) {
+        if let Some(due) = self.due.pop_front() {
+            self.hand_over(&due);
         }
-        due.is_some()
     }
 
     fn hand_over(&mut self, due: &Due) {
@@ -532,8 +571,6 @@ impl Attached {
     fn warm(&mut self, due: &Due) -> Option<Result<Warmed, Error>> {
         let id = due.id;
         let file = warming::without_readahead(self.open(id)?);
-        let size = file.metadata().map_or(0, |found| found.len());
-        self.heat_now()?.heat.forget(id.key(), 0..size);
         if !self.is_on(Mechanism::Handover) || due.kind == FileKind::CassandraData {
             return None;
         }
@@ -592,6 +629,12 @@ impl Drop for Attached {
             let _ = status_page::remove(path);
         }
     }
+}
+
+fn held_max() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    // Another process may be followed, too.
+    (limit.saturating_sub(OTHER_DESCRIPTORS) / 2).min(HELD_MAX) as usize
 }
 
 /// Whether an output is finished. Of Cassandra's only its rest tells.

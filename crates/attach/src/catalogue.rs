@@ -136,7 +136,13 @@ impl Catalogue {
         let before = std::mem::take(&mut self.names);
         for (place, directory) in self.directories.iter().enumerate() {
             let path = format!("/proc/self/fd/{}", directory.handle.as_raw_fd());
-            for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let Ok(entries) = fs::read_dir(path) else {
+                // No descriptor is left. What is known stays.
+                let known = before.iter().filter(|(_, known)| known.0 == place);
+                (self.names).extend(known.map(|(id, known)| (*id, known.clone())));
+                continue;
+            };
+            for entry in entries.flatten() {
                 let name = entry.file_name();
                 let kind = Profile::Auto.kind_of_file(name.as_bytes());
                 if kind.is_sstable() {

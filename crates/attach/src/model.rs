@@ -109,6 +109,8 @@ pub struct Pages {
     /// A compaction has read of it.
     pub is_input: bool,
     last_look: u64,
+    /// The last look at which it rested, and was tried.
+    tried_at: u64,
 }
 
 /// All files of one process.
@@ -368,11 +370,23 @@ impl Pages {
         look.saturating_sub(self.last_look) >= REST_LOOKS
     }
 
-    /// Whether it has rested for so long that pages which could not be dropped shall stay. The last page of a file
-    /// becomes free with the rest only, and one try may find it in use.
+    /// Whether it has rested for so long that pages which could not be dropped shall stay: a second after all of them
+    /// were named. A folio goes only if all of it is named, and one try may find it in use.
     #[must_use]
     pub fn shall_be_left(&self, look: u64) -> bool {
-        look.saturating_sub(self.last_look) >= 2 * REST_LOOKS
+        look.saturating_sub(self.last_look) > ABANDONED_LOOKS + REST_LOOKS
+    }
+
+    /// Whether it is to be tried at this look to drop pages that were read. While it rests: once a second.
+    pub fn is_tried_now(&mut self, look: u64) -> bool {
+        if !self.rests(look) {
+            return true;
+        }
+        let is_due = look.saturating_sub(self.tried_at) >= REST_LOOKS;
+        if is_due {
+            self.tried_at = look;
+        }
+        is_due
     }
 
     /// Whether no compaction will come back to it.

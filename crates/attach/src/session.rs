@@ -5,6 +5,7 @@ use crate::idle::IdlePolicy;
 use crate::look::LOOK;
 use crate::tracer::Tracer;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +38,12 @@ pub fn run(
         if attached.is_empty() {
             return Ended::Processes;
         }
-        let has_warmed = policy.as_others_do(|| act(tracer, &mut attached, &is_over));
+        let warmed_for = policy.as_others_do(|| act(tracer, &mut attached, &is_over));
         if is_over() {
             return Ended::Asked;
         }
-        if !has_warmed {
-            thread::sleep(LOOK);
-        }
+        // Others may wait to be warmed. There are no more looks than their clock has.
+        thread::sleep(LOOK.saturating_sub(warmed_for));
     }
 }
 
@@ -62,8 +62,8 @@ fn take_events(tracer: &mut Tracer, attached: &mut [Attached]) {
     }
 }
 
-/// Drops what is due, and then warms what is. Returns whether something was warmed.
-fn act(tracer: &mut Tracer, attached: &mut [Attached], is_over: impl Fn() -> bool) -> bool {
+/// Drops what is due, and then warms what is. Returns how long it has warmed.
+fn act(tracer: &mut Tracer, attached: &mut [Attached], is_over: impl Fn() -> bool) -> Duration {
     for place in 0..attached.len() {
         let files = attached.get_mut(place).map(Attached::begin_look);
         for id in files.unwrap_or_default() {
@@ -73,7 +73,7 @@ fn act(tracer: &mut Tracer, attached: &mut [Attached], is_over: impl Fn() -> boo
                 target.act_on(id);
             }
             if is_over() {
-                return false;
+                return Duration::ZERO;
             }
         }
         if let Some(target) = attached.get_mut(place) {
@@ -81,9 +81,7 @@ fn act(tracer: &mut Tracer, attached: &mut [Attached], is_over: impl Fn() -> boo
         }
     }
     // Last: it may take two seconds, and nothing may be dropped by what was seen before.
-    let mut has_warmed = false;
-    for target in attached {
-        has_warmed |= target.hand_over_next();
-    }
-    has_warmed
+    let started = Instant::now();
+    attached.iter_mut().for_each(Attached::hand_over_next);
+    started.elapsed()
 }

@@ -201,15 +201,23 @@ impl Tracer {
 
     /// Takes all events since the last time. Returns how many were lost meanwhile.
     pub fn drain(&mut self, mut visit: impl FnMut(&Event)) -> u64 {
+        self.drain_ring(&mut visit);
+        let lost = self.lost.find(0).unwrap_or(self.lost_before);
+        let lost_now = lost.saturating_sub(self.lost_before);
+        self.lost_before = lost;
+        if lost_now > 0 {
+            // What came before the lost ones: the caller forgets what it knows of all that.
+            self.drain_ring(&mut visit);
+        }
+        lost_now
+    }
+
+    fn drain_ring(&mut self, visit: &mut impl FnMut(&Event)) {
         self.ring.drain(|words| {
             if let Some(event) = Event::decode(words) {
                 visit(&event);
             }
         });
-        let lost = self.lost.find(0).unwrap_or(self.lost_before);
-        let lost_now = lost.saturating_sub(self.lost_before);
-        self.lost_before = lost;
-        lost_now
     }
 }
 
