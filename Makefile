@@ -100,7 +100,7 @@ CHECKED := $(TARGET)/checked
 # Without `MAKEFLAGS` cargo does not look for make's jobs.
 TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) MAKEFLAGS= \
     cargo test --profile checked
-test: setup ## Run everything: lint, all tests, models, fuzzing, documents (30 min)
+test: setup ## Run everything: lint, all tests, models, fuzzing, documents (40 min)
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target libraries driver static-driver leveldb-driver \
 	    pebble-driver cassandra
 	@$(MAKE) --no-print-directory lint doc
