@@ -226,24 +226,56 @@ fn schedstat(process: u32, thread: i32) -> Option<ProcessorTime> {
 mod tests {
     use super::*;
     use coldstream_io::sys::process::thread_id;
-    use std::sync::{Mutex, mpsc};
+    use std::sync::Mutex;
+    use std::sync::mpsc::{self, Sender};
+    use std::thread::JoinHandle;
 
     /// Each test lowers all threads of this process that have such a name.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-    /// Runs `work` with a thread of this name, and its id.
-    fn with_thread(name: &str, work: impl FnOnce(i32)) {
-        let (say, hear) = mpsc::channel();
-        let (end, wait) = mpsc::channel::<()>();
-        let body = move || {
-            say.send(thread_id()).unwrap();
-            let _ = wait.recv();
-        };
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(body).unwrap();
-        work(hear.recv().unwrap());
-        drop(end);
-        thread.join().unwrap();
+    /// A thread that makes others when it is asked. It ends when this is dropped.
+    struct Worker {
+        id: i32,
+        ask: Option<Sender<Request>>,
+        thread: Option<JoinHandle<()>>,
+    }
+
+    /// A name, and where the new thread goes.
+    type Request = (&'static str, Sender<Worker>);
+
+    impl Worker {
+        fn start(name: &str) -> Self {
+            let (ask, asked) = mpsc::channel::<Request>();
+            let (say, hear) = mpsc::channel();
+            let body = move || {
+                say.send(thread_id()).unwrap();
+                for (name, answer) in asked {
+                    answer.send(Self::start(name)).unwrap();
+                }
+            };
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let thread = thread.spawn(body).unwrap();
+            Self {
+                id: hear.recv().unwrap(),
+                ask: Some(ask),
+                thread: Some(thread),
+            }
+        }
+
+        fn make(&self, name: &'static str) -> Self {
+            let (answer, made) = mpsc::channel();
+            let ask = self.ask.as_ref().unwrap();
+            ask.send((name, answer)).unwrap();
+            made.recv().unwrap()
+        }
+    }
+
+    impl Drop for Worker {
+        fn drop(&mut self) {
+            self.ask.take();
+            let ended = self.thread.take().map(JoinHandle::join);
+            assert!(ended.is_none_or(|it| it.is_ok()) || std::thread::panicking());
+        }
     }
 
     /// I/O priority and nice value.
@@ -258,21 +290,18 @@ mod tests {
     #[test]
     fn a_compactions_thread_gets_a_lower_priority_and_its_former_one_back() {
         let _one = ONE_AT_A_TIME.lock();
-        with_thread("rocksdb:low", |compaction| {
-            with_thread("client", |client| {
-                let (before, of_client) = (values(compaction), values(client));
-                let mut tended = Tended::new(std::process::id()).unwrap();
-                tended.tend();
-                assert_eq!(values(compaction), (2 << 13 | 7, 10.max(before.1)));
-                assert_eq!(values(client), of_client);
-                tended.give_back();
-                assert_eq!(values(compaction).0, before.0);
-                if may_raise() {
-                    assert_eq!(values(compaction).1, before.1);
-                }
-                assert_eq!(values(client), of_client);
-            });
-        });
+        let (compaction, client) = (Worker::start("rocksdb:low"), Worker::start("client"));
+        let (before, of_client) = (values(compaction.id), values(client.id));
+        let mut tended = Tended::new(std::process::id()).unwrap();
+        tended.tend();
+        assert_eq!(values(compaction.id), (2 << 13 | 7, 10.max(before.1)));
+        assert_eq!(values(client.id), of_client);
+        tended.give_back();
+        assert_eq!(values(compaction.id).0, before.0);
+        if may_raise() {
+            assert_eq!(values(compaction.id).1, before.1);
+        }
+        assert_eq!(values(client.id), of_client);
     }
 
     /// Whether this process may give a lower nice value back.
@@ -292,64 +321,28 @@ mod tests {
             eprintln!("skipped: this user may not give a nice value back");
             return;
         }
-        let (ask, asked) = mpsc::channel::<&str>();
-        let (say, hear) = mpsc::channel();
-        let (end, wait) = mpsc::channel::<()>();
-        let maker = move || {
-            say.send(thread_id()).unwrap();
-            let made: Vec<_> = asked
-                .iter()
-                .map(|name| {
-                    let (say, hear) = mpsc::channel();
-                    let (end, wait) = mpsc::channel::<()>();
-                    let body = move || {
-                        say.send(thread_id()).unwrap();
-                        let _ = wait.recv();
-                    };
-                    let thread = std::thread::Builder::new().name(name.to_owned());
-                    (thread.spawn(body).unwrap(), hear.recv().unwrap(), end)
-                })
-                .collect();
-            let ids = made.iter().map(|(_, id, _)| *id).collect::<Vec<i32>>();
-            for id in ids {
-                say.send(id).unwrap();
-            }
-            let _ = wait.recv();
-            for (thread, _, end) in made {
-                drop(end);
-                thread.join().unwrap();
-            }
-        };
-        let thread = std::thread::Builder::new().name("rocksdb:low".to_owned());
-        let thread = thread.spawn(maker).unwrap();
-        let before = values(hear.recv().unwrap());
+        let maker = Worker::start("rocksdb:low");
+        let before = values(maker.id);
         let lowered = (2 << 13 | 7, 10.max(before.1));
         let mut tended = Tended::new(std::process::id()).unwrap();
         tended.tend();
-        for name in ["rocksdb:low", "rocksdb:high", "client"] {
-            ask.send(name).unwrap();
-        }
-        drop(ask);
-        let [compaction, flush, client] = [(); 3].map(|()| hear.recv().unwrap());
-        assert_eq!(values(compaction), lowered);
+        let made = ["rocksdb:low", "rocksdb:high", "client"].map(|name| maker.make(name));
+        let of_made = || made.each_ref().map(|it| values(it.id));
+        assert_eq!(of_made(), [lowered; 3]);
         tended.tend();
-        assert_eq!(values(compaction), lowered);
-        assert_eq!([values(flush), values(client)], [before; 2]);
+        assert_eq!(of_made(), [lowered, before, before]);
         tended.give_back();
-        assert_eq!(values(compaction), before);
-        drop(end);
-        thread.join().unwrap();
+        assert_eq!(of_made(), [before; 3]);
     }
 
     #[test]
     fn what_the_application_sets_itself_stays() {
         let _one = ONE_AT_A_TIME.lock();
-        with_thread("rocksdb:low", |compaction| {
-            let mut tended = Tended::new(std::process::id()).unwrap();
-            tended.tend();
-            thread_priority::set_io_priority(compaction, 3 << 13).unwrap();
-            tended.give_back();
-            assert_eq!(thread_priority::io_priority(compaction), Ok(3 << 13));
-        });
+        let compaction = Worker::start("rocksdb:low");
+        let mut tended = Tended::new(std::process::id()).unwrap();
+        tended.tend();
+        thread_priority::set_io_priority(compaction.id, 3 << 13).unwrap();
+        tended.give_back();
+        assert_eq!(thread_priority::io_priority(compaction.id), Ok(3 << 13));
     }
 }
