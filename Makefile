@@ -43,8 +43,9 @@ build: ## Build the command, the library and the load drivers; needs rustup and 
 libraries:
 	cargo build --release --package coldstream-preload --package coldstream-capi
 
+DRIVERS := driver static-driver leveldb-driver pebble-driver
 drivers:
-	@$(MAKE) --no-print-directory --jobs=$$(nproc) driver static-driver leveldb-driver pebble-driver
+	@$(MAKE) --no-print-directory --jobs=$$(nproc) $(DRIVERS)
 
 driver: $(DRIVER)
 
@@ -101,8 +102,7 @@ CHECKED := $(TARGET)/checked
 TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) MAKEFLAGS= \
     cargo test --profile checked
 test: setup ## Run everything: lint, all tests, models, fuzzing, documents (40 min)
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target libraries driver static-driver leveldb-driver \
-	    pebble-driver cassandra
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target libraries $(DRIVERS) cassandra
 	@$(MAKE) --no-print-directory lint doc
 	@$(MAKE) --no-print-directory --jobs=2 suites models
 

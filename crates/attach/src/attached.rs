@@ -388,14 +388,18 @@ impl Attached {
 
     /// Forgets a deleted input, and its heat: its number may be given out again.
     fn let_go(&mut self, id: FileId) {
-        if let Some(held) = self.held.remove(&id)
-            && let Some(now) = self.heat_now()
-        {
-            let size = held.file.metadata().map_or(0, |found| found.len());
-            now.heat.forget(id.key(), 0..size);
+        if let Some(held) = self.held.remove(&id) {
+            self.forget_heat(id, &held.file);
         }
         self.model.forget_input(id);
         self.model.forget(id);
+    }
+
+    fn forget_heat(&self, id: FileId, file: &File) {
+        if let Some(now) = self.heat_now() {
+            let size = file.metadata().map_or(0, |found| found.len());
+            now.heat.forget(id.key(), 0..size);
+        }
     }
 
     /// Opens an SSTable for a moment, though it may be deleted.
@@ -458,11 +462,8 @@ impl Attached {
             && pages.shall_be_handed_over(is_written, look)
         {
             pages.hand_over();
-            if let Some(now) = self.heat_now() {
-                // Of a file that had this number before.
-                let size = file.metadata().map_or(0, |found| found.len());
-                now.heat.forget(id.key(), 0..size);
-            }
+            // Of a file that had this number before.
+            self.forget_heat(id, file);
             self.due.push_back(Due { id, writer, kind });
             if self.due.len() > DUE_MAX {
                 self.due.pop_front();

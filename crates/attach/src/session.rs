@@ -38,7 +38,7 @@ pub fn run(
         if attached.is_empty() {
             return Ended::Processes;
         }
-        let warmed_for = policy.as_others_do(|| act(tracer, &mut attached, &is_over));
+        let warmed_for = policy.as_others_do(|| act(tracer, &mut attached));
         if is_over() {
             return Ended::Asked;
         }
@@ -63,7 +63,7 @@ fn take_events(tracer: &mut Tracer, attached: &mut [Attached]) {
 }
 
 /// Drops what is due, and then warms what is. Returns how long it has warmed.
-fn act(tracer: &mut Tracer, attached: &mut [Attached], is_over: impl Fn() -> bool) -> Duration {
+fn act(tracer: &mut Tracer, attached: &mut [Attached]) -> Duration {
     for place in 0..attached.len() {
         let files = attached.get_mut(place).map(Attached::begin_look);
         for id in files.unwrap_or_default() {
@@ -71,9 +71,6 @@ fn act(tracer: &mut Tracer, attached: &mut [Attached], is_over: impl Fn() -> boo
             take_events(tracer, attached);
             if let Some(target) = attached.get_mut(place) {
                 target.act_on(id);
-            }
-            if is_over() {
-                return Duration::ZERO;
             }
         }
         if let Some(target) = attached.get_mut(place) {

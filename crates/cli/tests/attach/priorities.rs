@@ -1,13 +1,14 @@
 //! `--priority`.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use coldstream_io::sys::thread_priority;
 use coldstream_testkit::skip;
 
-use crate::subject::{COLDSTREAM, Subject, attach_with, counter, ended, eventually, interrupt};
+use crate::subject::{
+    COLDSTREAM, Subject, attach_with, attached, counter, ended, eventually, interrupt,
+};
 
 /// Nice value and I/O priority of the subject's thread with this name, once it has one.
 fn priority_of(subject: &Subject, name: &str) -> Option<(i32, i32)> {
@@ -90,13 +91,9 @@ fn a_killed_keeper_of_priorities_is_told_of() {
     };
     let mut command = Command::new(COLDSTREAM);
     command.args(["attach", "--priority", &subject.pid()]);
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
-    if !first.contains("attached to") {
-        child.wait().unwrap();
-        return skip(first);
-    }
+    let Some((mut child, lines)) = attached(&mut command) else {
+        return;
+    };
     assert!(eventually(
         || priority_of(&subject, "rocksdb:low") == lowered()
     ));

@@ -12,7 +12,7 @@ use coldstream_testkit::{directories, skip, tools};
 
 use crate::priorities::with_compaction_thread;
 use crate::subject::{
-    COLDSTREAM, NOBODY, PAGE, SYSTEM_CALL_BPF, Subject, ended, eventually, interrupt,
+    COLDSTREAM, NOBODY, PAGE, SYSTEM_CALL_BPF, Subject, attached, ended, eventually, interrupt,
 };
 
 #[test]
@@ -125,19 +125,15 @@ fn a_limit_of_descriptors_is_not_the_end() {
     let Some(mut subject) = with_compaction_thread() else {
         return;
     };
+    if Command::new("prlimit").arg("--version").output().is_err() {
+        return skip("no prlimit");
+    }
     let mut command = Command::new("prlimit");
     command.arg(format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}"));
     command.args([COLDSTREAM, "attach", &subject.pid()]);
-    let mut child = match command.stderr(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => return skip(format!("prlimit: {error}")),
+    let Some((mut child, _lines)) = attached(&mut command) else {
+        return;
     };
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
-    if !first.contains("attached to") {
-        child.wait().unwrap();
-        return skip(first);
-    }
     fs::write(subject.directory.path().join("pipe"), "").unwrap();
     for number in 0..2 * DESCRIPTORS {
         let path = subject.directory.path().join(format!("{number:06}.sst"));

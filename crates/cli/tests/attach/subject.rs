@@ -1,7 +1,7 @@
 //! A program that reads and writes as an engine does: the test program, started once more. And `attach` to it.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -109,7 +109,7 @@ pub(crate) fn open_many(directory: &Path, count: usize) {
 pub(crate) struct Subject {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) child: Child,
-    answers: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    answers: Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Subject {
@@ -197,21 +197,22 @@ pub(crate) fn attach(subject: &Subject) -> Option<Child> {
 }
 
 pub(crate) fn attach_with(arguments: &[&str]) -> Option<Child> {
-    let mut child = Command::new(COLDSTREAM)
-        .arg("attach")
-        .args(arguments)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stderr: BufReader<ChildStderr> = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
+    let mut command = Command::new(COLDSTREAM);
+    command.arg("attach").args(arguments);
+    Some(attached(&mut command)?.0)
+}
+
+/// The same by a command, and the lines that follow.
+pub(crate) fn attached(command: &mut Command) -> Option<(Child, Lines<BufReader<ChildStderr>>)> {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
     if line.contains("attached to") {
-        return Some(child);
+        return Some((child, lines));
     }
     let code = child.wait().unwrap().code();
     assert!(matches!(code, Some(5 | 11)), "{code:?}: {line}");
-    skip(line.trim());
+    skip(line);
     None
 }
 
