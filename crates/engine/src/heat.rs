@@ -1,10 +1,10 @@
 //! The heat of this process's SSTables: a sketch in memory of its own, and its clock.
 
 use crate::core::Core;
-use crate::core::inode_map::Inode;
 use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use coldstream_io::mapping::{OnFork, give_untouched_back, map_for_life};
+use coldstream_io::sys::memory;
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
@@ -13,6 +13,18 @@ use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 const MEMORY_SHARE: u64 = 128;
 /// The least that can be configured.
 const HEAT_BYTES_MIN: usize = 64 << 10;
+
+/// A read of the foreground that is about to be made, and counts once it is.
+///
+/// Its group is on the way into the processor's cache meanwhile: the engine has driven it out since the last read. To
+/// wait for it costs more than all else here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    key: u64,
+    offset: u64,
+    length_bytes: u64,
+    in_scan: bool,
+}
 
 /// All-zero memory counts nothing.
 #[repr(C)]
@@ -103,37 +115,61 @@ impl HeatMap {
         self.epochs.pages() >= self.pages_in_epoch.load(Ordering::Relaxed) / 8
     }
 
-    /// Records the heat of a foreground call on the file in this slot. A read within a scan counts half. A
-    /// read without a known range marks the file as one of uncounted use.
+    /// A foreground call on the file in this slot is about to be made. Returns what to [record](Self::record)
+    /// afterwards. A read without a known range marks the file as one of uncounted use.
     #[inline]
-    pub fn record_use(&self, core: &Core, slot: u32, operation: Operation, in_scan: bool) {
-        let Some(inode) = core.inodes.get(slot) else {
-            return;
-        };
+    pub fn foresee(
+        &self,
+        core: &Core,
+        slot: u32,
+        operation: Operation,
+        in_scan: bool,
+    ) -> Option<Use> {
+        let inode = core.inodes.get(slot)?;
         match operation {
             Operation::ReadAt { start, end } => {
-                match self.touch(inode, start, end - start, in_scan) {
-                    Touched::Plain => {}
-                    Touched::FirstSinceWarmed => core.count(Counter::HandoverRangesHit, 1),
-                    Touched::Displaced => core.count(Counter::HeatDisplaced, 1),
+                let Present { heat, .. } = self.present()?;
+                inode.record_read();
+                let key = inode.key();
+                if let Some(group) = heat.group_of(key, start) {
+                    memory::fetch(group);
                 }
+                Some(Use {
+                    key,
+                    offset: start,
+                    length_bytes: end - start,
+                    in_scan,
+                })
             }
-            Operation::Read => inode.record_uncounted_use(),
-            _ => {}
+            Operation::Read => {
+                inode.record_uncounted_use();
+                None
+            }
+            _ => None,
         }
     }
 
+    /// Records the heat of a read that was made. One within a scan counts half.
     #[inline]
-    fn touch(&self, inode: &Inode, offset: u64, length_bytes: u64, in_scan: bool) -> Touched {
+    pub fn record(&self, core: &Core, made: Use) {
         let Some(Present { heat, epoch }) = self.present() else {
-            return Touched::Plain;
+            return;
         };
-        inode.record_read();
-        let key = inode.key();
-        if in_scan {
+        let Use {
+            key,
+            offset,
+            length_bytes,
+            in_scan,
+        } = made;
+        let touched = if in_scan {
             heat.pass(key, offset, length_bytes, epoch)
         } else {
             heat.touch(key, offset, length_bytes, epoch)
+        };
+        match touched {
+            Touched::Plain => {}
+            Touched::FirstSinceWarmed => core.count(Counter::HandoverRangesHit, 1),
+            Touched::Displaced => core.count(Counter::HeatDisplaced, 1),
         }
     }
 

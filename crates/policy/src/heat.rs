@@ -202,6 +202,13 @@ impl<'m> Heat<'m> {
         }
     }
 
+    /// The cache line that most likely has the heat at `offset`: to fetch before it is needed.
+    #[inline]
+    pub fn group_of(&self, file: u64, offset: u64) -> Option<&'m AtomicU64> {
+        let (_, first) = self.locate(file, offset / GROUP_BYTES);
+        self.words.get(first * GROUP_WORDS)
+    }
+
     /// The heat of the page at `offset`; 0 is cold.
     pub fn of(&self, file: u64, offset: u64, now: u16) -> u8 {
         self.byte_of(file, offset, now) & HEAT_MAX

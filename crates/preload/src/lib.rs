@@ -6,8 +6,7 @@
 //! The rules (docs/design/invariants.md): never a made-up result; no lock and no allocation on the foreground's
 //! path; no byte into the application's output; no abort. On any doubt the plain call is made.
 //!
-//! Modules import only those below them. From the top: `exports`, `events`, `runtime`; then the mechanisms;
-//! then `thread`, `core` and `settings`.
+//! This crate has the exported symbols only. All else is `coldstream_engine`'s.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 #![deny(unsafe_op_in_unsafe_fn)]

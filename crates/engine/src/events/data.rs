@@ -7,6 +7,7 @@ use crate::core::errno::{self, ErrnoGuard};
 use crate::core::inode_map::Inode;
 use crate::core::{fuse, is_private_still};
 use crate::handover::{Handover, Means, TookPlace};
+use crate::heat::Use;
 use crate::readahead;
 use crate::reads::{self, ReadCall};
 use crate::runtime::Runtime;
@@ -43,12 +44,26 @@ pub enum Sample {
     Other,
 }
 
+/// What is to be known of a foreground read once it has been made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    /// Why the plain call is to be timed, if so.
+    pub sample: Option<Sample>,
+    /// What counts as heat.
+    pub heat: Option<Use>,
+}
+
+impl Noted {
+    const NOTHING: Self = Self {
+        sample: None,
+        heat: None,
+    };
+}
+
 /// The reader of a known descriptor.
 pub enum Reader {
-    /// The foreground: the plain call is made.
-    Foreground,
-    /// The foreground, and the plain call is to be timed.
-    Timed(Sample),
+    /// The foreground: the plain call is made. [`Runtime::after_read`] is called if it has read anything.
+    Foreground(Noted),
     /// A background thread.
     Background(TrackedFile),
     /// Nobody: the call fails with errno. The descriptor is one of Coldstream's own (`EBADF`), or staged
@@ -84,7 +99,7 @@ impl Runtime {
                 errno::set(libc::EBADF);
                 return Reader::Nobody;
             }
-            Entry::Private(_) => return Reader::Foreground,
+            Entry::Private(_) => return Reader::Foreground(Noted::NOTHING),
         };
         if self.writes.is_staged(core, tracked) && !core.owner.is_seen_by_a_child() {
             return self.before_staged_read(tracked, descriptor, operation);
@@ -98,13 +113,22 @@ impl Runtime {
         let Caller::Foreground { in_scan, is_sample } = caller else {
             return Reader::Background(tracked);
         };
-        self.heat.record_use(core, tracked.slot, operation, in_scan);
+        let heat = (self.heat).foresee(core, tracked.slot, operation, in_scan);
         let sample = if is_sample {
             self.take_sample_turn()
         } else {
             None
         };
-        sample.map_or(Reader::Foreground, Reader::Timed)
+        Reader::Foreground(Noted { sample, heat })
+    }
+
+    /// To be called once the foreground has read something: what was noted before.
+    // Not inlined: all exported reads share it.
+    #[inline(never)]
+    pub fn after_read(&self, noted: Noted) {
+        if let Some(heat) = noted.heat {
+            self.heat.record(&self.core, heat);
+        }
     }
 
     /// A read of a staged file. The plain call reads it, after the kernel has all bytes.
@@ -122,13 +146,16 @@ impl Runtime {
             return Reader::Nobody;
         }
         let caller = thread::record_read(descriptor, operation, |_| Ahead::Own, |_| false);
-        if let Caller::Foreground { in_scan, is_sample } = caller {
-            self.heat.record_use(core, tracked.slot, operation, in_scan);
-            if is_sample {
-                self.take_sample_turn();
-            }
+        let Caller::Foreground { in_scan, is_sample } = caller else {
+            return Reader::Foreground(Noted::NOTHING);
+        };
+        if is_sample {
+            self.take_sample_turn();
         }
-        Reader::Foreground
+        Reader::Foreground(Noted {
+            sample: None,
+            heat: (self.heat).foresee(core, tracked.slot, operation, in_scan),
+        })
     }
 
     /// To be called for a foreground read that is a sample. Advances the clock of heat, and returns

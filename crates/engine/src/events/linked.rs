@@ -81,7 +81,10 @@ impl Runtime {
         let (in_scan, is_sample) = thread::record_foreground_read(descriptor, offset, length_bytes);
         let end = offset.saturating_add(length_bytes);
         let operation = Operation::ReadAt { start: offset, end };
-        (self.heat).record_use(&self.core, slot, operation, in_scan);
+        let heat = (self.heat).foresee(&self.core, slot, operation, in_scan);
+        if let Some(heat) = heat {
+            self.heat.record(&self.core, heat);
+        }
         if is_sample {
             self.take_sample_turn()
         } else {

@@ -32,6 +32,6 @@ mod descriptors;
 mod linked;
 mod threads;
 
-pub use data::{Reader, Sample};
+pub use data::{Noted, Reader, Sample};
 pub use descriptors::{Taking, Visible};
 pub use threads::named_itself;

@@ -20,6 +20,7 @@ mod descriptor;
 mod errno;
 pub mod fadvise;
 pub mod fcntl;
+pub mod fetch;
 pub mod file;
 pub mod futex;
 pub mod getdents;

@@ -2,7 +2,7 @@
 
 use super::next::interpose;
 use coldstream_engine::core::descriptor_map::{Entry, TrackedFile};
-use coldstream_engine::events::{Reader, Sample};
+use coldstream_engine::events::{Noted, Reader, Sample};
 use coldstream_engine::reads::ReadCall;
 use coldstream_engine::runtime::{self, Runtime};
 use coldstream_io::append::Operation;
@@ -28,8 +28,7 @@ unsafe fn read_at(
         end: start.saturating_add(length_bytes as u64),
     };
     match runtime.before_read(known, descriptor, range) {
-        Reader::Foreground => next(),
-        Reader::Timed(sample) => time_read(runtime, sample, next),
+        Reader::Foreground(noted) => read_in_foreground(runtime, noted, next),
         Reader::Nobody => -1,
         Reader::Background(tracked) => {
             let call = ReadCall {
@@ -42,6 +41,19 @@ unsafe fn read_at(
             unsafe { runtime.read_in_background(tracked, &call, next) }
         }
     }
+}
+
+/// The foreground's read of a tracked file. What was noted of it counts if it has read anything. Leaves `errno` alone.
+#[inline(always)]
+fn read_in_foreground(runtime: &Runtime, noted: Noted, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    let result = match noted.sample {
+        None => next(),
+        Some(sample) => time_read(runtime, sample, next),
+    };
+    if result > 0 {
+        runtime.after_read(noted);
+    }
+    result
 }
 
 /// The foreground's read of a tracked file, and how long it took. Leaves `errno` alone.
@@ -90,7 +102,15 @@ pub(super) fn read_known_unserved(
         runtime.before_sequential_read(tracked, descriptor);
     }
     match runtime.before_read(known, descriptor, operation) {
-        Reader::Foreground | Reader::Timed(_) => next(),
+        // Not timed: several buffers, or a position, make it another kind of read.
+        Reader::Foreground(noted) => read_in_foreground(
+            runtime,
+            Noted {
+                sample: None,
+                ..noted
+            },
+            next,
+        ),
         Reader::Nobody => -1,
         Reader::Background(_) => {
             let result = next();
