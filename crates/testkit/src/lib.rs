@@ -9,6 +9,7 @@
 //! - [`residency`]: which pages of a file are in the page cache.
 //! - [`status_client`], [`exit_log`]: the library's status page, and the line that it logs at exit.
 //! - [`plugin`]: the RocksDB plugin, and what is made with it.
+//! - [`rocksdb_java`]: RocksDB's Java package.
 //! - [`cassandra`]: Cassandra's own writer and tools, without a node.
 //! - [`database`], [`tools`], [`device_limit`]: RocksDB directories, programs of the system, a slow device.
 //!
@@ -43,6 +44,7 @@ pub mod process;
 pub mod random;
 pub mod refusing_heap;
 pub mod residency;
+pub mod rocksdb_java;
 mod skip;
 pub mod status_client;
 pub mod tools;

@@ -4,12 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 
+use coldstream_testkit::rocksdb_java;
 use tempfile::TempDir;
-
-/// RocksDB's Java API: the only package of current releases that needs no build.
-const JAVA_ARTIFACT: &str = "org.rocksdb:rocksdbjni:11.8.1";
 
 /// Why a test could not run here.
 pub type Skipped = String;
@@ -192,37 +189,8 @@ pub fn java(specifications: &[String]) -> Result<Vec<EngineSsTable>, Skipped> {
     Ok(specifications.iter().map(read).collect())
 }
 
-/// Tests run in parallel: only one of them fetches.
 fn java_archive() -> Result<PathBuf, Skipped> {
-    static ARCHIVE: OnceLock<Result<PathBuf, Skipped>> = OnceLock::new();
-    ARCHIVE.get_or_init(fetch_java_archive).clone()
-}
-
-/// Copies the archive from Maven's cache, which fetches it once, into a directory of the tests.
-fn fetch_java_archive() -> Result<PathBuf, Skipped> {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rocksdb-java");
-    if let [archive] = files_with_or_none("jar", &directory).as_slice() {
-        return Ok(archive.clone());
-    }
-    let fetched = Command::new("mvn")
-        .args(["-q", "-B", "dependency:copy"])
-        .arg(format!("-Dartifact={JAVA_ARTIFACT}"))
-        .arg(format!("-DoutputDirectory={}", directory.display()))
-        .stdout(Stdio::null())
-        .status()
-        .map_err(|error| format!("mvn: {error}"))?;
-    match files_with_or_none("jar", &directory).as_slice() {
-        [archive] if fetched.success() => Ok(archive.clone()),
-        _ => Err(format!("Maven cannot fetch {JAVA_ARTIFACT}")),
-    }
-}
-
-fn files_with_or_none(extension: &str, directory: &Path) -> Vec<PathBuf> {
-    if directory.is_dir() {
-        files_with(extension, directory)
-    } else {
-        Vec::new()
-    }
+    rocksdb_java::archive(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
 /// An SSTable of LevelDB (`helpers/leveldb.c`).
