@@ -592,10 +592,8 @@ impl Attached {
         if request.number == view.answer().number {
             return;
         }
-        let off = Mechanisms::from_bits(request.off_bits);
-        let priorities = Priorities::from_bits(request.priorities_bits);
-        let outcome = match priorities {
-            Some(priorities) if u64::from(off.bits()) == request.off_bits => {
+        let outcome = match request.checked(self.mechanisms) {
+            Some((off, priorities)) => {
                 self.off = off;
                 if self.mechanisms.contains(Mechanism::Priority) {
                     self.priorities = priorities;
@@ -603,7 +601,7 @@ impl Attached {
                 self.put_switches();
                 Outcome::Done
             }
-            _ => Outcome::Refused,
+            None => Outcome::Refused,
         };
         view.add(Counter::SwitchRequests, 1);
         view.put_answer(&Answer {

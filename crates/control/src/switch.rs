@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::mechanism::{Mechanisms, Switches};
 use crate::page::PageView;
+use coldstream_policy::Priorities;
 
 /// The first word of this part: there is room for more counters before, and for more words behind.
 pub(crate) const FIRST_WORD: usize = 480;
@@ -38,13 +39,24 @@ pub struct Request {
     pub priorities_bits: u64,
 }
 
+impl Request {
+    /// What shall be off, and the priorities; `None` if some bit is unknown, or the process lacks a mechanism of them.
+    #[must_use]
+    pub fn checked(&self, has: Mechanisms) -> Option<(Mechanisms, Priorities)> {
+        let off = Mechanisms::from_bits(self.off_bits);
+        let is_known = u64::from(off.bits()) == self.off_bits && off.without(has).is_empty();
+        let priorities = Priorities::from_bits(self.priorities_bits)?;
+        is_known.then_some((off, priorities))
+    }
+}
+
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u8)]
 pub enum Outcome {
     /// It was done.
     Done = 0,
-    /// The library does not know some of its bits. Nothing was changed.
+    /// Some of its bits are not known, or stand for a mechanism that the process lacks. Nothing was changed.
     Refused = 1,
     /// It was done, but staged bytes could not be written. The application gets the error from its
     /// next call on that file.

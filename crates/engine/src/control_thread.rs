@@ -12,7 +12,9 @@ use crate::core::Core;
 use crate::core::switches::mechanisms;
 use crate::priority::Threads;
 use crate::{settings, thread};
-use coldstream_control::{Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, Switches};
+use coldstream_control::{
+    Answer, Counter, Mechanism, Mechanisms, Outcome, PageView, Request, Switches,
+};
 use coldstream_io::credentials::{self, Follower};
 use coldstream_io::sys::{process, thread_priority};
 use coldstream_policy::{Config, Priorities, PriorityMode};
@@ -126,7 +128,7 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
         let is_asked = request.number != self.answered;
         let mut outcome = Outcome::Done;
         if is_asked {
-            outcome = self.obey(request.off_bits, request.priorities_bits);
+            outcome = self.obey(&request);
         }
         let goes_on = self.watch();
         self.tend_readers();
@@ -199,14 +201,10 @@ impl<A: ApplySwitches> ControlThread<'_, A> {
     }
 
     /// Carries out a request, except its priorities. These are set after every ring of the bell.
-    fn obey(&mut self, off_bits: u64, priorities_bits: u64) -> Outcome {
-        let off = Mechanisms::from_bits(off_bits);
-        let Some(priorities) = Priorities::from_bits(priorities_bits) else {
+    fn obey(&mut self, request: &Request) -> Outcome {
+        let Some((off, priorities)) = request.checked(self.mechanisms) else {
             return Outcome::Refused;
         };
-        if u64::from(off.bits()) != off_bits || !off.without(self.mechanisms).is_empty() {
-            return Outcome::Refused;
-        }
         self.priorities = priorities;
         let before = self.core.switches.off();
         self.core.switches.set_off(off);
