@@ -159,6 +159,17 @@ impl MemoryCgroup {
         }
     }
 
+    /// How many of its processes the kernel has killed because they did not fit the limit.
+    #[must_use]
+    pub fn kills(&self) -> Option<u64> {
+        let file = match self.version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        let text = fs::read_to_string(self.own.path.join(file)).ok()?;
+        value(&text, "oom_kill")
+    }
+
     /// The file with the memory pressure of this cgroup. Only version 2 has one.
     #[must_use]
     pub fn pressure_file(&self) -> Option<PathBuf> {

@@ -53,7 +53,15 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
                     None => Vec::new(),
                 },
             };
-            let measurement = engine.run(testbed, &dataset, &mut run)?;
+            let measurement = engine.run(testbed, &dataset, &mut run);
+            if measurement.is_err() && run.limits.were_too_small() {
+                bail!(
+                    "the database does not fit its limit of {} MiB, and the kernel killed it: raise --memory-mib, or \
+                     give it less memory of its own (--heap-mib, or its caches)",
+                    limit_bytes >> 20
+                );
+            }
+            let measurement = measurement?;
             let has_status_page = measurement.has_library();
             let lines = library_log(mode.preloaded(), log.path(), has_status_page)?;
             measurement.report(lines)

@@ -45,6 +45,12 @@ impl Limits {
         self.cgroup.as_ref()
     }
 
+    /// Whether the kernel has killed a process of the run because it did not fit the memory limit.
+    pub fn were_too_small(&self) -> bool {
+        let kills = self.cgroup.as_ref().and_then(MemoryCgroup::kills);
+        kills.is_some_and(|kills| kills > 0)
+    }
+
     /// The cgroups' files of processes. A process that writes its id into all of them is limited.
     pub fn processes_files(&self) -> Vec<PathBuf> {
         let memory = self.cgroup.iter().map(MemoryCgroup::processes_file);

@@ -11,6 +11,8 @@ const SOURCE: &str = include_str!("NodeCommands.java");
 
 /// Separates the words of a command.
 const SEPARATOR: &str = "\u{1f}";
+/// Where the stack of a command that failed begins in its output (`tools/NodeTool.java`).
+const STACK_TRACE: &str = "-- StackTrace --";
 
 /// nodetool for one node. Each command connects to the node's JMX port. Dropping it ends it.
 #[derive(Debug)]
@@ -73,7 +75,9 @@ impl Nodetool {
         if code == 0 {
             Ok(output)
         } else {
-            Err(failed(code, format!("{} {}", output.trim(), errors.trim())))
+            let text = format!("{} {}", output.trim(), errors.trim());
+            let message = text.split(STACK_TRACE).next().unwrap_or_default();
+            Err(failed(code, message.trim().to_owned()))
         }
     }
 
