@@ -30,7 +30,7 @@ pub enum Exit {
     NoAnswer = 9,
     /// A guard ended a trial.
     Guarded = 10,
-    /// The kernel gives no events of page-cache reads.
+    /// There are no exact events of page-cache reads: by the kernel, for the filesystem, or in the container.
     NoEvents = 11,
     /// A trial found no clear difference.
     NoClearDifference = 12,
@@ -57,7 +57,8 @@ Exit codes:
   8    a database under the laboratory gave a wrong value: data is being lost or misread
   9    a running process did not answer in time
   10   `coldstream ctl trial`: its guard ended it; the switches are as before
-  11   `coldstream attach`: this kernel gives no events of page-cache reads
+  11   `coldstream attach`: no exact events of page-cache reads, by this kernel, on this
+       filesystem, or in this container; the message says which
   12   `coldstream ctl trial`: no clear difference
   126  the program cannot be executed
   127  the program does not exist

@@ -264,7 +264,6 @@ type Case = (
     &'static [&'static str],
 );
 
-/// Whatever is in the way is said with its file, and nothing is written.
 #[test]
 fn a_node_is_attached_by_its_unit_or_by_its_start_script_and_not_by_both() {
     let ways = ["cassandra", "/etc/cassandra/cassandra-env.sh"];
@@ -281,6 +280,35 @@ fn a_node_is_attached_by_its_unit_or_by_its_start_script_and_not_by_both() {
     }
 }
 
+/// Whoever followed the documents by hand gets the same word.
+#[test]
+fn a_node_that_loads_the_library_by_hand_is_not_attached_again() {
+    let by_hand = "LIBJEMALLOC=/usr/lib/coldstream/libcoldstream.so";
+    let system = System::new();
+    let script = "etc/cassandra/cassandra-env.sh";
+    let text = format!("export CASSANDRA_{by_hand}\n{}", system.text(script));
+    system.file(script, &text);
+    let words = ["cassandra", "--write"];
+    assert_error(
+        &mut system.attach(&words),
+        1,
+        &["its start script loads", "by hand"],
+    );
+
+    let system = System::new();
+    system.file(
+        "etc/systemd/system/cassandra.service.d/own.conf",
+        &format!("[Service]\nEnvironment=CASSANDRA_{by_hand}\n"),
+    );
+    let words = ["/etc/cassandra/cassandra-env.sh", "--write"];
+    assert_error(
+        &mut system.attach(&words),
+        1,
+        &["its unit loads", "by hand"],
+    );
+}
+
+/// Whatever is in the way is said with its file, and nothing is written.
 #[test]
 fn what_is_in_the_way_is_named() {
     let cases: [Case; 11] = [
@@ -561,6 +589,14 @@ fn doctor_checks_a_unit_before_its_restart() {
         assert!(text.contains(words), "{setting}: {text}");
     }
 
+    // Without priorities nothing needs a limit.
+    system.file(
+        name,
+        "[Service]\nLimitNICE=\nEnvironment=COLDSTREAM_PRIORITY=off\n",
+    );
+    let text = doctor("mariadb");
+    assert!(!text.contains("nice values"), "{text}");
+
     // bin/cassandra would replace LD_PRELOAD.
     system.file("usr/lib/x86_64-linux-gnu/libjemalloc.so.1", "");
     system.file(
@@ -575,7 +611,7 @@ fn doctor_checks_a_unit_before_its_restart() {
     )
     .unwrap();
     outcome(&mut system.attach(&["/etc/cassandra/cassandra-env.sh", "--write"]));
-    assert!(doctor("cassandra").contains("attached by          /etc/cassandra/cassandra-env.sh"));
+    assert!(doctor("cassandra").contains("loaded by            /etc/cassandra/cassandra-env.sh"));
     // `--unit` takes no path of a start script.
     assert_error(
         &mut system.command(&["doctor", "--unit", "none"]),

@@ -38,7 +38,7 @@ Examples:
   coldstream ctl status 4711                  # from another terminal, as the process's user
   coldstream ctl off 4711                     # stops the work; `ctl on 4711` resumes it
   sudo coldstream attach --priority 4711      # compactions also yield the processors to reads
-  sudo coldstream attach --json 4711          # one JSON object a line: attached, detached, process_ended
+  sudo coldstream attach --json 4711          # one JSON object a line
 
 For static binaries, Go programs, set-uid servers, and processes that must not be restarted. All
 others: `coldstream run` and `attach-config` do more. Needs CAP_BPF and CAP_PERFMON, and for
@@ -46,7 +46,7 @@ another user's process CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID and CAP_S
 of them away after the start. The processes themselves are not changed, except by --priority: this
 needs CAP_SYS_NICE, too, and gives all priorities back at the end, even at the end by `kill -9`.
 Exit codes: 0 ended, 1 another failure, 2 wrong arguments or processes of several users, 5 no
-permission, 7 no such process or no SSTable open in it, 11 this kernel gives no events.";
+permission, 7 no such process or no SSTable open in it, 11 no exact events: by this kernel, filesystem or container.";
 
 /// Longest time between a signal and the end.
 const END_MAX: Duration = Duration::from_secs(2);

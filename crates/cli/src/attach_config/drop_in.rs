@@ -41,14 +41,17 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
     })
 }
 
-/// Whether a unit has our drop-in. A unit that is not there has none.
-pub fn is_attached(root: &Root, name: &str) -> anyhow::Result<bool> {
+/// Whether the files of a unit load the library, by our drop-in or by lines of somebody else. A unit that is not there
+/// has none.
+pub fn loads_library(root: &Root, name: &str) -> anyhow::Result<bool> {
     let unit = match Unit::find(root, name) {
         Err(error) if exit::of(&error) == Exit::NotFound => return Ok(false),
         unit => unit?,
     };
-    let text = root.text(&unit.drop_in(FILE_NAME))?;
-    Ok(text.is_some_and(|text| text.starts_with(MARK)))
+    let variables = unit.variables(root)?;
+    Ok(variables
+        .values()
+        .any(|variable| variable.value.contains(library::FILE_NAME)))
 }
 
 /// A start script is no unit, and this command takes both.
@@ -133,9 +136,8 @@ fn text(root: &Root, unit: &Unit, wanted: &Wanted) -> anyhow::Result<(String, Ve
         lines.push("LimitNICE=+0".to_owned());
     }
     let mut notes = Vec::new();
-    let runs_as_root = (unit.setting("User")).is_none_or(|user| user.value == "root");
     notes.extend(
-        (!runs_as_root)
+        (!unit.is_of_root())
             .then(|| wanted.note_of_closed_settings())
             .flatten(),
     );

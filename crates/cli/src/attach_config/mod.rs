@@ -128,19 +128,20 @@ const PACKAGED_UNIT: &str = "cassandra";
 fn check_one_way(root: &Root, subject: &str) -> anyhow::Result<()> {
     let (by, other) = if subject.contains('/') {
         let is_packaged = Path::new(subject) == Path::new(start_script::PACKAGED);
-        if !is_packaged || !drop_in::is_attached(root, PACKAGED_UNIT)? {
+        if !is_packaged || !drop_in::loads_library(root, PACKAGED_UNIT)? {
             return Ok(());
         }
         ("its unit", PACKAGED_UNIT)
     } else {
         let is_cassandra = Unit::find(root, subject).is_ok_and(|unit| unit.is_cassandra());
-        if !is_cassandra || !start_script::is_attached(root)? {
+        if !is_cassandra || !start_script::loads_library(root)? {
             return Ok(());
         }
         ("its start script", start_script::PACKAGED)
     };
     let message = format!(
-        "{by} loads the library already: first `coldstream attach-config {other} --remove --write`"
+        "{by} loads the library already: first `coldstream attach-config {other} --remove --write`, or delete the \
+         lines if somebody wrote them by hand"
     );
     Err(failure(Exit::Failure, message))
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::change::Change;
 use super::plan::{PRELOAD, Plan, Wanted};
 use crate::exit::{Exit, failure};
+use crate::library;
 use crate::run::jemalloc;
 use crate::unit::Root;
 
@@ -14,10 +15,12 @@ const END: &str = "# coldstream: end";
 /// Where packages have the file.
 pub const PACKAGED: &str = "/etc/cassandra/cassandra-env.sh";
 
-/// Whether the packaged file has our lines.
-pub fn is_attached(root: &Root) -> anyhow::Result<bool> {
+/// Whether the packaged file loads the library, by our lines or by those of somebody else.
+pub fn loads_library(root: &Root) -> anyhow::Result<bool> {
     let text = root.text(Path::new(PACKAGED))?;
-    Ok(text.is_some_and(|text| text.starts_with(BEGIN)))
+    let loads =
+        |line: &str| !line.trim_start().starts_with('#') && line.contains(library::FILE_NAME);
+    Ok(text.is_some_and(|text| text.lines().any(loads)))
 }
 
 /// The change for a file; without `wanted` the one that takes the lines away.

@@ -180,8 +180,8 @@ pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
     let pid = arguments.pid;
     if status_page::is_attached(pid) {
         let message = format!(
-            "process {pid} is followed from outside by `coldstream attach`, which changes no \
-             priorities: nothing can be set"
+            "process {pid} is followed from outside by `coldstream attach`, whose priorities cannot be \
+             set: with --priority, `coldstream ctl off {pid} --only priority` gives them back"
         );
         return Err(failure(Exit::Failure, message));
     }

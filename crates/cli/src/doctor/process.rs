@@ -2,6 +2,7 @@
 //! cannot see.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,8 @@ pub struct Process {
     pub is_attached: bool,
     /// Whether it has no dynamic loader: no library can be preloaded.
     pub is_static: bool,
+    /// Whether it is written in Go: no library sees what Go itself reads and writes.
+    pub is_go: bool,
     /// Whether the library's file was replaced or removed since: the process runs an older one.
     pub library_is_replaced: bool,
     /// Whether `LD_PRELOAD` of its environment names the library.
@@ -142,6 +145,7 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         is_attached,
         // A kernel thread has no mapping at all.
         is_static: !mapped.is_empty() && named(&mapped, |name| name.starts_with(b"ld-")).is_none(),
+        is_go: run::is_go(Path::new(&format!("/proc/{pid}/exe"))),
         library_is_replaced: mappings.is_replaced(library::FILE_NAME),
         allocator: named(&mapped, |name| name.starts_with(b"libjemalloc.so")),
         library_asked_for: environment.asks_for_library(),
@@ -275,13 +279,33 @@ fn advice_without_library(process: &Process) -> Option<String> {
         );
     }
     let pid = process.pid;
-    process.is_static.then(|| {
-        format!(
-            "the program is static, so no library can be preloaded: `coldstream attach {pid}` \
-             works from outside, without pacing. Beside Pebble it costs more than \
-             it gives so far"
-        )
-    })
+    let outside = format!("`coldstream attach {pid}` works from outside, without pacing");
+    match (process.is_go, process.is_static) {
+        (true, _) => Some(format!(
+            "the program is written in Go, and no library sees what Go reads and writes: {outside}. Beside \
+             Pebble it costs more than it gives so far"
+        )),
+        (false, true) => Some(format!(
+            "the program is static, so no library can be preloaded: {outside}. Whoever builds it on RocksDB can \
+             link the plugin instead"
+        )),
+        (false, false) => None,
+    }
+}
+
+/// What makes a process load the library at its next start.
+fn how_to_load(pid: u32) -> String {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    match service_of(&groups) {
+        Some(unit) => format!("`coldstream attach-config {unit}` makes its service load it"),
+        None => "start the program with `coldstream run -- …`".to_owned(),
+    }
+}
+
+/// The service of systemd in a process's `/proc/PID/cgroup`.
+fn service_of(groups: &str) -> Option<&str> {
+    let names = groups.lines().filter_map(|line| line.rsplit('/').next());
+    names.into_iter().find(|name| name.ends_with(".service"))
 }
 
 fn advice(process: &Process, asked: Asked) -> Vec<String> {
@@ -312,9 +336,7 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
                 library::FILE_NAME,
                 allocator.display()
             ),
-            None => {
-                "the library is not loaded: start the program with `coldstream run -- …`".to_owned()
-            }
+            None => format!("the library is not loaded: {}", how_to_load(process.pid)),
         }),
     }
     // The advice about the node's configuration covers mmap.
@@ -443,7 +465,20 @@ mod tests {
     fn this_process_can_be_examined() {
         let process = examine(std::process::id(), Asked::ForIt).unwrap();
         assert!(process.library.is_none());
-        assert!(process.advice[0].contains("coldstream run"));
+        let advice = &process.advice[0];
+        let ways = ["coldstream run", "coldstream attach-config"];
+        assert!(ways.iter().any(|way| advice.contains(way)), "{advice}");
+    }
+
+    #[test]
+    fn a_service_is_known_by_its_cgroup() {
+        let service = service_of("0::/system.slice/mariadb.service\n");
+        assert_eq!(service, Some("mariadb.service"));
+        let groups = "2:memory:/\n1:name=systemd:/system.slice/cassandra.service\n";
+        assert_eq!(service_of(groups), Some("cassandra.service"));
+        for groups in ["", "0::/user.slice/session-1.scope\n", "0::/docker/1f\n"] {
+            assert_eq!(service_of(groups), None, "{groups}");
+        }
     }
 
     #[test]

@@ -103,7 +103,10 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     let environment =
         Environment::of_pairs(all.map(|(name, variable)| (name.clone(), variable.value.clone())));
     advice.extend(settings_advice(root, &environment));
-    advice.extend(limits_advice(&unit));
+    let priorities_are_off = variables
+        .get("COLDSTREAM_PRIORITY")
+        .is_some_and(|it| it.value == "off");
+    advice.extend(limits_advice(&unit, priorities_are_off));
     service.advice = advice;
     Ok(service)
 }
@@ -192,9 +195,9 @@ fn settings_advice(root: &Root, environment: &Environment) -> Vec<String> {
     advice
 }
 
-fn limits_advice(unit: &Unit) -> Vec<String> {
+fn limits_advice(unit: &Unit, priorities_are_off: bool) -> Vec<String> {
     let mut advice = Vec::new();
-    if unit.setting("LimitNICE").is_none() && !unit.is_of_root() {
+    if unit.setting("LimitNICE").is_none() && !unit.is_of_root() && !priorities_are_off {
         advice.push(
             "nice values would stay as they are: `LimitNICE=+0` lets background threads have a lower one and get it \
              back"

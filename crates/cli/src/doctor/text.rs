@@ -187,7 +187,7 @@ fn service(service: &Service) -> Vec<String> {
     let pids: Vec<_> = service.processes.iter().map(u32::to_string).collect();
     let mut lines = vec![
         bold(&service.unit),
-        row("attached by", path(&service.attached_by, "nothing")),
+        row("loaded by", path(&service.attached_by, "nothing")),
         row("library", path(&service.library, "none")),
         row(
             "processes",

@@ -73,7 +73,7 @@ const GROUPS: [Group; 5] = [
     },
     Group {
         name: "background_written_bytes",
-        help: "Bytes that background threads wrote to staged SSTables, by the way they took.",
+        help: "Bytes that background threads wrote to SSTables, by the way they took.",
         label: "mode",
         members: || named(&Counter::WRITE_MODES),
     },

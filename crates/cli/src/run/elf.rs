@@ -35,7 +35,12 @@ struct Elf {
     kind: FileType,
     /// Path of the dynamic loader; a static program has none.
     loader: Option<String>,
+    /// Whether it is written in Go.
+    is_go: bool,
 }
+
+/// The section in which Go's linker writes how it built the program (`cmd/link/internal/ld/data.go`).
+const GO_SECTION: &[u8] = b".go.buildinfo";
 
 /// Why the program cannot load the library, if so, and what to do.
 pub fn check_program(path: &Path) -> Result<(), String> {
@@ -48,6 +53,11 @@ pub fn check_program(path: &Path) -> Result<(), String> {
         }
         Some(_) => Ok(()),
     }
+}
+
+/// Whether a program is written in Go. Go makes its system calls itself, past every library.
+pub fn is_go(path: &Path) -> bool {
+    matches!(read(path), Ok(Some(elf)) if elf.is_go)
 }
 
 /// Whether programs of this machine can load the library.
@@ -109,6 +119,7 @@ where
         machine: header.e_machine(endian),
         kind: header.e_type(endian),
         loader: None,
+        is_go: false,
     };
     if check_machine(&elf).is_err() {
         // The rest does not matter.
@@ -127,6 +138,10 @@ where
         let loader = segment.interpreter(endian, data).map_err(drop)?;
         elf.loader = loader.map(|path| String::from_utf8_lossy(path).into_owned());
     }
+    // A program without section names, or with damaged ones, runs all the same.
+    elf.is_go = header
+        .sections(endian, data)
+        .is_ok_and(|sections| sections.section_by_name(endian, GO_SECTION).is_some());
     Ok(elf)
 }
 
@@ -150,6 +165,7 @@ mod tests {
         let elf = read(&std::env::current_exe().unwrap()).unwrap().unwrap();
         assert_eq!(elf.machine, MACHINE);
         assert!(elf.loader.unwrap().contains("ld-linux"));
+        assert!(!elf.is_go);
         assert_eq!(check_program(&std::env::current_exe().unwrap()), Ok(()));
     }
 

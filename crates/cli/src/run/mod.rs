@@ -16,6 +16,7 @@ use std::process::Command;
 use coldstream_io::signals;
 use coldstream_policy::{Config, DisplayBytes, LogTarget, Profile};
 
+pub use elf::is_go;
 pub use filter::{ACTION as TRIAL, MakeCallsArguments, killing_calls_of, make_calls};
 pub use settings::is_unknown_variable;
 
@@ -68,7 +69,7 @@ pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
     let mut command = Command::new(&program);
     command.arg0(name).args(rest);
     if config.enabled {
-        attach(
+        preload(
             &mut command,
             &program,
             &config,
@@ -93,7 +94,7 @@ pub fn run(arguments: RunArguments) -> anyhow::Result<()> {
 }
 
 /// Makes `command` load the library, and prints the settings.
-fn attach(
+fn preload(
     command: &mut Command,
     program: &Path,
     config: &Config,
@@ -116,6 +117,13 @@ fn attach(
         if !killing.is_empty() {
             output::say(&format!(
                 "the filter of system calls kills for {killing}. The library does without. event=avoid"
+            ));
+        }
+        if elf::is_go(interpreters.last().map_or(program, |it| it)) {
+            output::say(&format!(
+                "{} is written in Go, whose own reads and writes no library sees. If its database is, too, as \
+                 Pebble and Badger are, start it without, and follow it by `coldstream attach PID`. event=go",
+                program.display()
             ));
         }
         if let Some(interpreter) = interpreters.first() {

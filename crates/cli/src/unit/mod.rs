@@ -22,6 +22,8 @@ const DIRECTORIES: [&str; 6] = [
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 ];
+/// Where init scripts are, for services that have no unit.
+const INIT_SCRIPTS: &str = "/etc/init.d";
 /// Aliases of aliases that are followed.
 const LINKS_MAX: usize = 8;
 
@@ -144,8 +146,8 @@ impl Unit {
             settings: Vec::new(),
             name,
         };
-        let is_script = !fragment.starts_with("/etc/init.d");
-        for (path, is_read) in std::iter::once((fragment, is_script))
+        let is_unit = !fragment.starts_with(INIT_SCRIPTS);
+        for (path, is_read) in std::iter::once((fragment, is_unit))
             .chain(drop_ins(root, &unit.name).into_iter().map(|it| (it, true)))
         {
             let text = root.text(&path)?.filter(|_| is_read).unwrap_or_default();
@@ -193,8 +195,12 @@ impl Unit {
         self.settings(key).pop()
     }
 
-    /// Whether the service runs as root.
+    /// Whether the service runs as root. An init script may change its user, so nobody knows.
     pub fn is_of_root(&self) -> bool {
+        let is_script = |path: &PathBuf| path.starts_with(INIT_SCRIPTS);
+        if self.files.first().is_some_and(is_script) {
+            return false;
+        }
         let user = self.setting("User").map(|setting| setting.value.as_str());
         self.setting("DynamicUser").is_none() && matches!(user, None | Some("root" | "0"))
     }
@@ -274,7 +280,7 @@ fn fragment(root: &Root, name: &str) -> Option<PathBuf> {
 
 /// The init script of which systemd makes a unit.
 fn init_script(root: &Root, name: &str) -> Option<PathBuf> {
-    let path = Path::new("/etc/init.d").join(name.strip_suffix(".service")?);
+    let path = Path::new(INIT_SCRIPTS).join(name.strip_suffix(".service")?);
     root.at(&path).is_file().then_some(path)
 }
 
@@ -377,7 +383,7 @@ mod tests {
             "db@a.service"
         );
         let cassandra = Unit::find(&root, "cassandra").unwrap();
-        assert!(cassandra.is_cassandra_by_script() && cassandra.is_of_root());
+        assert!(cassandra.is_cassandra_by_script() && !cassandra.is_of_root());
         for (name, words) in [
             ("masked", "unmask"),
             ("none", "no unit none.service"),
