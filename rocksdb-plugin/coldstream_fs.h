@@ -20,7 +20,7 @@ constexpr char kColdstreamUri[] = "coldstream://";
 // Makes a FileSystem that passes everything on to `base`, but the tables of compactions.
 //
 // options: "name=value;name=value". The names are those of Coldstream's configuration ("reads", "writes", "handover",
-// "pacing", "memory", …), and two of the plugin's own:
+// "pacing", "memory", …), and one of the plugin's own with two values:
 //   mmap=error    (default) opening a database with allow_mmap_reads or allow_mmap_writes is an error;
 //   mmap=plain    its tables are mapped, and Coldstream leaves them alone.
 // A process has one engine. A second filesystem has the same options, or none.

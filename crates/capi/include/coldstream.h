@@ -377,7 +377,8 @@ int64_t coldstream_handover_mapped(const struct coldstream *context,
 /*
  The caller is about to read a file in the foreground. Notes the heat of the range.
 
- It takes no lock, allocates nothing, and makes no system call. One read in 16 looks at a clock.
+ It takes no lock, allocates nothing, and makes no system call. One read in 64 looks at a clock, with pacing one in 16,
+ and the four after one from the device.
 
  Returns 0, or a token: the read is to be timed. Then give the token to `coldstream_note_read_done`.
 
