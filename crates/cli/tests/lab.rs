@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::process::{Ended, output_within};
 use coldstream_testkit::tools::find;
-use coldstream_testkit::{plugin, skip};
+use coldstream_testkit::{memory_cgroup, plugin, skip};
 
 /// How a run of the laboratory ends. A node takes most of its time to start.
 fn measured(command: &mut Command) -> Ended {
@@ -24,6 +24,10 @@ fn lab(directory: &Path, words: &[&str]) -> Option<Command> {
 /// `coldstream lab rocksdb` in a directory of its own. `None`, and a line on standard error, where the
 /// driver is not built.
 fn lab_at_any_rate(directory: &Path, words: &[&str]) -> Option<Command> {
+    lab_with_memory("128", directory, words)
+}
+
+fn lab_with_memory(mib: &str, directory: &Path, words: &[&str]) -> Option<Command> {
     let executable = PathBuf::from(env!("CARGO_BIN_EXE_coldstream"));
     let driver = executable.with_file_name("coldstream-rocksdb-driver");
     if !driver.exists() {
@@ -32,7 +36,7 @@ fn lab_at_any_rate(directory: &Path, words: &[&str]) -> Option<Command> {
     }
     let mut command = Command::new(executable);
     command
-        .args(["lab", "rocksdb", "--keys", "3000", "--memory-mib", "128"])
+        .args(["lab", "rocksdb", "--keys", "3000", "--memory-mib", mib])
         .args(["--warm-up-seconds", "1", "--idle-seconds", "1"])
         .args(["--after-seconds", "1", "--work-dir", "work"])
         .args(words)
@@ -593,6 +597,23 @@ fn an_unknown_engine_option_is_a_clear_error() {
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("no_such_option"), "{said}");
+}
+
+/// The kernel kills it, and the report says what to raise.
+#[test]
+fn a_database_that_does_not_fit_its_memory_limit_is_a_clear_error() {
+    if memory_cgroup(1 << 30).is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let words = ["--runs", "1", "--modes", "buffered"];
+    let Some(mut command) = lab_with_memory("2", directory.path(), &words) else {
+        return;
+    };
+    let ended = measured(&mut command);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("does not fit its limit of 2 MiB"), "{said}");
 }
 
 #[test]

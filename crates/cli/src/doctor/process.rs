@@ -278,19 +278,29 @@ fn advice_without_library(process: &Process) -> Option<String> {
                 .to_owned(),
         );
     }
-    let pid = process.pid;
-    let outside = format!("`coldstream attach {pid}` works from outside, without pacing");
     match (process.is_go, process.is_static) {
-        (true, _) => Some(format!(
-            "the program is written in Go, and no library sees what Go reads and writes: {outside}. Beside \
-             Pebble it costs more than it gives so far"
-        )),
+        (true, _) => Some(unseen(process)),
         (false, true) => Some(format!(
-            "the program is static, so no library can be preloaded: {outside}. Whoever builds it on RocksDB can \
-             link the plugin instead"
+            "the program is static, so no library can be preloaded: {}. Whoever builds it on RocksDB can link the \
+             plugin instead",
+            from_outside(process)
         )),
         (false, false) => None,
     }
+}
+
+fn from_outside(process: &Process) -> String {
+    let pid = process.pid;
+    format!("`coldstream attach {pid}` works from outside, without pacing")
+}
+
+/// What to do about a Go program, with the library or without.
+fn unseen(process: &Process) -> String {
+    format!(
+        "the program is written in Go, and no library sees what Go reads and writes: {}. Beside Pebble it costs more \
+         than it gives so far",
+        from_outside(process)
+    )
 }
 
 /// What makes a process load the library at its next start.
@@ -317,6 +327,7 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
              it to use the new one",
             library.display()
         )),
+        (Some(_), _) if process.is_go && process.status.is_none() => advice.push(unseen(process)),
         (Some(_), _) => {}
         (None, _) if advice_without_library(process).is_some() => {
             advice.extend(advice_without_library(process));

@@ -47,7 +47,8 @@ pub fn check_program(path: &Path) -> Result<(), String> {
     let elf = read(path)?.ok_or("it is neither an ELF program nor a script with a #! line")?;
     check_machine(&elf)?;
     match &elf.loader {
-        None => Err("it is statically linked; use a dynamically linked build of it".to_owned()),
+        None => Err("it is statically linked; use a dynamically linked build of it, or start it without, and run `coldstream attach PID`"
+            .to_owned()),
         Some(loader) if loader.contains("ld-musl") => {
             Err("it is built for musl, and the library for glibc; use a glibc build of it".into())
         }
@@ -167,6 +168,22 @@ mod tests {
         assert!(elf.loader.unwrap().contains("ld-linux"));
         assert!(!elf.is_go);
         assert_eq!(check_program(&std::env::current_exe().unwrap()), Ok(()));
+    }
+
+    #[test]
+    fn a_go_program_is_known_by_a_section() {
+        const OF_EVERY_PROGRAM: &[u8] = b".eh_frame_hdr\0";
+        let mut bytes = own_program();
+        let names: Vec<usize> = (bytes.windows(OF_EVERY_PROGRAM.len()).enumerate())
+            .filter(|(_, name)| *name == OF_EVERY_PROGRAM)
+            .map(|(at, _)| at)
+            .collect();
+        for at in names {
+            bytes[at..at + GO_SECTION.len()].copy_from_slice(GO_SECTION);
+        }
+        assert!(is_go(file_of(&bytes).path()));
+        assert!(!is_go(file_of(&own_program()).path()));
+        assert!(!is_go(file_of(b"hello").path()));
     }
 
     #[test]
