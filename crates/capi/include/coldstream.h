@@ -385,7 +385,9 @@ int64_t coldstream_handover_mapped(const struct coldstream *context,
  # Safety
  The file is null or valid.
  */
-uint64_t coldstream_note_read(const struct coldstream_file *file, uint64_t offset, size_t length);
+uint64_t coldstream_note_read(const struct coldstream_file *file,
+                              uint64_t offset,
+                              size_t length);
 
 /*
  The read is done for which `coldstream_note_read` returned this token. Call it in the same thread at once.
