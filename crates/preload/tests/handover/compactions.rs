@@ -1,8 +1,7 @@
 //! Kinds of compactions, and of threads that compact.
 
 use super::case::{
-    AGED, Case, FLUSHED, Found, READ, SCANNED, SCATTERED, SMALL, TRIES, assert_handed_over, exact,
-    program,
+    AGED, Case, Found, SCANNED, SCATTERED, SMALL, TRIES, assert_handed_over, exact, program,
 };
 use coldstream_testkit::database::make_cold;
 use coldstream_testkit::exit_log::ExitLog;
@@ -20,14 +19,9 @@ fn subcompactions_in_several_threads() {
         overwrite: true,
         stride: 50,
         hot: 2,
-        reads: 3,
-        passes: 1,
-        read: READ,
-        warm_percent: 99,
-        written: FLUSHED,
-        order: "engine",
         table_options: "block_size=4096;data_block_index_type=kDataBlockBinaryAndHash",
         options: "max_subcompactions=3;max_background_jobs=4;",
+        ..SCATTERED
     });
 }
 

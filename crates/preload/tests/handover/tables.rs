@@ -1,6 +1,6 @@
 //! Kinds of SSTables: blocks, filters, versions, indexes.
 
-use super::case::{Case, FLUSHED, INGESTED, READ, SCATTERED, SMALL, assert_handed_over};
+use super::case::{Case, INGESTED, SCATTERED, SMALL, assert_handed_over};
 
 #[test]
 fn scattered_keys_of_two_interleaved_runs() {
@@ -17,14 +17,9 @@ fn keys_that_were_overwritten() {
         overwrite: true,
         stride: 100,
         hot: 1,
-        reads: 3,
-        passes: 1,
-        read: READ,
-        warm_percent: 99,
-        written: FLUSHED,
-        order: "engine",
         table_options: "block_size=4096;index_type=kTwoLevelIndexSearch;metadata_block_size=1024",
         options: "compression=kLZ4Compression;",
+        ..SCATTERED
     });
 }
 
@@ -34,17 +29,10 @@ fn neighbouring_keys_of_many_runs_behind_filters() {
         keys: 200_000,
         runs: 5,
         value_bytes: 200,
-        overwrite: false,
         stride: 20_000,
         hot: 2_000,
-        reads: 3,
-        passes: 1,
-        read: READ,
-        warm_percent: 99,
-        written: FLUSHED,
-        order: "engine",
         table_options: "block_size=16384;filter_policy=bloomfilter:10:false",
-        options: "",
+        ..SCATTERED
     });
 }
 
