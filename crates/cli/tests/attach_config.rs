@@ -604,6 +604,12 @@ fn doctor_checks_a_unit_before_its_restart() {
         &format!("[Service]\nEnvironment=LD_PRELOAD={LIBRARY}\n"),
     );
     assert!(doctor("cassandra").contains("CASSANDRA_LIBJEMALLOC"));
+    // Unless it is told to leave jemalloc alone.
+    system.file(
+        "etc/systemd/system/cassandra.service.d/x.conf",
+        &format!("[Service]\nEnvironment=LD_PRELOAD={LIBRARY} CASSANDRA_LIBJEMALLOC=-\n"),
+    );
+    assert!(!doctor("cassandra").contains("replaces LD_PRELOAD"));
     fs::remove_file(
         system
             .root

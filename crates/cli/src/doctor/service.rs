@@ -97,7 +97,15 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     };
     let mut advice: Vec<String> = library_advice(root, path).into_iter().collect();
     if let (Some((name, variable, _)), true) = (&by_variable, by_script.is_none()) {
-        advice.extend(variable_advice(root, &unit, name, variable));
+        let without_jemalloc =
+            (variables.get(jemalloc::VARIABLE)).is_some_and(|it| it.value == jemalloc::NONE);
+        advice.extend(variable_advice(
+            root,
+            &unit,
+            name,
+            variable,
+            without_jemalloc,
+        ));
     }
     let all = variables.iter();
     let environment =
@@ -138,10 +146,17 @@ fn library_advice(root: &Root, path: &Path) -> Option<String> {
 }
 
 /// What keeps the variable from the database.
-fn variable_advice(root: &Root, unit: &Unit, name: &str, variable: &Variable) -> Vec<String> {
+fn variable_advice(
+    root: &Root,
+    unit: &Unit,
+    name: &str,
+    variable: &Variable,
+    without_jemalloc: bool,
+) -> Vec<String> {
     let mut advice = Vec::new();
     if name == PRELOAD
         && unit.is_cassandra_by_script()
+        && !without_jemalloc
         && let Some(jemalloc) = jemalloc::find_installed(&root.at("/"))
     {
         advice.push(format!(

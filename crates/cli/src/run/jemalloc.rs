@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// The script's variable.
 pub const VARIABLE: &str = "CASSANDRA_LIBJEMALLOC";
+/// Its value for no jemalloc: the script leaves `LD_PRELOAD` alone.
+pub const NONE: &str = "-";
 
 /// The directories that the script searches (`find_library` in `bin/cassandra`) and that may hold libraries.
 const DIRECTORIES: [&str; 9] = [
@@ -67,7 +69,7 @@ pub fn variable_value(
     installed: Option<&Path>,
 ) -> Option<OsString> {
     let jemalloc = match before {
-        Some(before) if before == "-" => return None,
+        Some(before) if before == NONE => return None,
         Some(before) if !before.is_empty() => Some(before),
         _ => installed.map(Path::as_os_str),
     };
