@@ -131,6 +131,19 @@ pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> anyhow::Result
     Ok(OsString::from_vec(all.join(&b':')))
 }
 
+/// The library's path in a list, or in the text of a script.
+pub fn named_in(text: &str) -> Option<PathBuf> {
+    let is_end =
+        |it: char| u8::try_from(it).is_ok_and(separates_libraries) || "\n\"'=${}".contains(it);
+    text.split(is_end)
+        .find(|part| {
+            Path::new(part)
+                .file_name()
+                .is_some_and(|it| it == FILE_NAME)
+        })
+        .map(PathBuf::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -51,7 +51,7 @@ pub fn loads_library(root: &Root, name: &str) -> anyhow::Result<bool> {
     let variables = unit.variables(root)?;
     Ok(variables
         .values()
-        .any(|variable| variable.value.contains(library::FILE_NAME)))
+        .any(|variable| library::named_in(&variable.value).is_some()))
 }
 
 /// A start script is no unit, and this command takes both.

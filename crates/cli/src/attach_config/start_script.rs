@@ -19,7 +19,7 @@ pub const PACKAGED: &str = "/etc/cassandra/cassandra-env.sh";
 pub fn loads_library(root: &Root) -> anyhow::Result<bool> {
     let text = root.text(Path::new(PACKAGED))?;
     let loads =
-        |line: &str| !line.trim_start().starts_with('#') && line.contains(library::FILE_NAME);
+        |line: &str| !line.trim_start().starts_with('#') && library::named_in(line).is_some();
     Ok(text.is_some_and(|text| text.lines().any(loads)))
 }
 

@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use coldstream_policy::separates_libraries;
 use serde::Serialize;
 
 use super::environment::{Environment, Settings};
@@ -56,14 +55,14 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     let variables = unit.variables(root)?;
     let by_variable = [jemalloc::VARIABLE, PRELOAD].iter().find_map(|name| {
         let variable = variables.get(*name)?;
-        Some((*name, variable, library_in(&variable.value)?))
+        Some((*name, variable, library::named_in(&variable.value)?))
     });
     let by_script = START_SETTINGS
         .iter()
         .filter(|_| unit.is_cassandra())
         .find_map(|path| {
             let text = root.text(Path::new(path)).ok()??;
-            Some((PathBuf::from(path), library_in(&text)?))
+            Some((PathBuf::from(path), library::named_in(&text)?))
         });
     let mut service = Service {
         unit: unit.name.clone(),
@@ -117,19 +116,6 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     advice.extend(limits_advice(&unit, priorities_are_off));
     service.advice = advice;
     Ok(service)
-}
-
-/// The library's path in a list, or in the text of a script.
-fn library_in(text: &str) -> Option<PathBuf> {
-    let is_end =
-        |it: char| u8::try_from(it).is_ok_and(separates_libraries) || "\n\"'=${}".contains(it);
-    text.split(is_end)
-        .find(|part| {
-            Path::new(part)
-                .file_name()
-                .is_some_and(|it| it == library::FILE_NAME)
-        })
-        .map(PathBuf::from)
 }
 
 fn library_advice(root: &Root, path: &Path) -> Option<String> {
@@ -268,11 +254,11 @@ mod tests {
             "x=1\nexport A=\"/opt/libcoldstream.so:${A:-/j.so}\"\n",
         ] {
             assert_eq!(
-                library_in(text),
+                library::named_in(text),
                 Some("/opt/libcoldstream.so".into()),
                 "{text}"
             );
         }
-        assert_eq!(library_in("/opt/libcoldstream.so.old"), None);
+        assert_eq!(library::named_in("/opt/libcoldstream.so.old"), None);
     }
 }
