@@ -115,6 +115,11 @@ fn a_child_that_shares_the_memory_writes_to_its_own_descriptors() {
 }
 
 #[test]
+fn an_emptied_table_stays_empty() {
+    same("emptied");
+}
+
+#[test]
 fn what_a_signal_handler_syncs_is_there() {
     same("signalled");
 }

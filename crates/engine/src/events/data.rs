@@ -500,7 +500,7 @@ impl Runtime {
         } else {
             Sync::NotMade
         };
-        let after = writes.after_sync(core, tracked, sync);
+        let after = writes.after_sync(core, tracked, descriptor, sync);
         match after.and(late.map(|_| ())) {
             Err(failed) if result == 0 => {
                 errno::set(failed.0);
@@ -525,7 +525,7 @@ impl Runtime {
             let _ = self.writes.drain_all(&self.core, Reach::Sees);
         } else {
             let identity = (named.device, named.inode);
-            (self.writes).drain_identity(&self.core, identity, Reach::Sees);
+            let _ = (self.writes).drain_identity(&self.core, identity, Reach::Sees);
         }
     }
 

@@ -56,7 +56,7 @@ impl Runtime {
             && flags & (libc::O_TRUNC | libc::O_PATH | libc::O_DIRECTORY) == 0;
         if self.writes.any() {
             if !may_be_followed {
-                self.fall_back_before(descriptor, flags);
+                self.fall_back_opened(descriptor, flags);
             } else if kind == FileKind::CassandraData && self.hands_over_at_open() {
                 self.drain_for_handover(descriptor);
             }
@@ -68,7 +68,7 @@ impl Runtime {
         self.follow(settings, descriptor, kind, flags, path.to_bytes());
         // No wait for what is staged: each call by a followed descriptor asks for what it needs.
         if may_be_followed && self.writes.any() && self.core.tracked(descriptor).is_none() {
-            self.fall_back_before(descriptor, flags);
+            self.fall_back_opened(descriptor, flags);
         }
     }
 
@@ -82,8 +82,7 @@ impl Runtime {
     fn drain_for_handover(&self, descriptor: i32) {
         if let Ok(stamp) = file::stamp(descriptor) {
             let identity = (stamp.device, stamp.inode);
-            self.writes
-                .drain_identity(&self.core, identity, Reach::Sees);
+            let _ = (self.writes).drain_identity(&self.core, identity, Reach::Sees);
         }
     }
 
@@ -199,7 +198,7 @@ impl Runtime {
 
     /// A file was opened while some files are staged, by a descriptor that can write, or whose reads are not
     /// followed. If it is one of them, it falls back.
-    fn fall_back_before(&self, descriptor: i32, flags: i32) {
+    pub fn fall_back_opened(&self, descriptor: i32, flags: i32) {
         let Ok(stamp) = file::stamp(descriptor) else {
             return;
         };
@@ -210,12 +209,7 @@ impl Runtime {
             Reach::Changes(reason)
         };
         let identity = (stamp.device, stamp.inode);
-        self.writes.drain_identity(&self.core, identity, reach);
-    }
-
-    /// A descriptor that is not followed was opened while files are staged, with these flags.
-    pub fn opened_unfollowed(&self, descriptor: i32, flags: i32) {
-        self.fall_back_before(descriptor, flags);
+        let _ = self.writes.drain_identity(&self.core, identity, reach);
     }
 
     /// Puts a tracked file whose descriptor has been counted into the map.
@@ -246,16 +240,11 @@ impl Runtime {
         if tracked.is_none() && self.core.entry(duplicate).is_none() {
             return;
         }
-        let Some(_inside) = Inside::enter() else {
-            return;
-        };
         if !self.core.owner.is_this_process() {
             return;
         }
-        if let Some(before) = self.core.descriptors.take(duplicate) {
-            self.release(before);
-        }
-        if let Some(tracked) = tracked {
+        self.forget(duplicate);
+        if let (Some(tracked), Some(_inside)) = (tracked, Inside::enter()) {
             self.core
                 .inodes
                 .attach_again(tracked.slot, tracked.writable);
@@ -289,7 +278,8 @@ impl Runtime {
             .end(&self.core, &self.heat, tracked, descriptor);
         let drained = match (tracked.writable, Inside::enter()) {
             (true, Some(_inside)) => self.before_output_is_closed(tracked, descriptor),
-            _ => Ok(()),
+            (true, None) => (self.writes).close_in_handler(&self.core, tracked, descriptor),
+            (false, _) => Ok(()),
         };
         thread::record_close(descriptor);
         self.forget(descriptor);
@@ -381,10 +371,11 @@ impl Runtime {
                     self.mapped.free_descriptor(core);
                 }
                 Entry::Tracked(tracked) => {
-                    if let Some(_inside) = Inside::enter() {
-                        let drained = self.writes.close(core, tracked, descriptor);
-                        all = all.and(drained);
-                    }
+                    let drained = match Inside::enter() {
+                        Some(_inside) => self.writes.close(core, tracked, descriptor),
+                        None => (self.writes).close_in_handler(core, tracked, descriptor),
+                    };
+                    all = all.and(drained);
                     if taking == Taking::Close {
                         thread::record_close(descriptor);
                         self.forget(descriptor);

@@ -156,21 +156,6 @@ impl Work {
 }
 
 impl Threads {
-    fn work(&mut self, thread: i32) -> Option<&mut Work> {
-        self.clock += 1;
-        let index = match self.works.iter().position(|work| work.thread == thread) {
-            Some(index) => index,
-            None => {
-                self.make_room();
-                self.works.try_push(Work::none(thread)).ok()?;
-                self.works.len() - 1
-            }
-        };
-        let work = self.works.get_mut(index)?;
-        work.used = self.clock;
-        Some(work)
-    }
-
     fn make_room(&mut self) {
         if self.works.len() < THREADS_MAX {
             return;
@@ -310,11 +295,12 @@ impl Lineage {
         self.with_work(thread, |_| ());
     }
 
+    /// Notes something in a thread's work. The lock is not held meanwhile: to note may wait for memory, or for a page
+    /// of the application's buffer.
     fn with_work(&self, thread: i32, note: impl FnOnce(&mut Work)) {
-        let mut threads = self.threads.lock();
-        if let Some(work) = made(&mut threads).and_then(|threads| threads.work(thread)) {
-            note(work);
-        }
+        let mut work = self.take(thread).unwrap_or_else(|| Work::none(thread));
+        note(&mut work);
+        self.give_back(work);
     }
 
     /// Takes the work of a thread out. Only that thread ever asks for it.
@@ -326,10 +312,12 @@ impl Lineage {
     }
 
     /// Puts the work of a thread back.
-    pub fn give_back(&self, work: Work) {
+    pub fn give_back(&self, mut work: Work) {
         let mut threads = self.threads.lock();
         if let Some(threads) = made(&mut threads) {
             threads.make_room();
+            threads.clock += 1;
+            work.used = threads.clock;
             let _ = threads.works.try_push(work);
         }
     }

@@ -232,7 +232,7 @@ impl Handover {
         };
         // Otherwise the handover would miss staged bytes.
         let identity = (output.stamp.device, output.stamp.inode);
-        means.writes.drain_identity(core, identity, Reach::Sees);
+        let _ = (means.writes).drain_identity(core, identity, Reach::Sees);
         match Inside::enter() {
             Some(_inside) => self.run(means, tracked, output.descriptor, |transfer, work| {
                 transfer.to_partitions(work)

@@ -112,11 +112,18 @@ impl StagedFiles {
         Ok(Before::Plain)
     }
 
-    /// To be called after a sync. If it was made, starts the writeback of the rest of a buffered file.
+    /// To be called after a sync by `descriptor`. If it was made, starts the writeback of the rest of a buffered
+    /// file.
     ///
     /// # Errors
     /// The error of a delayed write, for the application.
-    pub fn after_sync(&self, core: &Core, tracked: TrackedFile, sync: Sync) -> Result<(), Errno> {
+    pub fn after_sync(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        descriptor: i32,
+        sync: Sync,
+    ) -> Result<(), Errno> {
         let _errno = ErrnoGuard::new();
         let Some(_inside) = Inside::enter() else {
             return Ok(());
@@ -130,6 +137,10 @@ impl StagedFiles {
             if let Some(step) = staged.behind.rest(end) {
                 run_step(&mut staged, step);
             }
+        }
+        if staged.descriptor != descriptor {
+            // The kernel tells each open file of an error once. What is kept here is the writer's.
+            return Ok(());
         }
         self.take_error(core, &mut staged)
     }
@@ -162,12 +173,22 @@ impl StagedFiles {
         let Some(_inside) = Inside::enter() else {
             return;
         };
-        if let Some(mut staged) = self.drained_file(core, tracked)
-            && staged.descriptor == descriptor
-        {
-            let size = staged.staging.end();
-            staged.staging.set_size_and_position(size, position);
+        let Some(mut staged) = self.staged_file(core, tracked.slot) else {
+            return;
+        };
+        if staged.descriptor != descriptor {
+            return;
         }
+        if staged.staging.staged_bytes() > 0 {
+            // Another thread has written since. The kernel's position must be that of the seek, not the end.
+            if self.drain(core, &mut staged).is_err()
+                || file::set_position(descriptor, position).is_err()
+            {
+                return;
+            }
+        }
+        let size = staged.staging.end();
+        staged.staging.set_size_and_position(size, position);
     }
 
     /// The staged file of a descriptor, locked, if nothing is staged in it.
@@ -203,6 +224,26 @@ impl StagedFiles {
         let error = result.and(self.take_error(core, &mut staged));
         self.release(core, &mut staged);
         error
+    }
+
+    /// As [`Self::close`], in a signal handler that interrupted our own work. The entry stays, with a file whose
+    /// writes are plain. If the interrupted work is on this very file, its bytes stay staged.
+    ///
+    /// # Errors
+    /// Some bytes could not be written.
+    pub fn close_in_handler(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        descriptor: i32,
+    ) -> Result<(), Errno> {
+        if !self.is_written_by(core, tracked.slot, descriptor) {
+            return Ok(());
+        }
+        match self.before_in_handler(core, tracked) {
+            Err(Errno(libc::EINTR)) => Ok(()),
+            result => result.map(|_| ()),
+        }
     }
 
     /// Drains a staged file before a call that closes `descriptor` and could not report an error afterwards.

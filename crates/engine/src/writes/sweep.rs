@@ -7,6 +7,7 @@ use crate::core::errno::ErrnoGuard;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_io::Errno;
+use coldstream_io::lock::FutexGuard;
 use coldstream_io::sys::file;
 use std::ffi::c_char;
 use std::sync::atomic::{Ordering, fence};
@@ -55,22 +56,11 @@ impl StagedFiles {
             return all;
         }
         for number in 0..self.files.len() {
-            // In a signal handler that interrupted our own work, a locked file stays as it is.
-            let staged = if inside.is_some() {
-                self.lock(number)
-            } else {
-                self.try_lock(number)
-            };
+            let staged = self.lock_in(number, inside.as_ref());
             let Some(mut staged) = staged.filter(|staged| staged.owner != 0) else {
                 continue;
             };
-            let drained = if inside.is_some() {
-                self.drain_for(core, &mut staged, reach)
-            } else if reach == Reach::Sees {
-                self.drain(core, &mut staged)
-            } else {
-                self.write_plainly(core, &mut staged)
-            };
+            let drained = self.drain_for(core, &mut staged, reach, inside.as_ref());
             if is_reported(&staged) {
                 all = all.and(drained);
             }
@@ -78,32 +68,46 @@ impl StagedFiles {
         all
     }
 
-    /// Drains a file as a call needs it.
-    fn drain_for(&self, core: &Core, staged: &mut StagedFile, reach: Reach) -> Result<(), Errno> {
-        match reach {
-            Reach::Sees => self.drain(core, staged),
-            Reach::Changes(reason) => self.fall_back(core, staged, reason),
-            Reach::Truncated(reason) => {
-                self.discard(core, staged);
+    /// Drains a file as a call needs it. Without `inside`, in a signal handler that interrupted our own work, it
+    /// cannot fall back: its writes become plain calls.
+    fn drain_for(
+        &self,
+        core: &Core,
+        staged: &mut StagedFile,
+        reach: Reach,
+        inside: Option<&Inside>,
+    ) -> Result<(), Errno> {
+        if matches!(reach, Reach::Truncated(_)) {
+            self.discard(core, staged);
+        }
+        match (reach, inside) {
+            (Reach::Sees, _) => self.drain(core, staged),
+            (Reach::Changes(reason) | Reach::Truncated(reason), Some(_)) => {
                 self.fall_back(core, staged, reason)
             }
+            (Reach::Changes(_) | Reach::Truncated(_), None) => self.write_plainly(core, staged),
         }
     }
 
-    /// Every staged file falls back before the file at `path` is changed by that name.
+    /// The file at `path`, below the directory `at`, falls back before it is changed by that name.
     ///
     /// # Errors
-    /// The error of the file at `path`, if it could not be drained.
+    /// It could not be drained.
     ///
     /// # Safety
-    /// As for `stat`: any pointer of the application will do, because only the kernel reads it.
-    pub unsafe fn fall_back_by_name(&self, core: &Core, path: *const c_char) -> Result<(), Errno> {
+    /// As for `fstatat`: any pointer of the application will do, because only the kernel reads it.
+    pub unsafe fn fall_back_by_name(
+        &self,
+        core: &Core,
+        (at, path): (i32, *const c_char),
+    ) -> Result<(), Errno> {
+        let _errno = ErrnoGuard::new();
         // SAFETY: passed on.
-        let Ok(named) = (unsafe { file::stamp_of_path(path) }) else {
+        let Ok(named) = (unsafe { file::stamp_at(at, path) }) else {
             return Ok(());
         };
         let reach = Reach::Changes(Counter::StagingEndedCall);
-        self.drain_each(core, reach, |staged| staged.stamp.same_inode(&named))
+        self.drain_identity(core, (named.device, named.inode), reach)
     }
 
     /// Every staged file falls back, because writes are switched off. Returns whether all bytes are in the
@@ -134,28 +138,46 @@ impl StagedFiles {
         self.fall_back_before(core, Patience::End);
     }
 
-    /// Drains the file with this identity, as a call needs it. Returns whether it was staged.
-    pub fn drain_identity(&self, core: &Core, (device, inode): (u64, u64), reach: Reach) -> bool {
+    /// Drains the file with this identity, as a call needs it, if it is staged.
+    ///
+    /// # Errors
+    /// It could not be drained.
+    pub fn drain_identity(
+        &self,
+        core: &Core,
+        (device, inode): (u64, u64),
+        reach: Reach,
+    ) -> Result<(), Errno> {
         let _errno = ErrnoGuard::new();
-        let Some(_inside) = Inside::enter() else {
-            return false;
-        };
+        let inside = Inside::enter();
         if !core.owner.is_this_process() {
-            return false;
+            return Ok(());
         }
         // A file is listed before it is counted, and leaves the list under its lock: see `take_in`.
         while let Some(number) = self.views.find(device, inode) {
             if matches!(reach, Reach::Truncated(_)) {
                 self.views.distrust(number);
             }
-            let Some(mut staged) = self.lock(number) else {
+            let Some(mut staged) = self.lock_in(number, inside.as_ref()) else {
                 break;
             };
             if staged.owner != 0 && staged.stamp.inode == inode && staged.stamp.device == device {
-                let _ = self.drain_for(core, &mut staged, reach);
-                return true;
+                return self.drain_for(core, &mut staged, reach, inside.as_ref());
             }
         }
-        false
+        Ok(())
+    }
+
+    /// Locks an entry. Without `inside`, in a signal handler that interrupted our own work, a locked one stays as it
+    /// is.
+    fn lock_in(
+        &self,
+        number: usize,
+        inside: Option<&Inside>,
+    ) -> Option<FutexGuard<'_, StagedFile>> {
+        match inside {
+            Some(_) => self.lock(number),
+            None => self.try_lock(number),
+        }
     }
 }

@@ -176,8 +176,11 @@ impl StagedFiles {
         }
         core.count(Counter::StagedFiles, 1);
         core.publish_memory();
+        let io_mode = staged.io_mode();
+        // The log may be on a slow device.
+        drop(staged);
         if !MODE_LOGGED.swap(true, Ordering::Relaxed) {
-            report::log_writes(opening.settings, staged.io_mode());
+            report::log_writes(opening.settings, io_mode);
         }
     }
 

@@ -5,6 +5,7 @@ use super::staged_file::{StagedFile, StagedFiles, WriteMode};
 use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno;
+use crate::core::inode_map::Inode;
 use crate::thread::Inside;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
@@ -69,15 +70,45 @@ impl StagedFiles {
         call: &WriteCall,
         plain: &impl Fn() -> isize,
     ) -> Written {
-        // A signal handler has interrupted our own work. `EINTR` is what an earlier signal would cause.
         let Some(_inside) = Inside::enter() else {
-            return Written::Done(Err(Errno(libc::EINTR)));
+            return self.write_in_handler(core, tracked, call, plain);
         };
         // A cancellation would unwind while a lock is held, and the fuse would take it for a panic.
         let _uncancelled = Uncancelled::begin();
         // SAFETY: passed on.
         let attempt = || unsafe { self.attempt(core, tracked, call, plain) };
         (core.protect(attempt)).unwrap_or(Written::Done(Err(Errno(libc::EIO))))
+    }
+
+    /// As [`Self::write`], in a signal handler that interrupted our own work. Drains the file, and makes the plain
+    /// call. If the file's lock is held, the call fails with `EINTR`: a signal a moment earlier would cause that.
+    fn write_in_handler(
+        &self,
+        core: &Core,
+        tracked: TrackedFile,
+        call: &WriteCall,
+        plain: &impl Fn() -> isize,
+    ) -> Written {
+        let Some(number) = core.inodes.get(tracked.slot).and_then(Inode::staged_slot) else {
+            return Written::Plain;
+        };
+        let Some(mut staged) = self.try_lock(number) else {
+            return Written::Done(Err(Errno(libc::EINTR)));
+        };
+        if staged.owner != tracked.slot + 1 {
+            return Written::Plain;
+        }
+        if staged.descriptor != call.descriptor {
+            // It would have to fall back, which takes locks.
+            return Written::Done(Err(Errno(libc::EINTR)));
+        }
+        let written = (self.write_plainly(core, &mut staged))
+            .and_then(|()| write_drop_behind(core, &mut staged, plain));
+        if let Some(chunks) = &mut staged.chunks {
+            chunks.invalidate();
+        }
+        self.publish(&staged);
+        Written::Done(written)
     }
 
     /// # Safety

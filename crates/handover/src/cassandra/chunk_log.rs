@@ -57,9 +57,11 @@ impl ChunkLog {
         self.end = offset + length_bytes;
     }
 
-    fn invalidate(&mut self) {
+    /// A write was made that is no chunk, or that the log did not see: it stays empty. Frees no memory, so a signal
+    /// handler may call it.
+    pub fn invalidate(&mut self) {
         self.is_invalid = true;
-        self.starts = VecDeque::new();
+        self.starts.clear();
     }
 
     /// Number of complete chunks since the beginning of the file. `None` if the file is not written

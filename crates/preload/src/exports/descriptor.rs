@@ -215,6 +215,24 @@ interpose! {
     }
 }
 
+/// Closes all descriptors from `first` on, as `closefrom` of glibc 2.34 does.
+///
+/// # Safety
+/// As for `close`: the application gives them up.
+unsafe fn close_all_from(first: c_int) {
+    // SAFETY: passed on.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) } == 0 {
+        return;
+    }
+    // Before Linux 5.9.
+    // SAFETY: a system call without pointers.
+    let last = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
+    for descriptor in first..c_int::try_from(last).unwrap_or(c_int::MAX) {
+        // SAFETY: passed on.
+        unsafe { libc::syscall(libc::SYS_close, descriptor) };
+    }
+}
+
 /// The next definition of `closefrom`, which returns nothing.
 static NEXT_CLOSEFROM: Next = Next::new(c"closefrom");
 
@@ -222,7 +240,11 @@ static NEXT_CLOSEFROM: Next = Next::new(c"closefrom");
 unsafe extern "C" fn closefrom(first: c_int) {
     let _ = before_range_is_closed(first.max(0) as c_uint, c_uint::MAX);
     let address = NEXT_CLOSEFROM.address();
-    if !address.is_null() {
+    if address.is_null() {
+        // glibc before 2.34 has none. Who asked for it by `dlsym` has found this one.
+        // SAFETY: the application wants these closed.
+        unsafe { close_all_from(first.max(0)) };
+    } else {
         // SAFETY: the next definition of the same function; the application vouches for its argument.
         unsafe {
             std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn(c_int)>(address)(

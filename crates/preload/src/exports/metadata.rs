@@ -129,7 +129,11 @@ unsafe fn truncate_by_name(path: *const c_char, next: impl FnOnce() -> c_int) ->
     let before = match staged::any() {
         Some(runtime) => {
             // SAFETY: passed on.
-            let fallen_back = unsafe { runtime.writes.fall_back_by_name(&runtime.core, path) };
+            let fallen_back = unsafe {
+                runtime
+                    .writes
+                    .fall_back_by_name(&runtime.core, (libc::AT_FDCWD, path))
+            };
             report_to_caller(fallen_back)
         }
         None => Ok(()),

@@ -68,6 +68,7 @@ pub(super) fn before_unfollowed_sync(descriptor: c_int) -> Result<(), Failed> {
         Some((runtime, tracked)) => report_to_caller(runtime.writes.after_sync(
             &runtime.core,
             tracked,
+            descriptor,
             Sync::NotMade,
         )),
         None => Ok(()),
@@ -233,7 +234,7 @@ fn observe_staged(
     }
     if let Some(identity) = found() {
         let (core, reach) = (&runtime.core, Reach::Sees);
-        runtime.writes.drain_identity(core, identity, reach);
+        let _ = runtime.writes.drain_identity(core, identity, reach);
     }
     next()
 }

@@ -1,4 +1,5 @@
-/* A signal handler forks while its thread writes SSTables, and another thread writes several at once:
+/* A signal handler forks while its thread writes SSTables, and another thread writes several at once. It also writes to
+ * an SSTable of a third thread, and then closes it, or gives its number to another file:
  * handler DIRECTORY SIGNALS
  *
  * Ends after SIGNALS signals. The children end at once.
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,8 +41,35 @@ static int open_table(int number) {
     return file;
 }
 
+/* The SSTable that the handler closes. It is on no other thread's hands meanwhile. */
+static char spare_path[4096];
+static int spare;
+static int elsewhere;
+
+/* Length of the spare SSTable, as the kernel has it. */
+static long spare_length(void) {
+    struct stat status;
+    return syscall(SYS_newfstatat, AT_FDCWD, spare_path, &status, 0) == 0 ? status.st_size : -1;
+}
+
+static void use_spare(void) {
+    static char bytes[LENGTH];
+    if (write(spare, bytes, LENGTH) != LENGTH) {
+        fail("write in the handler");
+    }
+    if (handled % 2 == 1) {
+        if (dup2(elsewhere, spare) != spare || write(spare, bytes, LENGTH) != LENGTH) {
+            fail("dup2 in the handler");
+        }
+    }
+    if (close(spare) != 0 || spare_length() != (WRITES + 1) * LENGTH) {
+        fail("close in the handler");
+    }
+}
+
 static void handle(int number) {
     (void)number;
+    use_spare();
     pid_t child = _Fork();
     if (child == 0) {
         _exit(0);
@@ -103,7 +133,13 @@ int main(int count, char **words) {
         pthread_create(&writer, NULL, write_tables, NULL) != 0) {
         fail("begin");
     }
+    prctl(PR_SET_NAME, "rocksdb:low");
+    elsewhere = open("/dev/null", O_WRONLY);
+    snprintf(spare_path, sizeof spare_path, "%s/%06d.sst", directory, TABLES + 1);
     for (long wanted = strtol(words[2], NULL, 10), asked = 1; asked <= wanted; asked++) {
+        unlink(spare_path);
+        spare = open_table(TABLES + 1);
+        write_some(spare);
         pthread_kill(interrupted, SIGUSR1);
         while (handled < asked) {
             usleep(20);

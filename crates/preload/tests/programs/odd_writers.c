@@ -15,6 +15,7 @@
  *   shrunk     the table is made shorter while it is mapped, and grows again
  *   shared     a child that shares the memory, but not the descriptors, writes to one of its own
  *   signalled  a signal handler syncs the table in the middle of other reads
+ *   emptied    a thread empties the table while another one reads what waits in memory
  *   renamed    another process looks at the table by each new name
  *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
  *
@@ -30,6 +31,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -699,6 +701,47 @@ static void renamed(void) {
     end(file);
 }
 
+static atomic_int reader_goes;
+static int read_table;
+
+static void *read_the_end(void *nothing) {
+    char byte;
+    reader_goes = 1;
+    /* Nothing, if the table was emptied first. */
+    if (pread(read_table, &byte, 1, 299999) < 0) {
+        fail("pread");
+    }
+    return nothing;
+}
+
+static void emptied(void) {
+    long longest = 0;
+    for (int round = 0; round < 300; round++) {
+        written = 0;
+        int file = begin();
+        append(file, 300000);
+        read_table = open(path, O_RDONLY);
+        reader_goes = 0;
+        pthread_t reader;
+        if (pthread_create(&reader, NULL, read_the_end, NULL) != 0) {
+            fail("pthread_create");
+        }
+        while (!reader_goes) {
+        }
+        int again = open(path, O_WRONLY | O_TRUNC);
+        pthread_join(reader, NULL);
+        struct stat status;
+        if (again < 0 || fsync(again) != 0 || fstat(again, &status) != 0) {
+            fail("open again");
+        }
+        longest = status.st_size > longest ? status.st_size : longest;
+        if (close(again) != 0 || close(read_table) != 0 || close(file) != 0 || unlink(path) != 0) {
+            fail("close");
+        }
+    }
+    printf("%ld bytes\n", longest);
+}
+
 static const struct {
     const char *name;
     void (*doing)(void);
@@ -708,7 +751,7 @@ static const struct {
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
     {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
     {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled},
-    {"renamed", renamed},
+    {"renamed", renamed},     {"emptied", emptied},
 };
 
 int main(int count, char **words) {
