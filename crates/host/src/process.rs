@@ -89,6 +89,12 @@ pub fn user(pid: u32) -> Option<u32> {
     Some(status(pid)?.euid)
 }
 
+/// The process that started it, or took it over; `None` if it has ended.
+#[must_use]
+pub fn parent(pid: u32) -> Option<u32> {
+    u32::try_from(status(pid)?.ppid).ok()
+}
+
 /// The effective group.
 #[must_use]
 pub fn group(pid: u32) -> Option<u32> {
@@ -336,6 +342,7 @@ mod tests {
         assert!(started(pid).is_some());
         assert!(!has_ended(pid));
         assert_eq!(user(pid), Some(rustix::process::geteuid().as_raw()));
+        assert_eq!(parent(pid), Some(std::os::unix::process::parent_id()));
         assert!(!command_line(pid).is_empty());
         assert_eq!(arguments(pid).unwrap().len(), std::env::args_os().len());
         assert_eq!(started(u32::MAX), None);

@@ -96,14 +96,16 @@ const CASSANDRA: [JavaThread; 8] = [
     JavaThread::numbered("Streaming-EventLoop", Role::Streaming),
 ];
 
-/// Threads of Cassandra whose names resemble those, and which are foreground: none of them reads or writes
+/// Threads of Cassandra and Flink whose names resemble those, and which are foreground: none of them reads or writes
 /// whole SSTables.
-const CASSANDRA_FOREGROUND: [JavaThread; 5] = [
+const JAVA_FOREGROUND: [JavaThread; 6] = [
     JavaThread::numbered("MemtablePostFlush", Role::Foreground),
     JavaThread::numbered("MemtableReclaimMemory", Role::Foreground),
     JavaThread::numbered("CompactionLogger", Role::Foreground),
     JavaThread::numbered("StreamingTransferTaskTimeouts", Role::Foreground),
     JavaThread::numbered("StreamReceiveTask", Role::Foreground),
+    // Flink's `RecordWriter`. The name of a task follows.
+    JavaThread::addressed("OutputFlusher", Role::Foreground),
 ];
 
 /// Parts of names, in lower case, that background threads of many engines have.
@@ -116,9 +118,9 @@ const BACKGROUND_WORDS: [&[u8]; 6] = [
     b"rocksdb:",
 ];
 
-/// The beginnings of such names that are known to mean something else: threads of InnoDB, and RocksDB's
-/// reads for the application.
-const OTHER_BEGINNINGS: [&[u8]; 2] = [b"ib_", b"rocksdb:user"];
+/// The beginnings of such names that are known to mean something else: threads of InnoDB, RocksDB's reads for the
+/// application, and Kvrocks' clock for compactions (`Server::Start`).
+const OTHER_BEGINNINGS: [&[u8]; 3] = [b"ib_", b"rocksdb:user", b"compact-check"];
 
 /// Characters of a thread name that Linux keeps (`TASK_COMM_LEN` minus the NUL).
 const NAME_BYTES_MAX: usize = 15;
@@ -215,7 +217,7 @@ impl Profile {
         };
         self.role_of_thread(name) == Role::Foreground
             && BACKGROUND_WORDS.iter().any(has)
-            && !CASSANDRA_FOREGROUND.iter().any(|it| it.has_name(name))
+            && !JAVA_FOREGROUND.iter().any(|it| it.has_name(name))
             && !OTHER_BEGINNINGS.iter().any(|it| name.starts_with(it))
     }
 
@@ -353,6 +355,9 @@ mod tests {
             ("rocksdb:user", false),
             ("rocksdb:low", false),
             ("ib_log_flush", false),
+            ("compact-check", false),
+            ("OutputFlusher f", false),
+            ("OutputF..(1/1)#", false),
             ("java", false),
             ("", false),
         ] {

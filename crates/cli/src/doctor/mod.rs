@@ -7,6 +7,7 @@
 
 mod cassandra;
 mod environment;
+mod loading;
 mod machine;
 mod path_facts;
 mod paths;

@@ -2,7 +2,6 @@
 //! cannot see.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +16,7 @@ use serde::Serialize;
 
 use super::cassandra;
 use super::environment::{Environment, Settings};
+use super::loading::how_to_load;
 use super::{machine, paths};
 use crate::exit::{self, Exit, failure};
 use crate::library;
@@ -303,21 +303,6 @@ fn unseen(process: &Process) -> String {
     )
 }
 
-/// What makes a process load the library at its next start.
-fn how_to_load(pid: u32) -> String {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    match service_of(&groups) {
-        Some(unit) => format!("`coldstream attach-config {unit}` makes its service load it"),
-        None => "start the program with `coldstream run -- …`".to_owned(),
-    }
-}
-
-/// The service of systemd in a process's `/proc/PID/cgroup`.
-fn service_of(groups: &str) -> Option<&str> {
-    let names = groups.lines().filter_map(|line| line.rsplit('/').next());
-    names.into_iter().find(|name| name.ends_with(".service"))
-}
-
 fn advice(process: &Process, asked: Asked) -> Vec<String> {
     let mut advice = Vec::new();
     let replaced = process.cassandra.as_ref().and(process.allocator.as_ref());
@@ -479,17 +464,6 @@ mod tests {
         let advice = &process.advice[0];
         let ways = ["coldstream run", "coldstream attach-config"];
         assert!(ways.iter().any(|way| advice.contains(way)), "{advice}");
-    }
-
-    #[test]
-    fn a_service_is_known_by_its_cgroup() {
-        let service = service_of("0::/system.slice/mariadb.service\n");
-        assert_eq!(service, Some("mariadb.service"));
-        let groups = "2:memory:/\n1:name=systemd:/system.slice/cassandra.service\n";
-        assert_eq!(service_of(groups), Some("cassandra.service"));
-        for groups in ["", "0::/user.slice/session-1.scope\n", "0::/docker/1f\n"] {
-            assert_eq!(service_of(groups), None, "{groups}");
-        }
     }
 
     #[test]
