@@ -248,7 +248,7 @@ fn a_signal_handler_that_makes_children_waits_for_no_lock_of_its_own_thread() {
     let room = directories::on_disk();
     let program = tools::compile("handler.c", room.path(), "handler", &["-pthread"]);
     let signals = if coldstream_testkit::long() {
-        "40000"
+        "10000"
     } else {
         "2000"
     };

@@ -105,7 +105,7 @@ impl StagedFiles {
             return Ok(Before::Plain);
         }
         // `EINTR` is what a signal that came a moment earlier would cause.
-        let mut staged = self.try_lock(number).ok_or(Errno(libc::EINTR))?;
+        let mut staged = self.lock_in_handler(number).ok_or(Errno(libc::EINTR))?;
         if staged.owner == tracked.slot + 1 {
             self.write_plainly(core, &mut staged)?;
         }
@@ -138,9 +138,9 @@ impl StagedFiles {
                 run_step(&mut staged, step);
             }
         }
-        if staged.descriptor != descriptor {
-            // The kernel tells each open file of an error once. What is kept here is the writer's.
-            return Ok(());
+        if staged.descriptor != descriptor && staged.writeback_error != 0 {
+            // Our own wait for the writeback has taken this error from the kernel. The writer is told, too.
+            return Err(Errno(staged.writeback_error));
         }
         self.take_error(core, &mut staged)
     }
@@ -179,13 +179,20 @@ impl StagedFiles {
         if staged.descriptor != descriptor {
             return;
         }
-        if staged.staging.staged_bytes() > 0 {
-            // Another thread has written since. The kernel's position must be that of the seek, not the end.
-            if self.drain(core, &mut staged).is_err()
-                || file::set_position(descriptor, position).is_err()
-            {
+        // Another thread may have written since, and a drain may have moved the kernel's position to the end. In the
+        // other modes such a write was plain, and went to the place of the seek.
+        let moves_position = matches!(
+            staged.mode,
+            WriteMode::WriteBehind | WriteMode::WriteThrough
+        );
+        if staged.staging.staged_bytes() > 0 && self.drain(core, &mut staged).is_err() {
+            return;
+        }
+        if moves_position {
+            if file::set_position(descriptor, position).is_err() {
                 return;
             }
+            staged.position_is_behind = false;
         }
         let size = staged.staging.end();
         staged.staging.set_size_and_position(size, position);
@@ -237,13 +244,16 @@ impl StagedFiles {
         tracked: TrackedFile,
         descriptor: i32,
     ) -> Result<(), Errno> {
-        if !self.is_written_by(core, tracked.slot, descriptor) {
+        let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
+        let number = number.filter(|_| core.owner.is_this_process());
+        let Some(mut staged) = number.and_then(|number| self.lock_in_handler(number)) else {
+            return Ok(());
+        };
+        if staged.owner != tracked.slot + 1 || staged.descriptor != descriptor {
             return Ok(());
         }
-        match self.before_in_handler(core, tracked) {
-            Err(Errno(libc::EINTR)) => Ok(()),
-            result => result.map(|_| ()),
-        }
+        let drained = self.write_plainly(core, &mut staged);
+        drained.and(self.take_error(core, &mut staged))
     }
 
     /// Drains a staged file before a call that closes `descriptor` and could not report an error afterwards.
@@ -260,8 +270,11 @@ impl StagedFiles {
             return Ok(());
         }
         let _errno = ErrnoGuard::new();
-        let Some(_inside) = Inside::enter().filter(|_| core.owner.is_this_process()) else {
+        if !core.owner.is_this_process() {
             return Ok(());
+        }
+        let Some(_inside) = Inside::enter() else {
+            return self.close_in_handler(core, tracked, descriptor);
         };
         let staged = self.staged_file(core, tracked.slot);
         let Some(mut staged) = staged.filter(|staged| staged.descriptor == descriptor) else {

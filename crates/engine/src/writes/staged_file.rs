@@ -182,6 +182,19 @@ impl StagedFiles {
         unsafe { file.try_lock_or_inherit(|| self.drainer.leaves(number)) }
     }
 
+    /// As [`StagedFiles::lock`], in a signal handler that interrupted our own work: its own thread may hold the lock, so
+    /// the wait is short. Others hold the lock of an idle file for a moment, while they look for a free entry.
+    pub(super) fn lock_in_handler(&self, number: usize) -> Option<FutexGuard<'_, StagedFile>> {
+        const ATTEMPTS: u32 = 100;
+        (0..ATTEMPTS).find_map(|_| {
+            let staged = self.try_lock(number);
+            if staged.is_none() {
+                std::thread::yield_now();
+            }
+            staged
+        })
+    }
+
     /// Tells other threads how far the kernel has a file, and how long it is.
     pub(super) fn publish(&self, staged: &StagedFile) {
         self.views

@@ -155,7 +155,7 @@ impl StagedFiles {
         }
         // A file is listed before it is counted, and leaves the list under its lock: see `take_in`.
         while let Some(number) = self.views.find(device, inode) {
-            if matches!(reach, Reach::Truncated(_)) {
+            if inside.is_some() && matches!(reach, Reach::Truncated(_)) {
                 self.views.distrust(number);
             }
             let Some(mut staged) = self.lock_in(number, inside.as_ref()) else {

@@ -70,13 +70,14 @@ impl StagedFiles {
         call: &WriteCall,
         plain: &impl Fn() -> isize,
     ) -> Written {
-        let Some(_inside) = Inside::enter() else {
-            return self.write_in_handler(core, tracked, call, plain);
-        };
+        let inside = Inside::enter();
         // A cancellation would unwind while a lock is held, and the fuse would take it for a panic.
         let _uncancelled = Uncancelled::begin();
-        // SAFETY: passed on.
-        let attempt = || unsafe { self.attempt(core, tracked, call, plain) };
+        let attempt = || match inside {
+            // SAFETY: passed on.
+            Some(_) => unsafe { self.attempt(core, tracked, call, plain) },
+            None => self.write_in_handler(core, tracked, call, plain),
+        };
         (core.protect(attempt)).unwrap_or(Written::Done(Err(Errno(libc::EIO))))
     }
 
@@ -89,16 +90,18 @@ impl StagedFiles {
         call: &WriteCall,
         plain: &impl Fn() -> isize,
     ) -> Written {
-        let Some(number) = core.inodes.get(tracked.slot).and_then(Inode::staged_slot) else {
+        let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
+        let Some(number) = number.filter(|_| core.owner.is_this_process()) else {
             return Written::Plain;
         };
-        let Some(mut staged) = self.try_lock(number) else {
+        let Some(mut staged) = self.lock_in_handler(number) else {
             return Written::Done(Err(Errno(libc::EINTR)));
         };
         if staged.owner != tracked.slot + 1 {
             return Written::Plain;
         }
-        if staged.descriptor != call.descriptor {
+        let is_append = staged.staging.verdict(Operation::Append) == Verdict::Buffer;
+        if staged.descriptor != call.descriptor || !is_append {
             // It would have to fall back, which takes locks.
             return Written::Done(Err(Errno(libc::EINTR)));
         }

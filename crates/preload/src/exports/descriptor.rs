@@ -224,10 +224,11 @@ unsafe fn close_all_from(first: c_int) {
     if unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) } == 0 {
         return;
     }
-    // Before Linux 5.9.
+    // Before Linux 5.9. A limit may be a thousand million: not so many calls.
+    const LAST: c_int = 1 << 20;
     // SAFETY: a system call without pointers.
     let last = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
-    for descriptor in first..c_int::try_from(last).unwrap_or(c_int::MAX) {
+    for descriptor in first..c_int::try_from(last).map_or(LAST, |last| last.min(LAST)) {
         // SAFETY: passed on.
         unsafe { libc::syscall(libc::SYS_close, descriptor) };
     }
