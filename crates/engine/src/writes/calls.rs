@@ -1,17 +1,15 @@
 //! The steps on a staged file before and after an interposed call.
 
 use super::drain::run_step;
-use super::staged_file::{StagedFile, StagedFiles, WriteMode};
+use super::staged_file::{StagedFiles, WriteMode};
 use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno::ErrnoGuard;
-use crate::core::inode_map::Inode;
 use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::Errno;
 use coldstream_io::append::{Operation, Verdict};
-use coldstream_io::lock::FutexGuard;
 use coldstream_io::sys::file;
 
 /// How a call on a staged file continues.
@@ -98,15 +96,7 @@ impl StagedFiles {
     /// As [`Self::before`], in a signal handler that interrupted our own work. Drains the file, and makes later
     /// writes plain calls. If the file's lock is held, the call fails with `EINTR`.
     fn before_in_handler(&self, core: &Core, tracked: TrackedFile) -> Result<Before, Errno> {
-        let Some(number) = core.inodes.get(tracked.slot).and_then(Inode::staged_slot) else {
-            return Ok(Before::Plain);
-        };
-        if !core.owner.is_this_process() {
-            return Ok(Before::Plain);
-        }
-        // `EINTR` is what a signal that came a moment earlier would cause.
-        let mut staged = self.lock_in_handler(number).ok_or(Errno(libc::EINTR))?;
-        if staged.owner == tracked.slot + 1 {
+        if let Some(mut staged) = self.staged_file_in_handler(core, tracked.slot)? {
             self.write_plainly(core, &mut staged)?;
         }
         Ok(Before::Plain)
@@ -150,9 +140,13 @@ impl StagedFiles {
         let Some(_inside) = Inside::enter() else {
             return;
         };
-        let Some(mut staged) = self.drained_file(core, tracked) else {
+        let Some(mut staged) = self.staged_file(core, tracked.slot) else {
             return;
         };
+        if staged.staging.staged_bytes() > 0 {
+            // Another thread has written since.
+            return;
+        }
         let is_shorter = size < staged.staging.end();
         let position = staged.staging.position();
         staged.staging.set_size_and_position(size, position);
@@ -198,16 +192,6 @@ impl StagedFiles {
         staged.staging.set_size_and_position(size, position);
     }
 
-    /// The staged file of a descriptor, locked, if nothing is staged in it.
-    fn drained_file(
-        &self,
-        core: &Core,
-        tracked: TrackedFile,
-    ) -> Option<FutexGuard<'_, StagedFile>> {
-        self.staged_file(core, tracked.slot)
-            .filter(|staged| staged.staging.staged_bytes() == 0)
-    }
-
     /// The application is about to close a descriptor. If it is the staged file's own, drains the file and ends
     /// its staging.
     ///
@@ -244,12 +228,10 @@ impl StagedFiles {
         tracked: TrackedFile,
         descriptor: i32,
     ) -> Result<(), Errno> {
-        let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
-        let number = number.filter(|_| core.owner.is_this_process());
-        let Some(mut staged) = number.and_then(|number| self.lock_in_handler(number)) else {
+        let Ok(Some(mut staged)) = self.staged_file_in_handler(core, tracked.slot) else {
             return Ok(());
         };
-        if staged.owner != tracked.slot + 1 || staged.descriptor != descriptor {
+        if staged.descriptor != descriptor {
             return Ok(());
         }
         let drained = self.write_plainly(core, &mut staged);

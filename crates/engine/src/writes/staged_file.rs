@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::inode_map::Inode;
 use coldstream_handover::cassandra::ChunkLog;
+use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::append::{Operation, Staging, Views, WritebackProgress};
 use coldstream_io::lock::{FutexGuard, FutexLock};
@@ -182,17 +183,30 @@ impl StagedFiles {
         unsafe { file.try_lock_or_inherit(|| self.drainer.leaves(number)) }
     }
 
-    /// As [`StagedFiles::lock`], in a signal handler that interrupted our own work: its own thread may hold the lock, so
-    /// the wait is short. Others hold the lock of an idle file for a moment, while they look for a free entry.
-    pub(super) fn lock_in_handler(&self, number: usize) -> Option<FutexGuard<'_, StagedFile>> {
+    /// As [`StagedFiles::staged_file`], in a signal handler that interrupted our own work: its own thread may hold the
+    /// lock, so the wait is short. Others hold the lock of an idle file for a moment, while they look for a free entry.
+    ///
+    /// # Errors
+    /// `EINTR`: the lock is held. A signal that came a moment earlier would cause that.
+    pub(super) fn staged_file_in_handler(
+        &self,
+        core: &Core,
+        slot: u32,
+    ) -> Result<Option<FutexGuard<'_, StagedFile>>, Errno> {
         const ATTEMPTS: u32 = 100;
-        (0..ATTEMPTS).find_map(|_| {
+        let number = core.inodes.get(slot).and_then(Inode::staged_slot);
+        let Some(number) = number.filter(|_| core.owner.is_this_process()) else {
+            return Ok(None);
+        };
+        let locked = (0..ATTEMPTS).find_map(|_| {
             let staged = self.try_lock(number);
             if staged.is_none() {
                 std::thread::yield_now();
             }
             staged
-        })
+        });
+        let staged = locked.ok_or(Errno(libc::EINTR))?;
+        Ok((staged.owner == slot + 1).then_some(staged))
     }
 
     /// Tells other threads how far the kernel has a file, and how long it is.

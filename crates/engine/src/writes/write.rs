@@ -5,7 +5,6 @@ use super::staged_file::{StagedFile, StagedFiles, WriteMode};
 use crate::core::Core;
 use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno;
-use crate::core::inode_map::Inode;
 use crate::thread::Inside;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
@@ -82,7 +81,7 @@ impl StagedFiles {
     }
 
     /// As [`Self::write`], in a signal handler that interrupted our own work. Drains the file, and makes the plain
-    /// call. If the file's lock is held, the call fails with `EINTR`: a signal a moment earlier would cause that.
+    /// call. If the file's lock is held, the call fails with `EINTR`.
     fn write_in_handler(
         &self,
         core: &Core,
@@ -90,16 +89,11 @@ impl StagedFiles {
         call: &WriteCall,
         plain: &impl Fn() -> isize,
     ) -> Written {
-        let number = core.inodes.get(tracked.slot).and_then(Inode::staged_slot);
-        let Some(number) = number.filter(|_| core.owner.is_this_process()) else {
-            return Written::Plain;
+        let mut staged = match self.staged_file_in_handler(core, tracked.slot) {
+            Ok(Some(staged)) => staged,
+            Ok(None) => return Written::Plain,
+            Err(errno) => return Written::Done(Err(errno)),
         };
-        let Some(mut staged) = self.lock_in_handler(number) else {
-            return Written::Done(Err(Errno(libc::EINTR)));
-        };
-        if staged.owner != tracked.slot + 1 {
-            return Written::Plain;
-        }
         let is_append = staged.staging.verdict(Operation::Append) == Verdict::Buffer;
         if staged.descriptor != call.descriptor || !is_append {
             // It would have to fall back, which takes locks.

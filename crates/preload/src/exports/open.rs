@@ -43,12 +43,23 @@ unsafe fn before_emptied(at: c_int, path: *const c_char) {
     }
 }
 
+/// Whether a stream with this mode empties its file.
+///
+/// # Safety
+/// `mode` is the application's, for libc: it has one letter at least.
+#[inline]
+unsafe fn empties(mode: *const c_char) -> bool {
+    // SAFETY: as the caller says.
+    unsafe { *mode == b'w' as c_char }
+}
+
 /// # Safety
 /// `path` and `mode` are the application's.
 #[inline]
 unsafe fn before_stream_is_opened(path: *const c_char, mode: *const c_char) {
-    // SAFETY: a mode has one letter at least. Without a path, `freopen` opens the same file anew.
-    if !path.is_null() && unsafe { *mode } == b'w' as c_char {
+    // Without a path, `freopen` opens the same file anew.
+    // SAFETY: passed on.
+    if !path.is_null() && unsafe { empties(mode) } {
         // SAFETY: passed on.
         unsafe { before_emptied(libc::AT_FDCWD, path) };
     }
@@ -64,10 +75,8 @@ unsafe fn opened_stream(stream: *mut FILE, mode: *const c_char) -> *mut FILE {
         && let Some(runtime) = staged::any()
     {
         let _errno = ErrnoGuard::new();
-        // SAFETY: libc has just taken the mode, which has one letter at least.
-        let is_emptied = unsafe { *mode } == b'w' as c_char;
         // SAFETY: passed on.
-        let descriptor = unsafe { libc::fileno(stream) };
+        let (descriptor, is_emptied) = unsafe { (libc::fileno(stream), empties(mode)) };
         let flags = if is_emptied { libc::O_TRUNC } else { 0 };
         runtime.fall_back_opened(descriptor, flags);
     }
