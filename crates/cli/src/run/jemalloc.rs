@@ -7,7 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::iter;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The script's variable.
@@ -28,19 +28,30 @@ const DIRECTORIES: [&str; 9] = [
     "/usr/local/lib",
 ];
 
-/// The file names that the script accepts.
-const NAMES: [&str; 2] = ["libjemalloc.so", "libjemalloc.so.1"];
+/// How the file names begin that the script accepts, since 4.1 (CASSANDRA-15767). Debian's package has
+/// `libjemalloc.so.2` and no other.
+const NAME: &[u8] = b"libjemalloc.so";
 
-/// The jemalloc that the script finds in the directory `root`, as a path inside. The script also searches
-/// subdirectories; this does not.
+/// The jemalloc that the script finds in the directory `root`, as a path inside. Of several the script takes the last
+/// in the order of their paths. It also searches subdirectories; this does not: that takes seconds.
 pub fn find_installed(root: &Path) -> Option<PathBuf> {
-    let configured = iter::once_with(|| configured_directories(&root.join("etc"))).flatten();
-    DIRECTORIES
-        .iter()
-        .map(PathBuf::from)
-        .chain(configured)
-        .flat_map(|directory| NAMES.map(|name| directory.join(name)))
-        .find(|path| root.join(path.strip_prefix("/").unwrap_or(path)).exists())
+    let configured = configured_directories(&root.join("etc"));
+    let directories = DIRECTORIES.iter().map(PathBuf::from).chain(configured);
+    directories
+        .flat_map(|directory| {
+            let entries = fs::read_dir(in_root(root, &directory))
+                .into_iter()
+                .flatten();
+            let names = entries.flatten().map(|entry| entry.file_name());
+            let names = names.filter(|name| name.as_bytes().starts_with(NAME));
+            names.map(|name| directory.join(name)).collect::<Vec<_>>()
+        })
+        .filter(|path| in_root(root, path).exists())
+        .max()
+}
+
+fn in_root(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// The directories in `ld.so.conf` and `ld.so.conf.d` below `etc`.
@@ -100,6 +111,41 @@ mod tests {
             [PathBuf::from("/opt/a/lib"), "/opt/b/lib".into()]
         );
         assert!(configured_directories(Path::new("/nowhere")).is_empty());
+    }
+
+    #[test]
+    fn the_last_jemalloc_in_the_order_of_paths_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(find_installed(root.path()), None);
+        let add = |path: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        };
+        for (added, found) in [
+            ("usr/lib/libjemalloc.so.1", "/usr/lib/libjemalloc.so.1"),
+            ("lib64/libjemalloc.so.2", "/usr/lib/libjemalloc.so.1"),
+            ("usr/lib/libjemalloc.so", "/usr/lib/libjemalloc.so.1"),
+            ("usr/lib/libjemalloc.so.2", "/usr/lib/libjemalloc.so.2"),
+            ("usr/lib/libjemalloc_pic.a", "/usr/lib/libjemalloc.so.2"),
+            (
+                "usr/lib/deeper/libjemalloc.so.3",
+                "/usr/lib/libjemalloc.so.2",
+            ),
+        ] {
+            add(added);
+            assert_eq!(
+                find_installed(root.path()),
+                Some(found.into()),
+                "with {added}"
+            );
+        }
+        std::os::unix::fs::symlink("nothing", root.path().join("usr/lib/libjemalloc.so.4"))
+            .unwrap();
+        assert_eq!(
+            find_installed(root.path()),
+            Some("/usr/lib/libjemalloc.so.2".into())
+        );
     }
 
     #[test]
