@@ -20,6 +20,7 @@ mod output;
 mod processes;
 mod run;
 mod shell;
+mod title;
 mod top;
 mod unit;
 

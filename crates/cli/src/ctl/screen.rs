@@ -8,7 +8,7 @@ use coldstream_policy::display_bytes;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::values::{count, duration, misses_text, tax_text, thousands};
-use crate::output;
+use crate::{output, title};
 
 /// Reads slower than this are in the last of [`Counter::DEVICE_READS`].
 const DEVICE_READ_MS_MAX: u64 = 262;
@@ -29,7 +29,7 @@ const FAILURES: [Counter; 8] = [
 /// The screen, in lines of at most `width` columns.
 pub fn render(snapshot: &Snapshot, command: &str, width: u16) -> String {
     let pid = snapshot.header.pid;
-    let title = cut(&format!("process {pid}: {command}"), width.into());
+    let title = title::cut(&format!("process {pid}: {command}"), width.into());
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -400,15 +400,6 @@ fn lines(counters: &[(Counter, u64)], lines_max: usize) -> Vec<String> {
         lines.push(format!("… and {hidden} more"));
     }
     lines
-}
-
-/// The first `characters_max` characters of a text, with `…` if it is longer.
-fn cut(text: &str, characters_max: usize) -> String {
-    if text.chars().count() <= characters_max {
-        return text.to_owned();
-    }
-    let kept = characters_max.saturating_sub(1);
-    text.chars().take(kept).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::values::count;
 use super::{counters, screen};
 use crate::output::{self, Format};
 use crate::processes::{self, Status};
+use crate::title;
 
 /// How much `ctl status` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +26,7 @@ pub fn status(pid: u32, format: Format, detail: Detail) -> anyhow::Result<()> {
     if format == Format::Json {
         return output::print_json(&snapshot);
     }
-    let command = without_control_characters(&processes::command_line(pid));
-    let mut text = screen::render(&snapshot, &command, output::width());
+    let mut text = screen::render(&snapshot, &title::of(pid), output::width());
     if status_page::is_attached(pid) {
         text +=
             "\nFollowed from outside by `coldstream attach`: there is no library in the process.\n";
@@ -102,7 +102,7 @@ fn table(snapshots: &[Snapshot]) -> String {
             } else {
                 off.join(",")
             },
-            without_control_characters(&processes::command_line(pid)),
+            title::of(pid),
         ]);
         // A line a process: a long command line is cut off.
         row.max_height(1);
@@ -116,24 +116,4 @@ fn reads(snapshot: &Snapshot) -> &'static str {
     let header = &snapshot.header;
     let configured = header.configured.name();
     header.in_force.map_or(configured, |io_mode| io_mode.name())
-}
-
-/// The text without control characters: another program chose its command line, and a terminal
-/// would obey them.
-fn without_control_characters(text: &str) -> String {
-    let shown = |character: char| match character {
-        control if control.is_control() => '?',
-        other => other,
-    };
-    text.chars().map(shown).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_line_cannot_write_to_the_terminal() {
-        assert_eq!(without_control_characters("a\x1b[2Jb\nc"), "a?[2Jb?c");
-    }
 }

@@ -21,7 +21,7 @@ use super::{machine, paths};
 use crate::exit::{self, Exit, failure};
 use crate::library;
 use crate::processes::{self, Status};
-use crate::run;
+use crate::{run, title};
 
 /// The target of the descriptor of an io_uring.
 const IO_URING: &str = "anon_inode:[io_uring]";
@@ -39,6 +39,9 @@ pub struct Process {
     pub pid: u32,
     /// Its command line.
     pub command: String,
+    /// What it is, in one line of a screen.
+    #[serde(skip)]
+    pub title: String,
     /// The library that is loaded.
     #[serde(serialize_with = "paths::maybe")]
     pub library: Option<PathBuf>,
@@ -141,6 +144,7 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
     let mut process = Process {
         pid,
         command: processes::command_line(pid),
+        title: title::of(pid),
         library,
         is_attached,
         // A kernel thread has no mapping at all.

@@ -238,7 +238,7 @@ fn process(process: &Process) -> Vec<String> {
         threads.join(", ")
     };
     let mut lines = vec![
-        bold(format!("process {}: {}", process.pid, process.command)),
+        bold(format!("process {}: {}", process.pid, process.title)),
         row("library", library),
         row("status", status),
         row("background threads", threads),
