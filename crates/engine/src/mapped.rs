@@ -42,6 +42,8 @@ const LOOKS_MIN: u32 = 4;
 /// What is known of the mapped SSTables; all-zero memory is nothing.
 #[repr(C)]
 pub struct MappedSsTables {
+    /// A data file of Cassandra was mapped: its `disk_access_mode` is `mmap`.
+    any_of_cassandra: AtomicBool,
     /// An SSTable of LevelDB was mapped, and perhaps is still. Others are not looked at.
     any: AtomicBool,
     /// Looks that took heat.
@@ -83,8 +85,16 @@ impl OpenList {
 }
 
 impl MappedSsTables {
+    /// Whether this is a node of Cassandra that reads its data files by mappings.
+    pub fn is_mapping_cassandra(&self) -> bool {
+        self.any_of_cassandra.load(Ordering::Relaxed)
+    }
+
     /// The application has mapped an SSTable.
     pub fn record(&self, core: &Core, tracked: TrackedFile, address: usize, length_bytes: usize) {
+        if tracked.kind == FileKind::CassandraData && !self.is_mapping_cassandra() {
+            self.any_of_cassandra.store(true, Ordering::Relaxed);
+        }
         if !is_configured() {
             return;
         }

@@ -391,6 +391,7 @@ impl Runtime {
             stamp: &stamp,
             handover: Handover::state(core, &self.heat),
             is_compaction: true,
+            is_mapping_cassandra: self.mapped.is_mapping_cassandra(),
         };
         core.protect(|| {
             self.writes.take_in(core, &opening);

@@ -181,6 +181,7 @@ impl Runtime {
                 stamp,
                 handover: Handover::state(core, &self.heat),
                 is_compaction: false,
+                is_mapping_cassandra: self.mapped.is_mapping_cassandra(),
             };
             self.writes.take_in(core, &opening);
             if opening.is_new() {

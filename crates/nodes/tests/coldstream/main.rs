@@ -10,6 +10,7 @@ mod files;
 mod handover;
 mod kills;
 mod locked_memory;
+mod mapped;
 mod operations;
 mod pod;
 mod program;

@@ -112,7 +112,8 @@ settings! {
     /// - `drop-behind`: buffered; writeback starts early, and written pages are dropped.
     /// - `buffered`: the plain call of the engine.
     ///
-    /// With `auto` an SSTable is written by plain calls where the data fits in memory (`kept_cached`).
+    /// With `auto` an SSTable is written by plain calls where the data fits in memory, or where Cassandra maps its data
+    /// files (`kept_cached`).
     /// Direct writes are refused on Linux 6.1.64 and 6.1.65, whose ext4 corrupts them.
     writes: IoModeSetting = IoModeSetting::Auto => {
         section: Writes,
