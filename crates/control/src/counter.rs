@@ -245,7 +245,7 @@ counters! {
     /// Coldstream found a bug of its own, and makes plain calls since. Please report it.
     FallbackPanic = "fallback_panic": Fallbacks, Total(Count);
     /// SSTables written by plain calls because most of their inputs was in the page cache: the data
-    /// fits in memory, and stays there. Or because their inputs are mapped: there is no handover for them.
+    /// fits in memory, and stays there. Also those of Cassandra whose inputs are mapped.
     KeptCached = "kept_cached": Writes, Total(Count);
     /// Part of `write_bytes_direct`: written by a thread of the library while the application filled
     /// the next buffer.

@@ -10,6 +10,8 @@
 //! about heat.
 //!
 //! It is an option, because compactions that read by mappings need the readahead.
+//!
+//! Without it, all that is known is whether Cassandra maps its data files: its compactions are written plainly then.
 
 use crate::core::errno::ErrnoGuard;
 use crate::core::host_memory::{each_line, each_line_of};
@@ -42,7 +44,7 @@ const LOOKS_MIN: u32 = 4;
 /// What is known of the mapped SSTables; all-zero memory is nothing.
 #[repr(C)]
 pub struct MappedSsTables {
-    /// A data file of Cassandra was mapped: its `disk_access_mode` is `mmap`.
+    /// A data file of Cassandra was mapped once: so are all of them, by its `disk_access_mode`.
     any_of_cassandra: AtomicBool,
     /// An SSTable of LevelDB was mapped, and perhaps is still. Others are not looked at.
     any: AtomicBool,

@@ -284,4 +284,8 @@ impl ApplySwitches for Runtime {
     fn look_at_mapped(&self) -> bool {
         self.mapped.look(&self.core, &self.heat)
     }
+
+    fn is_mapping_cassandra(&self) -> bool {
+        self.mapped.is_mapping_cassandra()
+    }
 }

@@ -391,7 +391,8 @@ impl Runtime {
             stamp: &stamp,
             handover: Handover::state(core, &self.heat),
             is_compaction: true,
-            is_mapping_cassandra: self.mapped.is_mapping_cassandra(),
+            // Only files of RocksDB get here.
+            is_mapping_cassandra: false,
         };
         core.protect(|| {
             self.writes.take_in(core, &opening);

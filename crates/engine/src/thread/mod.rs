@@ -260,11 +260,6 @@ pub fn reads_what_is_cached() -> bool {
     STATE.with(|state| state.writer.reads_what_is_cached())
 }
 
-/// Whether no read of an SSTable by this thread was served: it reads none, or by mappings.
-pub fn reads_nothing() -> bool {
-    STATE.with(|state| state.writer.reads_nothing())
-}
-
 /// The thread has read bytes of SSTables in the background.
 pub fn record_background_read(bytes: u64) {
     STATE.with(|state| state.writer.record_read(bytes));

@@ -60,11 +60,6 @@ impl Writer {
         self.cached_bytes.get() * 2 > self.served_bytes.get()
     }
 
-    /// Whether windows have delivered nothing to this thread.
-    pub(super) fn reads_nothing(&self) -> bool {
-        self.served_bytes.get() == 0
-    }
-
     /// An SSTable was opened for writing. `role` is the writer's role as the file's name tells it.
     pub(super) fn open(&self, descriptor: i32, role: Option<Role>) {
         self.bytes_read.set(0);

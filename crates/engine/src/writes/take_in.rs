@@ -81,22 +81,20 @@ impl Opening<'_> {
     ///
     /// - Its inputs are there too. With the handover on, there must also be free memory. Otherwise the whole file would
     ///   evict other pages.
-    /// - Its inputs are mapped, so that nobody knows what is hot in them. Around the page cache it would arrive cold, with
-    ///   no handover to warm it (p99 of Cassandra 4.1: 56 ms, not 15).
+    /// - There is no handover for it. Around the page cache it would arrive cold (p99 of Cassandra 4.1: 56 ms, not 15).
     fn is_best_cached(&self) -> bool {
         self.settings.config.writes == IoModeSetting::Auto
-            && (self.has_mapped_inputs()
+            && (self.has_unknown_heat()
                 || thread::reads_what_is_cached()
                     && (self.handover != HandoverState::On || host_memory::has_room()))
     }
 
-    /// Whether a compaction of Cassandra writes it, by a thread that reads no SSTable by calls. Where RocksDB and LevelDB
+    /// Whether a compaction writes it from data files of Cassandra whose reads are not seen. Where RocksDB and LevelDB
     /// map, their outputs lose nothing.
-    fn has_mapped_inputs(&self) -> bool {
+    fn has_unknown_heat(&self) -> bool {
         self.is_mapping_cassandra
             && self.tracked.kind == FileKind::CassandraData
             && thread::role() == Role::Compaction
-            && thread::reads_nothing()
     }
 }
 
