@@ -29,7 +29,7 @@ FUZZ_SECONDS ?= 5
 ARCH ?= $(shell uname -m)
 
 .PHONY: help setup build libraries cassandra drivers driver static-driver leveldb-driver pebble-driver check lint test test-nodes doc deny msrv loom nightly miri sanitize fuzz suites models rocksdb-suites test-plugin demo lab bench install uninstall package image \
-    test-packages test-packaged-library test-pod test-aarch64 clean
+    test-packages test-packaged-library test-start-script test-pod test-aarch64 clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -253,6 +253,9 @@ STAGED := $(TARGET)/$(ARCH)-unknown-linux-musl/release/package/usr/lib/coldstrea
 test-packaged-library: package ## The suites of the preload library against the library of the packages (10 min)
 	COLDSTREAM_LIBRARY=$(abspath $(STAGED))/libcoldstream.so PROPTEST_RNG_SEED=1 \
 	    cargo test --profile checked -p coldstream-preload
+
+test-start-script: build ## A node by the bin/cassandra of CASSANDRA_HOME, with jemalloc and the library (4 min)
+	scripts/test-start-script $(TARGET)/release/coldstream $(CASSANDRA_HOME)
 
 test-pod: image ## contrib/kubernetes without a cluster: the image and a real Cassandra in containers (2 min; as root)
 	@scripts/setup test

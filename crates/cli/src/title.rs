@@ -63,8 +63,11 @@ fn java_program(arguments: &[String]) -> Option<String> {
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "-jar" | "-m" | "--module" => return Some(format!("{argument} {}", rest.next()?)),
+            module if module.starts_with("--module=") => return Some(module.to_owned()),
             option if JAVA_OPTIONS_WITH_VALUE.contains(&option) => drop(rest.next()),
-            option if option.starts_with(['-', '@']) => {}
+            // The file may name the class.
+            file if file.starts_with('@') => return None,
+            option if option.starts_with('-') => {}
             class => return Some(class.to_owned()),
         }
     }
@@ -92,7 +95,9 @@ mod tests {
                 "java -Dx=y -jar /opt/a.jar --port 1",
                 Some("-jar /opt/a.jar"),
             ),
-            ("java @options -p mods -m a/b.C d", Some("-m a/b.C")),
+            ("java -p mods -m a/b.C d", Some("-m a/b.C")),
+            ("java --module=a/b.C d", Some("--module=a/b.C")),
+            ("java @options d", None),
             ("java --add-exports=a/b=c Main argument", Some("Main")),
             ("java -version", None),
             ("java -jar", None),

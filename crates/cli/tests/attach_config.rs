@@ -311,7 +311,7 @@ fn a_node_that_loads_the_library_by_hand_is_not_attached_again() {
 /// Whatever is in the way is said with its file, and nothing is written.
 #[test]
 fn what_is_in_the_way_is_named() {
-    let cases: [Case; 11] = [
+    let cases: [Case; 16] = [
         (
             DROP_IN,
             "[Service]\n",
@@ -382,7 +382,48 @@ fn what_is_in_the_way_is_named() {
             1,
             &["line 2 sets LD_PRELOAD"],
         ),
+        // Both win over a drop-in: an init script and the start script read them.
+        (
+            "etc/cassandra/cassandra-env.sh",
+            "a=1\nif true; then CASSANDRA_LIBJEMALLOC=/x.so; fi\n",
+            &["cassandra"],
+            1,
+            &[
+                "cassandra-env.sh, line 2",
+                "wins over any drop-in",
+                "Environment=CASSANDRA_LIBJEMALLOC",
+            ],
+        ),
+        (
+            "etc/default/cassandra",
+            "CASSANDRA_LIBJEMALLOC=-\n",
+            &["cassandra"],
+            1,
+            &["etc/default/cassandra, line 1", "wins over any drop-in"],
+        ),
+        (
+            "etc/cassandra/cassandra.yaml",
+            "cluster_name: a\n",
+            &["/etc/cassandra/cassandra.yaml"],
+            2,
+            &["no shell script", "cassandra-env.sh"],
+        ),
+        (
+            "etc/cassandra/cassandra-env.sh",
+            "# coldstream: begin. Made by `coldstream attach-config`, which takes it away with --remove --write.\n\
+             export MALLOC_ARENA_MAX=2\n# coldstream: end\n",
+            &["/etc/cassandra/cassandra-env.sh", "--remove"],
+            1,
+            &["MALLOC_ARENA_MAX", "move it below"],
+        ),
         ("x", "", &["mariadb", "--window", "3"], 2, &["--window"]),
+        (
+            "x",
+            "",
+            &["/etc/cassandra/../cassandra/none"],
+            2,
+            &["no shell script"],
+        ),
     ];
     for (path, text, words, code, expected) in cases {
         let system = System::new();
@@ -653,4 +694,78 @@ fn a_volume_gets_both_files_and_replaces_them_whole() {
         7,
         &["cannot copy", "/proc/none"],
     );
+}
+
+/// A link of an image may name a file of the machine that works on the image.
+#[test]
+fn a_link_out_of_the_root_is_refused_and_a_linked_drop_in_is_only_unlinked() {
+    let system = System::new();
+    let outside = system.scene.file("outside.sh", "A=1\n", 0o644);
+    let link = system.root.join("etc/cassandra/own-env.sh");
+    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    let words = ["/etc/cassandra/own-env.sh", "--write"];
+    assert_error(
+        &mut system.attach(&words),
+        1,
+        &["leads out of", "outside.sh"],
+    );
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "A=1\n");
+
+    assert_eq!(outcome(&mut system.attach(&["mariadb", "--write"])).0, 0);
+    let drop_in = system.root.join(DROP_IN);
+    let kept = system.root.join("srv/kept/coldstream.conf");
+    fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    fs::rename(&drop_in, &kept).unwrap();
+    std::os::unix::fs::symlink(&kept, &drop_in).unwrap();
+    let words = ["mariadb", "--remove", "--write"];
+    assert_eq!(outcome(&mut system.attach(&words)).0, 0);
+    assert!(kept.exists() && drop_in.symlink_metadata().is_err());
+}
+
+/// An init script reads the settings of the start script, and the start script reads them again.
+#[test]
+fn lines_that_are_read_twice_name_the_library_once() {
+    let system = System::new();
+    let words = ["/etc/cassandra/cassandra-env.sh", "--write"];
+    assert_eq!(outcome(&mut system.attach(&words)).0, 0);
+    let path = system.root.join("etc/cassandra/cassandra-env.sh");
+    for (variable, value, expected) in [
+        ("X", "", format!(":{LIBRARY}")),
+        ("CASSANDRA_LIBJEMALLOC", "-", format!("{LIBRARY}:-")),
+        (
+            "CASSANDRA_LIBJEMALLOC",
+            "/j.so",
+            format!(":{LIBRARY}:/j.so"),
+        ),
+        ("LD_PRELOAD", "/t.so", format!("/t.so:{LIBRARY}:/t.so")),
+    ] {
+        let mut shell = Command::new("sh");
+        let script = ". \"$1\"; . \"$1\"; echo \"$LD_PRELOAD:$CASSANDRA_LIBJEMALLOC\"";
+        shell
+            .args(["-c", script, "-"])
+            .arg(&path)
+            .env(variable, value);
+        assert_eq!(outcome(&mut shell).1, expected + "\n", "{variable}={value}");
+    }
+}
+
+/// What the start script reads counts as what the unit says.
+#[test]
+fn doctor_reads_the_settings_of_the_start_script() {
+    let system = System::new();
+    let script = "etc/cassandra/cassandra-env.sh";
+    let words = [
+        "/etc/cassandra/cassandra-env.sh",
+        "--priority",
+        "off",
+        "--write",
+    ];
+    assert_eq!(outcome(&mut system.attach(&words)).0, 0);
+    let doctor = || outcome(&mut system.command(&["doctor", "--unit", "cassandra"])).1;
+    assert!(!doctor().contains("nice values"), "{}", doctor());
+    let text = system.text(script);
+    system.file(script, &text.replace("'off'", "'of'"));
+    assert!(doctor().contains("refuse its settings"), "{}", doctor());
+    system.file(script, &(text + "\nCASSANDRA_LIBJEMALLOC=-\n"));
+    assert!(doctor().contains("the library is lost"), "{}", doctor());
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::exit::{self, failure};
+use crate::exit::{self, Exit, failure};
+use crate::unit::Root;
 
 /// The end of a copy's name. systemd does not read it.
 const BACKUP: &str = ".coldstream-backup";
@@ -32,6 +33,8 @@ pub enum Deed {
 #[derive(Debug)]
 pub struct Change {
     path: PathBuf,
+    /// The path before links were followed.
+    named: PathBuf,
     before: Option<String>,
     after: Option<String>,
     /// The content without anything of `coldstream attach-config`. A copy of it is kept while there is something.
@@ -39,20 +42,37 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change of the file at `path`, a link followed.
+    /// A change of the file at `path` in `root`, links followed.
+    ///
+    /// # Errors
+    /// A link leads out of the root.
     pub fn new(
-        path: PathBuf,
+        root: &Root,
+        path: &Path,
         before: Option<String>,
         after: Option<String>,
         original: Option<String>,
-    ) -> Self {
-        let path = fs::canonicalize(&path).unwrap_or(path);
-        Self {
-            path,
+    ) -> anyhow::Result<Self> {
+        let named = root.at(path);
+        let followed = fs::canonicalize(&named);
+        if let (Ok(followed), Ok(root)) = (&followed, fs::canonicalize(root.at("/")))
+            && !followed.starts_with(&root)
+        {
+            let message = format!(
+                "{} is a link that leads out of {}, to {}: name the file itself",
+                named.display(),
+                root.display(),
+                followed.display()
+            );
+            return Err(failure(Exit::Failure, message));
+        }
+        Ok(Self {
+            path: followed.unwrap_or_else(|_| named.clone()),
+            named,
             before,
             after,
             original,
-        }
+        })
     }
 
     /// The file.
@@ -73,7 +93,13 @@ impl Change {
     /// Makes the change. Returns the copy of the original that it made.
     pub fn write(&self) -> anyhow::Result<Option<PathBuf>> {
         let error = |what: &str, error: &io::Error| {
-            let message = format!("cannot {what} {}: {error}", self.path.display());
+            let advice = match error.kind() {
+                io::ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
+                    ": run it as root"
+                }
+                _ => "",
+            };
+            let message = format!("cannot {what} {}: {error}{advice}", self.path.display());
             failure(exit::of_io(error), message)
         };
         let mut made = None;
@@ -85,9 +111,10 @@ impl Change {
             }
         }
         if self.deed() == Deed::Delete {
-            fs::remove_file(&self.path).map_err(|it| error("delete", &it))?;
+            // A link goes, and not what it names.
+            fs::remove_file(&self.named).map_err(|it| error("delete", &it))?;
             // Only an empty directory goes.
-            let _ = self.path.parent().map(fs::remove_dir);
+            let _ = self.named.parent().map(fs::remove_dir);
         }
         if self.after == self.original {
             self.forget_backups()

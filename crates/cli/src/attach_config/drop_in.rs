@@ -31,7 +31,7 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
     };
     let text = after.clone().or_else(|| before.clone()).unwrap_or_default();
     Ok(Plan {
-        change: Change::new(root.at(&path), before, after, None),
+        change: Change::new(root, &path, before, after, None)?,
         text,
         notes,
         next: vec![
@@ -196,6 +196,18 @@ fn preload(root: &Root, unit: &Unit, wanted: &Wanted) -> anyhow::Result<(&'stati
             root.at(&variable.file).display(),
             unit.name,
             value.display()
+        );
+        return Err(failure(Exit::Failure, message));
+    }
+    if let Some(line) = unit.overridden_by(root)? {
+        let message = format!(
+            "{}, line {} sets {}, and wins over any drop-in of {}: move it into a drop-in of your own \
+             (Environment={}=…), then its value is kept",
+            root.at(&line.file).display(),
+            line.number,
+            line.name,
+            unit.name,
+            line.name
         );
         return Err(failure(Exit::Failure, message));
     }

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::exit::{Exit, failure};
 use crate::output::{self, Format, FormatArguments};
 use crate::run::settings::SettingsArguments;
+use crate::unit::start_settings::{self, START_SETTINGS};
 use crate::unit::{Root, Unit};
 use change::Deed;
 use plan::{Plan, Wanted};
@@ -127,17 +128,24 @@ const PACKAGED_UNIT: &str = "cassandra";
 /// Refuses what would attach a node twice: of two settings nobody would know which one counts.
 fn check_one_way(root: &Root, subject: &str) -> anyhow::Result<()> {
     let (by, other) = if subject.contains('/') {
-        let is_packaged = Path::new(subject) == Path::new(start_script::PACKAGED);
+        let real = |path: &Path| std::fs::canonicalize(root.at(path)).ok();
+        let asked = std::path::absolute(subject)
+            .ok()
+            .and_then(|path| real(&path));
+        let mut packaged = START_SETTINGS
+            .iter()
+            .filter_map(|path| real(Path::new(path)));
+        let is_packaged = packaged.any(|path| Some(path) == asked);
         if !is_packaged || !drop_in::loads_library(root, PACKAGED_UNIT)? {
             return Ok(());
         }
         ("its unit", PACKAGED_UNIT)
     } else {
         let is_cassandra = Unit::find(root, subject).is_ok_and(|unit| unit.is_cassandra());
-        if !is_cassandra || !start_script::loads_library(root)? {
-            return Ok(());
+        match start_settings::loading_library(root)?.filter(|_| is_cassandra) {
+            Some((path, _)) => ("its start script", path),
+            None => return Ok(()),
         }
-        ("its start script", start_script::PACKAGED)
     };
     let message = format!(
         "{by} loads the library already: first `coldstream attach-config {other} --remove --write`, or delete the \

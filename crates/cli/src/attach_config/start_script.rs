@@ -6,27 +6,22 @@ use std::path::Path;
 use super::change::Change;
 use super::plan::{PRELOAD, Plan, Wanted};
 use crate::exit::{Exit, failure};
-use crate::library;
 use crate::run::jemalloc;
-use crate::unit::Root;
+use crate::unit::{Root, start_settings};
 
 const BEGIN: &str = "# coldstream: begin. Made by `coldstream attach-config`, which takes it away with --remove --write.";
 const END: &str = "# coldstream: end";
 /// Where packages have the file.
-pub const PACKAGED: &str = "/etc/cassandra/cassandra-env.sh";
-
-/// Whether the packaged file loads the library, by our lines or by those of somebody else.
-pub fn loads_library(root: &Root) -> anyhow::Result<bool> {
-    let text = root.text(Path::new(PACKAGED))?;
-    let loads =
-        |line: &str| !line.trim_start().starts_with('#') && library::named_in(line).is_some();
-    Ok(text.is_some_and(|text| text.lines().any(loads)))
-}
+const PACKAGED: &str = start_settings::START_SETTINGS[0];
 
 /// The change for a file; without `wanted` the one that takes the lines away.
 pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result<Plan> {
     let path = std::path::absolute(path)?;
     let there = root.at(&path).display().to_string();
+    if path.extension().is_none_or(|it| it != "sh") {
+        let message = format!("{there} is no shell script: name the node's cassandra-env.sh");
+        return Err(failure(Exit::Usage, message));
+    }
     let Some(before) = root.text(&path)? else {
         return Err(failure(
             Exit::NotFound,
@@ -36,7 +31,8 @@ pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result
     let original = without_block(&before, &there)?;
     let (after, text) = match wanted {
         Some(wanted) => {
-            check_free(&original, &there)?;
+            let lines_before = before.lines().count() - original.lines().count();
+            check_free(&original, lines_before, &there)?;
             let block = block(root, wanted);
             (block.clone() + &original, block)
         }
@@ -46,7 +42,7 @@ pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result
         }
     };
     Ok(Plan {
-        change: Change::new(root.at(&path), Some(before), Some(after), Some(original)),
+        change: Change::new(root, &path, Some(before), Some(after), Some(original))?,
         text,
         notes: (wanted.and_then(Wanted::note_of_closed_settings))
             .into_iter()
@@ -80,7 +76,10 @@ fn without_block(text: &str, path: &str) -> anyhow::Result<String> {
         return Ok(text.to_owned());
     };
     match rest.split_once(&format!("\n{END}\n")) {
-        Some((_, original)) => Ok(original.to_owned()),
+        Some((ours, original)) => {
+            check_ours(ours, path)?;
+            Ok(original.to_owned())
+        }
         None => {
             let message = format!("{path} has a line {BEGIN:?} without {END:?}: mend it by hand");
             Err(failure(Exit::Failure, message))
@@ -88,27 +87,42 @@ fn without_block(text: &str, path: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Refuses a file that sets the variable itself: the later line would win.
-fn check_free(text: &str, path: &str) -> anyhow::Result<()> {
-    let sets = |line: &str| {
-        let line = line.trim_start();
-        let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
-        [PRELOAD, jemalloc::VARIABLE]
-            .iter()
-            .find(|name| {
-                line.strip_prefix(**name)
-                    .is_some_and(|it| it.starts_with('='))
-            })
-            .copied()
-    };
-    let mut lines = text.lines().enumerate();
-    match lines.find_map(|(place, line)| Some((place + 1, sets(line)?))) {
+/// Refuses a file that sets the variable itself: the later line would win. `lines_before` are ours.
+fn check_free(text: &str, lines_before: usize, path: &str) -> anyhow::Result<()> {
+    match start_settings::loading_line(text) {
         None => Ok(()),
         Some((number, name)) => Err(failure(
             Exit::Failure,
             format!(
-                "{path}, line {number} sets {name}: set the variable before Cassandra starts instead, then its value \
-                 is kept"
+                "{path}, line {} sets {name}: set the variable before Cassandra starts instead, then its value is kept",
+                lines_before + number
+            ),
+        )),
+    }
+}
+
+/// Refuses lines that somebody else put between ours: they would be lost.
+fn check_ours(lines: &str, path: &str) -> anyhow::Result<()> {
+    let starts = [
+        "case \":$",
+        "    *",
+        "    \":-:\")",
+        "        ",
+        "esac",
+        "export COLDSTREAM_",
+        // Of versions before.
+        "if [ \"$",
+        "    export ",
+        "else",
+        "fi",
+    ];
+    let is_ours = |line: &&str| line.is_empty() || starts.iter().any(|it| line.starts_with(it));
+    match lines.lines().find(|line| !is_ours(line)) {
+        None => Ok(()),
+        Some(line) => Err(failure(
+            Exit::Failure,
+            format!(
+                "{path}: {line:?} is between the lines of `coldstream attach-config`: move it below {END:?}"
             ),
         )),
     }
@@ -120,16 +134,21 @@ fn block(root: &Root, wanted: &Wanted) -> String {
     // What the environment sets stays, or else the jemalloc that the start script would find.
     let others = match jemalloc::find_installed(&root.at("/")) {
         Some(jemalloc) => format!(":${{{name}:-{}}}", jemalloc.display()),
-        None => format!("${{{name}:+:${name}}}"),
+        // Without one the script leaves LD_PRELOAD alone.
+        None => format!("${{{name}:+:${name}}}${{{PRELOAD}:+:${PRELOAD}}}"),
     };
     let mut lines = vec![
         BEGIN.to_owned(),
+        // An init script reads the file, and the start script reads it again.
+        format!("case \":${name}:\" in"),
+        format!("    *\":{library}:\"*) ;;"),
         // `-` switches jemalloc off, and leaves LD_PRELOAD alone.
-        format!("if [ \"${name}\" = - ]; then"),
-        format!("    export {PRELOAD}=\"{library}${{{PRELOAD}:+:${PRELOAD}}}\""),
-        "else".to_owned(),
-        format!("    export {name}=\"{library}{others}\""),
-        "fi".to_owned(),
+        format!("    \":-:\") case \":${PRELOAD}:\" in"),
+        format!("        *\":{library}:\"*) ;;"),
+        format!("        *) export {PRELOAD}=\"{library}${{{PRELOAD}:+:${PRELOAD}}}\" ;;"),
+        "        esac ;;".to_owned(),
+        format!("    *) export {name}=\"{library}{others}\" ;;"),
+        "esac".to_owned(),
     ];
     let variables = wanted.with_profile(Some("cassandra"));
     lines.extend(

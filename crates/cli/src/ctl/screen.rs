@@ -189,7 +189,7 @@ fn writes(snapshot: &Snapshot) -> Vec<String> {
     })
     .about(Counter::KeptCached, |files| {
         let files = count(files, "SSTable", "SSTables");
-        format!("{files} left in the page cache like their inputs")
+        format!("{files} left in the page cache")
     });
     row.phrases
 }

@@ -58,8 +58,8 @@ pub fn examine() -> Machine {
 }
 
 impl Machine {
-    /// What to change.
-    pub fn advice(&self) -> Vec<String> {
+    /// What to change. A limit of this shell counts only where a program `is_started_here`.
+    pub fn advice(&self, is_started_here: bool) -> Vec<String> {
         let mut advice = Vec::new();
         if self.library.is_none() {
             advice.push(format!(
@@ -76,12 +76,14 @@ impl Machine {
                  raise the limit with `sysctl fs.aio-max-nr=1048576`"
             ));
         }
-        let program = "a program started from this shell";
-        advice.extend(descriptor_advice(
-            self.descriptor_limit,
-            program,
-            "`ulimit -n`",
-        ));
+        if is_started_here {
+            let program = "a program started from this shell";
+            advice.extend(descriptor_advice(
+                self.descriptor_limit,
+                program,
+                "`ulimit -n`",
+            ));
+        }
         advice
     }
 }

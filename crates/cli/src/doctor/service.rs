@@ -1,6 +1,7 @@
 //! A service of systemd and Coldstream, before its restart and after: whether its files attach the library, and what
 //! would keep it from being loaded or from working.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,16 +10,10 @@ use serde::Serialize;
 use super::environment::{Environment, Settings};
 use super::paths;
 use crate::run::{elf, jemalloc};
-use crate::unit::{Root, Unit, Variable};
+use crate::unit::{Root, Unit, Variable, start_settings};
 use crate::{configuration_file, library};
 
 const PRELOAD: &str = "LD_PRELOAD";
-/// Where packages have the settings of Cassandra's start script.
-const START_SETTINGS: [&str; 3] = [
-    "/etc/cassandra/cassandra-env.sh",
-    "/etc/cassandra/conf/cassandra-env.sh",
-    "/etc/cassandra/default.conf/cassandra-env.sh",
-];
 /// Where systemd keeps the processes of its services: cgroup v2, and v1.
 const GROUPS: [&str; 2] = [
     "/sys/fs/cgroup/system.slice",
@@ -57,13 +52,7 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
         let variable = variables.get(*name)?;
         Some((*name, variable, library::named_in(&variable.value)?))
     });
-    let by_script = START_SETTINGS
-        .iter()
-        .filter(|_| unit.is_cassandra())
-        .find_map(|path| {
-            let text = root.text(Path::new(path)).ok()??;
-            Some((PathBuf::from(path), library::named_in(&text)?))
-        });
+    let by_script = start_settings::loading_library(root)?.filter(|_| unit.is_cassandra());
     let mut service = Service {
         unit: unit.name.clone(),
         files: unit.files.clone(),
@@ -81,9 +70,9 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
             service.attached_by = Some(variable.file.clone());
             service.library = Some(library.clone());
         }
-        (None, Some((path, library))) => {
-            service.attached_by = Some(path.clone());
-            service.library = Some(library.clone());
+        (None, Some((path, text))) => {
+            service.attached_by = Some(path.into());
+            service.library = library::named_in(text);
         }
         (None, None) => {}
     }
@@ -106,13 +95,25 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
             without_jemalloc,
         ));
     }
-    let all = variables.iter();
-    let environment =
-        Environment::of_pairs(all.map(|(name, variable)| (name.clone(), variable.value.clone())));
-    advice.extend(settings_advice(root, &environment));
-    let priorities_are_off = variables
+    advice.extend(unit.overridden_by(root)?.map(|line| {
+        format!(
+            "{}, line {} sets {} and wins, so the library is lost: take that line away",
+            line.file.display(),
+            line.number,
+            line.name
+        )
+    }));
+    let mut settings: BTreeMap<String, String> = (variables.iter())
+        .map(|(name, variable)| (name.clone(), variable.value.clone()))
+        .collect();
+    settings.extend((by_script.iter()).flat_map(|(_, text)| start_settings::settings(text)));
+    let priorities_are_off = settings
         .get("COLDSTREAM_PRIORITY")
-        .is_some_and(|it| it.value == "off");
+        .is_some_and(|it| it == "off");
+    advice.extend(settings_advice(
+        root,
+        &Environment::of_pairs(settings.into_iter()),
+    ));
     advice.extend(limits_advice(&unit, priorities_are_off));
     service.advice = advice;
     Ok(service)

@@ -19,7 +19,9 @@ const SSTABLES_SHOWN: usize = 5;
 
 /// The whole report.
 pub fn render(report: &Report) -> String {
-    let mut lines = machine(&report.machine);
+    // Nodes and services have limits of their own.
+    let is_started_here = report.cassandra.is_empty() && report.services.is_empty();
+    let mut lines = machine(&report.machine, is_started_here);
     for subject in &report.paths {
         lines.push(String::new());
         lines.extend(path_facts(subject));
@@ -49,7 +51,7 @@ fn advice(all: &[String]) -> impl Iterator<Item = String> {
         .map(move |text| format!("  {} {text}", yellow("change:")))
 }
 
-fn machine(machine: &Machine) -> Vec<String> {
+fn machine(machine: &Machine, is_started_here: bool) -> Vec<String> {
     let lru = match machine.multi_generational_lru {
         Some(true) => "on",
         Some(false) => "off",
@@ -78,7 +80,7 @@ fn machine(machine: &Machine) -> Vec<String> {
         row("memory limit", limit(machine.memory_limit.as_ref())),
         row("open files", machine.descriptor_limit),
     ];
-    lines.extend(advice(&machine.advice()));
+    lines.extend(advice(&machine.advice(is_started_here)));
     lines
 }
 
@@ -299,6 +301,10 @@ fn cassandra(node: &Node) -> Vec<String> {
             },
         ),
     ];
+    if node.data_directories.is_empty() {
+        let text = "not set there, so not examined: name them, as in `coldstream doctor DIRECTORY`";
+        lines.push(row("data directories", text));
+    }
     lines.extend(advice(&node.advice));
     lines
 }

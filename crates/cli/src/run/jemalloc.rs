@@ -33,7 +33,9 @@ const DIRECTORIES: [&str; 9] = [
 const NAME: &[u8] = b"libjemalloc.so";
 
 /// The jemalloc that the script finds in the directory `root`, as a path inside. Of several the script takes the last
-/// in the order of their paths. It also searches subdirectories; this does not: that takes seconds.
+/// in the order of their paths.
+///
+/// It also searches subdirectories, which takes seconds, and takes links to nothing. This does neither.
 pub fn find_installed(root: &Path) -> Option<PathBuf> {
     let configured = configured_directories(&root.join("etc"));
     let directories = DIRECTORIES.iter().map(PathBuf::from).chain(configured);
@@ -58,7 +60,8 @@ fn in_root(root: &Path, path: &Path) -> PathBuf {
 fn configured_directories(etc: &Path) -> Vec<PathBuf> {
     let mut files = vec![etc.join("ld.so.conf")];
     if let Ok(entries) = fs::read_dir(etc.join("ld.so.conf.d")) {
-        files.extend(entries.flatten().map(|entry| entry.path()));
+        let paths = entries.flatten().map(|entry| entry.path());
+        files.extend(paths.filter(|path| path.extension().is_some_and(|it| it == "conf")));
     }
     let texts = files
         .iter()

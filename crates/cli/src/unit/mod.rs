@@ -4,6 +4,7 @@
 //! they are.
 
 mod file;
+pub mod start_settings;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::exit::{self, Exit, failure};
+use start_settings::LoadingLine;
 
 /// Where units are, most important first. A unit of an init script is in none of them.
 const DIRECTORIES: [&str; 6] = [
@@ -24,6 +26,8 @@ const DIRECTORIES: [&str; 6] = [
 ];
 /// Where init scripts are, for services that have no unit.
 const INIT_SCRIPTS: &str = "/etc/init.d";
+/// Where init scripts have their settings: a shell file of the script's name.
+const DEFAULTS: &str = "/etc/default";
 /// Aliases of aliases that are followed.
 const LINKS_MAX: usize = 8;
 
@@ -197,8 +201,7 @@ impl Unit {
 
     /// Whether the service runs as root. An init script may change its user, so nobody knows.
     pub fn is_of_root(&self) -> bool {
-        let is_script = |path: &PathBuf| path.starts_with(INIT_SCRIPTS);
-        if self.files.first().is_some_and(is_script) {
+        if self.is_of_init_script() {
             return false;
         }
         let user = self.setting("User").map(|setting| setting.value.as_str());
@@ -252,10 +255,37 @@ impl Unit {
         self.settings("UnsetEnvironment").into_iter().find(unsets)
     }
 
+    /// The line of a shell file that takes a variable from a node which its start script loads the library into. It
+    /// wins over the unit.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn overridden_by(&self, root: &Root) -> anyhow::Result<Option<LoadingLine>> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        if self.is_cassandra_by_script() {
+            files.extend(start_settings::START_SETTINGS.map(PathBuf::from));
+        }
+        if self.is_of_init_script() {
+            files.push(Path::new(DEFAULTS).join(self.name.trim_end_matches(".service")));
+        }
+        for file in files {
+            let text = root.text(&file)?.unwrap_or_default();
+            if let Some((number, name)) = start_settings::loading_line(&text) {
+                return Ok(Some(LoadingLine { file, number, name }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_of_init_script(&self) -> bool {
+        let first = self.files.first();
+        first.is_some_and(|path| path.starts_with(INIT_SCRIPTS))
+    }
+
     /// Whether it starts Cassandra.
     pub fn is_cassandra(&self) -> bool {
         let starts = self.settings("ExecStart");
-        self.name.starts_with("cassandra") || starts.iter().any(|it| it.value.contains("cassandra"))
+        self.name.contains("cassandra") || starts.iter().any(|it| it.value.contains("cassandra"))
     }
 
     /// Whether `bin/cassandra` runs between systemd and the node. It replaces `LD_PRELOAD`.
