@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Root;
+use super::root::Root;
 use crate::library;
 
 /// Where packages have `cassandra-env.sh`: Debian, then RPM.

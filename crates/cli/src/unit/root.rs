@@ -1,0 +1,41 @@
+//! The root directory of a system's files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::exit::{self, failure};
+
+/// The root directory that the files are in: `/`, or that of an image. Paths are written as they are inside.
+#[derive(Clone, Debug)]
+pub struct Root(PathBuf);
+
+impl Root {
+    /// The root at a directory.
+    pub fn new(directory: &Path) -> Self {
+        Self(directory.to_owned())
+    }
+
+    /// Whether it is the machine's own.
+    pub fn is_own(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
+    /// Where a path inside is.
+    pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.0.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The text of a file inside; `None` if there is none.
+    pub fn text(&self, path: &Path) -> anyhow::Result<Option<String>> {
+        match fs::read_to_string(self.at(path)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                let message = format!("cannot read {}: {error}", self.at(path).display());
+                Err(failure(exit::of_io(&error), message))
+            }
+        }
+    }
+}
