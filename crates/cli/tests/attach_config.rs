@@ -311,7 +311,7 @@ fn a_node_that_loads_the_library_by_hand_is_not_attached_again() {
 /// Whatever is in the way is said with its file, and nothing is written.
 #[test]
 fn what_is_in_the_way_is_named() {
-    let cases: [Case; 16] = [
+    let cases: [Case; 18] = [
         (
             DROP_IN,
             "[Service]\n",
@@ -406,7 +406,7 @@ fn what_is_in_the_way_is_named() {
             "cluster_name: a\n",
             &["/etc/cassandra/cassandra.yaml"],
             2,
-            &["no shell script", "cassandra-env.sh"],
+            &["name of a shell script", "cassandra-env.sh"],
         ),
         (
             "etc/cassandra/cassandra-env.sh",
@@ -416,13 +416,28 @@ fn what_is_in_the_way_is_named() {
             1,
             &["MALLOC_ARENA_MAX", "move it below"],
         ),
+        (
+            "etc/cassandra/cassandra-env.sh",
+            "# coldstream: begin. Made by `coldstream attach-config`, which takes it away with --remove --write.\n\
+             if [ \"$(uname -m)\" = aarch64 ]; then\n    export A=2\nfi\n# coldstream: end",
+            &["/etc/cassandra/cassandra-env.sh", "--remove"],
+            1,
+            &["aarch64", "move it below"],
+        ),
+        (
+            "etc/cassandra/cassandra-env.sh",
+            "export CASSANDRA_LIBJEMALLOC=/opt/libcoldstream.so:/j.so\n",
+            &["/etc/cassandra/cassandra-env.sh"],
+            1,
+            &["line 1 sets CASSANDRA_LIBJEMALLOC"],
+        ),
         ("x", "", &["mariadb", "--window", "3"], 2, &["--window"]),
         (
             "x",
             "",
             &["/etc/cassandra/../cassandra/none"],
             2,
-            &["no shell script"],
+            &["name of a shell script"],
         ),
     ];
     for (path, text, words, code, expected) in cases {
@@ -704,11 +719,7 @@ fn a_link_out_of_the_root_is_refused_and_a_linked_drop_in_is_only_unlinked() {
     let link = system.root.join("etc/cassandra/own-env.sh");
     std::os::unix::fs::symlink(&outside, &link).unwrap();
     let words = ["/etc/cassandra/own-env.sh", "--write"];
-    assert_error(
-        &mut system.attach(&words),
-        1,
-        &["leads out of", "outside.sh"],
-    );
+    assert_error(&mut system.attach(&words), 1, &["own-env.sh leads out of"]);
     assert_eq!(fs::read_to_string(&outside).unwrap(), "A=1\n");
 
     assert_eq!(outcome(&mut system.attach(&["mariadb", "--write"])).0, 0);
@@ -738,12 +749,18 @@ fn lines_that_are_read_twice_name_the_library_once() {
             format!(":{LIBRARY}:/j.so"),
         ),
         ("LD_PRELOAD", "/t.so", format!("/t.so:{LIBRARY}:/t.so")),
+        (
+            "LD_PRELOAD",
+            "/t.so /u.so",
+            format!("/t.so /u.so:{LIBRARY}:/t.so:/u.so"),
+        ),
     ] {
         let mut shell = Command::new("sh");
-        let script = ". \"$1\"; . \"$1\"; echo \"$LD_PRELOAD:$CASSANDRA_LIBJEMALLOC\"";
+        let script = "set -ue; . \"$1\"; . \"$1\"; LD_PRELOAD=${LD_PRELOAD-}; echo \"$LD_PRELOAD:$CASSANDRA_LIBJEMALLOC\"";
         shell
             .args(["-c", script, "-"])
             .arg(&path)
+            .env("JVM_OPTS", "")
             .env(variable, value);
         assert_eq!(outcome(&mut shell).1, expected + "\n", "{variable}={value}");
     }
@@ -767,5 +784,36 @@ fn doctor_reads_the_settings_of_the_start_script() {
     system.file(script, &text.replace("'off'", "'of'"));
     assert!(doctor().contains("refuse its settings"), "{}", doctor());
     system.file(script, &(text + "\nCASSANDRA_LIBJEMALLOC=-\n"));
-    assert!(doctor().contains("the library is lost"), "{}", doctor());
+    assert!(doctor().contains("the library may be lost"), "{}", doctor());
+}
+
+/// Files of Cassandra are not another unit's, and what cannot be read there hinders nobody.
+#[test]
+fn other_units_do_not_depend_on_files_of_cassandra() {
+    let system = System::new();
+    let path = system.root.join("etc/cassandra/cassandra-env.sh");
+    fs::write(&path, b"# \xe9\nCASSANDRA_LIBJEMALLOC=-\n").unwrap();
+    system.file("lib/systemd/system/cassandra-reaper.service", "[Service]\n");
+    for unit in ["mariadb", "cassandra-reaper"] {
+        let (code, text, said) = outcome(&mut system.attach(&[unit]));
+        assert_eq!(code, 0, "{said}");
+        assert!(text.contains("Environment=LD_PRELOAD="), "{text}");
+        assert_eq!(
+            outcome(&mut system.command(&["doctor", "--unit", unit])).0,
+            0
+        );
+    }
+    assert_error(&mut system.attach(&["cassandra"]), 1, &["line 2 sets"]);
+    // A new file behind a link that leads out of the root.
+    let outside = system.scene.path("outside");
+    fs::create_dir(&outside).unwrap();
+    let directory = system.root.join("etc/systemd/system/mariadb.service.d");
+    fs::create_dir_all(directory.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&outside, &directory).unwrap();
+    assert_error(
+        &mut system.attach(&["mariadb", "--write"]),
+        1,
+        &["leads out of"],
+    );
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }

@@ -54,20 +54,16 @@ impl Change {
         original: Option<String>,
     ) -> anyhow::Result<Self> {
         let named = root.at(path);
-        let followed = fs::canonicalize(&named);
-        if let (Ok(followed), Ok(root)) = (&followed, fs::canonicalize(root.at("/")))
-            && !followed.starts_with(&root)
-        {
+        if root.followed(path).is_none() {
             let message = format!(
-                "{} is a link that leads out of {}, to {}: name the file itself",
+                "{} leads out of {} by a link: name the file itself",
                 named.display(),
-                root.display(),
-                followed.display()
+                root.at("/").display()
             );
             return Err(failure(Exit::Failure, message));
         }
         Ok(Self {
-            path: followed.unwrap_or_else(|_| named.clone()),
+            path: fs::canonicalize(&named).unwrap_or_else(|_| named.clone()),
             named,
             before,
             after,
@@ -75,9 +71,12 @@ impl Change {
         })
     }
 
-    /// The file.
+    /// The file that changes, or the link that goes.
     pub fn path(&self) -> &Path {
-        &self.path
+        match self.deed() {
+            Deed::Delete => &self.named,
+            _ => &self.path,
+        }
     }
 
     /// What happens to it.

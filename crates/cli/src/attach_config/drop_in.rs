@@ -199,15 +199,13 @@ fn preload(root: &Root, unit: &Unit, wanted: &Wanted) -> anyhow::Result<(&'stati
         );
         return Err(failure(Exit::Failure, message));
     }
-    if let Some(line) = unit.overridden_by(root)? {
+    if let Some(line) = unit.overridden_by(root, name) {
         let message = format!(
-            "{}, line {} sets {}, and wins over any drop-in of {}: move it into a drop-in of your own \
-             (Environment={}=…), then its value is kept",
+            "{}, line {} sets {name}, and wins over any drop-in of {}: move it into a drop-in of your own \
+             (Environment={name}=…), then its value is kept",
             root.at(&line.file).display(),
             line.number,
-            line.name,
-            unit.name,
-            line.name
+            unit.name
         );
         return Err(failure(Exit::Failure, message));
     }

@@ -18,8 +18,9 @@ const PACKAGED: &str = start_settings::START_SETTINGS[0];
 pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result<Plan> {
     let path = std::path::absolute(path)?;
     let there = root.at(&path).display().to_string();
-    if path.extension().is_none_or(|it| it != "sh") {
-        let message = format!("{there} is no shell script: name the node's cassandra-env.sh");
+    if wanted.is_some() && path.extension().is_none_or(|it| it != "sh") {
+        let message =
+            format!("{there} has not the name of a shell script: name the node's cassandra-env.sh");
         return Err(failure(Exit::Usage, message));
     }
     let Some(before) = root.text(&path)? else {
@@ -75,10 +76,11 @@ fn without_block(text: &str, path: &str) -> anyhow::Result<String> {
         }
         return Ok(text.to_owned());
     };
-    match rest.split_once(&format!("\n{END}\n")) {
+    match rest.split_once(&format!("\n{END}")) {
         Some((ours, original)) => {
             check_ours(ours, path)?;
-            Ok(original.to_owned())
+            let original = original.strip_prefix('\r').unwrap_or(original);
+            Ok(original.strip_prefix('\n').unwrap_or(original).to_owned())
         }
         None => {
             let message = format!("{path} has a line {BEGIN:?} without {END:?}: mend it by hand");
@@ -87,36 +89,42 @@ fn without_block(text: &str, path: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Refuses a file that sets the variable itself: the later line would win. `lines_before` are ours.
+/// Refuses a file that sets a variable itself: the later line would win, or be lost. `lines_before` are ours.
 fn check_free(text: &str, lines_before: usize, path: &str) -> anyhow::Result<()> {
-    match start_settings::loading_line(text) {
-        None => Ok(()),
-        Some((number, name)) => Err(failure(
-            Exit::Failure,
-            format!(
+    for name in [jemalloc::VARIABLE, PRELOAD] {
+        if let Some(number) = start_settings::setting_line(text, name) {
+            let message = format!(
                 "{path}, line {} sets {name}: set the variable before Cassandra starts instead, then its value is kept",
                 lines_before + number
-            ),
-        )),
+            );
+            return Err(failure(Exit::Failure, message));
+        }
     }
+    Ok(())
 }
 
 /// Refuses lines that somebody else put between ours: they would be lost.
 fn check_ours(lines: &str, path: &str) -> anyhow::Result<()> {
-    let starts = [
-        "case \":$",
-        "    *",
-        "    \":-:\")",
-        "        ",
-        "esac",
-        "export COLDSTREAM_",
-        // Of versions before.
-        "if [ \"$",
-        "    export ",
-        "else",
-        "fi",
-    ];
-    let is_ours = |line: &&str| line.is_empty() || starts.iter().any(|it| line.starts_with(it));
+    let exports = [jemalloc::VARIABLE, PRELOAD].map(|name| format!("export {name}=\""));
+    let is_ours = |line: &str| {
+        let line = line.trim();
+        let assignment = line.strip_prefix("*) ").unwrap_or(line);
+        let is_pattern = line.starts_with("*\":") && line.ends_with(":\"*) ;;");
+        // Those with `if` are of versions before.
+        let is_word = matches!(line, "" | "esac" | "esac ;;" | "else" | "fi");
+        let is_head = [
+            "case \":$",
+            "\":-:\") case \":$",
+            "if [ \"$CASSANDRA_LIBJEMALLOC\" = - ]",
+        ]
+        .iter()
+        .any(|it| line.starts_with(it));
+        is_word
+            || is_pattern
+            || is_head
+            || line.starts_with("export COLDSTREAM_")
+            || exports.iter().any(|it| assignment.starts_with(it))
+    };
     match lines.lines().find(|line| !is_ours(line)) {
         None => Ok(()),
         Some(line) => Err(failure(
@@ -134,16 +142,16 @@ fn block(root: &Root, wanted: &Wanted) -> String {
     // What the environment sets stays, or else the jemalloc that the start script would find.
     let others = match jemalloc::find_installed(&root.at("/")) {
         Some(jemalloc) => format!(":${{{name}:-{}}}", jemalloc.display()),
-        // Without one the script leaves LD_PRELOAD alone.
-        None => format!("${{{name}:+:${name}}}${{{PRELOAD}:+:${PRELOAD}}}"),
+        // Without one the script leaves LD_PRELOAD alone. It takes no blanks in its own variable.
+        None => format!("${{{name}:+:${name}}}$(echo \"${{{PRELOAD}:+:${PRELOAD}}}\" | tr ' ' :)"),
     };
     let mut lines = vec![
         BEGIN.to_owned(),
         // An init script reads the file, and the start script reads it again.
-        format!("case \":${name}:\" in"),
+        format!("case \":${{{name}-}}:\" in"),
         format!("    *\":{library}:\"*) ;;"),
         // `-` switches jemalloc off, and leaves LD_PRELOAD alone.
-        format!("    \":-:\") case \":${PRELOAD}:\" in"),
+        format!("    \":-:\") case \":${{{PRELOAD}-}}:\" in"),
         format!("        *\":{library}:\"*) ;;"),
         format!("        *) export {PRELOAD}=\"{library}${{{PRELOAD}:+:${PRELOAD}}}\" ;;"),
         "        esac ;;".to_owned(),

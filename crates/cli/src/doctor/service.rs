@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::environment::{Environment, Settings};
 use super::paths;
 use crate::run::{elf, jemalloc};
-use crate::unit::{Root, Unit, Variable, start_settings};
+use crate::unit::start_settings::{self, LoadingLine};
+use crate::unit::{Root, Unit, Variable};
 use crate::{configuration_file, library};
 
 const PRELOAD: &str = "LD_PRELOAD";
@@ -52,7 +53,8 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
         let variable = variables.get(*name)?;
         Some((*name, variable, library::named_in(&variable.value)?))
     });
-    let by_script = start_settings::loading_library(root)?.filter(|_| unit.is_cassandra());
+    let is_cassandra = unit.is_cassandra();
+    let by_script = start_settings::loading_library(root).filter(|_| is_cassandra);
     let mut service = Service {
         unit: unit.name.clone(),
         files: unit.files.clone(),
@@ -95,18 +97,27 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
             without_jemalloc,
         ));
     }
-    advice.extend(unit.overridden_by(root)?.map(|line| {
+    let overridden = match (&by_variable, &by_script) {
+        (Some((name, ..)), _) => (unit.overridden_by(root, name)).map(|line| (*name, line)),
+        (None, Some((file, text))) => start_settings::line_behind_library(text).map(|number| {
+            let file = file.into();
+            (jemalloc::VARIABLE, LoadingLine { file, number })
+        }),
+        (None, None) => None,
+    };
+    advice.extend(overridden.map(|(name, line)| {
         format!(
-            "{}, line {} sets {} and wins, so the library is lost: take that line away",
+            "{}, line {} sets {name} and wins, so the library may be lost: take that line away",
             line.file.display(),
-            line.number,
-            line.name
+            line.number
         )
     }));
     let mut settings: BTreeMap<String, String> = (variables.iter())
         .map(|(name, variable)| (name.clone(), variable.value.clone()))
         .collect();
-    settings.extend((by_script.iter()).flat_map(|(_, text)| start_settings::settings(text)));
+    if is_cassandra {
+        settings.extend(start_settings::settings(root));
+    }
     let priorities_are_off = settings
         .get("COLDSTREAM_PRIORITY")
         .is_some_and(|it| it == "off");

@@ -29,6 +29,8 @@ const DIRECTORIES: [&str; 6] = [
 const INIT_SCRIPTS: &str = "/etc/init.d";
 /// Where init scripts have their settings: a shell file of the script's name.
 const DEFAULTS: &str = "/etc/default";
+/// Programs beside Cassandra, whose units have its name too.
+const BESIDE_CASSANDRA: [&str; 4] = ["reaper", "exporter", "medusa", "sidecar"];
 /// Aliases of aliases that are followed.
 const LINKS_MAX: usize = 8;
 
@@ -222,12 +224,8 @@ impl Unit {
         self.settings("UnsetEnvironment").into_iter().find(unsets)
     }
 
-    /// The line of a shell file that takes a variable from a node which its start script loads the library into. It
-    /// wins over the unit.
-    ///
-    /// # Errors
-    /// A file cannot be read.
-    pub fn overridden_by(&self, root: &Root) -> anyhow::Result<Option<LoadingLine>> {
+    /// The line of a shell file that sets a variable behind the unit: it wins.
+    pub fn overridden_by(&self, root: &Root, variable: &str) -> Option<LoadingLine> {
         let mut files: Vec<PathBuf> = Vec::new();
         if self.is_cassandra_by_script() {
             files.extend(start_settings::START_SETTINGS.map(PathBuf::from));
@@ -235,13 +233,11 @@ impl Unit {
         if self.is_of_init_script() {
             files.push(Path::new(DEFAULTS).join(self.name.trim_end_matches(".service")));
         }
-        for file in files {
-            let text = root.text(&file)?.unwrap_or_default();
-            if let Some((number, name)) = start_settings::loading_line(&text) {
-                return Ok(Some(LoadingLine { file, number, name }));
-            }
-        }
-        Ok(None)
+        files.into_iter().find_map(|file| {
+            let text = root.glance(&file);
+            let number = start_settings::setting_line(&text, variable)?;
+            Some(LoadingLine { file, number })
+        })
     }
 
     fn is_of_init_script(&self) -> bool {
@@ -252,6 +248,9 @@ impl Unit {
     /// Whether it starts Cassandra.
     pub fn is_cassandra(&self) -> bool {
         let starts = self.settings("ExecStart");
+        if BESIDE_CASSANDRA.iter().any(|it| self.name.contains(it)) {
+            return false;
+        }
         self.name.contains("cassandra") || starts.iter().any(|it| it.value.contains("cassandra"))
     }
 

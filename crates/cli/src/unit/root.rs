@@ -27,6 +27,24 @@ impl Root {
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
+    /// Where a path inside leads to once links are followed: `None` if that is outside. Of a file that is not there its
+    /// directories count.
+    pub fn followed(&self, path: &Path) -> Option<PathBuf> {
+        let root = fs::canonicalize(&self.0).ok()?;
+        let named = self.at(path);
+        let mut there = named.ancestors();
+        let followed = there.find_map(|ancestor| fs::canonicalize(ancestor).ok())?;
+        followed.starts_with(root).then_some(followed)
+    }
+
+    /// The text of a file inside, to look for something in it. Empty if there is none, or it cannot be read.
+    pub fn glance(&self, path: &Path) -> String {
+        let bytes = self
+            .followed(path)
+            .and_then(|_| fs::read(self.at(path)).ok());
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+    }
+
     /// The text of a file inside; `None` if there is none.
     pub fn text(&self, path: &Path) -> anyhow::Result<Option<String>> {
         match fs::read_to_string(self.at(path)) {

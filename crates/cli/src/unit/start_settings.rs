@@ -3,8 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::file;
 use super::root::Root;
 use crate::library;
+use crate::run::jemalloc::VARIABLE;
 
 /// Where packages have `cassandra-env.sh`: Debian, then RPM.
 pub const START_SETTINGS: [&str; 3] = [
@@ -12,67 +14,91 @@ pub const START_SETTINGS: [&str; 3] = [
     "/etc/cassandra/conf/cassandra-env.sh",
     "/etc/cassandra/default.conf/cassandra-env.sh",
 ];
-/// Variables by which the start script loads libraries.
-const LOADING: [&str; 2] = ["LD_PRELOAD", "CASSANDRA_LIBJEMALLOC"];
 
-/// A line that changes a variable by which libraries are loaded.
+/// A line that changes the variable by which the library is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadingLine {
     /// The file, as it is inside of the root.
     pub file: PathBuf,
     /// Its number, from 1.
     pub number: usize,
-    /// The variable.
-    pub name: &'static str,
 }
 
-/// The first such line of a shell file. A line counts that has the variable's name, unless in a comment or behind `$`:
-/// there are too many ways to set one. A line that names the library does not count.
-pub fn loading_line(text: &str) -> Option<(usize, &'static str)> {
-    let mut lines = text.lines().enumerate();
-    lines.find_map(|(place, line)| {
-        let code = if line.trim_start().starts_with('#') {
-            ""
-        } else {
-            line.split(" #").next().unwrap_or_default()
-        };
-        let name = LOADING.into_iter().find(|name| changes(code, name))?;
-        library::named_in(code)
-            .is_none()
-            .then_some((place + 1, name))
-    })
+/// The number of the first line of a shell file that sets or unsets a variable, from 1. A line that keeps the former
+/// value within the new one does not count.
+pub fn setting_line(text: &str, name: &str) -> Option<usize> {
+    let mut lines = text.lines();
+    lines
+        .position(|line| changes(without_comment(line), name))
+        .map(|place| place + 1)
+}
+
+/// The number of a line that sets the start script's variable behind the last line that names the library, from 1.
+pub fn line_behind_library(text: &str) -> Option<usize> {
+    let names = |line: &str| library::named_in(without_comment(line)).is_some();
+    let last = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| names(line))
+        .last()?
+        .0;
+    let behind: Vec<_> = text.lines().skip(last + 1).collect();
+    Some(last + 1 + setting_line(&behind.join("\n"), VARIABLE)?)
 }
 
 /// The packaged `cassandra-env.sh` that loads the library, by our lines or by those of somebody else, with its text.
-pub fn loading_library(root: &Root) -> anyhow::Result<Option<(&'static str, String)>> {
-    for path in START_SETTINGS {
-        let text = root.text(Path::new(path))?.unwrap_or_default();
-        let loads =
-            |line: &str| !line.trim_start().starts_with('#') && library::named_in(line).is_some();
-        if text.lines().any(loads) {
-            return Ok(Some((path, text)));
-        }
-    }
-    Ok(None)
-}
-
-/// The `COLDSTREAM…` variables that a shell file exports, with their values.
-pub fn settings(text: &str) -> impl Iterator<Item = (String, String)> {
-    text.lines().filter_map(|line| {
-        let assignment = line.trim().strip_prefix("export ")?;
-        let (name, value) = assignment.split_once('=')?;
-        let value = value.trim_matches(['\'', '"']);
-        name.starts_with("COLDSTREAM")
-            .then(|| (name.to_owned(), value.to_owned()))
+pub fn loading_library(root: &Root) -> Option<(&'static str, String)> {
+    START_SETTINGS.into_iter().find_map(|path| {
+        let text = root.glance(Path::new(path));
+        let loads = |line: &str| library::named_in(without_comment(line)).is_some();
+        text.lines().any(loads).then_some((path, text))
     })
 }
 
-/// Whether the code of a line has the name as a word, and not only its value.
+/// The `COLDSTREAM…` variables that the packaged `cassandra-env.sh` exports, with their values.
+pub fn settings(root: &Root) -> Vec<(String, String)> {
+    let texts = START_SETTINGS.map(|path| root.glance(Path::new(path)));
+    texts.iter().flat_map(|text| exported(text)).collect()
+}
+
+fn exported(text: &str) -> impl Iterator<Item = (String, String)> {
+    let exports = text
+        .lines()
+        .filter_map(|line| without_comment(line).trim().strip_prefix("export "));
+    let all = exports.flat_map(file::assignments);
+    all.filter(|(name, _)| name.starts_with("COLDSTREAM"))
+}
+
+/// The line up to a `#` behind a blank, unless in quotes.
+fn without_comment(line: &str) -> &str {
+    let (mut quote, mut before) = (None, ' ');
+    for (place, character) in line.char_indices() {
+        match (quote, character) {
+            (None, '#') if before.is_whitespace() => return &line[..place],
+            (None, '"' | '\'') => quote = Some(character),
+            (Some(open), _) if open == character => quote = None,
+            _ => {}
+        }
+        before = character;
+    }
+    line
+}
+
+/// Whether code sets the variable, and not only to more than it was, or unsets it.
 fn changes(code: &str, name: &str) -> bool {
     let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
     code.match_indices(name).any(|(place, _)| {
         let (before, behind) = (&code[..place], &code[place + name.len()..]);
-        !before.ends_with(is_part) && !before.ends_with(['$', '{']) && !behind.starts_with(is_part)
+        if before.ends_with(is_part) || before.ends_with(['$', '{']) || behind.starts_with(is_part)
+        {
+            return false;
+        }
+        let keeps = [format!("${name}"), format!("${{{name}")]
+            .iter()
+            .any(|former| behind.contains(former.as_str()));
+        let unsets = before.split([';', '&', '|']).next_back();
+        let unsets = unsets.is_some_and(|it| it.split_whitespace().any(|word| word == "unset"));
+        behind.starts_with('=') && !keeps || unsets
     })
 }
 
@@ -83,37 +109,34 @@ mod tests {
     #[test]
     fn every_way_to_set_a_variable_is_found() {
         for (text, found) in [
-            (
-                "A=1\nCASSANDRA_LIBJEMALLOC=/j.so\n",
-                Some((2, "CASSANDRA_LIBJEMALLOC")),
-            ),
-            (
-                "if true; then LD_PRELOAD=/j.so; fi",
-                Some((1, "LD_PRELOAD")),
-            ),
-            (
-                "export A=1 CASSANDRA_LIBJEMALLOC=-",
-                Some((1, "CASSANDRA_LIBJEMALLOC")),
-            ),
-            ("unset LD_PRELOAD", Some((1, "LD_PRELOAD"))),
-            (
-                "true && export LD_PRELOAD=$LD_PRELOAD:/a",
-                Some((1, "LD_PRELOAD")),
-            ),
-            ("# CASSANDRA_LIBJEMALLOC=-\n  #LD_PRELOAD=/a", None),
-            ("A=1 # LD_PRELOAD=/a", None),
-            ("echo $LD_PRELOAD \"${CASSANDRA_LIBJEMALLOC:-}\"", None),
+            ("A=1\nLD_PRELOAD=/j.so\n", Some(2)),
+            ("if true; then LD_PRELOAD=/j.so; fi", Some(1)),
+            ("export A=1 LD_PRELOAD=-", Some(1)),
+            ("unset A LD_PRELOAD", Some(1)),
+            ("true && export LD_PRELOAD=/a", Some(1)),
+            ("echo \"node #1\"; LD_PRELOAD=-", Some(1)),
+            ("LD_PRELOAD=/opt/libcoldstream.so", Some(1)),
+            ("LD_PRELOAD=\"$LD_PRELOAD:/a\"", None),
+            ("LD_PRELOAD=${LD_PRELOAD:-/a}", None),
+            ("# LD_PRELOAD=-\n  #LD_PRELOAD=/a", None),
+            ("A=1\t# LD_PRELOAD=/a", None),
+            ("echo $LD_PRELOAD \"LD_PRELOAD is ${LD_PRELOAD:-}\"", None),
+            ("env -u LD_PRELOAD java", None),
             ("MY_LD_PRELOAD=/a LD_PRELOAD_32=/b", None),
-            ("export LD_PRELOAD=/opt/libcoldstream.so", None),
         ] {
-            assert_eq!(loading_line(text), found, "{text}");
+            assert_eq!(setting_line(text, "LD_PRELOAD"), found, "{text}");
         }
     }
 
     #[test]
     fn exported_settings_are_found() {
-        let text = "export COLDSTREAM_PROFILE='cassandra'\nexport A=1\n#export COLDSTREAM=off\n";
-        let found: Vec<_> = settings(text).collect();
-        assert_eq!(found, [("COLDSTREAM_PROFILE".into(), "cassandra".into())]);
+        let text = "export COLDSTREAM_PROFILE='cassandra' # why\nexport A=1 COLDSTREAM=off\n\
+                    #export COLDSTREAM_LOG=none\n";
+        let found: Vec<_> = exported(text).collect();
+        let expected = [("COLDSTREAM_PROFILE", "cassandra"), ("COLDSTREAM", "off")];
+        assert_eq!(
+            found,
+            expected.map(|(name, value)| (name.into(), value.into()))
+        );
     }
 }
