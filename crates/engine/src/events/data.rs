@@ -391,8 +391,7 @@ impl Runtime {
             stamp: &stamp,
             handover: Handover::state(core, &self.heat),
             is_compaction: true,
-            // Only files of RocksDB get here.
-            is_mapping_cassandra: false,
+            is_mapping_cassandra: self.mapped.is_mapping_cassandra(),
         };
         core.protect(|| {
             self.writes.take_in(core, &opening);
