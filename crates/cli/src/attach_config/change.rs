@@ -54,7 +54,7 @@ impl Change {
         original: Option<String>,
     ) -> anyhow::Result<Self> {
         let named = root.at(path);
-        if root.followed(path).is_none() {
+        if !root.holds(path) {
             let message = format!(
                 "{} leads out of {} by a link: name the file itself",
                 named.display(),

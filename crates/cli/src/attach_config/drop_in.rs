@@ -182,7 +182,7 @@ fn preload(root: &Root, unit: &Unit, wanted: &Wanted) -> anyhow::Result<(&'stati
     };
     let list = library::preload_value(&wanted.library, value_of(PRELOAD))?;
     let by_script = unit.is_cassandra_by_script().then(|| {
-        let installed = jemalloc::find_installed(&root.at("/"));
+        let installed = jemalloc::find_installed(root);
         let before = value_of(jemalloc::VARIABLE);
         jemalloc::variable_value(&list, before, installed.as_deref())
     });

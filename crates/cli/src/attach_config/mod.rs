@@ -142,9 +142,10 @@ fn check_one_way(root: &Root, subject: &str) -> anyhow::Result<()> {
         ("its unit", PACKAGED_UNIT)
     } else {
         let is_cassandra = Unit::find(root, subject).is_ok_and(|unit| unit.is_cassandra());
-        match start_settings::loading_library(root) {
-            Some((path, _)) if is_cassandra => ("its start script", path),
-            _ => return Ok(()),
+        let loading = is_cassandra.then(|| start_settings::loading_library(root));
+        match loading.flatten() {
+            Some((path, _)) => ("its start script", path),
+            None => return Ok(()),
         }
     };
     let message = format!(

@@ -140,7 +140,7 @@ fn block(root: &Root, wanted: &Wanted) -> String {
     let library = wanted.library.display();
     let name = jemalloc::VARIABLE;
     // What the environment sets stays, or else the jemalloc that the start script would find.
-    let others = match jemalloc::find_installed(&root.at("/")) {
+    let others = match jemalloc::find_installed(root) {
         Some(jemalloc) => format!(":${{{name}:-{}}}", jemalloc.display()),
         // Without one the script leaves LD_PRELOAD alone. It takes no blanks in its own variable.
         None => format!("${{{name}:+:${name}}}$(echo \"${{{PRELOAD}:+:${PRELOAD}}}\" | tr ' ' :)"),

@@ -54,7 +54,9 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
         Some((*name, variable, library::named_in(&variable.value)?))
     });
     let is_cassandra = unit.is_cassandra();
-    let by_script = start_settings::loading_library(root).filter(|_| is_cassandra);
+    let by_script = is_cassandra
+        .then(|| start_settings::loading_library(root))
+        .flatten();
     let mut service = Service {
         unit: unit.name.clone(),
         files: unit.files.clone(),
@@ -99,10 +101,13 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     }
     let overridden = match (&by_variable, &by_script) {
         (Some((name, ..)), _) => (unit.overridden_by(root, name)).map(|line| (*name, line)),
-        (None, Some((file, text))) => start_settings::line_behind_library(text).map(|number| {
-            let file = file.into();
-            (jemalloc::VARIABLE, LoadingLine { file, number })
-        }),
+        (None, Some((file, text))) => {
+            let name = jemalloc::VARIABLE;
+            start_settings::line_behind_library(text, name).map(|number| {
+                let file = file.into();
+                (name, LoadingLine { file, number })
+            })
+        }
         (None, None) => None,
     };
     advice.extend(overridden.map(|(name, line)| {
@@ -155,7 +160,7 @@ fn variable_advice(
     if name == PRELOAD
         && unit.is_cassandra_by_script()
         && !without_jemalloc
-        && let Some(jemalloc) = jemalloc::find_installed(&root.at("/"))
+        && let Some(jemalloc) = jemalloc::find_installed(root)
     {
         advice.push(format!(
             "Cassandra's start script finds {} and replaces LD_PRELOAD with it, so the library is lost: set {} in {} \

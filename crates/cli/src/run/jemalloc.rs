@@ -10,6 +10,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::unit::Root;
+
 /// The script's variable.
 pub const VARIABLE: &str = "CASSANDRA_LIBJEMALLOC";
 /// Its value for no jemalloc: the script leaves `LD_PRELOAD` alone.
@@ -32,28 +34,22 @@ const DIRECTORIES: [&str; 9] = [
 /// `libjemalloc.so.2` and no other.
 const NAME: &[u8] = b"libjemalloc.so";
 
-/// The jemalloc that the script finds in the directory `root`, as a path inside. Of several the script takes the last
+/// The jemalloc that the script finds, as a path inside of the root. Of several the script takes the last
 /// in the order of their paths.
 ///
 /// It also searches subdirectories, which takes seconds, and takes links to nothing. This does neither.
-pub fn find_installed(root: &Path) -> Option<PathBuf> {
-    let configured = configured_directories(&root.join("etc"));
+pub fn find_installed(root: &Root) -> Option<PathBuf> {
+    let configured = configured_directories(&root.at("etc"));
     let directories = DIRECTORIES.iter().map(PathBuf::from).chain(configured);
     directories
         .flat_map(|directory| {
-            let entries = fs::read_dir(in_root(root, &directory))
-                .into_iter()
-                .flatten();
+            let entries = fs::read_dir(root.at(&directory)).into_iter().flatten();
             let names = entries.flatten().map(|entry| entry.file_name());
             let names = names.filter(|name| name.as_bytes().starts_with(NAME));
             names.map(|name| directory.join(name)).collect::<Vec<_>>()
         })
-        .filter(|path| in_root(root, path).exists())
+        .filter(|path| root.at(path).exists())
         .max()
-}
-
-fn in_root(root: &Path, path: &Path) -> PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// The directories in `ld.so.conf` and `ld.so.conf.d` below `etc`.
@@ -118,10 +114,11 @@ mod tests {
 
     #[test]
     fn the_last_jemalloc_in_the_order_of_paths_is_found() {
-        let root = tempfile::tempdir().unwrap();
-        assert_eq!(find_installed(root.path()), None);
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        assert_eq!(find_installed(&root), None);
         let add = |path: &str| {
-            let path = root.path().join(path);
+            let path = root.at(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         };
@@ -137,16 +134,11 @@ mod tests {
             ),
         ] {
             add(added);
-            assert_eq!(
-                find_installed(root.path()),
-                Some(found.into()),
-                "with {added}"
-            );
+            assert_eq!(find_installed(&root), Some(found.into()), "with {added}");
         }
-        std::os::unix::fs::symlink("nothing", root.path().join("usr/lib/libjemalloc.so.4"))
-            .unwrap();
+        std::os::unix::fs::symlink("nothing", root.at("usr/lib/libjemalloc.so.4")).unwrap();
         assert_eq!(
-            find_installed(root.path()),
+            find_installed(&root),
             Some("/usr/lib/libjemalloc.so.2".into())
         );
     }

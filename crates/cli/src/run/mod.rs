@@ -21,6 +21,7 @@ pub use filter::{ACTION as TRIAL, MakeCallsArguments, killing_calls_of, make_cal
 pub use settings::is_unknown_variable;
 
 use crate::exit::{Exit, failure};
+use crate::unit::Root;
 use crate::{library, output};
 
 const EXAMPLES: &str = "\
@@ -137,7 +138,7 @@ fn preload(
     }
     if matches!(config.profile, Profile::Auto | Profile::Cassandra) {
         let before = std::env::var_os(jemalloc::VARIABLE);
-        let installed = jemalloc::find_installed(Path::new("/"));
+        let installed = jemalloc::find_installed(&Root::new(Path::new("/")));
         let value = jemalloc::variable_value(&preload, before.as_deref(), installed.as_deref());
         command.envs(value.map(|value| (jemalloc::VARIABLE, value)));
     }

@@ -27,22 +27,20 @@ impl Root {
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Where a path inside leads to once links are followed: `None` if that is outside. Of a file that is not there its
-    /// directories count.
-    pub fn followed(&self, path: &Path) -> Option<PathBuf> {
-        let root = fs::canonicalize(&self.0).ok()?;
+    /// Whether a path inside stays inside once links are followed. Of a file that is not there its directories count.
+    pub fn holds(&self, path: &Path) -> bool {
         let named = self.at(path);
-        let mut there = named.ancestors();
-        let followed = there.find_map(|ancestor| fs::canonicalize(ancestor).ok())?;
-        followed.starts_with(root).then_some(followed)
+        let followed = named.ancestors().find_map(|it| fs::canonicalize(it).ok());
+        let root = fs::canonicalize(&self.0).ok();
+        followed
+            .zip(root)
+            .is_some_and(|(it, root)| it.starts_with(root))
     }
 
     /// The text of a file inside, to look for something in it. Empty if there is none, or it cannot be read.
     pub fn glance(&self, path: &Path) -> String {
-        let bytes = self
-            .followed(path)
-            .and_then(|_| fs::read(self.at(path)).ok());
-        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+        let bytes = self.holds(path).then(|| fs::read(self.at(path)).ok());
+        String::from_utf8_lossy(&bytes.flatten().unwrap_or_default()).into_owned()
     }
 
     /// The text of a file inside; `None` if there is none.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::file;
 use super::root::Root;
 use crate::library;
-use crate::run::jemalloc::VARIABLE;
 
 /// Where packages have `cassandra-env.sh`: Debian, then RPM.
 pub const START_SETTINGS: [&str; 3] = [
@@ -27,31 +26,31 @@ pub struct LoadingLine {
 /// The number of the first line of a shell file that sets or unsets a variable, from 1. A line that keeps the former
 /// value within the new one does not count.
 pub fn setting_line(text: &str, name: &str) -> Option<usize> {
-    let mut lines = text.lines();
-    lines
-        .position(|line| changes(without_comment(line), name))
-        .map(|place| place + 1)
+    setting_line_behind(text, name, 0)
 }
 
-/// The number of a line that sets the start script's variable behind the last line that names the library, from 1.
-pub fn line_behind_library(text: &str) -> Option<usize> {
-    let names = |line: &str| library::named_in(without_comment(line)).is_some();
-    let last = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| names(line))
-        .last()?
-        .0;
-    let behind: Vec<_> = text.lines().skip(last + 1).collect();
-    Some(last + 1 + setting_line(&behind.join("\n"), VARIABLE)?)
+/// The number of the first line that sets a variable behind the last line that names the library, from 1.
+pub fn line_behind_library(text: &str, name: &str) -> Option<usize> {
+    let lines: Vec<_> = text.lines().collect();
+    let last = lines.into_iter().rposition(names_library)?;
+    setting_line_behind(text, name, last + 1)
+}
+
+fn setting_line_behind(text: &str, name: &str, lines_before: usize) -> Option<usize> {
+    let mut lines = text.lines().skip(lines_before);
+    let place = lines.position(|line| changes(without_comment(line), name))?;
+    Some(lines_before + place + 1)
+}
+
+fn names_library(line: &str) -> bool {
+    library::named_in(without_comment(line)).is_some()
 }
 
 /// The packaged `cassandra-env.sh` that loads the library, by our lines or by those of somebody else, with its text.
 pub fn loading_library(root: &Root) -> Option<(&'static str, String)> {
     START_SETTINGS.into_iter().find_map(|path| {
         let text = root.glance(Path::new(path));
-        let loads = |line: &str| library::named_in(without_comment(line)).is_some();
-        text.lines().any(loads).then_some((path, text))
+        text.lines().any(names_library).then_some((path, text))
     })
 }
 
