@@ -98,9 +98,10 @@ lint: ## All of `check` but the unit tests
 
 # Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
 CHECKED := $(TARGET)/checked
-# Without `MAKEFLAGS` cargo does not look for make's jobs.
+# Most of the time they wait for devices: so two run for each processor. Without `MAKEFLAGS` cargo does not look for
+# make's jobs.
 TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) MAKEFLAGS= \
-    cargo test --profile checked
+    RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --profile checked
 test: setup ## Run everything: lint, all tests, models, fuzzing, documents (40 min)
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target libraries $(DRIVERS) cassandra
 	@$(MAKE) --no-print-directory lint doc

@@ -29,6 +29,9 @@ pub fn versions() -> Vec<Version> {
     }
 }
 
+/// A node of the short form lives a minute, and optimizing took half of it. System calls are the same.
+const ONE_COMPILER: &str = "-XX:TieredStopAtLevel=1";
+
 /// One node leaves most of a processor idle. More than two clusters need too much memory. Clusters of the long form
 /// have up to four nodes.
 const PLACES: usize = 2;
@@ -111,13 +114,17 @@ impl Scene {
     /// Starts node `number`, for the first time or again. Node 1 is the seed.
     pub fn start(&self, number: u8, settings: &Settings, launch: &Launch) -> Node {
         let directory = self.path(&number.to_string());
+        let mut launch = launch.clone();
+        if !long() {
+            launch.java_arguments.push(ONE_COMPILER.into());
+        }
         Node::start(
             &self.distribution,
             settings,
             &directory,
             &self.address(number),
             &self.address(1),
-            launch,
+            &launch,
         )
         .unwrap_or_else(|error| panic!("{error}"))
     }
