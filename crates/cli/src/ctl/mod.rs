@@ -18,7 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   coldstream ctl list
   coldstream ctl status 4711
-  coldstream ctl off 4711                     # until `ctl on 4711`
+  coldstream ctl off 4711                     # until `ctl on 4711` or a restart
   coldstream ctl off --all --only writes,priority   # of every process of this user
   coldstream ctl on 4711
   coldstream ctl set 4711 nice=5 io-priority=compaction:idle
@@ -44,9 +44,11 @@ Exit codes: 5 process of another user, 7 no such process or no library in it.";
 
 const OFF_EXAMPLES: &str = "\
 Examples:
-  coldstream ctl off 4711                 # everything, until `ctl on 4711`
+  coldstream ctl off 4711                 # everything, until `ctl on 4711` or a restart
   coldstream ctl off 4711 --only pacing
   coldstream ctl off --all                # every process of this user
+
+For good: COLDSTREAM=off in the environment of its service, and a restart.
 
 Exit codes: 2 no process id and no --all, 5 process of another user, 7 no such process or no library in it,
 9 no answer in time.";
