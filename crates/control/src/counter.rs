@@ -415,6 +415,9 @@ counters! {
     /// Events that `coldstream attach` came too late for, of any process that it follows. What compactions had brought
     /// in until then stays in the page cache.
     AttachEventsLost = "attach_events_lost": Reads, Total(Count);
+    /// Pages of inputs that were in the page cache before this process counted reads: taken to be hot, since a restart
+    /// forgets what was.
+    HandoverPagesRecalled = "handover_pages_recalled": Handover, Total(Count);
 }
 
 impl Counter {

@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 
 /// The counters of the line, in its order. The problems come before these, so that a line that is
 /// cut off still has them.
-const SHOWN: [Counter; 30] = [
+const SHOWN: [Counter; 31] = [
     Counter::BytesDirect,
     Counter::BytesDontcache,
     Counter::BytesDropBehind,
@@ -38,6 +38,7 @@ const SHOWN: [Counter; 30] = [
     Counter::HandoverRangesHit,
     Counter::HandoversFrugal,
     Counter::HandoverBlockCacheBytes,
+    Counter::HandoverPagesRecalled,
     Counter::SendfileBytes,
     Counter::SendfileBytesDropped,
     Counter::PacingBrakes,

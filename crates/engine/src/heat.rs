@@ -5,6 +5,7 @@ use coldstream_control::Counter;
 use coldstream_io::append::Operation;
 use coldstream_io::mapping::{OnFork, give_untouched_back, map_for_life};
 use coldstream_io::sys::memory;
+use coldstream_io::sys::process;
 use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
@@ -34,6 +35,8 @@ pub struct HeatMap {
     epoch: AtomicU16,
     pages_in_epoch: AtomicU64,
     epochs: Epochs,
+    /// Real time of the first count.
+    since_ns: AtomicU64,
 }
 
 /// The sketch at one moment.
@@ -70,6 +73,9 @@ impl HeatMap {
         let word_count = heat_bytes / size_of::<AtomicU64>();
         self.word_count
             .store(word_count - word_count % GROUP_WORDS, Ordering::Relaxed);
+        let now_ns = process::clock_ns(libc::CLOCK_REALTIME);
+        let now_ns = u64::try_from(now_ns).unwrap_or(0);
+        self.since_ns.store(now_ns, Ordering::Relaxed);
         self.words.store(words.cast(), Ordering::Release);
     }
 
@@ -113,6 +119,12 @@ impl HeatMap {
     /// A process that has just started has read too little.
     pub fn is_known(&self) -> bool {
         self.epochs.pages() >= self.pages_in_epoch.load(Ordering::Relaxed) / 8
+    }
+
+    /// The real time since which reads are counted, as long as too little is [known](Self::is_known): SSTables that are
+    /// older may have hot pages without heat. `None` afterwards.
+    pub fn counted_since_ns(&self) -> Option<i128> {
+        (!self.is_known()).then(|| i128::from(self.since_ns.load(Ordering::Relaxed)))
     }
 
     /// A foreground call on the file in this slot is about to be made. Returns what to [record](Self::record)

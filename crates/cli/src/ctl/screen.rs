@@ -217,6 +217,12 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
         Counter::HandoverBlockCacheBytes,
         "of inputs in the block cache",
     )
+    .about(Counter::HandoverPagesRecalled, |pages| {
+        format!(
+            "{} recalled from the page cache",
+            count(pages, "page", "pages")
+        )
+    })
     .about(Counter::HandoverPagesLeftOut, |pages| {
         format!("{} too many to warm", count(pages, "page", "pages"))
     })

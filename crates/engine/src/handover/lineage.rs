@@ -44,6 +44,8 @@ pub struct Input {
     pub cursor: IndexCursor,
     /// The input was cold. It is not examined again before this time of the monotonic clock.
     pub cold_until_ns: Cell<i128>,
+    /// Up to here its pages in the page cache were looked at; all of it where they tell nothing.
+    pub recalled_to: Cell<u64>,
 }
 
 impl Input {
@@ -56,6 +58,7 @@ impl Input {
             reads: InputReads::default(),
             cursor: IndexCursor::default(),
             cold_until_ns: Cell::new(0),
+            recalled_to: Cell::new(0),
         }
     }
 }

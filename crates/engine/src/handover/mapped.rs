@@ -102,8 +102,11 @@ fn add(
     mapping: &MappedFile<'_>,
 ) -> Result<(), Refused> {
     let path = lineage::c_string(&[mapping.path]).ok_or(Refused::OutOfMemory)?;
+    let input = Input::new(mapped::stamp_of(mapping), path, 0);
+    // Its heat is what is in the page cache.
+    input.recalled_to.set(u64::MAX);
     let mapped = MappedInput {
-        input: Input::new(mapped::stamp_of(mapping), path, 0),
+        input,
         separators: None,
         is_mapped: true,
     };

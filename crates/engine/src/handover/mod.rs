@@ -16,6 +16,7 @@ mod cassandra;
 mod explicit;
 mod lineage;
 mod mapped;
+mod recall;
 mod rocksdb;
 mod sstable_file;
 mod transfer;
@@ -294,6 +295,7 @@ impl Handover {
         let mut transfer =
             Transfer::begin(core, writes, settings, present, time, output, &switched_off);
         transfer.bounds = bounds;
+        transfer.counted_since_ns = heat.counted_since_ns();
         transfer.is_frugal = self.is_frugal(core, heat);
         let started_ns = process::monotonic_ns();
         let thread = process::thread_id();
@@ -421,6 +423,7 @@ impl Handover {
             self.lineage.give_back(lineage);
             return without(&transfer);
         }
+        transfer.counted_since_ns = heat.counted_since_ns();
         transfer.is_frugal = self.is_frugal(core, heat);
         let attempt = core.protect(|| work(&transfer, &mut lineage));
         lineage.last_handover = Some(transfer.ended());

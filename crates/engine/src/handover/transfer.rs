@@ -98,6 +98,8 @@ pub(super) struct Transfer<'b> {
     pub(super) bounds: Bounds,
     /// Whether only what was read twice is hot.
     pub(super) is_frugal: bool,
+    /// Reads of older SSTables may have been made before any was counted. `None` once enough was counted.
+    pub(super) counted_since_ns: Option<i128>,
     /// What was hot, and what was warmed, in pages.
     pub(super) done: Cell<(u64, u64)>,
     /// The processor time of the search, once that has ended.
@@ -158,6 +160,7 @@ impl<'b> Transfer<'b> {
             budget: None,
             bounds: Bounds::default(),
             is_frugal: false,
+            counted_since_ns: None,
             done: Cell::new((0, 0)),
             search_ns: Cell::new(None),
             end: End { core, switched_off },
@@ -202,6 +205,7 @@ impl<'b> Transfer<'b> {
 
     /// The heat at an offset of an input; 0 unless it is hot, and 0 everywhere once the search is over.
     pub(super) fn heat_of(&self, input: &Input) -> impl Fn(u64) -> u8 + use<'b> {
+        self.recall(input);
         let present = self.present;
         let key = inode_map::key_of(&input.stamp);
         let (end, end_ns) = (self.end.clone(), self.search_end_ns());
@@ -273,6 +277,7 @@ impl<'b> Transfer<'b> {
     /// Whether any page of an input is hot. A cold input is examined again only after a rest. So the check
     /// stays cheap for large inputs.
     pub(super) fn is_hot(&self, input: &Input) -> bool {
+        self.recall(input);
         let Present { heat, epoch } = self.present;
         let now_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
         if now_ns < input.cold_until_ns.get() {

@@ -32,6 +32,55 @@ fn what_a_scan_has_passed_is_not_warmed() {
     });
 }
 
+/// The process that read the hot keys has ended. The next one compacts before it has read anything. What it writes itself
+/// it does not recall: that is in the page cache because it was written.
+#[test]
+fn what_was_cached_before_a_restart_is_warm_in_the_output() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let Some(program) = program(directory.path()) else {
+        return;
+    };
+    let database = directory.path().join("database");
+    let log = directory.path().join("log");
+    let run = |case: &Case<'_>, handover: &str| {
+        let _ = std::fs::remove_file(&log);
+        case.compaction(&program, &database)
+            .run_with(&exact(Preload::logging_to(&log), handover))
+            .well();
+        let log = ExitLog::read(&log);
+        println!("{}", log.text);
+        log
+    };
+    let reads = Case {
+        passes: 0,
+        ..SCATTERED
+    };
+    let compacts = Case {
+        reads: 0,
+        ..SCATTERED
+    };
+    let found = |handover: &str| {
+        let _ = std::fs::remove_dir_all(&database);
+        SCATTERED.load(&program, &database);
+        run(&reads, handover);
+        let log = run(&compacts, handover);
+        let found = SCATTERED.find(&database);
+        println!("{handover}: {found:?}");
+        (found, log)
+    };
+    let (without, _) = found("off");
+    assert!(
+        without.warm_hot_blocks * 10 < without.hot_blocks,
+        "{without:?}"
+    );
+    let is_exact = |(found, log): (Found, ExitLog)| {
+        log.text.contains("handover_pages_recalled=")
+            && found.is_warm()
+            && found.wasted_pages <= 2 * found.hot_pages
+    };
+    assert!((0..TRIES).any(|_| is_exact(found("on"))));
+}
+
 /// Compactions in a row, and nobody reads between them. Each one warms the hot blocks, and no more pages than the
 /// first one.
 #[test]
