@@ -13,6 +13,8 @@ use crate::exit::{Exit, failure};
 pub const FILE_NAME: &str = "libcoldstream.so";
 /// The variable that names the library if it is not in a usual directory.
 pub const VARIABLE: &str = "COLDSTREAM_LIBRARY";
+/// The loader's variable.
+pub const PRELOAD: &str = "LD_PRELOAD";
 
 /// Finds the library. The order: the path of the option (`asked`, named `option` in messages), the
 /// variable, beside this program (a build directory), `../lib/coldstream` (an installation).

@@ -294,6 +294,14 @@ fn a_node_that_loads_the_library_by_hand_is_not_attached_again() {
         1,
         &["its start script loads", "by hand"],
     );
+    // Without its drop-in it would be attached still.
+    let (code, _, said) = outcome(&mut system.attach(&["cassandra", "--remove"]));
+    assert_eq!(code, 0);
+    let path = "/etc/cassandra/cassandra-env.sh";
+    assert!(
+        said.contains(&format!("{path} loads the library too")),
+        "{said}"
+    );
 
     let system = System::new();
     system.file(

@@ -3,16 +3,17 @@
 use std::ffi::OsStr;
 
 use super::change::Change;
-use super::plan::{PRELOAD, Plan, Wanted};
+use super::plan::{Plan, Wanted};
 use crate::exit::{self, Exit, failure};
-use crate::library;
+use crate::library::{self, PRELOAD};
 use crate::run::jemalloc;
-use crate::unit::{Root, Unit, Variable};
+use crate::unit::{Root, Unit, Variable, start_settings};
 
 /// The file's name, which docs/cassandra.md has too.
 const FILE_NAME: &str = "coldstream.conf";
 /// The beginning of its first line.
 const MARK: &str = "# Made by `coldstream attach-config ";
+
 /// The change for a unit; without `wanted` the one that takes the drop-in away.
 pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<Plan> {
     let unit = Unit::find(root, name).map_err(with_hint)?;
@@ -27,7 +28,10 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
             let (text, notes) = text(root, &unit, wanted)?;
             (Some(text), notes)
         }
-        None => (None, Vec::new()),
+        None => (
+            None,
+            note_of_start_settings(root, &unit).into_iter().collect(),
+        ),
     };
     let text = after.clone().or_else(|| before.clone()).unwrap_or_default();
     Ok(Plan {
@@ -39,6 +43,15 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
             format!("systemctl restart {}", unit.name),
         ],
     })
+}
+
+/// What still attaches a node whose drop-in is taken away.
+fn note_of_start_settings(root: &Root, unit: &Unit) -> Option<String> {
+    let is_cassandra = unit.is_cassandra();
+    let (path, _) = is_cassandra.then(|| start_settings::loading_library(root))??;
+    Some(format!(
+        "{path} loads the library too: `coldstream attach-config {path} --remove --write`"
+    ))
 }
 
 /// Whether the files of a unit load the library, by our drop-in or by lines of somebody else. A unit that is not there

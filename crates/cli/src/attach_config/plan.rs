@@ -12,9 +12,6 @@ use crate::run::settings::{self, SettingsArguments};
 use crate::unit::Root;
 use crate::{library, run};
 
-/// The loader's variable.
-pub const PRELOAD: &str = "LD_PRELOAD";
-
 /// A change, and what to say of it.
 pub struct Plan {
     /// The change of the file.

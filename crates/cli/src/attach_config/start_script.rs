@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use super::change::Change;
-use super::plan::{PRELOAD, Plan, Wanted};
+use super::plan::{Plan, Wanted};
 use crate::exit::{Exit, failure};
+use crate::library::PRELOAD;
 use crate::run::jemalloc;
 use crate::unit::{Root, start_settings};
 

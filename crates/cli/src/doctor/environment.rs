@@ -65,7 +65,7 @@ impl Environment {
 
     /// Whether it asks the loader to preload the library.
     pub fn asks_for_library(&self) -> bool {
-        let preload = self.value("LD_PRELOAD");
+        let preload = self.value(library::PRELOAD);
         preload.is_some_and(|preload| preload.contains(library::FILE_NAME))
     }
 

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::environment::{Environment, Settings};
 use super::paths;
+use crate::configuration_file;
+use crate::library::{self, PRELOAD};
 use crate::run::{elf, jemalloc};
 use crate::unit::start_settings::{self, LoadingLine};
 use crate::unit::{Root, Unit, Variable};
-use crate::{configuration_file, library};
 
-const PRELOAD: &str = "LD_PRELOAD";
 /// Where systemd keeps the processes of its services: cgroup v2, and v1.
 const GROUPS: [&str; 2] = [
     "/sys/fs/cgroup/system.slice",

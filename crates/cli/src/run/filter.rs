@@ -10,7 +10,7 @@ use coldstream_host::process;
 use coldstream_io::sys::{credentials, trial};
 use coldstream_policy::{AVOIDABLE_CALLS, AvoidedCalls};
 
-use crate::output;
+use crate::{library, output};
 
 /// The hidden action that [`make_calls`] belongs to.
 pub const ACTION: &str = "make-calls-in-vain";
@@ -67,7 +67,7 @@ fn try_out() -> (AvoidedCalls, anyhow::Result<()>) {
 fn last_before_death(first: usize) -> anyhow::Result<Option<usize>> {
     let tried = Command::new("/proc/self/exe")
         .args([ACTION, &first.to_string()])
-        .env_remove("LD_PRELOAD")
+        .env_remove(library::PRELOAD)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()

@@ -104,7 +104,7 @@ fn preload(
     let interpreters = command::check_can_preload(program)?;
     let library = library::find(library, "--library")?;
     elf::check_library(&library)?;
-    let preload = library::preload_value(&library, std::env::var_os("LD_PRELOAD").as_deref())?;
+    let preload = library::preload_value(&library, std::env::var_os(library::PRELOAD).as_deref())?;
 
     let killing = filter::killing_calls();
     let config = &Config {
@@ -143,7 +143,7 @@ fn preload(
         command.envs(value.map(|value| (jemalloc::VARIABLE, value)));
     }
     command
-        .env("LD_PRELOAD", preload)
+        .env(library::PRELOAD, preload)
         .env_remove("COLDSTREAM_CONFIG")
         .envs(config.to_environment());
     Ok(())

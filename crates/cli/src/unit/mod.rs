@@ -107,10 +107,12 @@ impl Unit {
             return Err(failure(
                 Exit::NotFound,
                 format!(
-                    "no unit {name} below {}: `systemctl list-units --type=service` lists those that run",
+                    "no unit {name} below {}, and no script in {}: `systemctl list-units --type=service` lists those \
+                     that run",
                     DIRECTORIES
                         .map(|it| root.at(it).display().to_string())
-                        .join(", ")
+                        .join(", "),
+                    root.at(INIT_SCRIPTS).display()
                 ),
             ));
         };
