@@ -4,7 +4,7 @@
 mod table;
 
 use coldstream_handover::rocksdb::Output;
-use coldstream_handover::{Limits, Plan};
+use coldstream_handover::{KEPT_MIN, Limits, Plan, SHARE_MIN};
 use coldstream_policy::heat::{GROUP_WORDS, Heat, Origin};
 use coldstream_sstable::rocksdb::SsTable;
 use std::collections::BTreeSet;
@@ -14,9 +14,6 @@ use table::{Layout, Table};
 const COMPARATOR: &str = "leveldb.BytewiseComparator";
 const PAGE_BYTES: u64 = 4096;
 const BLOCK_BYTES: u64 = 4000;
-/// As the library has them: `engine/handover/transfer.rs`.
-const SHARE_MIN: f32 = 4.0;
-const KEPT_MIN: f32 = 2.0;
 
 const KEYS: u32 = 60_000;
 /// One key of so many is hot.

@@ -61,6 +61,7 @@ impl Profile {
 }
 
 /// `<digits><suffix>`, as both engines name SSTables and blob files (`db/filename.cc`, `MakeFileName`).
+/// `rocksdb-plugin/coldstream_fs.cc: IsTable` has the same list.
 fn is_numbered(name: &[u8], suffix: &[u8]) -> bool {
     name.strip_suffix(suffix)
         .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))

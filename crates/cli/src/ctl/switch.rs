@@ -189,7 +189,7 @@ pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
         let mut priorities = Priorities::from_bits(now.priorities_bits)
             .ok_or_else(|| request::damaged(pid, "it has impossible priorities"))?;
         for setting in &arguments.settings {
-            priorities = with_setting(priorities, setting)?;
+            priorities = with_priority(priorities, setting)?;
         }
         Ok(Desired {
             off: now.off,
@@ -201,7 +201,7 @@ pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
 }
 
 /// The priorities, changed by one `NAME=VALUE`.
-fn with_setting(priorities: Priorities, setting: &str) -> anyhow::Result<Priorities> {
+fn with_priority(priorities: Priorities, setting: &str) -> anyhow::Result<Priorities> {
     let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
     let changed = match name {
         "nice" => priorities.with_nice(value),

@@ -442,7 +442,8 @@ impl<'b> Transfer<'b> {
     }
 }
 
-/// The heat from which on an input's page is hot.
+/// The least heat of a hot page (`policy/heat.rs: is_hot`) that a handover moves: 1 is no bound. [`Transfer::is_hot`]
+/// does not apply it: an input may be examined in vain.
 pub(super) fn least_heat(is_frugal: bool) -> u8 {
     if is_frugal { 2 * TOUCH } else { 1 }
 }

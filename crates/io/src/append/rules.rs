@@ -15,7 +15,7 @@ pub enum Operation {
         /// The byte after the last.
         end: u64,
     },
-    /// A call that reports the size, or reads without a range: `fstat`, `sendfile`, `link`, …
+    /// A call that sees the whole file: by another descriptor, or of the C interface.
     Observe,
     /// A read at the staged descriptor's position. It moves the position.
     Read,

@@ -1,5 +1,5 @@
 //! Cases that random programs meet too rarely. Each is a short program. Its notes must be the same with and
-//! without the library, in every I/O mode.
+//! without the library, in every I/O mode of reads.
 
 mod content;
 mod descriptors;

@@ -210,6 +210,27 @@ impl Author {
         }
     }
 
+    /// A write that names its place: an offset, the end (`RWF_APPEND`), or the position (-1).
+    fn write_elsewhere(&mut self, slot: usize, end: u64) -> Action {
+        let call = (self.random).pick(&["pwrite64", "pwritev", "pwritev2", "pwritev64v2"]);
+        let flags = match call {
+            "pwritev2" | "pwritev64v2" => {
+                let flags = [0, libc::RWF_APPEND, libc::RWF_DSYNC];
+                self.random.pick(&flags)
+            }
+            _ => 0,
+        };
+        let offset = self.random.below(end + 10_000) as i64;
+        let position = self.random.pick(&[offset, offset, offset, -1]);
+        Action::WriteAt {
+            call,
+            slot,
+            position: Position::At(position),
+            length: self.random.index(9000),
+            flags,
+        }
+    }
+
     /// A call after which the file is no longer staged, or is staged elsewhere.
     fn disturbance(&mut self, path: usize, slot: usize, looker: usize, end: u64) -> Action {
         match self.random.below(16) {
@@ -244,13 +265,7 @@ impl Author {
                 offset: 0,
                 whence: libc::SEEK_END,
             },
-            5 => Action::WriteAt {
-                call: self.random.pick(&["pwrite64", "pwritev"]),
-                slot,
-                position: Position::At(self.random.below(end + 10_000) as i64),
-                length: self.random.index(9000),
-                flags: 0,
-            },
+            5 => self.write_elsewhere(slot, end),
             6 => Action::Write {
                 call: "writev",
                 slot,
