@@ -41,6 +41,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -502,11 +503,26 @@ static void by_open_by_handle_at(int file) {
     close(reader);
 }
 
+/* A write that names its place, the position afterwards, and one more write there. */
+static void write_at(int file, off_t offset, int flags) {
+    struct iovec parts[] = {{"one ", 4}, {"two", 3}};
+    say("pwritev2", (int)pwritev2(file, parts, 2, offset, flags));
+    say("lseek", (int)lseek(file, 0, SEEK_CUR));
+    append(file, 100);
+}
+
+static void by_pwritev2_to_the_end(int file) { write_at(file, 0, RWF_APPEND); }
+
+static void by_pwritev2_at_the_position(int file) { write_at(file, -1, 0); }
+
+static void by_pwritev2_elsewhere(int file) { write_at(file, 50000, RWF_DSYNC); }
+
 static void (*const calls_of_a_table[])(int) = {
     by_sync,   by_system, by_popen,  by_posix_spawnp, by_execv,    by_execve,    by_execvp,
     by_execvpe, by_execl, by_execle, by_execlp,       by_fexecve,  by__Fork,     by_vdprintf,
     by_fopen64, by_freopen64, by_utimes, by_futimes,  by_lutimes,  by_futimesat,
     by_aio_read, by_lio_listio, by_nftw, by_fts_read, by_open_by_handle_at,
+    by_pwritev2_to_the_end, by_pwritev2_at_the_position, by_pwritev2_elsewhere,
 };
 
 static void calls(void) {
