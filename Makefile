@@ -98,10 +98,9 @@ lint: ## All of `check` but the unit tests
 
 # Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
 CHECKED := $(TARGET)/checked
-# Most of the time they wait for devices: so two run for each processor. Without `MAKEFLAGS` cargo does not look for
-# make's jobs.
+# Without `MAKEFLAGS` cargo does not look for make's jobs.
 TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) MAKEFLAGS= \
-    RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --profile checked
+    cargo test --profile checked
 test: setup ## Run everything: lint, all tests, models, fuzzing, documents (40 min)
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target libraries $(DRIVERS) cassandra
 	@$(MAKE) --no-print-directory lint doc
@@ -110,7 +109,9 @@ test: setup ## Run everything: lint, all tests, models, fuzzing, documents (40 m
 # In their order: each fills the processors, or waits for what only it may use.
 suites:
 	@mkdir -p $(CHECKED) && cp --update $(RELEASE)/coldstream-*-driver* $(CHECKED)/
-	$(TESTS) --workspace
+	$(TESTS) --workspace -- --skip differential::
+	@# It waits for devices most of the time.
+	RUST_TEST_THREADS=$$((3 * $$(nproc))) $(TESTS) --workspace --test differential
 	scripts/test-rocksdb-suites
 	@$(MAKE) --no-print-directory test-plugin
 	@$(MAKE) --no-print-directory test-nodes

@@ -121,10 +121,11 @@ impl HeatMap {
         self.epochs.pages() >= self.pages_in_epoch.load(Ordering::Relaxed) / 8
     }
 
-    /// The real time since which reads are counted, as long as too little is [known](Self::is_known): SSTables that are
-    /// older may have hot pages without heat. `None` afterwards.
+    /// The real time since which reads are counted, in the first epoch: SSTables that are older may have hot pages without
+    /// heat. `None` afterwards: what was not read for an epoch is cold.
     pub fn counted_since_ns(&self) -> Option<i128> {
-        (!self.is_known()).then(|| i128::from(self.since_ns.load(Ordering::Relaxed)))
+        let (pages, pages_in_epoch) = self.clock();
+        (pages < pages_in_epoch).then(|| i128::from(self.since_ns.load(Ordering::Relaxed)))
     }
 
     /// A foreground call on the file in this slot is about to be made. Returns what to [record](Self::record)

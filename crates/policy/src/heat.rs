@@ -286,6 +286,20 @@ impl<'m> Heat<'m> {
         }
     }
 
+    /// Gives a page without heat a guess. It takes no room from what was counted in this epoch. Returns whether it did.
+    pub fn guess(&self, file: u64, offset: u64, heat: u8, now: u16) -> bool {
+        let (tag, first) = self.locate(file, offset / GROUP_BYTES);
+        let has_room = |group: usize| {
+            let head = self.head(group);
+            head.tag() == tag || head.tag() == 0 || head.age(now) > 0
+        };
+        let is_free = self.of(file, offset, now) == 0 && ways(first).any(has_room);
+        if is_free {
+            self.set(file, offset, heat, Origin::Estimated, now);
+        }
+        is_free
+    }
+
     /// The page at `offset` of a mapped file was seen in the page cache, or was seen to be absent.
     ///
     /// Its reads are not seen. What is there for two looks in a row is hot, as what is scanned twice. A
@@ -665,5 +679,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_guess_takes_no_room_from_what_was_counted() {
+        // One page of memory: as many groups may hold the beginning of a file.
+        let memory = memory(PAGE_GROUPS);
+        let heat = Heat::new(&memory).unwrap();
+        for file in 1..=WAYS as u64 {
+            heat.touch(file, 0, PAGE_BYTES, 0);
+        }
+        assert!(!heat.guess(9, 0, TOUCH, 0));
+        assert!(!heat.guess(1, 0, TOUCH, 0), "it has heat");
+        assert!(heat.guess(1, PAGE_BYTES, TOUCH, 0));
+        assert!(heat.guess(9, 0, TOUCH, 1));
+        assert_eq!(heat.of_hot(9, 0, 1), TOUCH);
     }
 }

@@ -75,6 +75,8 @@ pub(super) fn given(thread: i32, descriptors: &[i32]) -> Result<Work, Errno> {
     for descriptor in descriptors {
         let path = lineage::path_of(*descriptor).ok_or(Errno(libc::ENOMEM))?;
         let input = Input::new(file::stamp(*descriptor)?, path, 0);
+        // Made anew for each output: to look at all of them each time would take too long.
+        input.recalled_to.set(u64::MAX);
         push(&mut work.inputs, input)?;
     }
     Ok(work)

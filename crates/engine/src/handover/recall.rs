@@ -2,33 +2,48 @@
 //! often is there still.
 
 use super::lineage::Input;
-use super::transfer::Transfer;
+use super::transfer::{Refused, Transfer};
 use crate::core::inode_map;
 use coldstream_control::Counter;
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::residency;
-use coldstream_policy::heat::{Origin, TOUCH};
+use coldstream_io::sys::file;
+use coldstream_policy::heat::TOUCH;
+use std::ops::Range;
 
 /// Bytes that are examined at a time; the time limit is checked between.
 const STEP_BYTES: u64 = 64 << 20;
+/// More pages in a row were written, scanned or read ahead. This tells nothing about reads of keys. Also, all pages seem
+/// to be there where the kernel does not say the truth.
+const RUN_BYTES_MAX: u64 = 256 << 10;
 
 /// Pages in a row that are in the page cache.
 #[derive(Default)]
 struct Run {
-    /// The last one, and whether there is one before it.
-    last: Option<(u64, bool)>,
+    pages: Range<u64>,
 }
 
 impl Run {
-    /// Takes the next page. Returns the page before it, if a read began there or covered it.
-    ///
-    /// The last of several pages has the end of what was read. What begins there was read by nobody.
-    fn begin_of_read(&mut self, offset: u64, is_resident: bool) -> Option<u64> {
-        let before = self.last.take();
+    /// Takes the next page, by its offset. Returns the pages of the run that it ends in which reads began.
+    fn next(&mut self, offset: u64, is_resident: bool) -> Range<u64> {
         if is_resident {
-            self.last = Some((offset, before.is_some()));
+            if self.pages.is_empty() {
+                self.pages.start = offset;
+            }
+            self.pages.end = offset + PAGE_BYTES;
+            return 0..0;
         }
-        let (before, follows) = before?;
-        (is_resident || !follows).then_some(before)
+        self.end()
+    }
+
+    /// The run ends. The last of several pages has the end of what was read. What begins there was read by nobody.
+    fn end(&mut self) -> Range<u64> {
+        let Range { start, end } = std::mem::take(&mut self.pages);
+        match end - start {
+            PAGE_BYTES => start..end,
+            length if length > RUN_BYTES_MAX => 0..0,
+            _ => start..end.saturating_sub(PAGE_BYTES),
+        }
     }
 }
 
@@ -38,45 +53,57 @@ impl Transfer<'_> {
     ///
     /// Of an SSTable that this process wrote each read was counted: what has no heat there is cold.
     pub(super) fn recall(&self, input: &Input) {
-        let size_bytes = input.stamp.size_bytes;
-        let is_older = (self.counted_since_ns).is_some_and(|since| input.stamp.changed_ns < since);
-        if !is_older || input.recalled_to.get() >= size_bytes {
-            return;
-        }
-        // Once: what fails now would fail again.
-        let Ok(file) = self.open_input(input) else {
-            input.recalled_to.set(u64::MAX);
+        let Some(since_ns) = self.counted_since_ns else {
             return;
         };
-        while input.recalled_to.get() < size_bytes && !self.is_search_over() {
+        let size_bytes = input.stamp.size_bytes;
+        if input.recalled_to.get() >= size_bytes || self.is_recall_over() {
+            return;
+        }
+        let before_ns = self.spent_ns();
+        let opened = match self.open_input(input) {
+            Ok(opened) => opened,
+            Err(Refused::Gone) => return input.recalled_to.set(u64::MAX),
+            // There may be a descriptor, or memory, the next time.
+            Err(_) => return,
+        };
+        // A hard link changes the change time: of a snapshot, a checkpoint, a backup.
+        let is_older = input.stamp.changed_ns < since_ns
+            || file::modified_ns(opened.number()).is_ok_and(|modified_ns| modified_ns < since_ns);
+        if !is_older {
+            return input.recalled_to.set(u64::MAX);
+        }
+        let (mut run, mut pages) = (Run::default(), 0);
+        while input.recalled_to.get() < size_bytes && !self.is_recall_over() {
             let start = input.recalled_to.get();
             let length_bytes = STEP_BYTES.min(size_bytes - start);
-            self.recall_step(input, file.number(), start, length_bytes);
             input.recalled_to.set(start + length_bytes);
+            let found = residency::of_range_for_certain(opened.number(), start, length_bytes);
+            if found.is_ok_and(|found| found.resident_pages == 0) {
+                pages += self.guess(input, run.end());
+                continue;
+            }
+            let number = opened.number();
+            let _ = residency::each_page(number, start, length_bytes, |offset, is_resident| {
+                pages += self.guess(input, run.next(offset, is_resident));
+            });
         }
+        pages += self.guess(input, run.end());
+        if pages > 0 {
+            input.cold_until_ns.set(0);
+        }
+        self.core.count(Counter::HandoverPagesRecalled, pages);
+        let taken_ns = self.spent_ns() - before_ns;
+        self.recall_ns.set(self.recall_ns.get() + taken_ns);
     }
 
-    /// Examines a part of an input. Where most of it is there, it was written or scanned through the page cache, and this
-    /// tells nothing about reads. So it is where the kernel does not say the truth: then all is there.
-    fn recall_step(&self, input: &Input, descriptor: i32, start: u64, length_bytes: u64) {
-        let Ok(found) = residency::of_range(descriptor, start, length_bytes) else {
-            return;
-        };
-        if found.resident_pages == 0 || found.resident_pages * 2 > found.pages {
-            return;
-        }
+    /// Gives these pages the heat of one read, unless they have heat. Returns how many got it.
+    fn guess(&self, input: &Input, pages: Range<u64>) -> u64 {
         let (heat, epoch) = (self.present.heat, self.present.epoch);
         let key = inode_map::key_of(&input.stamp);
-        let (mut run, mut pages) = (Run::default(), 0);
-        let _ = residency::each_page(descriptor, start, length_bytes, |offset, is_resident| {
-            if let Some(offset) = run.begin_of_read(offset, is_resident)
-                && heat.of(key, offset, epoch) == 0
-            {
-                heat.set(key, offset, TOUCH, Origin::Estimated, epoch);
-                pages += 1;
-            }
-        });
-        self.core.count(Counter::HandoverPagesRecalled, pages);
+        let offsets = pages.step_by(PAGE_BYTES as usize);
+        let guessed = offsets.filter(|offset| heat.guess(key, *offset, TOUCH, epoch));
+        guessed.count() as u64
     }
 }
 
@@ -84,16 +111,28 @@ impl Transfer<'_> {
 mod tests {
     use super::*;
 
+    fn begun(resident: &[bool]) -> Vec<u64> {
+        let mut run = Run::default();
+        let mut found = Vec::new();
+        for (is_resident, page) in resident.iter().zip(0..) {
+            found.push(run.next(page * PAGE_BYTES, *is_resident));
+        }
+        found.push(run.end());
+        let offsets = found
+            .into_iter()
+            .flat_map(|pages| pages.step_by(PAGE_BYTES as usize));
+        offsets.map(|offset| offset / PAGE_BYTES).collect()
+    }
+
     #[test]
     fn the_end_of_a_read_is_no_beginning() {
-        let mut run = Run::default();
-        let resident = [
-            false, true, false, true, true, false, true, true, true, false,
-        ];
-        let pages = resident.iter().zip(0..);
-        let found: Vec<_> = pages
-            .filter_map(|(is_resident, page)| run.begin_of_read(page, *is_resident))
-            .collect();
-        assert_eq!(found, [1, 3, 6, 7]);
+        let resident = [0, 1, 0, 1, 1, 0, 1, 1, 1, 0, 1].map(|it| it == 1);
+        assert_eq!(begun(&resident), [1, 3, 6, 7, 10]);
+    }
+
+    #[test]
+    fn what_was_scanned_tells_nothing() {
+        assert_eq!(begun(&[true; 64]).len(), 63);
+        assert_eq!(begun(&[true; 65]), []);
     }
 }

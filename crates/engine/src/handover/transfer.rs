@@ -102,6 +102,8 @@ pub(super) struct Transfer<'b> {
     pub(super) counted_since_ns: Option<i128>,
     /// What was hot, and what was warmed, in pages.
     pub(super) done: Cell<(u64, u64)>,
+    /// The processor time of looking for pages of before this process. It is no part of the search's: it comes once.
+    pub(super) recall_ns: Cell<i128>,
     /// The processor time of the search, once that has ended.
     search_ns: Cell<Option<i128>>,
     end: End<'b>,
@@ -162,6 +164,7 @@ impl<'b> Transfer<'b> {
             is_frugal: false,
             counted_since_ns: None,
             done: Cell::new((0, 0)),
+            recall_ns: Cell::new(0),
             search_ns: Cell::new(None),
             end: End { core, switched_off },
             pages_left: Cell::new(None),
@@ -240,12 +243,13 @@ impl<'b> Transfer<'b> {
     pub(super) fn ended(&self) -> LastHandover {
         LastHandover {
             ended_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
-            search_ns: self.search_ns.get().unwrap_or_else(|| self.spent_ns()),
+            search_ns: self.search_ns.get().unwrap_or_else(|| self.spent_ns())
+                - self.recall_ns.get(),
         }
     }
 
     /// The processor time that the handover has taken.
-    fn spent_ns(&self) -> i128 {
+    pub(super) fn spent_ns(&self) -> i128 {
         processor_ns() - self.started_processor_ns
     }
 
@@ -272,6 +276,13 @@ impl<'b> Transfer<'b> {
     /// The time at which the search ends. The other half of the limit is for warming.
     pub(super) fn search_end_ns(&self) -> i128 {
         self.started_ns + self.time_ns() / 2
+    }
+
+    /// Whether a guess at what is hot has taken its part of the time: half of the search's, and half of the budget.
+    pub(super) fn is_recall_over(&self) -> bool {
+        let budget = self.budget.as_ref();
+        let is_spent = budget.is_some_and(|budget| 2 * self.spent_ns() > budget.processor_ns);
+        is_spent || self.end.is_reached(self.started_ns + self.time_ns() / 4)
     }
 
     /// Whether any page of an input is hot. A cold input is examined again only after a rest. So the check

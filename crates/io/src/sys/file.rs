@@ -13,7 +13,8 @@ pub use super::poll::takes_bytes_now;
 pub use super::pread::{RWF_DONTCACHE, pread, pread_with_flags};
 pub use super::pwrite::{pwrite, write, write_with_flags};
 pub use super::stat::{
-    FileStamp, device_of_link, is_same_inode, owner_and_mode, stamp, stamp_at, stamp_of_path,
+    FileStamp, device_of_link, is_same_inode, modified_ns, owner_and_mode, stamp, stamp_at,
+    stamp_of_path,
 };
 pub use super::statfs::filesystem_type;
 pub use super::statx::direct_alignment;

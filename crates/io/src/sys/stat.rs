@@ -69,6 +69,15 @@ pub fn stamp(descriptor: impl Into<Descriptor>) -> Result<FileStamp, Errno> {
     fstat(descriptor.into()).map(|status| FileStamp::from(&status))
 }
 
+/// `fstat(2)`: when the content of an open file last changed (mtime), in nanoseconds since the epoch. Programs can set it.
+///
+/// # Errors
+/// `EBADF` if the number names no open file.
+pub fn modified_ns(descriptor: impl Into<Descriptor>) -> Result<i128, Errno> {
+    let status = fstat(descriptor.into())?;
+    Ok(i128::from(status.st_mtime) * 1_000_000_000 + i128::from(status.st_mtime_nsec))
+}
+
 /// `stat(2)`: the same for the file at `path`. Symbolic links are followed.
 ///
 /// # Safety
