@@ -7,7 +7,7 @@ use super::plan::{Plan, Wanted};
 use crate::exit::{self, Exit, failure};
 use crate::library::{self, PRELOAD};
 use crate::run::jemalloc;
-use crate::unit::{Root, Unit, Variable, start_settings};
+use crate::unit::{Root, Unit, Variable};
 
 /// The file's name, which docs/cassandra.md has too.
 const FILE_NAME: &str = "coldstream.conf";
@@ -47,8 +47,7 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
 
 /// What still attaches a node whose drop-in is taken away.
 fn note_of_start_settings(root: &Root, unit: &Unit) -> Option<String> {
-    let is_cassandra = unit.is_cassandra();
-    let (path, _) = is_cassandra.then(|| start_settings::loading_library(root))??;
+    let (path, _) = unit.loading_start_settings(root)?;
     Some(format!(
         "{path} loads the library too: `coldstream attach-config {path} --remove --write`"
     ))

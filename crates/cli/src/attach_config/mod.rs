@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::exit::{Exit, failure};
 use crate::output::{self, Format, FormatArguments};
 use crate::run::settings::SettingsArguments;
-use crate::unit::start_settings::{self, START_SETTINGS};
+use crate::unit::start_settings::START_SETTINGS;
 use crate::unit::{Root, Unit};
 use change::Deed;
 use plan::{Plan, Wanted};
@@ -141,9 +141,8 @@ fn check_one_way(root: &Root, subject: &str) -> anyhow::Result<()> {
         }
         ("its unit", PACKAGED_UNIT)
     } else {
-        let is_cassandra = Unit::find(root, subject).is_ok_and(|unit| unit.is_cassandra());
-        let loading = is_cassandra.then(|| start_settings::loading_library(root));
-        match loading.flatten() {
+        let unit = Unit::find(root, subject).ok();
+        match unit.and_then(|unit| unit.loading_start_settings(root)) {
             Some((path, _)) => ("its start script", path),
             None => return Ok(()),
         }

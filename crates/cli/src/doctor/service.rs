@@ -54,9 +54,7 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
         Some((*name, variable, library::named_in(&variable.value)?))
     });
     let is_cassandra = unit.is_cassandra();
-    let by_script = is_cassandra
-        .then(|| start_settings::loading_library(root))
-        .flatten();
+    let by_script = unit.loading_start_settings(root);
     let mut service = Service {
         unit: unit.name.clone(),
         files: unit.files.clone(),

@@ -256,6 +256,13 @@ impl Unit {
         self.name.contains("cassandra") || starts.iter().any(|it| it.value.contains("cassandra"))
     }
 
+    /// The packaged start settings that load the library, with their text, if it starts Cassandra: nothing else reads them.
+    pub fn loading_start_settings(&self, root: &Root) -> Option<(&'static str, String)> {
+        self.is_cassandra()
+            .then(|| start_settings::loading_library(root))
+            .flatten()
+    }
+
     /// Whether `bin/cassandra` runs between systemd and the node. It replaces `LD_PRELOAD`.
     pub fn is_cassandra_by_script(&self) -> bool {
         let starts = self.settings("ExecStart");

@@ -47,7 +47,7 @@ fn names_library(line: &str) -> bool {
 }
 
 /// The packaged `cassandra-env.sh` that loads the library, by our lines or by those of somebody else, with its text.
-pub fn loading_library(root: &Root) -> Option<(&'static str, String)> {
+pub(super) fn loading_library(root: &Root) -> Option<(&'static str, String)> {
     START_SETTINGS.into_iter().find_map(|path| {
         let text = root.glance(Path::new(path));
         text.lines().any(names_library).then_some((path, text))

@@ -2,6 +2,7 @@
 //! often is there still.
 
 use super::lineage::Input;
+use super::sstable_file::SsTableFile;
 use super::transfer::{Refused, Transfer};
 use crate::core::inode_map;
 use coldstream_control::Counter;
@@ -56,35 +57,34 @@ impl Transfer<'_> {
         let Some(since_ns) = self.counted_since_ns else {
             return;
         };
-        let size_bytes = input.stamp.size_bytes;
-        if input.recalled_to.get() >= size_bytes || self.is_recall_over() {
+        if input.recalled_to.get() >= input.stamp.size_bytes || self.is_recall_over() {
             return;
         }
         let before_ns = self.spent_ns();
-        let opened = match self.open_input(input) {
-            Ok(opened) => opened,
-            Err(Refused::Gone) => return input.recalled_to.set(u64::MAX),
+        match self.open_input(input) {
+            Ok(opened) if is_older(input, &opened, since_ns) => self.look(input, opened.number()),
+            Ok(_) | Err(Refused::Gone) => input.recalled_to.set(u64::MAX),
             // There may be a descriptor, or memory, the next time.
-            Err(_) => return,
-        };
-        // A hard link changes the change time: of a snapshot, a checkpoint, a backup.
-        let is_older = input.stamp.changed_ns < since_ns
-            || file::modified_ns(opened.number()).is_ok_and(|modified_ns| modified_ns < since_ns);
-        if !is_older {
-            return input.recalled_to.set(u64::MAX);
+            Err(_) => {}
         }
+        let taken_ns = self.spent_ns() - before_ns;
+        self.recall_ns.set(self.recall_ns.get() + taken_ns);
+    }
+
+    /// Looks which pages of an input are there, from where the last look ended.
+    fn look(&self, input: &Input, descriptor: i32) {
+        let size_bytes = input.stamp.size_bytes;
         let (mut run, mut pages) = (Run::default(), 0);
         while input.recalled_to.get() < size_bytes && !self.is_recall_over() {
             let start = input.recalled_to.get();
             let length_bytes = STEP_BYTES.min(size_bytes - start);
             input.recalled_to.set(start + length_bytes);
-            let found = residency::of_range_for_certain(opened.number(), start, length_bytes);
+            let found = residency::of_range_for_certain(descriptor, start, length_bytes);
             if found.is_ok_and(|found| found.resident_pages == 0) {
                 pages += self.guess(input, run.end());
                 continue;
             }
-            let number = opened.number();
-            let _ = residency::each_page(number, start, length_bytes, |offset, is_resident| {
+            let _ = residency::each_page(descriptor, start, length_bytes, |offset, is_resident| {
                 pages += self.guess(input, run.next(offset, is_resident));
             });
         }
@@ -93,8 +93,6 @@ impl Transfer<'_> {
             input.cold_until_ns.set(0);
         }
         self.core.count(Counter::HandoverPagesRecalled, pages);
-        let taken_ns = self.spent_ns() - before_ns;
-        self.recall_ns.set(self.recall_ns.get() + taken_ns);
     }
 
     /// Gives these pages the heat of one read, unless they have heat. Returns how many got it.
@@ -105,6 +103,15 @@ impl Transfer<'_> {
         let guessed = offsets.filter(|offset| heat.guess(key, *offset, TOUCH, epoch));
         guessed.count() as u64
     }
+}
+
+/// Whether an input was written before `since_ns`. A hard link changes the change time: of a snapshot, a checkpoint, a backup.
+fn is_older(input: &Input, opened: &SsTableFile<'_>, since_ns: i128) -> bool {
+    let is_modified_before = || {
+        let modified_ns = file::modified_ns(opened.number());
+        modified_ns.is_ok_and(|modified_ns| modified_ns < since_ns)
+    };
+    input.stamp.changed_ns < since_ns || is_modified_before()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_testkit::database::{make_cold, sstables};
+use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::{residency, tools};
@@ -214,19 +215,25 @@ pub fn exact(preload: Preload, handover: &str) -> Preload {
         .with("COLDSTREAM_WRITES", "direct")
 }
 
+/// Runs a program with the handover on or off, and reads its log.
+pub fn run_logged(program: &Program, handover: &str, log: &Path) -> ExitLog {
+    let _ = std::fs::remove_file(log);
+    let preload = exact(Preload::logging_to(log), handover);
+    program.run_with(&preload).well();
+    let log = ExitLog::read(log);
+    println!("{}", log.text);
+    log
+}
+
 /// The pages found after the compaction of a new database, with the handover on or off.
 pub fn compacted(case: &Case<'_>, program: &Path, directory: &Path, handover: &str) -> Found {
     let database = directory.join(handover);
     let log = directory.join("log");
     let _ = std::fs::remove_dir_all(&database);
     case.load(program, &database);
-    let preload = exact(Preload::logging_to(&log), handover);
-    case.compaction(program, &database)
-        .run_with(&preload)
-        .well();
+    run_logged(&case.compaction(program, &database), handover, &log);
     let found = case.find(&database);
     println!("{handover}: {found:?}");
-    println!("{}", std::fs::read_to_string(&log).unwrap_or_default());
     found
 }
 

@@ -2,6 +2,7 @@
 
 use super::case::{
     AGED, Case, Found, SCANNED, SCATTERED, SMALL, TRIES, assert_handed_over, exact, program,
+    run_logged,
 };
 use coldstream_testkit::database::make_cold;
 use coldstream_testkit::exit_log::ExitLog;
@@ -70,10 +71,7 @@ fn compact_files_in_a_foreground_thread() {
     let compact_files = compiled.unwrap_or_else(|ended| panic!("{ended:?}"));
     let (database, log) = (directory.path().join("one"), directory.path().join("log"));
     let run = |handover: &str, way: &str| {
-        let _ = (
-            std::fs::remove_dir_all(&database),
-            std::fs::remove_file(&log),
-        );
+        let _ = std::fs::remove_dir_all(&database);
         let case = Case {
             options: match way {
                 "subcompactions" => "max_subcompactions=3;",
@@ -82,13 +80,9 @@ fn compact_files_in_a_foreground_thread() {
             ..SCATTERED
         };
         case.load(&program, &database);
-        let preload = exact(Preload::logging_to(&log), handover);
-        case.compaction(&compact_files, &database)
-            .run_with(&preload)
-            .well();
+        let log = run_logged(&case.compaction(&compact_files, &database), handover, &log);
         let found = case.find(&database);
-        let log = ExitLog::read(&log);
-        println!("{handover} {way}: {found:?} {}", log.text);
+        println!("{handover} {way}: {found:?}");
         let scan = Case {
             read: SCANNED,
             ..case

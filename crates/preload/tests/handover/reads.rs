@@ -1,8 +1,8 @@
 //! What was read before: how it is learned, for how long it is known, and where that is of no use.
 
 use super::case::{
-    CACHED, Case, FILTER, Found, SCANNED, SCATTERED, TRIES, assert_handed_over, compacted, exact,
-    program,
+    CACHED, Case, FILTER, Found, SCANNED, SCATTERED, TRIES, assert_handed_over, compacted, program,
+    run_logged,
 };
 use coldstream_control::{Counter, Mechanism, Outcome};
 use coldstream_testkit::exit_log::ExitLog;
@@ -32,8 +32,7 @@ fn what_a_scan_has_passed_is_not_warmed() {
     });
 }
 
-/// The process that read the hot keys has ended. The next one compacts before it has read anything. What it writes itself
-/// it does not recall: that is in the page cache because it was written.
+/// The process that read the hot keys has ended. The next one compacts before it has read anything.
 #[test]
 fn what_was_cached_before_a_restart_is_warm_in_the_output() {
     let directory = coldstream_testkit::directories::on_disk();
@@ -43,13 +42,7 @@ fn what_was_cached_before_a_restart_is_warm_in_the_output() {
     let database = directory.path().join("database");
     let log = directory.path().join("log");
     let run = |case: &Case<'_>, handover: &str| {
-        let _ = std::fs::remove_file(&log);
-        case.compaction(&program, &database)
-            .run_with(&exact(Preload::logging_to(&log), handover))
-            .well();
-        let log = ExitLog::read(&log);
-        println!("{}", log.text);
-        log
+        run_logged(&case.compaction(&program, &database), handover, &log)
     };
     let reads = Case {
         passes: 0,
@@ -137,17 +130,13 @@ fn rounds(case: &Case<'_>) -> Option<ExitLog> {
     );
     case.load(&program, &database);
     let enter = format!("echo $$ > {}", cgroup.processes_file().display());
-    Program::new("/bin/sh")
+    let rounds = Program::new("/bin/sh")
         .arguments(["-c", &format!("{enter} && exec \"$@\""), "enter"])
         .argument(&program)
         .argument("rounds")
         .argument(&database)
-        .arguments(case.uses())
-        .run_with(&exact(Preload::logging_to(&log), "on"))
-        .well();
-    let log = ExitLog::read(&log);
-    println!("{}", log.text);
-    Some(log)
+        .arguments(case.uses());
+    Some(run_logged(&rounds, "on", &log))
 }
 
 const ROUNDS_LIMIT_BYTES: u64 = 48 << 20;

@@ -214,10 +214,7 @@ impl Author {
     fn write_elsewhere(&mut self, slot: usize, end: u64) -> Action {
         let call = (self.random).pick(&["pwrite64", "pwritev", "pwritev2", "pwritev64v2"]);
         let flags = match call {
-            "pwritev2" | "pwritev64v2" => {
-                let flags = [0, libc::RWF_APPEND, libc::RWF_DSYNC];
-                self.random.pick(&flags)
-            }
+            "pwritev2" | "pwritev64v2" => self.random.pick(&[0, libc::RWF_APPEND, libc::RWF_DSYNC]),
             _ => 0,
         };
         let offset = self.random.below(end + 10_000) as i64;
