@@ -86,7 +86,7 @@ $(PEBBLE_DRIVER): $(PEBBLE_DRIVER_SOURCES)
 	    CGO_ENABLED=0 GOTOOLCHAIN=local go build -trimpath -o $(abspath $(PEBBLE_DRIVER)) .
 
 check: lint ## Format, circles of modules, prose, links, promises, clippy, unit tests: before each commit (1 min when warm)
-	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --workspace --lib --bins
+	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --profile checked --workspace --lib --bins
 
 lint: ## All of `check` but the unit tests
 	cargo fmt --all --check
@@ -94,9 +94,10 @@ lint: ## All of `check` but the unit tests
 	scripts/check-prose
 	scripts/check-links
 	scripts/check-promises
-	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cargo clippy --quiet --profile checked --workspace --all-targets -- -D warnings
 
 # Tests load the library that is released. They are compiled for speed of compiling: profile `checked` in Cargo.toml.
+# Clippy and the documents use the same profile: what both compile (macros, build scripts) is compiled once.
 CHECKED := $(TARGET)/checked
 # Without `MAKEFLAGS` cargo does not look for make's jobs.
 TESTS = $(if $(COLDSTREAM_LONG),,PROPTEST_RNG_SEED=1) COLDSTREAM_LIBRARY=$(abspath $(LIBRARY)) MAKEFLAGS= \
@@ -132,7 +133,7 @@ setup: ## Install the packages that tests and the demo need (apt) and the Rust t
 	@scripts/setup test
 
 doc: ## Build the documents of all crates without a warning; doctests and examples too
-	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --profile checked --workspace --no-deps
 	cargo build --quiet --profile checked --workspace --examples
 
 # The smallest Rust that builds the project: `rust-version` in Cargo.toml.
