@@ -29,7 +29,7 @@ FUZZ_SECONDS ?= 5
 ARCH ?= $(shell uname -m)
 
 .PHONY: help setup build libraries cassandra drivers driver static-driver leveldb-driver pebble-driver check lint test test-nodes doc deny msrv loom nightly miri sanitize fuzz suites models rocksdb-suites test-plugin demo lab bench install uninstall package image \
-    test-packages test-packaged-library test-start-script test-pod test-aarch64 clean
+    test-packages test-packaged-library test-start-script test-pod test-aarch64 test-kernel clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -268,6 +268,13 @@ test-pod: image ## contrib/kubernetes without a cluster: the image and a real Ca
 test-aarch64: ## Suites of aarch64 on x86-64, under qemu (20 min; as root)
 	@scripts/setup test-aarch64
 	scripts/test-aarch64 $(TARGET)
+
+# `apt-cache search linux-image` names others. KERNEL_SUITES are those that end in emulation within their own time limits.
+KERNEL ?= linux-image-6.1.0-50-amd64
+KERNEL_SUITES ?= odd_writers eviction handover
+test-kernel: libraries ## Suites of the preload library on another KERNEL and two NUMA nodes, in a virtual machine (30 min; as root)
+	@scripts/setup test-kernel
+	scripts/test-kernel $(TARGET) $(KERNEL) $(KERNEL_SUITES)
 
 clean: ## Remove what was built and the reports
 	cargo clean

@@ -234,6 +234,12 @@ void TestNames(const std::string& path) {
   DBOptions options;
   CheckOk(GetDBOptionsFromString(ConfigOptions(), DBOptions(), "env=coldstream://", &options), "make by options string");
   CHECK(options.env != Env::Default());
+  // RocksDB ignores an environment that it does not know, unless it is told otherwise.
+  ConfigOptions strict;
+  strict.ignore_unsupported_options = false;
+  CheckOk(GetDBOptionsFromString(strict, DBOptions(), "env={id={coldstream://mmap=error}}", &options), "with options");
+  CHECK(std::string(options.env->GetFileSystem()->Name()) == "coldstream");
+  CHECK(!GetDBOptionsFromString(strict, DBOptions(), "env={id={coldstrem://}}", &options).ok());
   char* error = nullptr;
   rocksdb_env_t* env = rocksdb_create_coldstream_env(nullptr, &error);
   CHECK(env != nullptr && error == nullptr);

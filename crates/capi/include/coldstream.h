@@ -9,7 +9,7 @@
  * - A function that makes a handle leaves NULL in its place after an error.
  * - A handle is the caller's until it closes it. Nothing else that is passed is kept after the call.
  * - NULL as a handle ends in -EINVAL, or in nothing. No exception, panic or abort comes out.
- * - A child of fork may only close the handles of its parent.
+ * - A child of fork may only close the handles of its parent. It may start an engine of its own.
  */
 
 #ifndef COLDSTREAM_H
@@ -170,7 +170,8 @@ extern "C" {
 
  Give the handle back by `coldstream_absent_drop`, before the file is closed.
 
- Returns 0, or `-EINVAL`, `-ENOMEM`, or an error of the kernel, which tells nothing of files of other users.
+ Returns 0, or `-EINVAL`, `-ENOMEM`, or an error of the kernel: `-EPERM` where it does not tell what is
+ cached, as of other users' files that the process cannot write.
 
  # Safety
  The pointers are valid.
@@ -195,7 +196,10 @@ int32_t coldstream_absent_drop(struct coldstream_absent *absent);
  Starts the engine of this process, or takes a further reference to it.
 
  A process has one engine and one status page, which `coldstream ctl`, `top` and `metrics` find. So later calls must
- give the same options, or NULL. It is refused in a process that has the preload library too.
+ give the same options in any order, or none. It is refused in a process that has the preload library too, or this
+ library twice: the archive in one object, and another copy in a second one.
+
+ The configuration file and environment variables hold for linked programs too: with a wrong value there is no engine.
 
  - `options`: NULL, or settings of docs/configuration.md as `reads=direct;writes=direct;handover=on;memory=64MiB`. They
    win over environment variables and the configuration file. Without them `visible` is `process`, and `log` is
@@ -206,7 +210,7 @@ int32_t coldstream_absent_drop(struct coldstream_absent *absent);
 
  Returns 0, or:
  - `-EINVAL`: an argument or an option is wrong;
- - `-EBUSY`: the engine has other options, or the process has the preload library too;
+ - `-EBUSY`: the engine has other options, or the process has the preload library or a second copy of this one;
  - `-ENOSYS`: the kernel is older than 4.14;
  - `-ENOMEM`: no memory, or no address space.
 
@@ -219,7 +223,7 @@ int32_t coldstream_create(const char *options,
                           size_t error_bytes);
 
 /*
- Gives a reference back. Its files and writers must be closed before.
+ Gives a reference back. Close its files and writers before: the reference is no longer there for them.
 
  Threads, memory and status page of the engine stay until the process ends. An exit by `exit` writes what is left to
  be written, and removes the page.
@@ -230,7 +234,7 @@ int32_t coldstream_create(const char *options,
 void coldstream_destroy(struct coldstream *context);
 
 /*
- Writes the path of the process's status page, terminated. Where `/dev/shm` cannot be used, there is no such file.
+ Writes the path of the process's status page, terminated; 64 bytes are enough. Where `/dev/shm` cannot be used, there is no such file.
 
  Returns the length of the path, or `-EINVAL`, `-ENOENT` (the engine is off), `-ERANGE` (no room).
 
@@ -299,7 +303,8 @@ void coldstream_file_close(struct coldstream_file *file);
    `coldstream_note_read` for it.
  - Others: waits for the permit of pacing. Cached bytes come from the page cache, others around it, in large windows
    that are read ahead. Where this does not work, it is a plain read, and the reason is counted. The engine remembers
-   the file as an input of the calling thread.
+   the file as an input of the calling thread. The thread gets the priority of background threads (`priority`) until
+   its next read of the foreground.
 
  Returns the bytes read, or an error of `pread(2)`.
 
@@ -377,8 +382,8 @@ int64_t coldstream_handover_mapped(const struct coldstream *context,
 /*
  The caller is about to read a file in the foreground. Notes the heat of the range.
 
- It takes no lock, allocates nothing, and makes no system call. One read in 64 looks at a clock, with pacing one in 16,
- and the four after one from the device.
+ It takes no lock, allocates nothing, and makes no system call. One read in 64 is timed, with pacing one in 16. After
+ a read from the device the next four are timed, too.
 
  Returns 0, or a token: the read is to be timed. Then give the token to `coldstream_note_read_done`.
 

@@ -1,11 +1,13 @@
 //! The engine of the process: its start, its options, and its status page.
 
 use crate::guard::{count, guarded, handle};
+use coldstream_control::{PidNamespace, page_path};
 use coldstream_engine::core::{heap, inherited};
 use coldstream_engine::runtime::{self, Runtime};
 use coldstream_engine::settings;
 use coldstream_engine::thread::Inside;
 use coldstream_io::Errno;
+use coldstream_io::sys::process;
 use coldstream_policy::SETTINGS;
 use coldstream_sstable::memory;
 use std::ffi::{CStr, c_char, c_int};
@@ -24,17 +26,16 @@ impl coldstream {
     }
 }
 
-/// The options of the first context.
-struct Started {
-    options: Vec<u8>,
-}
-
-static STARTED: Mutex<Option<Started>> = Mutex::new(None);
+/// The options that the engine was started with.
+static STARTED: Mutex<Option<Options>> = Mutex::new(None);
 
 /// Starts the engine of this process, or takes a further reference to it.
 ///
 /// A process has one engine and one status page, which `coldstream ctl`, `top` and `metrics` find. So later calls must
-/// give the same options, or NULL. It is refused in a process that has the preload library too.
+/// give the same options in any order, or none. It is refused in a process that has the preload library too, or this
+/// library twice: the archive in one object, and another copy in a second one.
+///
+/// The configuration file and environment variables hold for linked programs too: with a wrong value there is no engine.
 ///
 /// - `options`: NULL, or settings of docs/configuration.md as `reads=direct;writes=direct;handover=on;memory=64MiB`. They
 ///   win over environment variables and the configuration file. Without them `visible` is `process`, and `log` is
@@ -45,7 +46,7 @@ static STARTED: Mutex<Option<Started>> = Mutex::new(None);
 ///
 /// Returns 0, or:
 /// - `-EINVAL`: an argument or an option is wrong;
-/// - `-EBUSY`: the engine has other options, or the process has the preload library too;
+/// - `-EBUSY`: the engine has other options, or the process has the preload library or a second copy of this one;
 /// - `-ENOSYS`: the kernel is older than 4.14;
 /// - `-ENOMEM`: no memory, or no address space.
 ///
@@ -60,6 +61,8 @@ pub unsafe extern "C" fn coldstream_create(
 ) -> i32 {
     guarded(-libc::EIO, || {
         if context.is_null() {
+            // SAFETY: the caller's room.
+            unsafe { put_text(b"context: NULL", error, error_bytes) };
             return -libc::EINVAL;
         }
         // SAFETY: the caller's place for the reference.
@@ -83,7 +86,7 @@ pub unsafe extern "C" fn coldstream_create(
     })
 }
 
-/// Gives a reference back. Its files and writers must be closed before.
+/// Gives a reference back. Close its files and writers before: the reference is no longer there for them.
 ///
 /// Threads, memory and status page of the engine stay until the process ends. An exit by `exit` writes what is left to
 /// be written, and removes the page.
@@ -100,7 +103,7 @@ pub unsafe extern "C" fn coldstream_destroy(context: *mut coldstream) {
     });
 }
 
-/// Writes the path of the process's status page, terminated. Where `/dev/shm` cannot be used, there is no such file.
+/// Writes the path of the process's status page, terminated; 64 bytes are enough. Where `/dev/shm` cannot be used, there is no such file.
 ///
 /// Returns the length of the path, or `-EINVAL`, `-ENOENT` (the engine is off), `-ERANGE` (no room).
 ///
@@ -158,17 +161,21 @@ fn create(options: Option<&[u8]>) -> Result<Box<coldstream>, Refusal> {
             let options = options.unwrap_or_default();
             let mut result = Err(refusal(libc::ENOMEM, "no memory for the options"));
             heap::with_reserve(settings::MEMORY_BYTES, &mut || result = start(options));
-            result?;
-            let options = memory::copied(options).unwrap_or_default();
-            *started = Some(Started { options });
+            *started = Some(result?);
         }
-        (Some(first), Some(options)) if first.options != options => {
-            return Err(refusal(
-                libc::EBUSY,
-                "the engine of this process has other options: give the same ones, or NULL",
-            ));
+        (Some(first), Some(options)) => {
+            let mut result = Err(refusal(libc::ENOMEM, "no memory for the options"));
+            heap::with_reserve(settings::MEMORY_BYTES, &mut || {
+                result = Options::of(options).map(|given| first.permits(&given));
+            });
+            if !result? {
+                return Err(refusal(
+                    libc::EBUSY,
+                    "the engine of this process has other options: give the same ones, or NULL",
+                ));
+            }
         }
-        (Some(_), _) => {}
+        (Some(_), None) => {}
     }
     let runtime = settings::get().and_then(|_| runtime::get());
     heap::boxed(coldstream { runtime }).ok_or_else(|| refusal(libc::ENOMEM, "no memory"))
@@ -194,14 +201,38 @@ fn refusal(errno: i32, why: &str) -> Refusal {
     (Errno(errno), text)
 }
 
+/// Whether another copy of the library has its status page in this process. Its engine and this one's would not know of
+/// each other. The page of a program that was replaced by `exec` is a file, and is not mapped any more.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "there is a reserve"
+)]
+fn has_another_copy() -> bool {
+    let page = page_path(
+        process::effective_user(),
+        std::process::id(),
+        PidNamespace::own(),
+    );
+    let end = format!(" {}", page.display());
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().any(|mapping| mapping.ends_with(&end))
+}
+
 /// Starts the engine. Rust's own allocation is used here, so there is a reserve behind it.
 #[expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
     reason = "there is a reserve"
 )]
-fn start(options: &[u8]) -> Result<(), Refusal> {
-    let options = Options::parse(options).map_err(|why| (Errno(libc::EINVAL), why))?;
+fn start(options: &[u8]) -> Result<Options, Refusal> {
+    let options = Options::of(options)?;
+    if has_another_copy() {
+        return Err(refusal(
+            libc::EBUSY,
+            "the process has another copy of Coldstream, perhaps the RocksDB plugin's: build both with libcoldstream_io.so",
+        ));
+    }
     settings::load_from(|variable| options.value_of(variable)).map_err(|why| {
         let why = options.named_by(&why);
         (
@@ -210,7 +241,7 @@ fn start(options: &[u8]) -> Result<(), Refusal> {
         )
     })?;
     let Some(settings) = settings::get() else {
-        return Ok(());
+        return Ok(options);
     };
     // A panic of this library's own code is counted, and not printed.
     std::panic::set_hook(Box::new(|_| {}));
@@ -229,7 +260,7 @@ fn start(options: &[u8]) -> Result<(), Refusal> {
         runtime.start(settings)
     });
     match is_started {
-        true => Ok(()),
+        true => Ok(options),
         false => Err(refusal(
             libc::ENOMEM,
             "no memory for windows: lower `memory`",
@@ -255,6 +286,22 @@ struct Given {
 }
 
 impl Options {
+    fn of(text: &[u8]) -> Result<Self, Refusal> {
+        Self::parse(text).map_err(|why| (Errno(libc::EINVAL), why))
+    }
+
+    /// Whether an engine with these options may be asked for with `later`: with none, or with the same in any order.
+    fn permits(&self, later: &Self) -> bool {
+        let covers = |one: &Self, other: &Self| {
+            other.0.iter().all(|given| {
+                let last = other.last(given.variable).unwrap_or(given);
+                one.last(given.variable)
+                    .is_some_and(|it| it.value == last.value)
+            })
+        };
+        later.0.is_empty() || covers(self, later) && covers(later, self)
+    }
+
     #[expect(
         clippy::disallowed_methods,
         clippy::disallowed_macros,
@@ -342,4 +389,29 @@ fn variable_of(name: &str) -> Option<&'static str> {
         own.is_some_and(is_it) || setting.option().is_some_and(is_it) || is_it(setting.key)
     });
     found.map(|setting| setting.variable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_options_are_none_or_the_same_in_any_order() {
+        let parsed = |text: &str| Options::parse(text.as_bytes()).unwrap();
+        let first = parsed("reads=direct;pacing=off");
+        for same in [
+            "",
+            "pacing=off; reads=direct",
+            "PACING=off;reads=auto;reads=direct",
+        ] {
+            assert!(first.permits(&parsed(same)), "{same}");
+        }
+        for other in [
+            "reads=direct",
+            "reads=direct;pacing=on",
+            "reads=direct;pacing=off;writes=direct",
+        ] {
+            assert!(!first.permits(&parsed(other)), "{other}");
+        }
+    }
 }

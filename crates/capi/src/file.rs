@@ -68,7 +68,8 @@ pub unsafe extern "C" fn coldstream_file_close(file: *mut coldstream_file) {
 ///   `coldstream_note_read` for it.
 /// - Others: waits for the permit of pacing. Cached bytes come from the page cache, others around it, in large windows
 ///   that are read ahead. Where this does not work, it is a plain read, and the reason is counted. The engine remembers
-///   the file as an input of the calling thread.
+///   the file as an input of the calling thread. The thread gets the priority of background threads (`priority`) until
+///   its next read of the foreground.
 ///
 /// Returns the bytes read, or an error of `pread(2)`.
 ///

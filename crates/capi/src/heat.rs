@@ -6,8 +6,8 @@ use coldstream_io::sys::process;
 
 /// The caller is about to read a file in the foreground. Notes the heat of the range.
 ///
-/// It takes no lock, allocates nothing, and makes no system call. One read in 64 looks at a clock, with pacing one in 16,
-/// and the four after one from the device.
+/// It takes no lock, allocates nothing, and makes no system call. One read in 64 is timed, with pacing one in 16. After
+/// a read from the device the next four are timed, too.
 ///
 /// Returns 0, or a token: the read is to be timed. Then give the token to `coldstream_note_read_done`.
 ///

@@ -8,7 +8,7 @@ use coldstream_testkit::process::Program;
 use coldstream_testkit::residency::{assert_there, cached_pages, drop_pages, resident_pages};
 use coldstream_testkit::status_client::StatusClient;
 use coldstream_testkit::{directories, long, skip, tools};
-use common::{Linked, compiled, program};
+use common::{Linked, compiled, program, shared_library};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -187,6 +187,25 @@ fn a_process_with_the_preload_library_is_refused() {
     // One that is switched off does not disturb.
     let off = Preload::quiet().with("COLDSTREAM", "off");
     with_options("enabled=on").run_with(&off).well();
+}
+
+#[test]
+fn a_process_with_another_copy_is_refused() {
+    let directory = directories::on_disk();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/two_copies.c");
+    let program = compiled(&source, directory.path(), Linked::Archive);
+    let output = Command::new(&program).arg(shared_library()).output();
+    let output = output.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let answers: Vec<&str> = text.lines().collect();
+    let [second, again, nowhere] = answers[..] else {
+        panic!("{output:?}");
+    };
+    assert!(
+        second.starts_with("-16: the process has another copy"),
+        "{text}"
+    );
+    assert_eq!([again, nowhere], ["0: ", "-22: context: NULL"]);
 }
 
 #[test]

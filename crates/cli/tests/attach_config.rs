@@ -682,6 +682,22 @@ fn doctor_checks_a_unit_before_its_restart() {
     .unwrap();
     outcome(&mut system.attach(&["/etc/cassandra/cassandra-env.sh", "--write"]));
     assert!(doctor("cassandra").contains("loaded by            /etc/cassandra/cassandra-env.sh"));
+    // 4.1 maps its data files unless it is told not to.
+    assert!(!doctor("cassandra").contains("mmap_index_only"));
+    system.file("usr/share/cassandra/apache-cassandra-4.1.10.jar", "");
+    let mode = "set `disk_access_mode: mmap_index_only` in /etc/cassandra/cassandra.yaml";
+    for (configuration, is_said) in [
+        ("cluster_name: c\n", true),
+        ("disk_access_mode: standard\n", true),
+        ("disk_access_mode: mmap_index_only\n", false),
+    ] {
+        system.file("etc/cassandra/cassandra.yaml", configuration);
+        assert_eq!(
+            doctor("cassandra").contains(mode),
+            is_said,
+            "{configuration}"
+        );
+    }
     // `--unit` takes no path of a start script.
     assert_error(
         &mut system.command(&["doctor", "--unit", "none"]),

@@ -309,7 +309,8 @@ fn processor_ns(pid: u32) -> u64 {
     ticks * 10_000_000
 }
 
-/// Prints what the exporter costs: `docs/watch.md` has the command and the figures.
+/// Prints what the exporter costs: `docs/watch.md` has the command and the figures. What each process adds is asserted
+/// only beside what a scrape costs anyway.
 #[test]
 fn the_exporter_is_cheap() {
     const SCRAPES: u32 = 200;
@@ -317,7 +318,7 @@ fn the_exporter_is_cheap() {
     let scene = Scene::new();
     let (exporter, address) = exporter(&scene);
     let mut processes = Vec::new();
-    for number in [1, 50] {
+    let took_ns = [1, 50].map(|number| {
         processes.resize_with(number, || Process::new(0));
         let before = processor_ns(exporter.0.id());
         for _ in 0..SCRAPES {
@@ -329,9 +330,9 @@ fn the_exporter_is_cheap() {
         println!(
             "{number} processes: {ms:.2} ms a scrape, {percent:.4} % of a core at one each 15 s"
         );
-        // Here it is a quarter of that. Processors differ.
-        assert!(percent <= 0.3, "{number} processes: {percent} %");
-    }
+        took_ns
+    });
+    assert!(took_ns[1] < 50 * took_ns[0], "{took_ns:?}");
 }
 
 /// The names of metrics in a text.

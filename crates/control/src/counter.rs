@@ -327,7 +327,7 @@ counters! {
     PacingDebtBytes = "pacing_debt_bytes": Pacing, Gauge(Bytes);
     /// Mean latency of the foreground's device reads without background I/O; 0 is unknown.
     PacingIdleNanoseconds = "pacing_idle_nanoseconds": Pacing, Gauge(Nanoseconds);
-    /// Bytes that memtable flushes wrote.
+    /// Bytes that memtable flushes wrote; counted where pacing or the guard of priorities needs them.
     FlushedBytes = "flushed_bytes": Pacing, Total(Bytes);
     /// Foreground reads of SSTables whose latency was measured: one in 64, one in 16 with pacing, and those after one
     /// from the device.

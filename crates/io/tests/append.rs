@@ -336,7 +336,7 @@ impl OneFile<'_> {
         } as usize;
         let bytes =
             &self.source[self.reported_bytes as usize..self.reported_bytes as usize + length];
-        assert_eq!(self.staging.verdict(Operation::Append), Verdict::Buffer);
+        assert_eq!(self.staging.verdict(Operation::Write), Verdict::Buffer);
         let (kernel, memory) = (&mut self.kernel, &mut self.memory);
         let result = if self.write_through {
             (self.staging).append_write_through(kernel, memory, self.alignment, bytes)

@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 /// installed system-wide.
 const PROJECT: &str = include_str!("../cassandra-pom.xml");
 
-/// Exports and openings of the JDK's modules that Cassandra needs. The union of `conf/jvm17-server.options` of 4.1, 5.0
-/// and trunk, and of what jamm of 4.1 inspects.
+/// Exports and openings of the JDK's modules that Cassandra needs. The union of `conf/jvm11-server.options` of 4.1,
+/// `conf/jvm17-server.options` of 5.0 and trunk, and of what jamm of 4.1 inspects.
 const MODULES: [&str; 27] = [
     "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
     "--add-exports=java.management.rmi/com.sun.jmx.remote.internal.rmi=ALL-UNNAMED",

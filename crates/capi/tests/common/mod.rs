@@ -38,6 +38,11 @@ fn libraries() -> &'static Path {
     })
 }
 
+/// `libcoldstream_io.so`.
+pub fn shared_library() -> PathBuf {
+    libraries().join("libcoldstream_io.so")
+}
+
 /// The library for musl, and the directory of the unwinder that Rust brings for it.
 fn for_musl() -> (PathBuf, PathBuf) {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");

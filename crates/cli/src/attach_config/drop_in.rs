@@ -38,10 +38,13 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
         change: Change::new(root, &path, before, after, None)?,
         text,
         notes,
-        next: vec![
-            "systemctl daemon-reload".to_owned(),
-            format!("systemctl restart {}", unit.name),
-        ],
+        next: (unit.is_cassandra().then(|| "nodetool drain".to_owned()))
+            .into_iter()
+            .chain([
+                "systemctl daemon-reload".to_owned(),
+                format!("systemctl restart {}", unit.name),
+            ])
+            .collect(),
     })
 }
 

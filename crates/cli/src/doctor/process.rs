@@ -100,6 +100,13 @@ pub struct Process {
     pub advice: Vec<String>,
 }
 
+impl Process {
+    /// Whether the program itself has Coldstream in it, by the C interface or a plugin.
+    pub fn is_linked(&self) -> bool {
+        self.library.is_none() && self.status.is_some() && !self.is_attached
+    }
+}
+
 /// Who asked for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -275,13 +282,6 @@ fn advice_without_library(process: &Process) -> Option<String> {
                 .to_owned(),
         );
     }
-    if process.status.is_some() {
-        return Some(
-            "the library is not loaded, and need not be: the program itself has Coldstream in it, \
-             by the C interface or a plugin"
-                .to_owned(),
-        );
-    }
     match (process.is_go, process.is_static) {
         (true, _) => Some(unseen(process)),
         (false, true) => Some(format!(
@@ -318,6 +318,7 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
         )),
         (Some(_), _) if process.is_go && process.status.is_none() => advice.push(unseen(process)),
         (Some(_), _) => {}
+        (None, _) if process.is_linked() => {}
         (None, _) if advice_without_library(process).is_some() => {
             advice.extend(advice_without_library(process));
         }
@@ -451,7 +452,7 @@ fn advice_on_mapped(sstables: &BTreeSet<PathBuf>, looks: u64) -> Option<&'static
         ),
         Some(_) => Some(
             "SSTables are read through mmap, and no library sees these reads: for Cassandra set \
-             `disk_access_mode: mmap_index_only` (4.1) or `standard`, for RocksDB \
+             `disk_access_mode: mmap_index_only`, for RocksDB \
              `allow_mmap_reads=false`",
         ),
     }

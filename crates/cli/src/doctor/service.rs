@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::cassandra;
 use super::environment::{Environment, Settings};
 use super::paths;
 use crate::configuration_file;
@@ -120,6 +121,7 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
         .collect();
     if is_cassandra {
         settings.extend(start_settings::settings(root));
+        advice.extend(cassandra::advice_on_packaged(root));
     }
     let priorities_are_off = settings
         .get("COLDSTREAM_PRIORITY")

@@ -209,10 +209,11 @@ fn service(service: &Service) -> Vec<String> {
 }
 
 fn process(process: &Process) -> Vec<String> {
-    let library = process
-        .library
-        .as_ref()
-        .map_or("not loaded".to_owned(), |path| path.display().to_string());
+    let library = match &process.library {
+        Some(path) => path.display().to_string(),
+        None if process.is_linked() => "linked in, by the C interface or a plugin".to_owned(),
+        None => "not loaded".to_owned(),
+    };
     let status = match (&process.status, &process.status_missing) {
         (Some(snapshot), _) if process.is_attached => {
             let dropped = |counter| display_bytes(snapshot.get(counter));

@@ -94,7 +94,7 @@ impl StagedFiles {
             Ok(None) => return Written::Plain,
             Err(errno) => return Written::Done(Err(errno)),
         };
-        let is_append = staged.staging.verdict(Operation::Append) == Verdict::Buffer;
+        let is_append = staged.staging.verdict(Operation::Write) == Verdict::Buffer;
         if staged.descriptor != call.descriptor || !is_append {
             // It would have to fall back, which takes locks.
             return Written::Done(Err(Errno(libc::EINTR)));
@@ -188,7 +188,7 @@ impl StagedFiles {
             Counter::StagingEndedSwitchedOff
         } else if staged.descriptor != descriptor {
             Counter::StagingEndedDescriptor
-        } else if staged.staging.verdict(Operation::Append) != Verdict::Buffer {
+        } else if staged.staging.verdict(Operation::Write) != Verdict::Buffer {
             Counter::StagingEndedPosition
         } else {
             return Ok(());

@@ -7,7 +7,7 @@ use crate::alignment::PAGE_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// `write` to the staged descriptor.
-    Append,
+    Write,
     /// A positional read of `[start, end)`.
     ReadAt {
         /// First byte.
@@ -62,7 +62,7 @@ impl Operation {
     pub fn verdict(self, start: u64, end: u64, position: u64) -> Verdict {
         match self {
             // A write that is not at the end appends nothing.
-            Operation::Append if position == end => Verdict::Buffer,
+            Operation::Write if position == end => Verdict::Buffer,
             Operation::ReadAt { end: read_end, .. } if read_end <= start => Verdict::Proceed,
             // A mapping shows the page cache during its whole life. It is harmless only if none of its pages
             // can get a later byte.
@@ -84,7 +84,7 @@ impl Operation {
             | Operation::MoveToEnd
             | Operation::MoveByContent
             | Operation::Truncate => Verdict::Drain,
-            Operation::Append | Operation::Read | Operation::Unknown => Verdict::FallBack,
+            Operation::Write | Operation::Read | Operation::Unknown => Verdict::FallBack,
         }
     }
 }
@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn only_calls_that_cannot_see_staged_bytes_proceed() {
         let verdict = |operation: Operation| operation.verdict(8192, 10_000, 10_000);
-        assert_eq!(verdict(Operation::Append), Verdict::Buffer);
+        assert_eq!(verdict(Operation::Write), Verdict::Buffer);
         assert_eq!(
-            Operation::Append.verdict(8192, 10_000, 9_000),
+            Operation::Write.verdict(8192, 10_000, 9_000),
             Verdict::FallBack
         );
         let read = |start, end| verdict(Operation::ReadAt { start, end });

@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use coldstream_host::process::{self, proc_path};
 
+use crate::unit::Root;
+
 /// Paths of the file in packages and containers, if the command line does not name it.
-const USUAL: [&str; 3] = [
+const USUAL: [&str; 4] = [
     "/etc/cassandra/cassandra.yaml",
     "/etc/cassandra/conf/cassandra.yaml",
+    "/etc/cassandra/default.conf/cassandra.yaml",
     "/opt/cassandra/conf/cassandra.yaml",
 ];
 
@@ -50,6 +53,12 @@ fn in_directory(directory: &Path) -> Option<String> {
 pub fn version_beside(configuration: &Path) -> Option<String> {
     let lib = configuration.ancestors().nth(2)?.join("lib");
     in_directory(&lib).or_else(|| in_directory(Path::new(PACKAGED_JARS)))
+}
+
+/// The packaged configuration file in a root, as it is inside of it, and the packaged release.
+pub fn packaged(root: &Root) -> Option<(&'static str, Option<String>)> {
+    let path = USUAL.into_iter().find(|path| root.at(path).is_file())?;
+    Some((path, in_directory(&root.at(PACKAGED_JARS))))
 }
 
 /// A Cassandra process, as `/proc` shows it.

@@ -13,6 +13,7 @@ use serde::Serialize;
 use yaml::Document;
 
 use crate::exit::{self, Exit, failure};
+use crate::unit::Root;
 
 /// The report about a node.
 #[derive(Serialize)]
@@ -61,6 +62,17 @@ pub fn of_configuration(path: &Path) -> anyhow::Result<Node> {
         .map_err(|error| unreadable(path, &error))?;
     let version = installation::version_beside(&canonical);
     Ok(examine(path.to_owned(), &document, version))
+}
+
+/// What to change in the packaged configuration file of a root. Nothing if there is none, or it cannot be read.
+pub fn advice_on_packaged(root: &Root) -> Vec<String> {
+    let Some((path, version)) = installation::packaged(root) else {
+        return Vec::new();
+    };
+    let text = root.glance(Path::new(path));
+    Document::parse(&text)
+        .map(|document| examine(path.into(), &document, version).advice)
+        .unwrap_or_default()
 }
 
 /// Examines a process that is a Cassandra node; `None` for other programs.
@@ -152,6 +164,10 @@ fn data_reads(mode: Option<&str>, number: Option<installation::Number>) -> &'sta
     }
 }
 
+fn is_before_5(version: &str) -> bool {
+    installation::number(version).is_some_and(|number| number < (5, 0))
+}
+
 fn advice(node: &Node) -> Vec<String> {
     let mut advice = Vec::new();
     let set = format!(
@@ -165,6 +181,12 @@ fn advice(node: &Node) -> Vec<String> {
         ("mmap", _, Some(version)) => advice.push(format!(
             "Cassandra {version} maps data files by default, and no library sees these reads: {set}"
         )),
+        ("pread", Some(mode), Some(version)) if mode == "standard" && is_before_5(version) => {
+            advice.push(format!(
+                "with `disk_access_mode: standard` Cassandra {version} does not map its indexes, and only the first \
+                 part of a large SSTable gets a handover: {set}"
+            ));
+        }
         ("unknown", _, _) => advice.push(format!(
             "the release is unknown. Before 5.0 Cassandra maps data files by default, and no library \
              sees these reads: if this is such a release, {set}"
