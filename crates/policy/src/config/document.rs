@@ -13,10 +13,11 @@ const INTRODUCTION: &str = "\
 <!-- Made of crates/policy/src/config/settings.rs. Renew it with
      cargo run -p coldstream-policy --example settings markdown > docs/configuration.md -->
 
-Coldstream needs no setting. Each one can be given in three ways:
+Coldstream needs no setting. Each one can be given in these ways:
 
 - an option of `coldstream run`,
-- an environment variable, for `coldstream run` and for a bare `LD_PRELOAD`,
+- an environment variable, for `coldstream run`, for a bare `LD_PRELOAD` and for linked programs,
+- an option of a linked program (`coldstream_create`, the RocksDB plugin): the option of `coldstream run` without `--`,
 - a key of a TOML file, which `--config FILE` or `COLDSTREAM_CONFIG=FILE` names.
 
 Options win over variables, and variables win over the file.
@@ -33,6 +34,7 @@ priorities: see [switches](design/switches.md).
 - `coldstream run` refuses a wrong value, an unknown option or an unknown key. It warns of an unknown variable.
 - Under a bare `LD_PRELOAD` a wrong value leaves Coldstream off in that process, with one line on standard error.
   An unknown variable is ignored. `coldstream doctor PID` reports both.
+- In a linked program a wrong value is an error of the call that starts the engine.
 - The file is a regular file, UTF-8, and smaller than 64 KiB. Errors name its lines, and quote nothing of it.
 - A program with privileges that its user lacks (set-uid, set-gid, file capabilities) reads no setting. Coldstream is off in it.
 - `--library` and `COLDSTREAM_LIBRARY` name the library, where it is not beside the command.
