@@ -9,7 +9,8 @@
  * - A function that makes a handle leaves NULL in its place after an error.
  * - A handle is the caller's until it closes it. Nothing else that is passed is kept after the call.
  * - NULL as a handle ends in -EINVAL, or in nothing. No exception, panic or abort comes out.
- * - A child of fork may only close the handles of its parent. It may start an engine of its own.
+ * - A child of fork may only close the handles of its parent. It may call
+ *   coldstream_create with the same options, unless another thread of the parent was in it at the time of the fork.
  */
 
 #ifndef COLDSTREAM_H
@@ -170,8 +171,8 @@ extern "C" {
 
  Give the handle back by `coldstream_absent_drop`, before the file is closed.
 
- Returns 0, or `-EINVAL`, `-ENOMEM`, or an error of the kernel: `-EPERM` where it does not tell what is
- cached, as of other users' files that the process cannot write.
+ Returns 0, or `-EINVAL`, `-ENOMEM`, or an error of the kernel. Where it does not tell what is cached, as of
+ other users' files that the process cannot write, nothing is remembered.
 
  # Safety
  The pointers are valid.
@@ -197,7 +198,9 @@ int32_t coldstream_absent_drop(struct coldstream_absent *absent);
 
  A process has one engine and one status page, which `coldstream ctl`, `top` and `metrics` find. So later calls must
  give the same options in any order, or none. It is refused in a process that has the preload library too, or this
- library twice: the archive in one object, and another copy in a second one.
+ library twice: the archive in one object, and another copy in a second one. `/proc` and `/dev/shm` tell of that.
+
+ After `-EBUSY` because of another copy, `-ENOMEM` or `-ENOSYS` later calls return the same.
 
  The configuration file and environment variables hold for linked programs too: with a wrong value there is no engine.
 

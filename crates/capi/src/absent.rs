@@ -19,8 +19,8 @@ pub struct coldstream_absent {
 ///
 /// Give the handle back by `coldstream_absent_drop`, before the file is closed.
 ///
-/// Returns 0, or `-EINVAL`, `-ENOMEM`, or an error of the kernel: `-EPERM` where it does not tell what is
-/// cached, as of other users' files that the process cannot write.
+/// Returns 0, or `-EINVAL`, `-ENOMEM`, or an error of the kernel. Where it does not tell what is cached, as of
+/// other users' files that the process cannot write, nothing is remembered.
 ///
 /// # Safety
 /// The pointers are valid.

@@ -1,13 +1,12 @@
 //! The engine of the process: its start, its options, and its status page.
 
 use crate::guard::{count, guarded, handle};
-use coldstream_control::{PidNamespace, page_path};
+use coldstream_control::{PageName, PidNamespace};
 use coldstream_engine::core::{heap, inherited};
 use coldstream_engine::runtime::{self, Runtime};
 use coldstream_engine::settings;
 use coldstream_engine::thread::Inside;
 use coldstream_io::Errno;
-use coldstream_io::sys::process;
 use coldstream_policy::SETTINGS;
 use coldstream_sstable::memory;
 use std::ffi::{CStr, c_char, c_int};
@@ -26,14 +25,23 @@ impl coldstream {
     }
 }
 
-/// The options that the engine was started with.
-static STARTED: Mutex<Option<Options>> = Mutex::new(None);
+/// What became of the first start whose options could be used.
+enum Started {
+    /// There is an engine with these options.
+    With(Options),
+    /// There will be none: settings and reservations of a process are made once.
+    Failed(i32, &'static str),
+}
+
+static STARTED: Mutex<Option<Started>> = Mutex::new(None);
 
 /// Starts the engine of this process, or takes a further reference to it.
 ///
 /// A process has one engine and one status page, which `coldstream ctl`, `top` and `metrics` find. So later calls must
 /// give the same options in any order, or none. It is refused in a process that has the preload library too, or this
-/// library twice: the archive in one object, and another copy in a second one.
+/// library twice: the archive in one object, and another copy in a second one. `/proc` and `/dev/shm` tell of that.
+///
+/// After `-EBUSY` because of another copy, `-ENOMEM` or `-ENOSYS` later calls return the same.
 ///
 /// The configuration file and environment variables hold for linked programs too: with a wrong value there is no engine.
 ///
@@ -161,9 +169,13 @@ fn create(options: Option<&[u8]>) -> Result<Box<coldstream>, Refusal> {
             let options = options.unwrap_or_default();
             let mut result = Err(refusal(libc::ENOMEM, "no memory for the options"));
             heap::with_reserve(settings::MEMORY_BYTES, &mut || result = start(options));
-            *started = Some(result?);
+            let now = started.insert(result?);
+            if let Started::Failed(errno, why) = now {
+                return Err(refusal(*errno, why));
+            }
         }
-        (Some(first), Some(options)) => {
+        (Some(Started::Failed(errno, why)), _) => return Err(refusal(*errno, why)),
+        (Some(Started::With(first)), Some(options)) => {
             let mut result = Err(refusal(libc::ENOMEM, "no memory for the options"));
             heap::with_reserve(settings::MEMORY_BYTES, &mut || {
                 result = Options::of(options).map(|given| first.permits(&given));
@@ -175,11 +187,30 @@ fn create(options: Option<&[u8]>) -> Result<Box<coldstream>, Refusal> {
                 ));
             }
         }
-        (Some(_), None) => {}
+        (Some(Started::With(_)), None) => {}
     }
     let runtime = settings::get().and_then(|_| runtime::get());
+    // A child of `fork` has none of the parent's threads and pages.
+    if !is_started(runtime) {
+        return Err(refusal(libc::ENOMEM, NO_WINDOWS));
+    }
     heap::boxed(coldstream { runtime }).ok_or_else(|| refusal(libc::ENOMEM, "no memory"))
 }
+
+/// Starts the engine, unless it is started in this process or switched off.
+fn is_started(runtime: Option<&'static Runtime>) -> bool {
+    let (Some(runtime), Some(settings)) = (runtime, settings::get()) else {
+        return true;
+    };
+    let mut is_started = false;
+    heap::with_reserve(settings::MEMORY_BYTES, &mut || {
+        let _inside = Inside::enter();
+        is_started = runtime.start(settings);
+    });
+    is_started
+}
+
+const NO_WINDOWS: &str = "no memory for windows: start the process again with less `memory`";
 
 /// Whether the preload library is loaded, and not switched off. Two engines would disagree on one process's files.
 fn is_preloaded() -> bool {
@@ -209,30 +240,31 @@ fn refusal(errno: i32, why: &str) -> Refusal {
     reason = "there is a reserve"
 )]
 fn has_another_copy() -> bool {
-    let page = page_path(
-        process::effective_user(),
-        std::process::id(),
-        PidNamespace::own(),
-    );
-    let end = format!(" {}", page.display());
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    maps.lines().any(|mapping| mapping.ends_with(&end))
+    let name = PageName {
+        pid: std::process::id(),
+        namespace: PidNamespace::own(),
+    };
+    let name = format!("/{name}");
+    // Names of other files may be no text.
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    maps.split(|&byte| byte == b'\n').any(|mapping| {
+        let path = mapping.strip_suffix(b" (deleted)").unwrap_or(mapping);
+        let directory = path.strip_suffix(name.as_bytes()).unwrap_or_default();
+        let user = directory.iter().rposition(|byte| !byte.is_ascii_digit());
+        user.is_some_and(|last| directory[..=last].ends_with(b" /dev/shm/coldstream-"))
+    })
 }
 
 /// Starts the engine. Rust's own allocation is used here, so there is a reserve behind it.
+///
+/// An error may be mended by other options.
 #[expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
     reason = "there is a reserve"
 )]
-fn start(options: &[u8]) -> Result<Options, Refusal> {
+fn start(options: &[u8]) -> Result<Started, Refusal> {
     let options = Options::of(options)?;
-    if has_another_copy() {
-        return Err(refusal(
-            libc::EBUSY,
-            "the process has another copy of Coldstream, perhaps the RocksDB plugin's: build both with libcoldstream_io.so",
-        ));
-    }
     settings::load_from(|variable| options.value_of(variable)).map_err(|why| {
         let why = options.named_by(&why);
         (
@@ -240,31 +272,33 @@ fn start(options: &[u8]) -> Result<Options, Refusal> {
             format!("{why} (see docs/configuration.md)"),
         )
     })?;
-    let Some(settings) = settings::get() else {
-        return Ok(options);
-    };
+    if settings::get().is_none() {
+        return Ok(Started::With(options));
+    }
+    if has_another_copy() {
+        return Ok(Started::Failed(
+            libc::EBUSY,
+            "the process has another copy of Coldstream, perhaps the RocksDB plugin's: build both with libcoldstream_io.so",
+        ));
+    }
     // A panic of this library's own code is counted, and not printed.
     std::panic::set_hook(Box::new(|_| {}));
     memory::set_working_memory(heap::with_reserve);
-    runtime::create().map_err(|errno| match errno.0 {
-        libc::EINVAL => refusal(libc::ENOSYS, "needs Linux 4.14 (MADV_WIPEONFORK)"),
-        _ => refusal(libc::ENOMEM, "no address space (see `ulimit -v`)"),
-    })?;
+    if let Err(errno) = runtime::create() {
+        return Ok(match errno.0 {
+            libc::EINVAL => Started::Failed(libc::ENOSYS, "needs Linux 4.14 (MADV_WIPEONFORK)"),
+            _ => Started::Failed(libc::ENOMEM, "no address space (see `ulimit -v`)"),
+        });
+    }
     // SAFETY: both functions stay in memory: the library is never unloaded. The first makes raw system calls only.
     unsafe {
         libc::pthread_atfork(None, None, Some(inherited::close_in_child));
         libc::atexit(conclude);
     }
-    let is_started = runtime::get().is_some_and(|runtime| {
-        let _inside = Inside::enter();
-        runtime.start(settings)
-    });
-    match is_started {
-        true => Ok(options),
-        false => Err(refusal(
-            libc::ENOMEM,
-            "no memory for windows: lower `memory`",
-        )),
+    if is_started(runtime::get()) {
+        Ok(Started::With(options))
+    } else {
+        Ok(Started::Failed(libc::ENOMEM, NO_WINDOWS))
     }
 }
 

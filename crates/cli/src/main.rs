@@ -22,6 +22,7 @@ mod run;
 mod shell;
 mod title;
 mod top;
+mod trust;
 mod unit;
 
 use std::process::ExitCode;

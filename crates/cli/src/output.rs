@@ -3,6 +3,7 @@
 //! Colours are written always. `anstream` removes them where the output is no terminal, and where
 //! `NO_COLOR` is set.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -48,7 +49,7 @@ impl FormatArguments {
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = anstream::stdout().lock();
     let written = stdout
-        .write_all(text.as_bytes())
+        .write_all(harmless(text).as_bytes())
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(
@@ -60,6 +61,28 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+/// A text for a terminal. Names of files and processes in it may have control characters of their own. Line ends, tabs and
+/// colours (`ESC [ … m`) stay.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let is_known = |at: usize, character: char| match character {
+        '\n' | '\t' => true,
+        '\u{1b}' => {
+            let rest = text[at + 1..].strip_prefix('[');
+            let end = rest.and_then(|rest| rest.find(|it: char| !it.is_ascii_digit() && it != ';'));
+            rest.zip(end)
+                .is_some_and(|(rest, end)| rest[end..].starts_with('m'))
+        }
+        _ => !character.is_control(),
+    };
+    if text.char_indices().all(|(at, it)| is_known(at, it)) {
+        return Cow::Borrowed(text);
+    }
+    let characters = text.char_indices();
+    characters
+        .map(|(at, it)| if is_known(at, it) { it } else { '?' })
+        .collect()
 }
 
 /// Prints a value as JSON.
@@ -77,7 +100,7 @@ pub fn error(error: &anyhow::Error) {
 
 /// Prints a message on standard error. It is lost if standard error is closed.
 pub fn say(text: &str) {
-    let _ = writeln!(anstream::stderr(), "coldstream: {text}");
+    let _ = writeln!(anstream::stderr(), "coldstream: {}", harmless(text));
 }
 
 /// The columns of the terminal that standard output is; none if it is something else.
@@ -113,4 +136,22 @@ pub fn red(text: impl fmt::Display) -> String {
 
 fn paint(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_of_names_do_not_reach_the_terminal() {
+        assert_eq!(
+            harmless("a\tb\n\u{1b}[1;31mred\u{1b}[0m"),
+            "a\tb\n\u{1b}[1;31mred\u{1b}[0m"
+        );
+        assert_eq!(
+            harmless("d\u{1b}]0;TITLE\u{7}\u{9b}31m\r"),
+            "d?]0;TITLE??31m?"
+        );
+        assert_eq!(harmless("\u{1b}[2J\u{1b}["), "?[2J?[");
+    }
 }

@@ -316,6 +316,28 @@ fn a_node_that_loads_the_library_by_hand_is_not_attached_again() {
     );
 }
 
+#[test]
+fn root_writes_nothing_where_the_databases_user_may_change_the_path() {
+    if !is_root() {
+        return;
+    }
+    let system = System::new();
+    let script = system.root.join("etc/cassandra/cassandra-env.sh");
+    let conf = script.parent().unwrap();
+    let before = system.text("etc/cassandra/cassandra-env.sh");
+    std::os::unix::fs::chown(conf, Some(65534), Some(65534)).unwrap();
+    let words = ["/etc/cassandra/cassandra-env.sh", "--write"];
+    let said = ["etc/cassandra may be changed by user 65534", "setpriv"];
+    assert_error(&mut system.attach(&words), 5, &said);
+    assert_eq!(system.text("etc/cassandra/cassandra-env.sh"), before);
+    // A link in a directory of root's that leads through one of the user's.
+    system.file("srv/cassandra-env.sh", &before);
+    std::os::unix::fs::symlink(&script, system.root.join("srv/link.sh")).unwrap();
+    assert_error(&mut system.attach(&["/srv/link.sh", "--write"]), 5, &said);
+    let (code, _, said) = outcome(&mut system.attach(&["/srv/cassandra-env.sh", "--write"]));
+    assert_eq!(code, 0, "{said}");
+}
+
 /// Whatever is in the way is said with its file, and nothing is written.
 #[test]
 fn what_is_in_the_way_is_named() {

@@ -214,7 +214,7 @@ fn doctor_of_a_process() {
     for words in [
         "sleep 60",
         "not loaded",
-        "the program itself has Coldstream in it",
+        "the library is not loaded",
         "/data/db: keys in no order",
     ] {
         assert!(stdout.contains(words), "{words} is not in {stdout}");

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coldstream_testkit::skip;
-use common::database::Database;
+use common::database::{Database, wait_until};
 use common::process::Process;
 use common::{Scene, assert_error, outcome};
 
@@ -47,6 +47,16 @@ fn get(address: SocketAddr, request: &str) -> String {
     write!(stream, "{request}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// As [`get`]; empty if the connection is closed instead.
+fn get_if_open(address: SocketAddr, request: &str) -> String {
+    let mut answer = String::new();
+    if let Ok(mut stream) = TcpStream::connect(address) {
+        let _ = write!(stream, "{request}\r\n\r\n");
+        let _ = stream.read_to_string(&mut answer);
+    }
     answer
 }
 
@@ -164,6 +174,32 @@ fn scrapes_are_answered() {
     drop(process);
     let after = get(address, "GET /metrics HTTP/1.1\r\nHost: x");
     assert!(!after.contains(&format!("pid=\"{pid}\"")), "{after}");
+}
+
+#[test]
+fn clients_that_send_nothing_hold_up_nobody() {
+    let scene = Scene::new();
+    let (_exporter, address) = exporter(&scene);
+    let connect = || TcpStream::connect(address).unwrap();
+    let mut posted = connect();
+    write!(
+        posted,
+        "POST /metrics HTTP/1.1\r\nContent-Length: 5000\r\n\r\n"
+    )
+    .unwrap();
+    let _silent = [connect(), connect(), connect()];
+    let answer = get(address, "GET /metrics HTTP/1.1\r\nHost: x");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // One without an end is given up.
+    let mut endless = connect();
+    let line = [b'x'; 1024];
+    let closed = (0..10_000).find(|_| endless.write_all(&line).is_err());
+    assert!(closed.is_some());
+    // More than are served at once are closed, and the next scrape has its answer.
+    let many: Vec<_> = (0..40).map(|_| connect()).collect();
+    drop(many);
+    let answered = || get_if_open(address, "GET /metrics HTTP/1.1\r\nHost: x");
+    wait_until("an answer", || answered().starts_with("HTTP/1.1 200"));
 }
 
 #[test]

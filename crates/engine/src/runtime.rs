@@ -140,9 +140,10 @@ impl Runtime {
                 .open(config.heat_bytes, host_memory::limit_bytes());
         }
         self.background.open(config);
-        let has_page = self.core.status.create(settings);
+        // Without windows there is no engine, and no page that says so.
+        let has_page = opened.is_ok() && self.core.status.create(settings);
         self.core.remove_predecessors();
-        if opened.is_ok() && has_page {
+        if has_page {
             self.core.status.publish();
             self.state.store(STATE_STARTED, Ordering::Release);
             self.start_threads(config);

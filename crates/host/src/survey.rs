@@ -36,6 +36,9 @@ pub struct Surveyed {
     pub is_attached: bool,
 }
 
+/// Files of a user's directory that are looked at: it may be full of them.
+const PAGES_MAX: usize = 1024;
+
 /// What [`survey`] found.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
@@ -48,11 +51,19 @@ pub struct Survey {
 /// Looks at all status pages that the caller may see. Pages of ended processes are passed over.
 ///
 /// # Errors
-/// The directory of the caller's own pages cannot be used. Other users' directories are passed over.
+/// The directory of the caller's own pages cannot be used. Root goes on without it: another user may have made it.
 pub fn survey() -> Result<Survey, StatusPageError> {
-    let mut places = vec![status_page::own_directory()?];
-    if rustix::process::geteuid().is_root() {
-        places.extend(user_directories(Path::new("/")));
+    let mut survey = Survey::default();
+    let mut places = Vec::new();
+    let is_root = rustix::process::geteuid().is_root();
+    match status_page::own_directory() {
+        Ok(directory) => places.push(directory),
+        Err(error) if is_root => survey.unreadable.push(error.to_string()),
+        Err(error) => return Err(error),
+    }
+    if is_root {
+        let named = user_directories(Path::new("/"));
+        places.extend(named.into_iter().filter(|it| is_of_its_user(it)));
     }
     let residents = Residents::visible();
     // Other users' roots cannot be entered: those give nothing.
@@ -62,7 +73,6 @@ pub fn survey() -> Result<Survey, StatusPageError> {
     // Containers may share a `/dev/shm`: one look is enough.
     let mut looked_at = HashSet::new();
     places.retain(|directory| identity(directory).is_some_and(|it| looked_at.insert(it)));
-    let mut survey = Survey::default();
     for (name, path) in places.iter().flat_map(|directory| pages_in(directory)) {
         let found = match residents.seen_from_here(name) {
             Some(pid) => look(&path, name.pid, pid),
@@ -78,6 +88,8 @@ pub fn survey() -> Result<Survey, StatusPageError> {
         }
     }
     survey.processes.sort_unstable_by_key(|process| process.pid);
+    // A container may have copies.
+    survey.processes.dedup_by_key(|process| process.pid);
     Ok(survey)
 }
 
@@ -87,7 +99,13 @@ fn identity(directory: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// The directories of all users below a root directory that belong to the users in their names.
+/// Whether a directory belongs to the user in its name. In a container users may have other numbers.
+fn is_of_its_user(directory: &Path) -> bool {
+    let owner = fs::symlink_metadata(directory).map(|found| found.uid());
+    owner.is_ok_and(|owner| directory == coldstream_control::directory_path(owner))
+}
+
+/// The directories of all users below a root directory, by their names.
 fn user_directories(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root.join(SHARED_MEMORY));
     let directories = entries.into_iter().flatten().flatten().filter(|entry| {
@@ -102,8 +120,8 @@ fn user_directories(root: &Path) -> Vec<PathBuf> {
 }
 
 fn pages_in(directory: &Path) -> Vec<(PageName, PathBuf)> {
-    let entries = fs::read_dir(directory);
-    let pages = entries.into_iter().flatten().flatten().filter_map(|entry| {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let pages = entries.take(PAGES_MAX).filter_map(|entry| {
         let name = PageName::of_file_name(&entry.file_name())?;
         Some((name, entry.path()))
     });

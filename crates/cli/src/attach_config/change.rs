@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::exit::{self, Exit, failure};
+use crate::trust::{self, Changeable};
 use crate::unit::Root;
 
 /// The end of a copy's name. systemd does not read it.
@@ -89,6 +90,34 @@ impl Change {
         }
     }
 
+    /// Root writes nothing where somebody else may change what a path means: it could be any file of root's.
+    fn check_trust(&self) -> anyhow::Result<()> {
+        if self.deed() == Deed::None || !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        // The file itself is replaced, and only read.
+        let directory = self.path().parent().unwrap_or(Path::new("/"));
+        let named = self.named.parent().unwrap_or(Path::new("/"));
+        let Some(Changeable { part, owner }) = [named, directory]
+            .into_iter()
+            .find_map(trust::changeable_by_others)
+        else {
+            return Ok(());
+        };
+        let advice = if owner == 0 {
+            "close it to writing by others first".to_owned()
+        } else {
+            format!(
+                "run this as that user, with `setpriv --reuid={owner} --regid={owner} --init-groups coldstream …`"
+            )
+        };
+        let message = format!(
+            "{} may be changed by user {owner}, who could make root write elsewhere: {advice}",
+            part.display()
+        );
+        Err(failure(Exit::Permission, message))
+    }
+
     /// Makes the change. Returns the copy of the original that it made.
     pub fn write(&self) -> anyhow::Result<Option<PathBuf>> {
         let error = |what: &str, error: &io::Error| {
@@ -101,6 +130,7 @@ impl Change {
             let message = format!("cannot {what} {}: {error}{advice}", self.path.display());
             failure(exit::of_io(error), message)
         };
+        self.check_trust()?;
         let mut made = None;
         match (self.deed(), &self.after) {
             (Deed::None, _) | (_, None) => {}

@@ -33,18 +33,17 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
             note_of_start_settings(root, &unit).into_iter().collect(),
         ),
     };
+    let drain = (unit.is_cassandra() && root.is_own())
+        .then(|| "before the restart: `nodetool drain`".to_owned());
     let text = after.clone().or_else(|| before.clone()).unwrap_or_default();
     Ok(Plan {
         change: Change::new(root, &path, before, after, None)?,
         text,
-        notes,
-        next: (unit.is_cassandra().then(|| "nodetool drain".to_owned()))
-            .into_iter()
-            .chain([
-                "systemctl daemon-reload".to_owned(),
-                format!("systemctl restart {}", unit.name),
-            ])
-            .collect(),
+        notes: notes.into_iter().chain(drain).collect(),
+        next: vec![
+            "systemctl daemon-reload".to_owned(),
+            format!("systemctl restart {}", unit.name),
+        ],
     })
 }
 

@@ -49,7 +49,7 @@ pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result
         notes: (wanted.and_then(Wanted::note_of_closed_settings))
             .into_iter()
             .collect(),
-        next: vec!["nodetool drain".to_owned(), "restart the node".to_owned()],
+        next: vec!["drain the node, and restart it".to_owned()],
     })
 }
 

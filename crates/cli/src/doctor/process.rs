@@ -35,6 +35,9 @@ const UNKNOWN_THREADS_MAX: usize = 8;
 /// The report about a process.
 #[derive(Serialize)]
 pub struct Process {
+    /// Whether its status page is mapped in it.
+    #[serde(skip)]
+    pub has_page_mapped: bool,
     /// The process.
     pub pid: u32,
     /// Its command line.
@@ -103,7 +106,7 @@ pub struct Process {
 impl Process {
     /// Whether the program itself has Coldstream in it, by the C interface or a plugin.
     pub fn is_linked(&self) -> bool {
-        self.library.is_none() && self.status.is_some() && !self.is_attached
+        self.library.is_none() && self.status.is_some() && self.has_page_mapped && !self.is_attached
     }
 }
 
@@ -114,6 +117,12 @@ pub enum Asked {
     ForIt,
     /// The report about its service, which says how to load the library.
     ForItsService,
+}
+
+/// Whether a path is that of a status page. A program that was replaced by `exec` leaves one behind, and maps it no more.
+fn is_page(path: &Path) -> bool {
+    let directory = path.parent().and_then(Path::file_name).unwrap_or_default();
+    directory.as_encoded_bytes().starts_with(b"coldstream-") && path.starts_with("/dev/shm")
 }
 
 /// Examines a process of this user, or any process as root.
@@ -149,6 +158,7 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         _ => Settings::Accepted,
     };
     let mut process = Process {
+        has_page_mapped: mapped.iter().any(|path| is_page(path)),
         pid,
         command: processes::command_line(pid),
         title: title::of(pid),

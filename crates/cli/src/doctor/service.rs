@@ -66,7 +66,13 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
         } else {
             Vec::new()
         },
-        advice: Vec::new(),
+        advice: if is_cassandra {
+            let options = variables.get("JVM_EXTRA_OPTS").map_or("", |it| &it.value);
+            let options = [options, &start_settings::text(root)].join(" ");
+            cassandra::advice_on_packaged(root, &options)
+        } else {
+            Vec::new()
+        },
     };
     match (&by_variable, &by_script) {
         (Some((_, variable, library)), _) => {
@@ -86,7 +92,8 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
         ));
         return Ok(service);
     };
-    let mut advice: Vec<String> = library_advice(root, path).into_iter().collect();
+    let mut advice = std::mem::take(&mut service.advice);
+    advice.extend(library_advice(root, path));
     if let (Some((name, variable, _)), true) = (&by_variable, by_script.is_none()) {
         let without_jemalloc =
             (variables.get(jemalloc::VARIABLE)).is_some_and(|it| it.value == jemalloc::NONE);
@@ -121,7 +128,6 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
         .collect();
     if is_cassandra {
         settings.extend(start_settings::settings(root));
-        advice.extend(cassandra::advice_on_packaged(root));
     }
     let priorities_are_off = settings
         .get("COLDSTREAM_PRIORITY")

@@ -196,7 +196,7 @@ impl Unit {
         }
         for setting in self.settings("EnvironmentFile") {
             let path = Path::new(setting.value.trim_start_matches('-'));
-            for (name, value) in file::variables(&root.text(path)?.unwrap_or_default()) {
+            for (name, value) in file::variables(&root.text_inside(path)?.unwrap_or_default()) {
                 variables.insert(
                     name,
                     Variable {

@@ -43,6 +43,15 @@ impl Root {
         String::from_utf8_lossy(&bytes.flatten().unwrap_or_default()).into_owned()
     }
 
+    /// As [`Root::text`]; a file that a link leads out to counts as none.
+    pub fn text_inside(&self, path: &Path) -> anyhow::Result<Option<String>> {
+        if self.holds(path) {
+            self.text(path)
+        } else {
+            Ok(None)
+        }
+    }
+
     /// The text of a file inside; `None` if there is none.
     pub fn text(&self, path: &Path) -> anyhow::Result<Option<String>> {
         match fs::read_to_string(self.at(path)) {

@@ -54,6 +54,13 @@ pub(super) fn loading_library(root: &Root) -> Option<(&'static str, String)> {
     })
 }
 
+/// The packaged shell files without their comments.
+pub fn text(root: &Root) -> String {
+    let texts = START_SETTINGS.map(|path| root.glance(Path::new(path)));
+    let lines = texts.iter().flat_map(|text| text.lines());
+    lines.map(without_comment).collect::<Vec<_>>().join("\n")
+}
+
 /// The `COLDSTREAM…` variables that the packaged `cassandra-env.sh` exports, with their values.
 pub fn settings(root: &Root) -> Vec<(String, String)> {
     let texts = START_SETTINGS.map(|path| root.glance(Path::new(path)));

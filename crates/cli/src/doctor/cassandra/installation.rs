@@ -58,7 +58,27 @@ pub fn version_beside(configuration: &Path) -> Option<String> {
 /// The packaged configuration file in a root, as it is inside of it, and the packaged release.
 pub fn packaged(root: &Root) -> Option<(&'static str, Option<String>)> {
     let path = USUAL.into_iter().find(|path| root.at(path).is_file())?;
-    Some((path, in_directory(&root.at(PACKAGED_JARS))))
+    let beside = Path::new(path).ancestors().nth(2)?.join("lib");
+    let version = [beside.as_path(), Path::new(PACKAGED_JARS)]
+        .into_iter()
+        .find_map(|directory| in_directory(&root.at(directory)));
+    Some((path, version))
+}
+
+/// `disk_access_mode` among options of the virtual machine. From 4.1 on it wins over the configuration file, if system
+/// properties may do that (`YamlConfigurationLoader.maybeAddSystemProperties`).
+pub fn disk_access_mode_of(options: &mut dyn Iterator<Item = &str>) -> Option<String> {
+    let (mut is_allowed, mut mode) = (false, None);
+    for option in options {
+        match option.trim_matches(['"', '\'']).split_once('=') {
+            Some(("-Dcassandra.config.allow_system_properties", value)) => {
+                is_allowed = value == "true"
+            }
+            Some(("-Dcassandra.settings.disk_access_mode", value)) => mode = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    mode.filter(|_| is_allowed)
 }
 
 /// A Cassandra process, as `/proc` shows it.
@@ -103,6 +123,15 @@ impl Daemon {
             .rev()
             .find_map(|argument| argument.as_bytes().strip_prefix(prefix.as_bytes()))
             .map(OsStr::from_bytes)
+    }
+
+    /// `disk_access_mode` among the virtual machine's options, which wins over the file.
+    pub fn disk_access_mode(&self) -> Option<String> {
+        let mut options = self
+            .arguments
+            .iter()
+            .filter_map(|argument| argument.to_str());
+        disk_access_mode_of(&mut options)
     }
 
     /// The entries of the class path; a directory of jars ends with `*`.

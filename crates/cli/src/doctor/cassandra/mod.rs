@@ -4,7 +4,8 @@ mod installation;
 mod yaml;
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -15,6 +16,9 @@ use yaml::Document;
 use crate::exit::{self, Exit, failure};
 use crate::unit::Root;
 
+/// Cassandra's own file has 100 KiB, most of it comments.
+const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
+
 /// The report about a node.
 #[derive(Serialize)]
 pub struct Node {
@@ -23,7 +27,7 @@ pub struct Node {
     pub configuration: PathBuf,
     /// The release, by the name of its jar.
     pub version: Option<String>,
-    /// `disk_access_mode`, as it is written there.
+    /// `disk_access_mode`, as it is written there or in the options of the virtual machine.
     pub disk_access_mode: Option<String>,
     /// How data files are read: `pread`, `mmap` or `unknown`. Coldstream sees `pread` only.
     pub data_reads: &'static str,
@@ -61,18 +65,23 @@ pub fn of_configuration(path: &Path) -> anyhow::Result<Node> {
         .canonicalize()
         .map_err(|error| unreadable(path, &error))?;
     let version = installation::version_beside(&canonical);
-    Ok(examine(path.to_owned(), &document, version))
+    Ok(examine(path.to_owned(), &document, version, None))
 }
 
-/// What to change in the packaged configuration file of a root. Nothing if there is none, or it cannot be read.
-pub fn advice_on_packaged(root: &Root) -> Vec<String> {
+/// What to change in the packaged configuration file of a root, with these options of the virtual machine. Nothing if
+/// there is no such file, or it cannot be read.
+pub fn advice_on_packaged(root: &Root, options: &str) -> Vec<String> {
     let Some((path, version)) = installation::packaged(root) else {
         return Vec::new();
     };
-    let text = root.glance(Path::new(path));
-    Document::parse(&text)
-        .map(|document| examine(path.into(), &document, version).advice)
-        .unwrap_or_default()
+    let mode = installation::disk_access_mode_of(&mut options.split_whitespace());
+    let is_inside = root.holds(Path::new(path));
+    let text = is_inside.then(|| root.text(Path::new(path)).ok()).flatten();
+    let text = text.flatten().unwrap_or_default();
+    match Document::parse(&text) {
+        Ok(document) if !text.is_empty() => examine(path.into(), &document, version, mode).advice,
+        _ => Vec::new(),
+    }
 }
 
 /// Examines a process that is a Cassandra node; `None` for other programs.
@@ -89,7 +98,7 @@ pub fn of_process(pid: u32) -> Option<anyhow::Result<Node>> {
         .and_then(|path| {
             let text = read(&daemon.seen_from_here(&path))?;
             let document = parse(&path, &text)?;
-            let mut node = examine(path, &document, daemon.version());
+            let mut node = examine(path, &document, daemon.version(), daemon.disk_access_mode());
             if node.data_directories.is_empty()
                 && let Some(directory) = daemon.property("cassandra.storagedir")
             {
@@ -109,8 +118,24 @@ pub fn of_process(pid: u32) -> Option<anyhow::Result<Node>> {
     Some(found)
 }
 
+/// Reads a file that may be named by a process: perhaps a pipe, a device, or without an end.
 fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+    let text = || {
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() || found.len() > CONFIGURATION_BYTES_MAX {
+            return Err(io::Error::other("not a regular file of 1 MiB at most"));
+        }
+        let mut text = String::new();
+        file.take(CONFIGURATION_BYTES_MAX)
+            .read_to_string(&mut text)?;
+        Ok(text)
+    };
+    text().map_err(|error| unreadable(path, &error))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
@@ -125,9 +150,15 @@ fn parse<'a>(path: &Path, text: &'a str) -> anyhow::Result<Document<'a>> {
     })
 }
 
-fn examine(configuration: PathBuf, document: &Document, version: Option<String>) -> Node {
+/// `mode` is `disk_access_mode` of the virtual machine's options, which wins.
+fn examine(
+    configuration: PathBuf,
+    document: &Document,
+    version: Option<String>,
+    mode: Option<String>,
+) -> Node {
     let is_direct = |key| document.scalar(key).is_some_and(|value| value == "direct");
-    let disk_access_mode = document.scalar("disk_access_mode");
+    let disk_access_mode = mode.or_else(|| document.scalar("disk_access_mode"));
     let number = version.as_deref().and_then(installation::number);
     let mut node = Node {
         data_reads: data_reads(disk_access_mode.as_deref(), number),
@@ -236,6 +267,7 @@ mod tests {
             "/c/cassandra.yaml".into(),
             &Document::parse(text).unwrap(),
             version.map(str::to_owned),
+            None,
         )
     }
 
@@ -262,6 +294,30 @@ mod tests {
         let mapped = node("disk_access_mode: mmap", Some("5.0.9")).advice;
         assert!(mapped[0].contains("`disk_access_mode: mmap` maps"));
         assert!(node("", Some("5.0.9")).advice.is_empty());
+        let standard = "disk_access_mode: standard";
+        assert!(node(standard, Some("4.1.10")).advice[0].contains("does not map its indexes"));
+        assert!(node(standard, Some("5.0.9")).advice.is_empty());
+    }
+
+    #[test]
+    fn an_option_of_the_virtual_machine_wins_if_it_may() {
+        let mode = |options: &str| installation::disk_access_mode_of(&mut options.split(' '));
+        let allowed = "-Dcassandra.config.allow_system_properties=true";
+        let set = "-Dcassandra.settings.disk_access_mode=mmap_index_only";
+        let wanted = Some("mmap_index_only".to_owned());
+        assert_eq!(mode(&format!("-ea {allowed} {set}")), wanted);
+        assert_eq!(mode(&format!("\"{set} {allowed}\"")), wanted);
+        assert_eq!(mode(set), None);
+        assert_eq!(
+            mode(&format!(
+                "{allowed} {set} {}",
+                allowed.replace("true", "false")
+            )),
+            None
+        );
+        let document = Document::parse("disk_access_mode: mmap").unwrap();
+        let node = examine("/c".into(), &document, Some("4.1.10".into()), wanted);
+        assert_eq!((node.data_reads, node.advice.len()), ("pread", 0));
     }
 
     #[test]
