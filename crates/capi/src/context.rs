@@ -202,7 +202,10 @@ fn is_started(runtime: Option<&'static Runtime>) -> bool {
     let (Some(runtime), Some(settings)) = (runtime, settings::get()) else {
         return true;
     };
-    let mut is_started = false;
+    let mut is_started = runtime.is_started();
+    if is_started {
+        return true;
+    }
     heap::with_reserve(settings::MEMORY_BYTES, &mut || {
         let _inside = Inside::enter();
         is_started = runtime.start(settings);
