@@ -675,6 +675,14 @@ fn doctor_checks_a_unit_before_its_restart() {
         assert!(text.contains(words), "{setting}: {text}");
     }
 
+    // Whoever may replace the library runs code in the service.
+    system.file(name, "");
+    let directory = system.root.join("usr/lib/coldstream");
+    set_mode(&directory, 0o777);
+    let text = doctor("mariadb");
+    assert!(text.contains("runs code in the service"), "{text}");
+    set_mode(&directory, 0o755);
+
     // Without priorities nothing needs a limit.
     system.file(
         name,

@@ -13,6 +13,7 @@ use super::paths;
 use crate::configuration_file;
 use crate::library::{self, PRELOAD};
 use crate::run::{elf, jemalloc};
+use crate::trust::{self, Changeable};
 use crate::unit::start_settings::{self, LoadingLine};
 use crate::unit::{Root, Unit, Variable};
 
@@ -151,7 +152,15 @@ fn library_advice(root: &Root, path: &Path) -> Option<String> {
         ));
     }
     let checked = elf::check_library(&there).and_then(|()| library::check_readable_by_all(&there));
-    checked.err().map(|error| format!("{error:#}"))
+    if let Err(error) = checked {
+        return Some(format!("{error:#}"));
+    }
+    let Changeable { part, owner } = trust::changeable_by_others(&there)?;
+    Some(format!(
+        "{} may be changed by user {owner}, or by all: who can replace the library runs code in the service. Install \
+         the package, or name a copy that only root can change",
+        part.display()
+    ))
 }
 
 /// What keeps the variable from the database.
