@@ -150,12 +150,13 @@ fn metrics(accept: Option<&str>, log: &Mutex<Log>) -> Answer {
     let exposition = Exposition::accepted(accept);
     match processes::survey() {
         Ok(survey) => {
+            let body = exposition.render(&families::of(&survey));
             let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
             log.note(processes::missing(&survey));
             Answer {
                 status: "200 OK",
                 content_type: exposition.content_type(),
-                body: exposition.render(&families::of(&survey)),
+                body,
             }
         }
         Err(error) => Answer::text("500 Internal Server Error", &format!("{error:#}\n")),

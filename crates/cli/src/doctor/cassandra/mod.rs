@@ -75,9 +75,8 @@ pub fn advice_on_packaged(root: &Root, options: &str) -> Vec<String> {
         return Vec::new();
     };
     let mode = installation::disk_access_mode_of(&mut options.split_whitespace());
-    let is_inside = root.holds(Path::new(path));
-    let text = is_inside.then(|| root.text(Path::new(path)).ok()).flatten();
-    let text = text.flatten().unwrap_or_default();
+    let text = root.text_inside(Path::new(path)).ok().flatten();
+    let text = text.unwrap_or_default();
     match Document::parse(&text) {
         Ok(document) if !text.is_empty() => examine(path.into(), &document, version, mode).advice,
         _ => Vec::new(),
