@@ -52,9 +52,9 @@ struct Record {
     return {kWritten, kCompaction, user_bytes, stall_us, 0};
   }
 
-  // How far compaction is behind at this moment.
-  static Record Backlog(Phase phase, uint64_t level0_files, uint64_t debt_bytes) {
-    return {kBacklog, phase, level0_files, debt_bytes, 0};
+  // How far compaction is behind at this moment, and whether one runs or is about to.
+  static Record Backlog(Phase phase, uint64_t level0_files, uint64_t debt_bytes, bool is_compacting) {
+    return {kBacklog, phase, level0_files, debt_bytes, is_compacting};
   }
 };
 static_assert(sizeof(Record) == 32, "the laboratory reads 32 bytes");

@@ -10,8 +10,10 @@ use crate::run_report::RunReport;
 use crate::smallest_limit;
 use crate::testbed::Testbed;
 use anyhow::{Context, Error, Result, bail};
+use chrono::{DateTime, Utc};
 use serde_json::json;
 use std::fmt::Display;
+use std::time::SystemTime;
 
 /// From this share of processor time on, time that the host took away shows in a tail latency.
 const STOLEN_PERCENT_MAX: f64 = 3.0;
@@ -32,6 +34,7 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
     }
     let preloaded = plan.modes.iter().filter_map(Mode::preloaded);
     let libraries = Libraries::find(preloaded, plan.work_dir.coldstream_library.as_deref())?;
+    let begun: DateTime<Utc> = SystemTime::now().into();
     let mut testbed = Testbed::open(plan.work_dir)?;
     let dataset = engine.prepare(&mut testbed)?;
     let runs = plan.cases.len() * plan.modes.len() * plan.turns as usize;
@@ -95,6 +98,7 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
     description.parameters["device_rate"] = json!(testbed.device_rate);
     let report = Report {
         version: env!("CARGO_PKG_VERSION").into(),
+        begun: begun.format("%Y-%m-%d %H:%M UTC").to_string(),
         engine: description.engine,
         load: description.load,
         parameters: description.parameters,
@@ -112,7 +116,8 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
     turns.ended_by.map_or(Ok(()), Err)
 }
 
-/// Runs the modes of each case in turn, so that a slow change of the machine meets all of them.
+/// Runs the modes of each case in turn, so that a slow change of the machine meets all of them. Each turn begins with
+/// another mode: what a run leaves behind meets all of them, too.
 struct Turns {
     /// Turns of each case.
     count: u32,
@@ -144,18 +149,23 @@ impl Turns {
             if self.ended_by.is_some() {
                 break;
             }
-            let runs: Result<Vec<RunReport>> = (modes.iter())
-                .map(|mode| {
+            let first = (turn - 1) as usize % modes.len();
+            let order = (0..modes.len()).map(|place| (first + place) % modes.len());
+            let runs: Result<Vec<(usize, RunReport)>> = order
+                .map(|index| {
+                    let mode = &modes[index];
                     let title = format!("{}: turn {turn} of {}, {mode}", case.title, self.count);
                     let report =
                         one_run(testbed, &title, mode, turn).with_context(|| title.clone())?;
                     testbed.progress.finish_run(&title, &report);
                     warn_of_stolen_time(testbed, &title, &report);
-                    Ok(report)
+                    Ok((index, report))
                 })
                 .collect();
             match runs {
-                Ok(runs) => (complete.iter_mut().zip(runs)).for_each(|(mode, run)| mode.push(run)),
+                Ok(runs) => runs
+                    .into_iter()
+                    .for_each(|(index, run)| complete[index].push(run)),
                 Err(error) => {
                     testbed.add_limitation(format!("ended before its time: {error:#}"));
                     self.ended_by = Some(error);

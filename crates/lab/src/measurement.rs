@@ -309,6 +309,7 @@ impl Measurement {
             sstables: level(|backlog| backlog.sstables as f64),
             pending_compactions: level(|backlog| backlog.pending_compactions as f64),
             debt_mib: level(|backlog| mib(backlog.debt_bytes)),
+            compacting_percent: 100.0 * level(|backlog| f64::from(backlog.is_compacting)).mean,
         }
     }
 
@@ -555,6 +556,7 @@ mod tests {
             let backlog = Backlog {
                 level0_files,
                 debt_bytes: level0_files << 20,
+                is_compacting: level0_files > 2,
                 ..Backlog::default()
             };
             measurement.take(Event::Backlog { phase, backlog });
@@ -584,6 +586,7 @@ mod tests {
         };
         assert_eq!(compaction.backlog.level0_files, behind);
         assert_eq!(compaction.backlog.debt_mib, behind);
+        assert_eq!(compaction.backlog.compacting_percent, 50.0);
         let after = report.phase(Phase::After).unwrap();
         assert_eq!(after.backlog, BacklogReport::default());
         let idle = report.phase(Phase::Idle).unwrap();

@@ -6,7 +6,7 @@
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// After the start; not measured.
+    /// Not measured: after the start, and again from the first update to the first compaction.
     WarmUp,
     /// No compaction.
     Idle,
@@ -56,6 +56,8 @@ pub struct Backlog {
     pub pending_compactions: u64,
     /// Bytes of compaction work that is left.
     pub debt_bytes: u64,
+    /// Whether a compaction runs or is about to.
+    pub is_compacting: bool,
 }
 
 /// An event of the load. Times are of the monotonic clock, in nanoseconds.

@@ -350,7 +350,13 @@ const MEMORY: [Source<MemoryReport>; 6] = [
     ),
 ];
 
-const BACKLOG: [Source<BacklogReport>; 8] = [
+const BACKLOG: [Source<BacklogReport>; 9] = [
+    source(
+        "a compaction runs, % of the time",
+        Neither,
+        "Share of the samples at which a compaction ran or was about to",
+        |b| b.compacting_percent,
+    ),
     source(
         "level-0 files, mean",
         Less,

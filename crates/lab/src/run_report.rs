@@ -131,6 +131,8 @@ pub struct BacklogReport {
     pub pending_compactions: Level,
     /// Compaction work that is left, MiB.
     pub debt_mib: Level,
+    /// Samples at which a compaction ran or was about to, %.
+    pub compacting_percent: f64,
 }
 
 /// Pauses of a virtual machine in a phase, and the reads that no pause delayed.

@@ -40,6 +40,7 @@ impl BacklogSampler<'_> {
                     sstables: with_suffix(&self.directory, DATA_SUFFIX).len() as u64,
                     pending_compactions,
                     debt_bytes,
+                    is_compacting: pending_compactions > 0,
                     ..Backlog::default()
                 };
                 let phase = self.state.phase();

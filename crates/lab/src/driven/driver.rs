@@ -181,6 +181,7 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
             backlog: Backlog {
                 level0_files: word(8),
                 debt_bytes: word(16),
+                is_compacting: word(24) != 0,
                 ..Backlog::default()
             },
         },
@@ -286,6 +287,7 @@ mod tests {
                 backlog: Backlog {
                     level0_files: 10,
                     debt_bytes: 20,
+                    is_compacting: true,
                     ..Backlog::default()
                 }
             }

@@ -13,6 +13,9 @@ use crate::summary::Row;
 pub struct Report {
     /// Version of Coldstream.
     pub version: String,
+    /// When the measurement began: day and minute, UTC.
+    #[serde(default = "unknown_day")]
+    pub begun: String,
     /// The machine.
     pub machine: Machine,
     /// The database, with its version.
@@ -32,6 +35,11 @@ pub struct Report {
     /// The smallest limits that hold a bound, if they were looked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub smallest_limits: Vec<SmallestLimit>,
+}
+
+/// Reports of older versions have no day.
+fn unknown_day() -> String {
+    "day unknown".into()
 }
 
 /// What distinguishes a case from the others.

@@ -125,6 +125,7 @@ pub fn case_with_writes(modes: &[(Figures, f64)], runs: u32) -> CaseReport {
 pub fn report(modes: &[&str], cases: Vec<CaseReport>) -> Report {
     Report {
         version: "0.1.0".into(),
+        begun: "2026-11-28 21:35 UTC".into(),
         machine: Machine {
             kernel: "6.18".into(),
             cores: 2,

@@ -307,9 +307,10 @@ fn worse(rows: &[WorseRow], room: &mut usize) -> Vec<String> {
 pub fn every_row(report: &Report) -> String {
     let machine = &report.machine;
     let mut text = format!(
-        "{} on {}\n{}; {} runs in turn: median (min–max)\n",
+        "{} on {}, {}\n{}; {} runs in turn: median (min–max)\n",
         report.engine,
         machine_line(machine),
+        report.begun,
         report.load,
         report.runs
     );

@@ -124,7 +124,7 @@ pub fn about(report: &Report) -> Markup {
                 @for note in &report.limitations { li { (note) } }
                 @for reclaimer in &machine.reclaimers { li { "Reclaimer found: " (reclaimer) } }
             }
-            p { "Coldstream " (report.version) ". Load: " (report.load) "." }
+            p { "Coldstream " (report.version) ", " (report.begun) ". Load: " (report.load) "." }
             h3 { "Options" }
             pre { (parameters) }
             @for case in &report.cases {
