@@ -4,6 +4,7 @@
 mod case;
 mod compactions;
 mod jvm;
+mod nodes;
 mod orders;
 mod reads;
 mod tables;
