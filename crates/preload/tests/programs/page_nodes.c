@@ -1,5 +1,4 @@
 /* page_nodes FILE: the NUMA node of each page of the file that is in the page cache, one in a line. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
