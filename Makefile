@@ -271,7 +271,7 @@ test-aarch64: ## Suites of aarch64 on x86-64, under qemu (20 min; as root)
 
 # `apt-cache search linux-image` names others. KERNEL_SUITES are those that end in emulation within their own time limits.
 KERNEL ?= linux-image-6.1.0-50-amd64
-KERNEL_SUITES ?= odd_writers eviction
+KERNEL_SUITES ?= odd_writers deleted
 test-kernel: libraries ## Suites of the preload library on another KERNEL and two NUMA nodes, in a virtual machine (10 min; as root)
 	@scripts/setup test-kernel
 	scripts/test-kernel $(TARGET) $(KERNEL) $(KERNEL_SUITES)

@@ -254,7 +254,7 @@ impl Attached {
 
     /// Takes an event in.
     pub fn record(&mut self, event: &Event) {
-        let origin = Origin::of(event, Profile::Auto, self.recognition);
+        let origin = Origin::of(event, self.recognition);
         let origin = self.model.record(event, origin);
         match (origin, event.what) {
             (Origin::Foreground, What::Read) => self.record_heat(event),
@@ -443,7 +443,7 @@ impl Attached {
             }
             Output::Grows(_) => {
                 let end = pages.written_end.saturating_sub(WRITER_LAG_PAGES);
-                pages.is_done(0..end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES);
+                pages.mark_done(0..end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES);
                 self.drop_written(id, &file);
             }
             Output::Finished { worker, .. } => {
@@ -459,7 +459,7 @@ impl Attached {
         let is_written = self.drop_written(id, file);
         let look = self.model.look();
         if let Some(pages) = self.model.file(id)
-            && pages.shall_be_handed_over(is_written, look)
+            && pages.try_to_finish(is_written, look)
         {
             pages.hand_over();
             // Of a file that had this number before.
@@ -491,7 +491,7 @@ impl Attached {
             }
             return;
         }
-        if !pages.is_tried_now(look) {
+        if !pages.take_turn(look) {
             return;
         }
         let shall_be_left = pages.shall_be_left(look);

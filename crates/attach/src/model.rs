@@ -41,8 +41,8 @@ pub enum Origin {
 impl Origin {
     /// By the thread's name, or else by what it does.
     #[must_use]
-    pub fn of(event: &Event, profile: Profile, recognition: Recognition) -> Self {
-        match profile.role_of_thread(&event.name) {
+    pub fn of(event: &Event, recognition: Recognition) -> Self {
+        match Profile::Auto.role_of_thread(&event.name) {
             Role::Flush => return Self::Flush,
             role if role.is_background_reader() => return Self::Background,
             _ => {}
@@ -87,9 +87,9 @@ pub enum Output {
     HandedOver,
 }
 
-/// One file.
+/// What is known of one file.
 #[derive(Debug, Default)]
-pub struct Pages {
+pub struct FileState {
     /// A compaction brought them in, and nobody else has used them.
     brought: PageSet,
     /// A compaction is done with them since the last look.
@@ -116,7 +116,7 @@ pub struct Pages {
 /// All files of one process.
 #[derive(Debug, Default)]
 pub struct Model {
-    files: HashMap<FileId, Pages>,
+    files: HashMap<FileId, FileState>,
     inputs: HashMap<u32, Vec<FileId>>,
     trails: Trails,
     look: u64,
@@ -175,7 +175,7 @@ impl Model {
                 };
                 if writes && file.is_input && !file.is_awaited() {
                     // The number was given out again.
-                    *file = Pages::default();
+                    *file = FileState::default();
                 }
                 file.last_look = look;
                 file.bring(pages.clone());
@@ -234,7 +234,7 @@ impl Model {
     }
 
     /// What is known of a file.
-    pub fn file(&mut self, id: FileId) -> Option<&mut Pages> {
+    pub fn file(&mut self, id: FileId) -> Option<&mut FileState> {
         self.files.get_mut(&id)
     }
 
@@ -305,7 +305,7 @@ impl Model {
     }
 }
 
-impl Pages {
+impl FileState {
     /// A compaction brought pages in.
     fn bring(&mut self, pages: Range<u64>) {
         self.done.remove(pages.clone());
@@ -349,10 +349,10 @@ impl Pages {
         self.done.insert(0..self.written_end);
     }
 
-    /// Whether hot pages of a finished output may be warmed: the others have gone, or will not go. `is_written`: all of
-    /// it is on the device.
+    /// Counts a try to drop a finished output. Returns whether its hot pages may be warmed: the others have gone, or will
+    /// not go. `is_written`: all of it is on the device.
     #[must_use]
-    pub fn shall_be_handed_over(&mut self, is_written: bool, look: u64) -> bool {
+    pub fn try_to_finish(&mut self, is_written: bool, look: u64) -> bool {
         if let Output::Finished { tries, .. } = &mut self.output
             && is_written
         {
@@ -377,8 +377,9 @@ impl Pages {
         look.saturating_sub(self.last_look) > ABANDONED_LOOKS + REST_LOOKS
     }
 
-    /// Whether it is to be tried at this look to drop pages that were read. While it rests: once a second.
-    pub fn is_tried_now(&mut self, look: u64) -> bool {
+    /// Takes the turn of this look, if it has one, to drop pages that were read. While the file rests: once a second.
+    #[must_use]
+    pub fn take_turn(&mut self, look: u64) -> bool {
         if !self.rests(look) {
             return true;
         }
@@ -415,7 +416,7 @@ impl Pages {
     }
 
     /// The writer is done with these pages.
-    pub fn is_done(&mut self, pages: Range<u64>) {
+    pub fn mark_done(&mut self, pages: Range<u64>) {
         self.done_lately.insert(pages);
     }
 
@@ -456,7 +457,7 @@ mod tests {
     }
 
     fn record(model: &mut Model, event: &Event) {
-        let origin = Origin::of(event, Profile::Auto, Recognition::Advice);
+        let origin = Origin::of(event, Recognition::Advice);
         let _ = model.record(event, origin);
     }
 
@@ -546,7 +547,7 @@ mod tests {
                 call: Some(Call::Read(9)),
                 ..event(what, "", pages)
             };
-            let origin = Origin::of(&advised, Profile::Auto, Recognition::Advice);
+            let origin = Origin::of(&advised, Recognition::Advice);
             let found = model.record(&advised, origin);
             assert_eq!(found == Origin::Foreground, what == What::Read);
         }
@@ -587,18 +588,18 @@ mod tests {
         let pages = model.file(FILE).unwrap();
         let finished = REST_LOOKS + 1;
         pages.finish(7, finished);
-        assert!(!pages.shall_be_handed_over(false, finished));
-        assert!(pages.shall_be_handed_over(false, finished + REST_LOOKS));
+        assert!(!pages.try_to_finish(false, finished));
+        assert!(pages.try_to_finish(false, finished + REST_LOOKS));
         pages.put_off(0..8);
         assert!(pages.to_drop(finished).is_empty());
         pages.try_again();
         assert_eq!(pages.to_drop(finished), vec![0..8; 1]);
-        assert!(!pages.shall_be_handed_over(true, finished));
-        assert!(!pages.shall_be_handed_over(true, finished));
-        assert!(pages.shall_be_handed_over(true, finished));
+        assert!(!pages.try_to_finish(true, finished));
+        assert!(!pages.try_to_finish(true, finished));
+        assert!(pages.try_to_finish(true, finished));
         pages.finish(7, finished);
         pages.release(0..8);
-        assert!(pages.shall_be_handed_over(true, finished));
+        assert!(pages.try_to_finish(true, finished));
     }
 
     #[test]

@@ -340,6 +340,7 @@ fn root_writes_nothing_where_the_databases_user_may_change_the_path() {
 
 /// Whatever is in the way is said with its file, and nothing is written.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn what_is_in_the_way_is_named() {
     let cases: [Case; 18] = [
         (
@@ -612,6 +613,7 @@ fn a_program_can_read_the_plan() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one machine, looked at again and again")]
 fn doctor_checks_a_unit_before_its_restart() {
     let system = System::new();
     let doctor = |unit: &str| {

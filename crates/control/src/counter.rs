@@ -133,9 +133,6 @@ macro_rules! counters {
     };
 }
 
-/// The upper bound of the first counter of [`Counter::DEVICE_READS`], in nanoseconds.
-pub(crate) const DEVICE_READ_NS: u64 = 64_000;
-
 counters! {
     /// SSTables that were opened and are tracked.
     TrackedFilesOpened = "tracked_files_opened": Reads, Total(Count);
@@ -418,6 +415,11 @@ counters! {
     /// Pages of inputs that were in the page cache before this process counted reads: taken to be hot, since a restart
     /// forgets what was.
     HandoverPagesRecalled = "handover_pages_recalled": Handover, Total(Count);
+    /// SSTables without handover because the application has a record lock (`fcntl`) on them: it would lose the lock.
+    HandoverLocked = "handover_locked": Handover, Total(Count);
+    /// New SSTables of background work that another descriptor has open, too, or that have a record lock. They are written
+    /// by plain calls.
+    FallbackWriteShared = "fallback_write_shared": Fallbacks, Total(Count);
 }
 
 impl Counter {
@@ -432,6 +434,8 @@ impl Counter {
         Self::HandoverDelay1024Ms,
         Self::HandoverDelayLonger,
     ];
+    /// The bound of the first of [`Self::HANDOVER_DELAYS`], ns.
+    pub const HANDOVER_DELAY_NS: u64 = 1_000_000;
     /// The ratio between the bounds of neighbours in [`Self::HANDOVER_DELAYS`].
     pub const HANDOVER_DELAY_FACTOR: u64 = 4;
 
@@ -453,6 +457,8 @@ impl Counter {
         Self::ForegroundDeviceReads256Ms,
         Self::ForegroundDeviceReadsLonger,
     ];
+    /// The bound of the first of [`Self::DEVICE_READS`], ns.
+    pub const DEVICE_READ_NS: u64 = 64_000;
 
     /// Bytes that background threads read from SSTables, by the way they took. Together they are
     /// [`Self::BackgroundBytes`].
@@ -474,18 +480,32 @@ impl Counter {
     ];
 
     /// SSTables that were published without a whole handover, by reason.
-    pub const HANDOVERS_INCOMPLETE: [(Self, &str); 5] = [
+    pub const HANDOVERS_INCOMPLETE: [(Self, &str); 6] = [
         (Self::HandoverDeclined, "declined"),
         (Self::HandoverFailed, "failed"),
         (Self::HandoverShortOfMemory, "short of memory"),
         (Self::HandoverCutShort, "cut short"),
         (Self::HandoverPutOff, "put off"),
+        (Self::HandoverLocked, "locked"),
+    ];
+
+    /// Failures that are counted outside of the group of fallbacks. What is put off while compactions are behind is none.
+    const FAILURES: [Self; 9] = [
+        Self::WriteErrors,
+        Self::HandoverDeclined,
+        Self::HandoverFailed,
+        Self::HandoverShortOfMemory,
+        Self::HandoverCutShort,
+        Self::HandoverLocked,
+        Self::EvictionRefused,
+        Self::PriorityRefused,
+        Self::PriorityLimit,
     ];
 
     /// The counter of [`Self::HANDOVER_DELAYS`] for a handover that took `ns` nanoseconds.
     #[must_use]
     pub fn of_handover_delay(ns: u64) -> Self {
-        let steps = (ns / 1_000_000)
+        let steps = (ns / Self::HANDOVER_DELAY_NS)
             .checked_ilog(Self::HANDOVER_DELAY_FACTOR)
             .map_or(0, |log| log + 1);
         let index = usize::try_from(steps).unwrap_or(usize::MAX);
@@ -496,12 +516,24 @@ impl Counter {
     /// The counter of [`Self::DEVICE_READS`] for a read that took `ns` nanoseconds.
     #[must_use]
     pub fn of_device_read(ns: u64) -> Self {
-        let doublings = (ns / DEVICE_READ_NS)
+        let doublings = (ns / Self::DEVICE_READ_NS)
             .checked_ilog2()
             .map_or(0, |log| log + 1);
         let index = usize::try_from(doublings).unwrap_or(usize::MAX);
         let last = Self::ForegroundDeviceReadsLonger;
         Self::DEVICE_READS.get(index).copied().unwrap_or(last)
+    }
+
+    /// Whether the counter has plain calls instead of a mechanism, or failures.
+    #[must_use]
+    pub fn is_irregular(self) -> bool {
+        self.group() == CounterGroup::Fallbacks || Self::FAILURES.contains(&self)
+    }
+
+    /// Whether somebody should look into it. `ctl status` and `top` call it a problem.
+    #[must_use]
+    pub fn is_problem(self) -> bool {
+        self.is_irregular() && !self.is_normal()
     }
 
     /// Whether the counter's own text says that it is no reason to worry.

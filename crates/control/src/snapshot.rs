@@ -5,7 +5,7 @@
 use coldstream_policy::Priorities;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-use crate::counter::{Counter, CounterKind, DEVICE_READ_NS};
+use crate::counter::{Counter, CounterKind};
 use crate::declined::{self, DeclinedDirectory};
 use crate::mechanism::Switches;
 use crate::page::{Header, PageError, PageView};
@@ -92,7 +92,7 @@ impl Snapshot {
     pub fn device_reads_below_ns(&self, per_mille: u64) -> Option<u64> {
         let wanted = u128::from(self.device_reads()) * u128::from(per_mille.min(1000));
         let mut reads = 0_u128;
-        let mut below_ns = DEVICE_READ_NS;
+        let mut below_ns = Counter::DEVICE_READ_NS;
         let (_, limited) = Counter::DEVICE_READS.split_last()?;
         for counter in limited {
             reads += u128::from(self.get(*counter)) * 1000;

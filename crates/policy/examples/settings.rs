@@ -1,11 +1,14 @@
-//! Prints `docs/configuration.md` (`markdown`) or `examples/coldstream.toml` (`toml`).
+//! Writes `docs/configuration.md` (`markdown`) or `examples/coldstream.toml` (`toml`) to the file that is named.
 
 fn main() -> Result<(), String> {
-    let text = match std::env::args().nth(1).as_deref() {
-        Some("markdown") => coldstream_policy::markdown(),
-        Some("toml") => coldstream_policy::example_toml(),
-        _ => return Err("usage: settings markdown|toml".to_owned()),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [kind, file] = arguments.as_slice() else {
+        return Err("usage: settings markdown|toml FILE".to_owned());
     };
-    print!("{text}");
-    Ok(())
+    let text = match kind.as_str() {
+        "markdown" => coldstream_policy::markdown(),
+        "toml" => coldstream_policy::example_toml(),
+        _ => return Err(format!("\"{kind}\": use markdown or toml")),
+    };
+    std::fs::write(file, text).map_err(|error| format!("{file}: {error}"))
 }

@@ -60,8 +60,8 @@ impl Profile {
     }
 }
 
-/// `<digits><suffix>`, as both engines name SSTables and blob files (`db/filename.cc`, `MakeFileName`).
-/// `rocksdb-plugin/coldstream_fs.cc: IsTable` has the same list.
+/// `<digits><suffix>`, as RocksDB and LevelDB name their files (`db/filename.cc`, `MakeFileName`).
+/// `rocksdb-plugin/coldstream_fs.cc: IsTable` knows `.sst` alone: the plugin passes blob files on.
 fn is_numbered(name: &[u8], suffix: &[u8]) -> bool {
     name.strip_suffix(suffix)
         .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))

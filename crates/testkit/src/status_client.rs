@@ -27,11 +27,17 @@ pub struct StatusClient {
     pub longest: Duration,
 }
 
+/// Whether the process runs: one that has ended stays until its parent asks for it.
+fn is_alive(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    status.is_ok_and(|status| !status.contains("\nState:\tZ"))
+}
+
 impl StatusClient {
     /// The client of a process that is about to open its first SSTable.
     ///
     /// # Panics
-    /// The process makes no page.
+    /// The process makes no page, or has ended. One that waits for input has it (`Program`'s is `/dev/null`).
     #[must_use]
     pub fn of(process: u32) -> Self {
         let started = Instant::now();
@@ -40,6 +46,7 @@ impl StatusClient {
                 return client;
             }
             assert!(started.elapsed() < PATIENCE, "no page of {process}");
+            assert!(is_alive(process), "process {process} ended without a page");
             std::thread::sleep(LOOK_INTERVAL);
         }
     }

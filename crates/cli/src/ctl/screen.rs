@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coldstream_control::{Counter, CounterGroup, DeclinedDirectory, Mechanism, Snapshot};
+use coldstream_control::{Counter, DeclinedDirectory, Mechanism, Snapshot};
 use coldstream_policy::display_bytes;
 use comfy_table::{ContentArrangement, Table, presets};
 
@@ -14,17 +14,6 @@ use crate::{output, title};
 const DEVICE_READ_MS_MAX: u64 = 262;
 /// Problems and notes on the screen; `--all` shows every counter.
 const IRREGULARITIES_SHOWN: usize = 5;
-/// Failures that are counted outside the group of fallbacks.
-const FAILURES: [Counter; 8] = [
-    Counter::WriteErrors,
-    Counter::HandoverDeclined,
-    Counter::HandoverFailed,
-    Counter::HandoverShortOfMemory,
-    Counter::HandoverCutShort,
-    Counter::EvictionRefused,
-    Counter::PriorityRefused,
-    Counter::PriorityLimit,
-];
 
 /// The screen, in lines of at most `width` columns.
 pub fn render(snapshot: &Snapshot, command: &str, width: u16) -> String {
@@ -382,11 +371,8 @@ fn tax(snapshot: &Snapshot) -> Vec<String> {
 
 /// Fallbacks and failures that happened, with their numbers.
 fn irregularities(snapshot: &Snapshot) -> Vec<(Counter, u64)> {
-    let is_irregular = |counter: Counter| {
-        counter.group() == CounterGroup::Fallbacks || FAILURES.contains(&counter)
-    };
     (snapshot.counters())
-        .filter(|(counter, value)| *value != 0 && is_irregular(*counter))
+        .filter(|(counter, value)| *value != 0 && counter.is_irregular())
         .collect()
 }
 

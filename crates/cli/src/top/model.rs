@@ -299,10 +299,8 @@ fn handover(snapshot: &Snapshot) -> Handover {
 }
 
 fn problems(snapshot: &Snapshot) -> Vec<Problem> {
-    let counters = snapshot.counters().filter(|&(counter, count)| {
-        let is_reason = counter.fallback_reason().is_some() && !counter.is_normal();
-        count > 0 && (is_reason || counter == Counter::WriteErrors)
-    });
+    let counters =
+        (snapshot.counters()).filter(|&(counter, count)| count > 0 && counter.is_problem());
     let problems = counters.map(|(counter, count)| Problem {
         counter: counter.name().to_owned(),
         count,

@@ -162,6 +162,7 @@ mod tests {
     use crate::top::view;
 
     fn model(pids: &[u32]) -> Model {
+        // As older versions record it: a field that is added needs `#[serde(default)]`.
         let process = serde_json::json!({
             "pid": 1, "user": 0, "program": "mariadbd", "profile": "rocksdb", "reads": "direct",
             "mechanisms": [{ "mechanism": "reads", "is_on": true }, { "mechanism": "writes", "is_on": false },

@@ -138,7 +138,7 @@ impl Handover {
             FileKind::CassandraData => self.lineage.record_output(thread, descriptor, stamp),
             FileKind::RocksDbSsTable => self.lineage.record_started(thread, descriptor, stamp),
             FileKind::RocksDbBlob => self.lineage.record_blob_output(thread, stamp),
-            // Lineage follows the writers of the other two engines only.
+            // LevelDB maps its SSTables: its inputs are seen by their mappings.
             FileKind::LevelDbSsTable | FileKind::Untracked => {}
         }
     }
@@ -193,7 +193,7 @@ impl Handover {
                 transfer.to_records(work)
             }),
             FileKind::CassandraData => {
-                forget_heat(means.heat, descriptor);
+                forget_heat_of_others(means.heat, descriptor);
                 TookPlace::No
             }
             FileKind::Untracked => TookPlace::No,
@@ -271,16 +271,8 @@ impl Handover {
         way: Way<I>,
         bounds: Bounds,
     ) -> Result<Done, Errno> {
-        let Means {
-            core, heat, writes, ..
-        } = means;
-        let (Some(present), Some(settings)) = (heat.present(), settings::get()) else {
-            return Ok(Done::default());
-        };
-        if Self::state(core, heat) != HandoverState::On
-            || fuse::is_blown()
-            || !core.owner.is_this_process()
-        {
+        let core = means.core;
+        if !Self::is_possible(means) {
             return Ok(Done::default());
         }
         let _errno = ErrnoGuard::new();
@@ -291,12 +283,11 @@ impl Handover {
             stamp,
         };
         let switched_off = Cell::new(false);
-        let time = &self.warming_time;
-        let mut transfer =
-            Transfer::begin(core, writes, settings, present, time, output, &switched_off);
+        let Some(mut transfer) = self.begin(means, output, &switched_off) else {
+            return Ok(Done::default());
+        };
         transfer.bounds = bounds;
-        transfer.counted_since_ns = heat.counted_since_ns();
-        transfer.is_frugal = self.is_frugal(core, heat);
+        transfer.is_frugal = self.is_frugal(core, means.heat);
         let started_ns = process::monotonic_ns();
         let thread = process::thread_id();
         let mut work = match inputs {
@@ -351,6 +342,34 @@ impl Handover {
         self.is_frugal.load(Ordering::Relaxed)
     }
 
+    /// Whether this process has handovers just now.
+    fn is_possible(means: Means<'_>) -> bool {
+        Self::state(means.core, means.heat) == HandoverState::On
+            && !fuse::is_blown()
+            && means.core.owner.is_this_process()
+    }
+
+    /// A handover to this output; `None` where nothing counts heat.
+    fn begin<'a>(
+        &'a self,
+        means: Means<'a>,
+        output: OutputFile,
+        switched_off: &'a Cell<bool>,
+    ) -> Option<Transfer<'a>> {
+        let (present, settings) = (means.heat.present()?, settings::get()?);
+        let mut transfer = Transfer::begin(
+            means.core,
+            means.writes,
+            settings,
+            present,
+            &self.warming_time,
+            output,
+            switched_off,
+        );
+        transfer.counted_since_ns = means.heat.counted_since_ns();
+        Some(transfer)
+    }
+
     fn run(
         &self,
         means: Means<'_>,
@@ -358,16 +377,8 @@ impl Handover {
         descriptor: i32,
         work: impl FnOnce(&Transfer<'_>, &mut Work) -> Result<(), Refused>,
     ) -> TookPlace {
-        let Means {
-            core, heat, writes, ..
-        } = means;
-        let (Some(present), Some(settings)) = (heat.present(), settings::get()) else {
-            return TookPlace::No;
-        };
-        if Self::state(core, heat) != HandoverState::On
-            || fuse::is_blown()
-            || !core.owner.is_this_process()
-        {
+        let core = means.core;
+        if !Self::is_possible(means) {
             return TookPlace::No;
         }
         let _errno = ErrnoGuard::new();
@@ -375,6 +386,7 @@ impl Handover {
             return TookPlace::No;
         };
         if core.inodes.is_locked(&stamp) {
+            core.count(Counter::HandoverLocked, 1);
             return TookPlace::No;
         }
         let output = OutputFile {
@@ -382,17 +394,10 @@ impl Handover {
             descriptor,
             stamp,
         };
-        let warming_time = &self.warming_time;
         let switched_off = Cell::new(false);
-        let mut transfer = Transfer::begin(
-            core,
-            writes,
-            settings,
-            present,
-            warming_time,
-            output,
-            &switched_off,
-        );
+        let Some(mut transfer) = self.begin(means, output, &switched_off) else {
+            return TookPlace::No;
+        };
         let without = |transfer: &Transfer<'_>| {
             match tracked.kind {
                 // The output gets no heat. Heat under this inode number belongs to a deleted file.
@@ -400,7 +405,7 @@ impl Handover {
                 | FileKind::RocksDbBlob
                 | FileKind::LevelDbSsTable
                 | FileKind::Untracked => {
-                    present.heat.forget(transfer.key(), 0..stamp.size_bytes);
+                    transfer.forget_heat();
                 }
                 // It may be an old SSTable that was opened to be read: the heat is its own.
                 FileKind::CassandraData => {}
@@ -423,8 +428,7 @@ impl Handover {
             self.lineage.give_back(lineage);
             return without(&transfer);
         }
-        transfer.counted_since_ns = heat.counted_since_ns();
-        transfer.is_frugal = self.is_frugal(core, heat);
+        transfer.is_frugal = self.is_frugal(core, means.heat);
         let attempt = core.protect(|| work(&transfer, &mut lineage));
         lineage.last_handover = Some(transfer.ended());
         self.lineage.give_back(lineage);
@@ -444,9 +448,9 @@ fn key_and_heat(means: Means<'_>, tracked: TrackedFile) -> Option<(u64, Present)
     Some((inode.key(), heat.present()?))
 }
 
-/// The application is about to close an SSTable of Cassandra that it has written. If the SSTable gets no
-/// handover, heat under its inode number belongs to a deleted file, and is forgotten.
-fn forget_heat(heat: &HeatMap, descriptor: i32) {
+/// The application is about to close an SSTable of Cassandra that it has written. If it is no output of a compaction,
+/// heat under its inode number belongs to a deleted file, and is forgotten.
+fn forget_heat_of_others(heat: &HeatMap, descriptor: i32) {
     // Not for outputs of compactions: they have the heat of their parts, or get it when they are opened.
     if !thread::is_background_reader()
         && let Some(present) = heat.present()

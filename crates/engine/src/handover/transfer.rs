@@ -178,6 +178,12 @@ impl<'b> Transfer<'b> {
         &self.settings.config
     }
 
+    /// Forgets what was kept under the output's number. It belongs to a deleted file.
+    pub(super) fn forget_heat(&self) {
+        let bytes = 0..self.stamp.size_bytes;
+        self.present.heat.forget(self.key(), bytes);
+    }
+
     /// The number under which the output's heat is kept.
     pub(super) fn key(&self) -> u64 {
         inode_map::key_of(&self.stamp)

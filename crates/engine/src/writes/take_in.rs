@@ -115,6 +115,7 @@ impl StagedFiles {
             return;
         };
         if !inode.is_alone() || inode.is_locked() {
+            core.count(Counter::FallbackWriteShared, 1);
             return;
         }
         if opening.is_best_cached() {

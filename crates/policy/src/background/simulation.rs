@@ -202,8 +202,10 @@ impl Random {
 }
 
 /// Runs a scene and says what it came to.
-// One long function on purpose: it is a loop over events, and each of them changes the same dozen
-// variables. Pieces of it would need all of them as arguments.
+#[expect(
+    clippy::too_many_lines,
+    reason = "a loop over events, and each of them changes the same dozen variables"
+)]
 pub(super) fn run(scene: &Scene) -> Outcome {
     let mut device = scene.device.clone();
     let mut random = Random(0x2545_F491_4F6C_DD1D);

@@ -11,7 +11,7 @@ const INTRODUCTION: &str = "\
 # Configuration
 
 <!-- Made of crates/policy/src/config/settings.rs. Renew it with
-     cargo run -p coldstream-policy --example settings markdown > docs/configuration.md -->
+     cargo run -p coldstream-policy --profile checked --example settings markdown docs/configuration.md -->
 
 Coldstream needs no setting. Each one can be given in these ways:
 
@@ -122,7 +122,7 @@ pub fn example_toml() -> String {
 # docs/configuration.md explains each one.
 #
 # Made of crates/policy/src/config/settings.rs. Renew it with
-# cargo run -p coldstream-policy --example settings toml > examples/coldstream.toml
+# cargo run -p coldstream-policy --profile checked --example settings toml examples/coldstream.toml
 "
     .to_owned();
     let top = SETTINGS.iter().filter(|it| !it.key.contains('.'));

@@ -227,12 +227,12 @@ fn the_documents_are_current() {
     is_current(
         "docs/configuration.md",
         &markdown(),
-        "cargo run -p coldstream-policy --example settings markdown > docs/configuration.md",
+        "cargo run -p coldstream-policy --profile checked --example settings markdown docs/configuration.md",
     );
     is_current(
         "examples/coldstream.toml",
         &example_toml(),
-        "cargo run -p coldstream-policy --example settings toml > examples/coldstream.toml",
+        "cargo run -p coldstream-policy --profile checked --example settings toml examples/coldstream.toml",
     );
 }
 
@@ -253,7 +253,7 @@ fn the_example_is_the_default_with_and_without_its_comment_signs() {
 }
 
 proptest! {
-    // A setting that is added needs no edit here: the test above covers it.
+    // A setting that is added needs no edit here: the test below carries another value of each.
     #[allow(clippy::needless_update)]
     #[test]
     fn the_environment_carries_a_whole_configuration(
@@ -308,6 +308,55 @@ proptest! {
             environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
         });
         prop_assert_eq!(read, Ok(config));
+    }
+}
+
+/// The command that starts a program hands its settings over by the environment.
+#[test]
+fn the_environment_carries_another_value_of_each_setting() {
+    let common = [
+        "off",
+        "on",
+        "1",
+        "2",
+        "256KiB",
+        "compaction:5",
+        "/somewhere",
+    ];
+    for setting in &SETTINGS {
+        let (accepted, _) = samples(setting);
+        let values = (accepted.into_iter()).chain(common.map(str::to_owned));
+        let mut others = values.filter_map(|value| {
+            let variable = |name: &str| (name == setting.variable).then(|| value.clone());
+            let config = Config::from_sources(None, variable).ok()?;
+            (config != Config::default()).then_some(config)
+        });
+        let config = (others.next())
+            .unwrap_or_else(|| panic!("{}: add a value to the list above", setting.variable));
+        let environment = config.to_environment();
+        let read = Config::from_sources(None, |name| {
+            let mut variables = environment.iter();
+            let found = variables.find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| value.clone())
+        });
+        assert_eq!(read, Ok(config), "{}", setting.variable);
+    }
+}
+
+/// `--handover-size` sets `COLDSTREAM_HANDOVER_BYTES`.
+#[test]
+fn an_option_is_the_beginning_of_its_variable() {
+    for setting in &SETTINGS {
+        let Some(option) = setting.option() else {
+            continue;
+        };
+        let named = option.trim_end_matches("-size").to_uppercase();
+        let begins = format!("COLDSTREAM_{}", named.replace('-', "_"));
+        assert!(
+            setting.variable.starts_with(&begins),
+            "--{option} must be the beginning of {}, in lower case, or end in \"-size\"",
+            setting.variable
+        );
     }
 }
 

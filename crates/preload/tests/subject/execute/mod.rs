@@ -66,6 +66,7 @@ impl State {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a line or two for each action")]
 pub fn execute(state: &mut State, action: &Action) -> String {
     set_errno(NO_ERRNO);
     match action.clone() {

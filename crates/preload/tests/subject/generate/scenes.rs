@@ -107,6 +107,7 @@ impl Author {
 
     /// A file is scanned while it is mapped and stored to, under the name of an SSTable or another one. No
     /// call shows a store.
+    #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
     pub(super) fn mapped_writer(&mut self) {
         let (path, alias) = (self.table(), 9);
         let (slot, writer) = (self.random.index(5), 5 + self.random.index(5));
