@@ -613,7 +613,10 @@ fn a_program_can_read_the_plan() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one machine, looked at again and again")]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one machine, looked at again and again"
+)]
 fn doctor_checks_a_unit_before_its_restart() {
     let system = System::new();
     let doctor = |unit: &str| {

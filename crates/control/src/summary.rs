@@ -122,11 +122,9 @@ struct Totals<'a>(&'a Snapshot);
 
 impl fmt::Display for Totals<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problems = Counter::ALL.into_iter().filter(|counter| {
-            counter.fallback_reason().is_some()
-                || counter.staging_ended_reason().is_some()
-                || *counter == Counter::WriteErrors
-        });
+        let problems = Counter::ALL
+            .into_iter()
+            .filter(|counter| counter.is_irregular() || counter.staging_ended_reason().is_some());
         for counter in problems.chain(SHOWN).chain(MEMORY) {
             let value = self.0.get(counter);
             if value != 0 {

@@ -156,6 +156,22 @@ fn nothing_is_done_to_what_cannot_be_written_yet() {
     );
 }
 
+/// What is left undone is counted.
+#[test]
+fn an_sstable_that_is_open_twice_or_locked_is_counted() {
+    for (what, counted) in [
+        ("two", " fallback_write_shared=1 "),
+        ("locked", " handover_locked=1 "),
+    ] {
+        let directory = directories::on_disk();
+        let log = directory.path().join("log");
+        same(what);
+        run(what, Some(&Preload::logging_to(&log)));
+        let log = std::fs::read_to_string(&log).unwrap();
+        assert!(log.contains(counted), "{what}: {log}");
+    }
+}
+
 /// The log is a pipe without a reader.
 #[test]
 fn nobody_opens_the_log() {

@@ -16,6 +16,8 @@
  *   shared     a child that shares the memory, but not the descriptors, writes to one of its own
  *   signalled  a signal handler syncs the table in the middle of other reads
  *   emptied    a thread empties the table while another one reads what waits in memory
+ *   two        another descriptor has the table from the beginning
+ *   locked     the writer has a record lock on it
  *   renamed    another process looks at the table by each new name
  *   late-sync  no byte can be written before fsync; one of another preload library (late_sync.c) ends that
  *
@@ -590,6 +592,28 @@ static void shared(void) {
     end(table);
 }
 
+/* Behind a table that has one descriptor. */
+static void two(void) {
+    int file = begin();
+    append(file, 4096);
+    end(file);
+    say("unlink", unlink(path));
+    written = 0;
+    int other = open(path, O_RDONLY | O_CREAT, 0644);
+    file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    append(file, 40000);
+    end(file);
+    say("close", close(other));
+}
+
+static void locked(void) {
+    int file = begin();
+    append(file, 40000);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    say("fcntl", fcntl(file, F_SETLK, &lock));
+    end(file);
+}
+
 static int signalled_table;
 static volatile sig_atomic_t signals, missing;
 
@@ -767,7 +791,7 @@ static const struct {
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
     {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
     {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled},
-    {"renamed", renamed},     {"emptied", emptied},
+    {"renamed", renamed},     {"emptied", emptied},   {"two", two},               {"locked", locked},
 };
 
 int main(int count, char **words) {
