@@ -415,10 +415,10 @@ counters! {
     /// Pages of inputs that were in the page cache before this process counted reads: taken to be hot, since a restart
     /// forgets what was.
     HandoverPagesRecalled = "handover_pages_recalled": Handover, Total(Count);
-    /// SSTables without handover because the application has a record lock (`fcntl`) on them: it would lose the lock.
+    /// Outputs without handover because the database itself has a record lock (`fcntl`) on them: it would lose the lock.
     HandoverLocked = "handover_locked": Handover, Total(Count);
-    /// New SSTables of background work that another descriptor has open, too, or that have a record lock. They are written
-    /// by plain calls.
+    /// New SSTables of background work that the database has open by a second descriptor, has mapped for writing, or has a
+    /// record lock on. They are written by plain calls.
     FallbackWriteShared = "fallback_write_shared": Fallbacks, Total(Count);
 }
 

@@ -118,7 +118,7 @@ class Phases {
     while (!IsCompacting(shared_.database) && NowNs() < end_ns) Wait(0.01);
   }
 
-  // The engine compacts all the time, for the updates go on, while the reads go through their steps.
+  // The updates go on, so one compaction follows the other, while the reads go through their steps.
   void CompactContinuously() {
     const RunParameters& parameters = shared_.parameters;
     const uint64_t updates_before = shared_.updates.load();

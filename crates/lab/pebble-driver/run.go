@@ -86,8 +86,8 @@ func (s *shared) startUpdates(goroutines *sync.WaitGroup) {
 	}
 }
 
-// compactContinuously: the engine compacts all the time, for the updates go on, while the reads go through
-// their steps.
+// compactContinuously lets the updates go on, so that one compaction follows the other, while the reads go
+// through their steps.
 func (s *shared) compactContinuously() {
 	updatesBefore := s.updates.Load()
 	s.updateLateNs.Store(0)

@@ -105,8 +105,7 @@ pub trait EngineArguments {
 
 /// What is measured, and where.
 pub struct Plan<'a, E: Engine> {
-    /// Each turn runs every mode once, in this order, and begins with the next one. The report compares the others to
-    /// the first.
+    /// Each turn runs every mode once, the first turn in this order. The report compares the others to the first mode.
     pub modes: &'a [E::Mode],
     /// Turns of each case.
     pub turns: u32,

@@ -117,7 +117,7 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
 }
 
 /// Runs the modes of each case in turn, so that a slow change of the machine meets all of them. Each turn begins with
-/// another mode: what a run leaves behind meets all of them, too.
+/// the next mode, and every second one goes backwards: no mode always runs after the same one.
 struct Turns {
     /// Turns of each case.
     count: u32,
@@ -149,9 +149,7 @@ impl Turns {
             if self.ended_by.is_some() {
                 break;
             }
-            let first = (turn - 1) as usize % modes.len();
-            let order = (0..modes.len()).map(|place| (first + place) % modes.len());
-            let runs: Result<Vec<(usize, RunReport)>> = order
+            let runs: Result<Vec<(usize, RunReport)>> = order(turn, modes.len())
                 .map(|index| {
                     let mode = &modes[index];
                     let title = format!("{}: turn {turn} of {}, {mode}", case.title, self.count);
@@ -177,6 +175,15 @@ impl Turns {
     }
 }
 
+/// The modes of a turn, by their numbers.
+fn order(turn: u32, modes: usize) -> impl Iterator<Item = usize> {
+    let first = (turn as usize + modes - 1) % modes;
+    (0..modes).map(move |place| match turn % 2 {
+        0 => (first + modes - place) % modes,
+        _ => (first + place) % modes,
+    })
+}
+
 fn warn_of_stolen_time(testbed: &mut Testbed, title: &str, report: &RunReport) {
     let stolen = report.stolen_percent();
     if stolen >= STOLEN_PERCENT_MAX {
@@ -192,6 +199,13 @@ mod tests {
     use super::*;
     use crate::report::OutputArgs;
     use crate::testbed::WorkDirArgs;
+
+    #[test]
+    fn each_turn_has_another_order() {
+        let turns = [1, 2, 3, 4].map(|turn| order(turn, 3).collect::<Vec<_>>());
+        assert_eq!(turns, [[0, 1, 2], [1, 0, 2], [2, 0, 1], [0, 2, 1]]);
+        assert_eq!(order(2, 1).collect::<Vec<_>>(), [0]);
+    }
 
     #[test]
     fn an_error_leaves_the_turns_that_were_finished() {

@@ -229,12 +229,14 @@ impl RunReport {
     /// How far p99 of a second lies above that of the worst idle second: the mean of all seconds from the
     /// compaction's start on, µs. `None` without an idle second to compare with.
     pub fn spikes_us(&self) -> Option<f64> {
-        let start = |phase| {
-            let found = self.boundaries.iter().find(|(at, _)| *at == phase);
-            found.map(|(_, seconds)| *seconds)
+        let bounds = |phase| {
+            let mut phases = self.boundaries.windows(2);
+            let found = phases.find(|both| both[0].0 == phase);
+            found.map(|both| (both[0].1, both[1].1))
         };
-        let (idle, compaction) = (start(Phase::Idle)?, start(Phase::Compaction)?);
-        let whole = |it: &&Second| it.second >= idle && it.second + 1.0 <= compaction;
+        let (idle, idle_end) = bounds(Phase::Idle)?;
+        let (compaction, _) = bounds(Phase::Compaction)?;
+        let whole = |it: &&Second| it.second >= idle && it.second + 1.0 <= idle_end;
         let worst = (self.timeline.iter().filter(whole))
             .map(|it| it.p99_us)
             .reduce(f64::max)?;
@@ -273,10 +275,15 @@ mod tests {
 
     #[test]
     fn spikes_are_what_is_above_the_worst_idle_second() {
-        // The second at 1.5 reaches into the compaction.
-        let seconds = [(0.5, 40.0), (1.5, 900.0), (2.5, 140.0), (3.5, 30.0)];
+        // The second at 1.5 reaches into the first updates, which nothing counts.
+        let seconds = [(0.5, 40.0), (1.5, 900.0), (2.6, 140.0), (3.6, 30.0)];
         let mut run = RunReport {
-            boundaries: vec![(Phase::Idle, 0.0), (Phase::Compaction, 2.0)],
+            boundaries: vec![
+                (Phase::Idle, 0.0),
+                (Phase::WarmUp, 2.0),
+                (Phase::Compaction, 2.5),
+                (Phase::End, 5.0),
+            ],
             timeline: seconds
                 .map(|(second, p99_us)| Second {
                     second,

@@ -385,10 +385,6 @@ impl Handover {
         let Ok(stamp) = file::stamp(descriptor) else {
             return TookPlace::No;
         };
-        if core.inodes.is_locked(&stamp) {
-            core.count(Counter::HandoverLocked, 1);
-            return TookPlace::No;
-        }
         let output = OutputFile {
             slot: tracked.slot,
             descriptor,
@@ -416,6 +412,11 @@ impl Handover {
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
             return without(&transfer);
         };
+        if core.inodes.is_locked(&stamp) {
+            self.lineage.give_back(lineage);
+            core.count(Counter::HandoverLocked, 1);
+            return without(&transfer);
+        }
         let share = match (core.is_behind(), lineage.mapped.is_empty()) {
             (true, _) => Some(PROCESSOR_SHARE),
             (false, false) => Some(PROCESSOR_SHARE_OF_MAPPED),

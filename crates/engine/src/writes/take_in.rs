@@ -114,10 +114,6 @@ impl StagedFiles {
         let Some(inode) = core.inodes.get(opening.tracked.slot) else {
             return;
         };
-        if !inode.is_alone() || inode.is_locked() {
-            core.count(Counter::FallbackWriteShared, 1);
-            return;
-        }
         if opening.is_best_cached() {
             core.count(Counter::KeptCached, 1);
             return;
@@ -134,6 +130,10 @@ impl StagedFiles {
             }
             IoMode::Direct => WriteMode::WriteThrough,
         };
+        if !inode.is_alone() || inode.is_locked() {
+            core.count(Counter::FallbackWriteShared, 1);
+            return;
+        }
         match self.free_slot() {
             Some((number, staged)) => self.fill(core, opening, inode, number, staged, mode),
             // The writes of this file stay plain.
@@ -185,8 +185,10 @@ impl StagedFiles {
         // thread that ends the process first closes the list, and then looks for staged files. Here it is
         // the other way round. So at least one of two threads sees the other.
         fence(Ordering::SeqCst);
-        if !inode.is_alone() || self.is_closed() {
+        let is_alone = inode.is_alone();
+        if !is_alone || self.is_closed() {
             self.release(core, &mut staged);
+            core.count(Counter::FallbackWriteShared, u64::from(!is_alone));
             return;
         }
         core.count(Counter::StagedFiles, 1);

@@ -93,7 +93,7 @@ pub struct CassandraArgs {
     /// 5.0.9/stock,5.0.9/coldstream,6.0-alpha2/stock,6.0-alpha2/direct-reads-writes; a recipe has its
     /// own]
     ///
-    /// Each turn runs every mode once, in this order, and begins with the next one.
+    /// Each turn runs every mode once: the first one in this order, the others in another.
     #[arg(long, value_delimiter = ',')]
     pub modes: Vec<Mode>,
     /// Number of turns; each runs every mode once

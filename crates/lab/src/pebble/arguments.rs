@@ -31,7 +31,7 @@ Modes:
 pub struct PebbleArgs {
     /// Modes to compare; the first is the baseline
     ///
-    /// Each turn runs every mode once, in this order, and begins with the next one.
+    /// Each turn runs every mode once: the first one in this order, the others in another.
     #[arg(
         long,
         value_delimiter = ',',

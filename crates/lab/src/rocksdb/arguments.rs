@@ -71,7 +71,7 @@ pub struct RocksDbArgs {
     /// Modes to compare; the first is the baseline [default: buffered,direct-writes,coldstream; a
     /// recipe has its own]
     ///
-    /// Each turn runs every mode once, in this order, and begins with the next one.
+    /// Each turn runs every mode once: the first one in this order, the others in another.
     #[arg(long, value_delimiter = ',')]
     pub modes: Vec<Mode>,
     /// Sizes of the hot set, relative to the page cache [default: most; a recipe has its own]

@@ -606,8 +606,18 @@ static void two(void) {
     say("close", close(other));
 }
 
+/* It reads one table, and writes the next one, as a compaction does. */
 static void locked(void) {
     int file = begin();
+    append(file, 40000);
+    end(file);
+    static char output[4096], bytes[40000];
+    int input = open(path, O_RDONLY);
+    say("pread", (int)pread(input, bytes, sizeof bytes, 0));
+    snprintf(output, sizeof output, "%.*s2.sst", (int)strlen(path) - 5, path);
+    path = output;
+    written = 0;
+    file = begin();
     append(file, 40000);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     say("fcntl", fcntl(file, F_SETLK, &lock));
