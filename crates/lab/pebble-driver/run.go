@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// firstCompaction is the longest wait for the first compaction. Updates that are too slow for one are measured
-// without it: the share of the time in which a compaction ran shows that.
+// firstCompaction is the longest wait for the first compaction, if the phase is not shorter. Updates that are too
+// slow for one are measured without it: the share of the time in which a compaction ran shows that.
 const firstCompaction = 30 * time.Second
 
 // tickers are what the engine has counted since it was opened.
@@ -80,7 +80,8 @@ func (s *shared) writeRecords() {
 func (s *shared) startUpdates(goroutines *sync.WaitGroup) {
 	s.enter(phaseWarmUp)
 	goroutines.Go(s.update)
-	end := time.Now().Add(firstCompaction)
+	phase := time.Duration(s.parameters.CompactionSeconds * float64(time.Second))
+	end := time.Now().Add(min(phase, firstCompaction))
 	for s.database.Metrics().Compact.NumInProgress == 0 && time.Now().Before(end) {
 		wait(0.01)
 	}

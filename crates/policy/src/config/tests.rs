@@ -319,9 +319,11 @@ fn the_environment_carries_another_value_of_each_setting() {
         "on",
         "1",
         "2",
+        "10%",
         "256KiB",
         "compaction:5",
         "/somewhere",
+        "io_submit",
     ];
     for setting in &SETTINGS {
         let (accepted, _) = samples(setting);
