@@ -489,14 +489,9 @@ impl Counter {
         (Self::HandoverLocked, "locked"),
     ];
 
-    /// Failures that are counted outside of the group of fallbacks. What is put off while compactions are behind is none.
-    const FAILURES: [Self; 9] = [
+    /// Failures that are counted outside of the group of fallbacks and of [`Self::HANDOVERS_INCOMPLETE`].
+    const FAILURES: [Self; 4] = [
         Self::WriteErrors,
-        Self::HandoverDeclined,
-        Self::HandoverFailed,
-        Self::HandoverShortOfMemory,
-        Self::HandoverCutShort,
-        Self::HandoverLocked,
         Self::EvictionRefused,
         Self::PriorityRefused,
         Self::PriorityLimit,
@@ -524,10 +519,14 @@ impl Counter {
         Self::DEVICE_READS.get(index).copied().unwrap_or(last)
     }
 
-    /// Whether the counter has plain calls instead of a mechanism, or failures.
+    /// Whether the counter has plain calls instead of a mechanism, or failures. What is put off while compactions are
+    /// behind is no failure.
     #[must_use]
     pub fn is_irregular(self) -> bool {
-        self.group() == CounterGroup::Fallbacks || Self::FAILURES.contains(&self)
+        let mut incomplete = Self::HANDOVERS_INCOMPLETE.iter();
+        self.group() == CounterGroup::Fallbacks
+            || Self::FAILURES.contains(&self)
+            || self != Self::HandoverPutOff && incomplete.any(|(counter, _)| *counter == self)
     }
 
     /// Whether somebody should look into it. `ctl status` and `top` call it a problem.

@@ -122,9 +122,7 @@ struct Totals<'a>(&'a Snapshot);
 
 impl fmt::Display for Totals<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problems = Counter::ALL
-            .into_iter()
-            .filter(|counter| counter.is_irregular() || counter.staging_ended_reason().is_some());
+        let problems = (Counter::ALL.into_iter()).filter(|counter| counter.is_irregular());
         for counter in problems.chain(SHOWN).chain(MEMORY) {
             let value = self.0.get(counter);
             if value != 0 {

@@ -25,8 +25,8 @@
 namespace driver {
 namespace {
 
-// The longest wait for the first compaction, if the phase is not shorter. Updates that are too slow for one are measured without it: the share of
-// the time in which a compaction ran shows that.
+// The longest wait for the first compaction, if the phase is not shorter. Updates that are too slow for one are measured
+// without it: the share of the time in which a compaction ran shows that.
 constexpr uint64_t kFirstCompactionNs = 30'000'000'000u;
 
 // Adds what was counted since `earlier`.

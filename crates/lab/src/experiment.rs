@@ -161,9 +161,11 @@ impl Turns {
                 })
                 .collect();
             match runs {
-                Ok(runs) => runs
-                    .into_iter()
-                    .for_each(|(index, run)| complete[index].push(run)),
+                Ok(runs) => {
+                    for (index, run) in runs {
+                        complete[index].push(run);
+                    }
+                }
                 Err(error) => {
                     testbed.add_limitation(format!("ended before its time: {error:#}"));
                     self.ended_by = Some(error);

@@ -27,12 +27,6 @@ pub struct StatusClient {
     pub longest: Duration,
 }
 
-/// Whether the process runs: one that has ended stays until its parent asks for it.
-fn is_alive(process: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
-    status.is_ok_and(|status| !status.contains("\nState:\tZ"))
-}
-
 impl StatusClient {
     /// The client of a process that is about to open its first SSTable.
     ///
@@ -46,7 +40,10 @@ impl StatusClient {
                 return client;
             }
             assert!(started.elapsed() < PATIENCE, "no page of {process}");
-            assert!(is_alive(process), "process {process} ended without a page");
+            assert!(
+                !process::has_ended(process),
+                "{process} ended without a page"
+            );
             std::thread::sleep(LOOK_INTERVAL);
         }
     }

@@ -27,7 +27,7 @@ use crate::core::errno::ErrnoGuard;
 use crate::core::{Core, fuse, inode_map};
 use crate::heat::{HeatMap, Present};
 use crate::mapped::MappedSsTables;
-use crate::settings;
+use crate::settings::{self, Settings};
 use crate::thread::{self, Inside, READS_A_SAMPLE_OF_ALL};
 use crate::writes::{HandoverState, Reach, StagedFiles};
 use coldstream_control::{Counter, Mechanism};
@@ -272,9 +272,9 @@ impl Handover {
         bounds: Bounds,
     ) -> Result<Done, Errno> {
         let core = means.core;
-        if !Self::is_possible(means) {
+        let Some(kept) = Self::kept_now(means) else {
             return Ok(Done::default());
-        }
+        };
         let _errno = ErrnoGuard::new();
         let stamp = file::stamp(descriptor)?;
         let output = OutputFile {
@@ -283,9 +283,7 @@ impl Handover {
             stamp,
         };
         let switched_off = Cell::new(false);
-        let Some(mut transfer) = self.begin(means, output, &switched_off) else {
-            return Ok(Done::default());
-        };
+        let mut transfer = self.begin(means, kept, output, &switched_off);
         transfer.bounds = bounds;
         transfer.is_frugal = self.is_frugal(core, means.heat);
         let started_ns = process::monotonic_ns();
@@ -342,21 +340,23 @@ impl Handover {
         self.is_frugal.load(Ordering::Relaxed)
     }
 
-    /// Whether this process has handovers just now.
-    fn is_possible(means: Means<'_>) -> bool {
-        Self::state(means.core, means.heat) == HandoverState::On
+    /// Heat and settings, if this process has handovers just now.
+    fn kept_now(means: Means<'_>) -> Option<(Present, &'static Settings)> {
+        let is_possible = Self::state(means.core, means.heat) == HandoverState::On
             && !fuse::is_blown()
-            && means.core.owner.is_this_process()
+            && means.core.owner.is_this_process();
+        let kept = means.heat.present().zip(settings::get());
+        kept.filter(|_| is_possible)
     }
 
-    /// A handover to this output; `None` where nothing counts heat.
+    /// A handover to this output.
     fn begin<'a>(
         &'a self,
         means: Means<'a>,
+        (present, settings): (Present, &'a Settings),
         output: OutputFile,
         switched_off: &'a Cell<bool>,
-    ) -> Option<Transfer<'a>> {
-        let (present, settings) = (means.heat.present()?, settings::get()?);
+    ) -> Transfer<'a> {
         let mut transfer = Transfer::begin(
             means.core,
             means.writes,
@@ -367,7 +367,7 @@ impl Handover {
             switched_off,
         );
         transfer.counted_since_ns = means.heat.counted_since_ns();
-        Some(transfer)
+        transfer
     }
 
     fn run(
@@ -378,9 +378,9 @@ impl Handover {
         work: impl FnOnce(&Transfer<'_>, &mut Work) -> Result<(), Refused>,
     ) -> TookPlace {
         let core = means.core;
-        if !Self::is_possible(means) {
+        let Some(kept) = Self::kept_now(means) else {
             return TookPlace::No;
-        }
+        };
         let _errno = ErrnoGuard::new();
         let Ok(stamp) = file::stamp(descriptor) else {
             return TookPlace::No;
@@ -391,9 +391,7 @@ impl Handover {
             stamp,
         };
         let switched_off = Cell::new(false);
-        let Some(mut transfer) = self.begin(means, output, &switched_off) else {
-            return TookPlace::No;
-        };
+        let mut transfer = self.begin(means, kept, output, &switched_off);
         let without = |transfer: &Transfer<'_>| {
             match tracked.kind {
                 // The output gets no heat. Heat under this inode number belongs to a deleted file.

@@ -192,13 +192,25 @@ fn samples(setting: &Setting) -> (Vec<String>, Vec<String>) {
     (accepted, refused)
 }
 
+/// The defaults, but for this setting.
+fn with(setting: &Setting, text: &str) -> Result<Config, ConfigError> {
+    let variable = |name: &str| (name == setting.variable).then(|| text.to_owned());
+    Config::from_sources(None, variable)
+}
+
+/// What a program gets that is started with these settings in its environment.
+fn read_in(environment: &[(&'static str, String)]) -> Result<Config, ConfigError> {
+    Config::from_sources(None, |name| {
+        let mut variables = environment.iter();
+        let found = variables.find(|(variable, _)| *variable == name);
+        found.map(|(_, value)| value.clone())
+    })
+}
+
 #[test]
 fn every_setting_accepts_and_refuses_what_it_says() {
     for setting in &SETTINGS {
-        let read = |text: &str| {
-            let variable = |name: &str| (name == setting.variable).then(|| text.to_owned());
-            Config::from_sources(None, variable)
-        };
+        let read = |text: &str| with(setting, text);
         let (accepted, refused) = samples(setting);
         for text in accepted {
             let config = read(&text).unwrap();
@@ -304,14 +316,10 @@ proptest! {
         };
         let environment = config.to_environment();
         prop_assert_eq!(environment.len() + 1, VARIABLES.len());
-        let read = Config::from_sources(None, |name| {
-            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
-        });
-        prop_assert_eq!(read, Ok(config));
+        prop_assert_eq!(read_in(&environment), Ok(config));
     }
 }
 
-/// The command that starts a program hands its settings over by the environment.
 #[test]
 fn the_environment_carries_another_value_of_each_setting() {
     let common = [
@@ -329,18 +337,12 @@ fn the_environment_carries_another_value_of_each_setting() {
         let (accepted, _) = samples(setting);
         let values = (accepted.into_iter()).chain(common.map(str::to_owned));
         let mut others = values.filter_map(|value| {
-            let variable = |name: &str| (name == setting.variable).then(|| value.clone());
-            let config = Config::from_sources(None, variable).ok()?;
+            let config = with(setting, &value).ok()?;
             (config != Config::default()).then_some(config)
         });
         let config = (others.next())
             .unwrap_or_else(|| panic!("{}: add a value to the list above", setting.variable));
-        let environment = config.to_environment();
-        let read = Config::from_sources(None, |name| {
-            let mut variables = environment.iter();
-            let found = variables.find(|(variable, _)| *variable == name);
-            found.map(|(_, value)| value.clone())
-        });
+        let read = read_in(&config.to_environment());
         assert_eq!(read, Ok(config), "{}", setting.variable);
     }
 }
