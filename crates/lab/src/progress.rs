@@ -39,6 +39,9 @@ impl Progress {
             seconds_of_runs: Vec::new(),
         };
         self.run_start = Instant::now();
+        if let Some(bar) = &self.bar {
+            bar.set_position(0);
+        }
     }
 
     /// A line that stays.
@@ -56,7 +59,8 @@ impl Progress {
         };
         let elapsed = self.run_start.elapsed().as_secs_f64();
         let share = self.pace.share(phase, elapsed);
-        bar.set_position((share * STEPS as f64) as u64);
+        // The phases of the first run and the time of the later ones tell different shares: it never goes back.
+        bar.set_position(bar.position().max((share * STEPS as f64) as u64));
         bar.set_message(message(
             title,
             phase,

@@ -221,10 +221,7 @@ impl Handover {
     /// calling thread's compaction writes.
     pub fn after_mapping(&self, means: Means<'_>, descriptor: i32) -> TookPlace {
         let core = means.core;
-        if Self::state(core, means.heat) != HandoverState::On
-            || !thread::is_background_reader()
-            || !core.owner.is_this_process()
-        {
+        if !thread::is_background_reader() || !Self::is_possible(means) {
             return TookPlace::No;
         }
         let _errno = ErrnoGuard::new();
@@ -340,13 +337,17 @@ impl Handover {
         self.is_frugal.load(Ordering::Relaxed)
     }
 
+    /// Whether this process has handovers just now.
+    fn is_possible(means: Means<'_>) -> bool {
+        Self::state(means.core, means.heat) == HandoverState::On
+            && !fuse::is_blown()
+            && means.core.owner.is_this_process()
+    }
+
     /// Heat and settings, if this process has handovers just now.
     fn kept_now(means: Means<'_>) -> Option<(Present, &'static Settings)> {
-        let is_possible = Self::state(means.core, means.heat) == HandoverState::On
-            && !fuse::is_blown()
-            && means.core.owner.is_this_process();
         let kept = means.heat.present().zip(settings::get());
-        kept.filter(|_| is_possible)
+        kept.filter(|_| Self::is_possible(means))
     }
 
     /// A handover to this output.
@@ -441,10 +442,9 @@ impl Handover {
 
 /// The number under which a blob file's heat is kept, and the heat. `None` where handovers are off.
 fn key_and_heat(means: Means<'_>, tracked: TrackedFile) -> Option<(u64, Present)> {
-    let Means { core, heat, .. } = means;
-    let is_on = Handover::state(core, heat) == HandoverState::On && !fuse::is_blown();
-    let inode = core.inodes.get(tracked.slot).filter(|_| is_on)?;
-    Some((inode.key(), heat.present()?))
+    let is_possible = Handover::is_possible(means);
+    let inode = (means.core.inodes.get(tracked.slot)).filter(|_| is_possible)?;
+    Some((inode.key(), means.heat.present()?))
 }
 
 /// The application is about to close an SSTable of Cassandra that it has written. If it is no output of a compaction,
