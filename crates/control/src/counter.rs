@@ -206,9 +206,10 @@ counters! {
     WriteBytesBuffered = "write_bytes_buffered": Writes, Total(Bytes);
     /// New SSTables whose writes went through Coldstream.
     StagedFiles = "staged_files": Writes, Total(Count);
-    /// Write calls that ended in a staging buffer and needed no system call.
+    /// Write calls whose bytes went to a staging buffer. Most of them needed no system call.
     StagedWrites = "staged_writes": Writes, Total(Count);
-    /// Times that staged bytes were written out because a call would have missed them.
+    /// Times that staged bytes were written before their buffer was full: for another call, at a close, at the
+    /// end of staging.
     Drains = "drains": Writes, Total(Count), formerly "settled";
     /// Errors of delayed writes that were reported to the application.
     WriteErrors = "write_errors": Writes, Total(Count);
@@ -226,7 +227,7 @@ counters! {
     /// Staging ended: the process was forked, or ends. This is normal.
     StagingEndedProcess = "staging_ended_process": Fallbacks, Total(Count),
         formerly "demoted_process";
-    /// Staging ended: the application needed the descriptor number, or locked a record.
+    /// Staging ended: the application needed the descriptor number, or locked a record by `lockf`.
     StagingEndedRoom = "staging_ended_room": Fallbacks, Total(Count), formerly "demoted_room";
     /// Staging ended: the application's buffer cannot be read.
     StagingEndedBuffer = "staging_ended_buffer": Fallbacks, Total(Count), formerly "demoted_buffer";

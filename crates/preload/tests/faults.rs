@@ -34,6 +34,7 @@ fn subject_entry() {
         Some("writes on a full disk") => writes::run(writes::Obstacle::FullDisk),
         Some("writes, then forks and exits") => writes::fork_and_exit(),
         Some("writes, then truncates by name") => writes::truncate_by_name(),
+        Some("writes, then locks a record") => writes::lock_after_an_error(),
         Some("damaged") => device::run(),
         Some(role) => panic!("no subject is called {role}"),
         None => {}

@@ -174,7 +174,7 @@ fn writes(snapshot: &Snapshot) -> Vec<String> {
         format!("{} gathered", count(calls, "call", "calls"))
     })
     .about(Counter::Drains, |drains| {
-        format!("drained {} for other calls", count(drains, "time", "times"))
+        format!("drained early {}", count(drains, "time", "times"))
     })
     .about(Counter::KeptCached, |files| {
         let files = count(files, "SSTable", "SSTables");

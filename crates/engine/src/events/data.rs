@@ -331,6 +331,19 @@ impl Runtime {
         !is_staged
     }
 
+    /// Whether a read must see bytes of a staged file that the kernel may not have. To write them takes the file's
+    /// lock, and perhaps the device. This waits for neither.
+    pub fn has_staged_bytes(
+        &self,
+        tracked: TrackedFile,
+        descriptor: i32,
+        operation: Operation,
+    ) -> bool {
+        let (writes, core) = (&self.writes, &self.core);
+        writes.is_staged(core, tracked)
+            && !writes.sees_only_landed(core, tracked.slot, descriptor, operation)
+    }
+
     /// A plain call has read `length_bytes` at an offset, into several buffers. Only its result tells how many.
     pub fn after_vector_read(
         &self,

@@ -22,7 +22,8 @@ pub(super) struct Writer {
     served_bytes: Cell<u64>,
     /// Of these, bytes that had been in the page cache.
     cached_bytes: Cell<u64>,
-    /// The descriptor whose opening made this thread a background thread; -1 is none.
+    /// The descriptor whose opening made this thread a background thread, until this thread closes it; -1 is none.
+    /// LevelDB closes a new SSTable in the thread that made it (`db/db_impl.cc`, `FinishCompactionOutputFile`).
     written_descriptor: Cell<i32>,
     /// Bytes read in the background since an SSTable was last opened for writing.
     bytes_read: Cell<u64>,

@@ -72,11 +72,9 @@ impl StagedFiles {
             other => other,
         };
         let verdict = match (staged.mode, staged.staging.verdict(operation)) {
+            (WriteMode::WriteBehind, verdict) => verdict,
             // The kernel has everything, and answers itself.
-            (
-                WriteMode::WriteThrough | WriteMode::DontCache | WriteMode::DropBehind,
-                Verdict::Answer(_),
-            ) => Verdict::Proceed,
+            (_, Verdict::Answer(_)) => Verdict::Proceed,
             (_, verdict) => verdict,
         };
         match verdict {

@@ -57,6 +57,7 @@ impl StagedFiles {
     }
 
     /// Drains, and leaves the file to plain writes. A file that cannot be drained stays staged, with its error.
+    /// One whose writeback failed stays in the list only, until the application has that error.
     pub(super) fn fall_back(
         &self,
         core: &Core,
@@ -64,13 +65,20 @@ impl StagedFiles {
         reason: Counter,
     ) -> Result<(), Errno> {
         self.drain(core, staged)?;
-        core.count(reason, 1);
+        if staged.mode != WriteMode::None {
+            core.count(reason, 1);
+        }
         if staged.writeback_error == 0 {
             self.release(core, staged);
-        } else {
-            // An error that the application must still get keeps the file here.
-            staged.mode = WriteMode::DropBehind;
+            return Ok(());
         }
+        staged.mode = WriteMode::None;
+        // A later close of our descriptor would take away a record lock that the application gets now.
+        give_means_back(core, staged);
+        if let Some(chunks) = &mut staged.chunks {
+            chunks.invalidate();
+        }
+        core.publish_memory();
         Ok(())
     }
 
@@ -78,7 +86,9 @@ impl StagedFiles {
     /// signal handler the interrupted thread may hold them.
     pub(super) fn write_plainly(&self, core: &Core, staged: &mut StagedFile) -> Result<(), Errno> {
         self.drain(core, staged)?;
-        staged.mode = WriteMode::DropBehind;
+        if staged.mode != WriteMode::None {
+            staged.mode = WriteMode::DropBehind;
+        }
         Ok(())
     }
 
@@ -105,12 +115,7 @@ impl StagedFiles {
             inode.record_change();
         }
         self.views.leave(staged.number);
-        let stamp = staged.stamp;
-        staged.direct.close(&stamp, core);
-        debug_assert_eq!(staged.flight, Flight::default(), "drained before");
-        for buffer in std::mem::take(&mut staged.buffers) {
-            core.scanner.pool().give_back(buffer);
-        }
+        give_means_back(core, staged);
         staged.owner = 0;
         staged.mode = WriteMode::None;
         self.count.fetch_sub(1, Ordering::AcqRel);
@@ -194,6 +199,16 @@ impl StagedFiles {
         }
         core.count(Counter::WriteErrors, 1);
         Err(error)
+    }
+}
+
+/// Closes our descriptor of a drained file, and gives its buffers back.
+fn give_means_back(core: &Core, staged: &mut StagedFile) {
+    debug_assert_eq!(staged.flight, Flight::default(), "drained before");
+    let stamp = staged.stamp;
+    staged.direct.close(&stamp, core);
+    for buffer in std::mem::take(&mut staged.buffers) {
+        core.scanner.pool().give_back(buffer);
     }
 }
 

@@ -27,7 +27,7 @@ const READABLE_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum WriteMode {
-    /// By plain calls.
+    /// By plain calls: a free entry, or the staging has ended with an error that the application must still get.
     #[default]
     None = 0,
     /// From a staging buffer, by direct I/O. The process sees the bytes before the kernel has them.
@@ -232,7 +232,7 @@ impl StagedFiles {
     }
 
     /// Whether an operation of `descriptor` sees only what the kernel has. Waits for no lock.
-    pub(super) fn sees_only_landed(
+    pub fn sees_only_landed(
         &self,
         core: &Core,
         slot: u32,

@@ -94,6 +94,9 @@ impl StagedFiles {
             Ok(None) => return Written::Plain,
             Err(errno) => return Written::Done(Err(errno)),
         };
+        if staged.mode == WriteMode::None {
+            return Written::Plain;
+        }
         let is_append = staged.staging.verdict(Operation::Write) == Verdict::Buffer;
         if staged.descriptor != call.descriptor || !is_append {
             // It would have to fall back, which takes locks.
@@ -176,8 +179,14 @@ impl StagedFiles {
         staged: &mut StagedFile,
         descriptor: i32,
     ) -> Result<(), Written> {
-        if staged.error != 0 && self.drain(core, staged).is_err() {
-            return Err(Written::Done(self.take_error(core, staged).map(|()| 0)));
+        if staged.mode == WriteMode::None {
+            return Err(Written::Plain);
+        }
+        if staged.error != 0
+            && let Err(errno) = self.drain(core, staged)
+        {
+            let taken = self.take_error(core, staged);
+            return Err(Written::Done(taken.and(Err(errno))));
         }
         let is_behind = staged.position_is_behind && staged.mode != WriteMode::WriteBehind;
         if staged.direct_disabled || is_behind {
@@ -302,7 +311,12 @@ fn write_drop_behind(
     plain: &impl Fn() -> isize,
 ) -> Result<usize, Errno> {
     let written = plainly(staged, plain)?;
-    core.count(Counter::WriteBytesDropBehind, written as u64);
+    // Nobody drops the few kilobytes between direct writes.
+    let counter = match staged.mode {
+        WriteMode::WriteThrough => Counter::WriteBytesBuffered,
+        _ => Counter::WriteBytesDropBehind,
+    };
+    core.count(counter, written as u64);
     let end = staged.staging.end();
     while let Some(step) = staged.behind.next(end) {
         run_step(staged, step);

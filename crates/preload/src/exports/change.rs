@@ -134,6 +134,11 @@ interpose! {
         write_fallen_back(descriptor, next)
     }
     fn pwritev2 | pwritev64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
+        // The end of staging may wait for the device.
+        if flags & libc::RWF_NOWAIT != 0 && staged::find(descriptor).is_some() {
+            errno::set(libc::EAGAIN);
+            return -1;
+        }
         write_fallen_back(descriptor, next)
     }
     fn ftruncate | ftruncate64(descriptor: c_int, length: off64_t) -> c_int |next| {

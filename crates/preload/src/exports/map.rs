@@ -15,9 +15,11 @@ fn map(
     (length, offset): (size_t, off64_t),
     next: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
-    if flags & libc::MAP_ANONYMOUS == 0
-        && runtime::get().is_some_and(|runtime| runtime.core.is_private(descriptor))
-    {
+    if flags & libc::MAP_ANONYMOUS != 0 {
+        // The kernel ignores the descriptor.
+        return next();
+    }
+    if runtime::get().is_some_and(|runtime| runtime.core.is_private(descriptor)) {
         errno::set(libc::EBADF);
         return libc::MAP_FAILED;
     }

@@ -44,6 +44,8 @@ enum Scope {
     Child = 10,
     /// None. The process becomes another program, or ends: as before a child, with a longer bound.
     Replacement = 11,
+    /// As [`Scope::Child`]. The result is an error's number, not -1 with `errno`.
+    Spawn = 12,
 }
 
 /// Requests of `ioctl` that read other files than the first argument's (`include/uapi/linux/fs.h`).
@@ -54,6 +56,23 @@ const FIDEDUPERANGE: usize = 0xC018_9436;
 extern "C" fn missing() -> isize {
     errno::set(libc::ENOSYS);
     -1
+}
+
+/// As [`missing`], for [`Scope::Spawn`].
+extern "C" fn missing_spawn() -> c_int {
+    libc::ENOSYS
+}
+
+/// Takes the place of a call on one of our own descriptors.
+extern "C" fn not_open() -> isize {
+    errno::set(libc::EBADF);
+    -1
+}
+
+/// As [`not_open`], for a call that returns a stream.
+extern "C" fn not_open_stream() -> *const c_void {
+    errno::set(libc::EBADF);
+    std::ptr::null()
 }
 
 /// Takes the place of a call on a file that could not be drained.
@@ -78,6 +97,13 @@ extern "C" fn before(
     if scope == Scope::Sharing {
         runtime::before_sharing();
     }
+    // SAFETY: the application's arguments, which the next definition takes for the same.
+    if unsafe { names_private(scope, named) } {
+        return match scope {
+            Scope::FirstOfStream => not_open_stream as *const c_void,
+            _ => not_open as *const c_void,
+        };
+    }
     if scope == Scope::FirstOfStream
         && let Some(runtime) = runtime::get()
         && let Some(tracked) = runtime.core.tracked(first as c_int)
@@ -93,7 +119,7 @@ extern "C" fn before(
             Ok(())
         }
         (_, None) => Ok(()),
-        (Scope::Child | Scope::Sharing, Some(runtime)) => {
+        (Scope::Child | Scope::Spawn | Scope::Sharing, Some(runtime)) => {
             (runtime.writes).fall_back_before(&runtime.core, Patience::Child);
             Ok(())
         }
@@ -122,11 +148,35 @@ extern "C" fn before(
         };
     }
     let address = next.address();
-    if address.is_null() {
-        missing as *const c_void
-    } else {
-        address
+    match scope {
+        _ if !address.is_null() => address,
+        Scope::Spawn => missing_spawn as *const c_void,
+        _ => missing as *const c_void,
     }
+}
+
+/// Whether the call names one of our own descriptors, which look as if they were not open. A list of blocks is left to
+/// the kernel.
+///
+/// # Safety
+/// The arguments must be what [`Scope`] says.
+unsafe fn names_private(scope: Scope, [first, second, _]: [usize; 3]) -> bool {
+    let descriptor = match scope {
+        Scope::First | Scope::Ioctl | Scope::FirstOfStream => first as c_int,
+        // SAFETY: passed on.
+        Scope::Block => unsafe { descriptor_of_block(first as *const c_int) },
+        // SAFETY: passed on.
+        Scope::SecondBlock => unsafe { descriptor_of_block(second as *const c_int) },
+        Scope::Everything
+        | Scope::EverythingOnce
+        | Scope::End
+        | Scope::Blocks
+        | Scope::Sharing
+        | Scope::Child
+        | Scope::Replacement
+        | Scope::Spawn => return false,
+    };
+    runtime::get().is_some_and(|runtime| runtime.core.is_private(descriptor))
 }
 
 /// The files that a call's arguments name fall back. Leaves errno alone unless that fails.
@@ -278,8 +328,11 @@ before_jump! {
     fork: Child,
     _Fork: Child,
     vfork: Sharing,
-    posix_spawn: Child,
-    posix_spawnp: Child,
+    posix_spawn: Spawn,
+    posix_spawnp: Spawn,
+    // From glibc 2.39 on. A child of theirs is made inside libc, past the two above.
+    pidfd_spawn: Spawn,
+    pidfd_spawnp: Spawn,
     system: Child,
     popen: Child,
     execl: Replacement,

@@ -2,6 +2,7 @@
 
 use super::next::interpose;
 use coldstream_engine::core::descriptor_map::{Entry, TrackedFile};
+use coldstream_engine::core::errno;
 use coldstream_engine::events::{Noted, Reader, Sample};
 use coldstream_engine::reads::ReadCall;
 use coldstream_engine::runtime::{self, Runtime};
@@ -147,6 +148,14 @@ struct VectorCall {
 }
 
 impl VectorCall {
+    /// What the call does to a staged file.
+    fn operation(&self) -> Operation {
+        match self.offset {
+            AT_POSITION => Operation::Read,
+            _ => self.range(),
+        }
+    }
+
     /// What the call asks for, for a staged file. The file's end, if nobody can tell.
     fn range(&self) -> Operation {
         let start = self.offset.max(0) as u64;
@@ -174,6 +183,14 @@ fn read_tracked_vector_at(
     call: &VectorCall,
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
+    // As for pages that are not in the page cache, the caller tries again with a call that may wait.
+    if call.flags & libc::RWF_NOWAIT != 0
+        && call.offset >= AT_POSITION
+        && runtime.has_staged_bytes(tracked, call.descriptor, call.operation())
+    {
+        errno::set(libc::EAGAIN);
+        return -1;
+    }
     // Without an offset it reads at the position. Pages that shall not stay are the kernel's to read ahead: it drops
     // them.
     if call.offset == AT_POSITION || call.flags & file::RWF_DONTCACHE != 0 {

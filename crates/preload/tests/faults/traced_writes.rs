@@ -212,6 +212,23 @@ fn writeback_cannot_be_started() {
     each("fadvise64", &["EINVAL"]);
 }
 
+#[test]
+fn a_record_lock_stays_after_writeback_has_failed() {
+    let Some(strace) = tracer() else { return };
+    let directory = directories::on_disk();
+    let trace = directory.path().join("trace");
+    let role = "writes, then locks a record";
+    let launcher = launcher(&strace, "sync_file_range", &[], "error=EIO", &trace);
+    let lines = held_to_their_word(role, role, directory.path(), |program| {
+        program.run_under(&launcher, &Preload::writing(WRITE_BEHIND))
+    });
+    assert_eq!(lines[0], "lock 0, sync -1", "the error is reported once");
+    assert!(
+        faults(&trace, "", "(INJECTED)") > 0,
+        "nothing was written back"
+    );
+}
+
 /// The way to write in which the order of cached and direct writes counts: bytes are not in the kernel yet when `write`
 /// returns.
 const WRITE_BEHIND: (&str, &str) = WRITE_WAYS[0];

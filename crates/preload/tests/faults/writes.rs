@@ -132,6 +132,43 @@ pub fn truncate_by_name() {
     journal.line("end");
 }
 
+/// Locks an SSTable after the writeback of an earlier part has failed. The lock must stay when staging ends.
+pub fn lock_after_an_error() {
+    let mut journal = subject::own_journal();
+    let name = c"nb-1-big-Data.db";
+    let bytes = vec![1_u8; 64 << 10];
+    // SAFETY: NUL-terminated texts; the buffers are as long as the calls say; one structure is read or written.
+    unsafe {
+        calls::prctl(libc::PR_SET_NAME, c"CompactionExecu".as_ptr());
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        let file = calls::open64(name.as_ptr(), flags, 0o644);
+        let other = calls::open64(name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0);
+        let write = |length: usize| {
+            let written = calls::write(file, bytes.as_ptr().cast(), length);
+            assert_eq!(written, length as isize);
+        };
+        // A reader wants its last bytes: they go through the page cache, and must be on the device before those behind.
+        write(5000);
+        let mut last = 0_u8;
+        assert_eq!(calls::pread64(other, (&raw mut last).cast(), 1, 4999), 1);
+        (0..12).for_each(|_| write(bytes.len()));
+        let mut lock: libc::flock = std::mem::zeroed();
+        lock.l_type = libc::F_WRLCK as i16;
+        let locked = calls::fcntl(file, libc::F_SETLK, (&raw mut lock).addr() as i64);
+        let synced = calls::fsync(file);
+        journal.line(&format!("lock {locked}, sync {synced}"));
+        // This ends the staging at the latest.
+        assert_eq!(calls::pwrite64(file, bytes.as_ptr().cast(), 1, 0), 1);
+        let mut wish: libc::flock = std::mem::zeroed();
+        wish.l_type = libc::F_WRLCK as i16;
+        let asked = libc::fcntl(other, libc::F_OFD_GETLK, &raw mut wish);
+        if locked != 0 || asked != 0 || wish.l_type != libc::F_WRLCK as i16 {
+            journal.line("violation: the record lock is gone");
+        }
+    }
+    journal.line("end");
+}
+
 fn limit_file_size() {
     let limit = libc::rlimit {
         rlim_cur: FILE_SIZE_MAX,

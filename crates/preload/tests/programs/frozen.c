@@ -138,6 +138,12 @@ static void calls(int reader) {
     struct iovec parts[] = {{head, sizeof head}, {rest, sizeof rest}};
     ssize_t length = preadv(reader, parts, 2, CHUNK);
     check("preadv", length == sizeof head + sizeof rest && head[0] == byte_at(CHUNK) && rest[0] == byte_at(CHUNK + 100));
+    /* Whoever must not wait is told to try again. */
+    struct iovec last = {rest, CHUNK};
+    length = preadv2(reader, &last, 1, BEFORE + MORE / 2, RWF_NOWAIT);
+    check("preadv2 of what is not on the device", length > 0 || (length == -1 && errno == EAGAIN));
+    length = preadv2(reader, &last, 1, CHUNK, RWF_NOWAIT);
+    check("preadv2 of what is", length > 0 || (length == -1 && errno == EAGAIN));
     int pipe_ends[2];
     off_t place = CHUNK;
     int sent = pipe(pipe_ends) == 0 && sendfile(pipe_ends[1], reader, &place, CHUNK) == CHUNK;

@@ -24,6 +24,7 @@
  * Prints the result of each call, and length and checksum of the SSTable at the end.
  */
 #include <aio.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -345,6 +346,27 @@ static void by_posix_spawnp(int file) {
     say("lseek", (int)lseek(file, 0, SEEK_CUR));
 }
 
+/* The same, where libc has the call (glibc 2.39). */
+static void by_pidfd_spawnp(int file) {
+    typedef int spawn(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[], char *const[]);
+    spawn *pidfd_spawnp = (spawn *)dlsym(RTLD_DEFAULT, "pidfd_spawnp");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, path, O_RDONLY, 0);
+    int child = -1;
+    char *only_name[] = {"cksum", NULL};
+    fflush(stdout);
+    int result = pidfd_spawnp == NULL ? ENOSYS : pidfd_spawnp(&child, "cksum", &actions, NULL, only_name, environ);
+    say("pidfd_spawnp", result);
+    if (result == 0) {
+        siginfo_t ended;
+        say("spawned", waitid(P_PIDFD, (id_t)child, &ended, WEXITED));
+        close(child);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    say("lseek", (int)lseek(file, 0, SEEK_CUR));
+}
+
 /* The child inherits the SSTable, continues to write, and executes another program. */
 #define BY_EXEC(name, call)                        \
     static void by_##name(int file) {              \
@@ -520,7 +542,7 @@ static void by_pwritev2_at_the_position(int file) { write_at(file, -1, 0); }
 static void by_pwritev2_elsewhere(int file) { write_at(file, 50000, RWF_DSYNC); }
 
 static void (*const calls_of_a_table[])(int) = {
-    by_sync,   by_system, by_popen,  by_posix_spawnp, by_execv,    by_execve,    by_execvp,
+    by_sync,   by_system, by_popen,  by_posix_spawnp, by_pidfd_spawnp, by_execv,    by_execve,    by_execvp,
     by_execvpe, by_execl, by_execle, by_execlp,       by_fexecve,  by__Fork,     by_vdprintf,
     by_fopen64, by_freopen64, by_utimes, by_futimes,  by_lutimes,  by_futimesat,
     by_aio_read, by_lio_listio, by_nftw, by_fts_read, by_open_by_handle_at,

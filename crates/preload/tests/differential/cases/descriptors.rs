@@ -168,8 +168,10 @@ pub fn private_numbers_look_as_if_they_were_not_open(journal: &mut Journal) {
     let mut bytes = [0_u8; 16];
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
     let (nowhere, reads, shared) = (std::ptr::null_mut(), libc::PROT_READ, libc::MAP_SHARED);
+    let mut no_blocking = 0_i32;
     for number in high_numbers() {
         let buffer = bytes.as_mut_ptr();
+        let no: *mut c_void = (&raw mut no_blocking).cast();
         // SAFETY: integer commands; room for one structure, and for the bytes; nothing is mapped.
         unsafe {
             for text in [
@@ -188,6 +190,10 @@ pub fn private_numbers_look_as_if_they_were_not_open(journal: &mut Journal) {
                 result(|| calls::fallocate64(number, 0, 0, 16).into()),
                 result(|| calls::posix_fallocate64(number, 0, 16).into()),
                 result(|| calls::mmap64(nowhere, 4096, reads, shared, number, 0) as i64),
+                result(|| calls::ioctl(number, libc::FIONBIO, no).into()),
+                result(|| calls::futimens(number, std::ptr::null()).into()),
+                result(|| calls::dprintf(number, c"%d".as_ptr(), 1).into()),
+                result(|| calls::fdopen(number, c"r".as_ptr()) as i64),
             ] {
                 journal.line(&format!("{number} {text}"));
             }
