@@ -281,7 +281,8 @@ int32_t coldstream_is_on(const struct coldstream *context);
 
  Heat belongs to the file itself, so all handles of a file share it. Close the handle by `coldstream_file_close`.
 
- Returns 0, or an error of `open(2)`, or `-EINVAL`: an argument is wrong, or it is no regular file.
+ Returns 0, or an error of `open(2)`, or `-EINVAL`: an argument is wrong, or it is no regular file. In a signal handler
+ that interrupted this library it is `-EAGAIN`.
 
  # Safety
  The pointers are valid, and the path is terminated.
@@ -351,7 +352,8 @@ void coldstream_file_forget(const struct coldstream_file *file);
  two directories, keyspace and CQL table, are those of its inputs.
 
  Returns the warmed pages. It is 0 too if the handover is off, nothing was hot, or something in a file is not
- known. The counters tell which. Errors: `-EINVAL` (an argument, or an opaque format), `-ENOMEM`.
+ known. The counters tell which. Errors: `-EINVAL` (an argument, or an opaque format), `-ENOMEM`, those of `fstat(2)`,
+ and `-EAGAIN` in a signal handler that interrupted this library.
 
  # Safety
  All pointers are valid, and the inputs are as many as `input_count`.
@@ -368,7 +370,7 @@ int64_t coldstream_handover(const struct coldstream *context,
 
  The ranges are sorted by input, then by offset in the input. They do not overlap there, and lie within the files.
 
- Returns the warmed pages, or `-EINVAL` (an argument), `-ENOMEM`.
+ Returns the warmed pages, or `-EINVAL` (an argument), or another error of `coldstream_handover`.
 
  # Safety
  All pointers are valid, and inputs and ranges are as many as their counts.
@@ -455,7 +457,7 @@ uint32_t coldstream_interface_version(void);
  the file meanwhile. A flush of memory tables goes around the page cache only with the option `flush=bypass`.
  The foreground's writes are plain.
 
- Returns 0, or an error of `open(2)`, or `-EINVAL`.
+ Returns 0, or an error of `open(2)`, or `-EINVAL`. In a signal handler that interrupted this library it is `-EAGAIN`.
 
  # Safety
  The pointers are valid, and the path is terminated.
@@ -534,7 +536,7 @@ int32_t coldstream_writer_range_sync(struct coldstream_writer *writer,
 int32_t coldstream_writer_allocate(struct coldstream_writer *writer, uint64_t offset, uint64_t length);
 
 /*
- Cuts the file off, or extends it with zeros. Appends go on at the new end, by plain writes.
+ Cuts the file off, or extends it with zeros. Appends go on at the new end, after a cut by plain writes.
 
  Returns 0, or an error of `write(2)` or `ftruncate(2)`.
 

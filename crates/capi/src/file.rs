@@ -21,7 +21,8 @@ pub struct coldstream_file {
 ///
 /// Heat belongs to the file itself, so all handles of a file share it. Close the handle by `coldstream_file_close`.
 ///
-/// Returns 0, or an error of `open(2)`, or `-EINVAL`: an argument is wrong, or it is no regular file.
+/// Returns 0, or an error of `open(2)`, or `-EINVAL`: an argument is wrong, or it is no regular file. In a signal handler
+/// that interrupted this library it is `-EAGAIN`.
 ///
 /// # Safety
 /// The pointers are valid, and the path is terminated.

@@ -62,7 +62,8 @@ pub struct coldstream_mapping {
 /// two directories, keyspace and CQL table, are those of its inputs.
 ///
 /// Returns the warmed pages. It is 0 too if the handover is off, nothing was hot, or something in a file is not
-/// known. The counters tell which. Errors: `-EINVAL` (an argument, or an opaque format), `-ENOMEM`.
+/// known. The counters tell which. Errors: `-EINVAL` (an argument, or an opaque format), `-ENOMEM`, those of `fstat(2)`,
+/// and `-EAGAIN` in a signal handler that interrupted this library.
 ///
 /// # Safety
 /// All pointers are valid, and the inputs are as many as `input_count`.
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn coldstream_handover(
 ///
 /// The ranges are sorted by input, then by offset in the input. They do not overlap there, and lie within the files.
 ///
-/// Returns the warmed pages, or `-EINVAL` (an argument), `-ENOMEM`.
+/// Returns the warmed pages, or `-EINVAL` (an argument), or another error of `coldstream_handover`.
 ///
 /// # Safety
 /// All pointers are valid, and inputs and ranges are as many as their counts.

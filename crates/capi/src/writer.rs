@@ -31,7 +31,7 @@ pub const COLDSTREAM_WRITER_TRUNCATE: u32 = 1;
 /// the file meanwhile. A flush of memory tables goes around the page cache only with the option `flush=bypass`.
 /// The foreground's writes are plain.
 ///
-/// Returns 0, or an error of `open(2)`, or `-EINVAL`.
+/// Returns 0, or an error of `open(2)`, or `-EINVAL`. In a signal handler that interrupted this library it is `-EAGAIN`.
 ///
 /// # Safety
 /// The pointers are valid, and the path is terminated.
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn coldstream_writer_allocate(
     unsafe { with(writer, call) }
 }
 
-/// Cuts the file off, or extends it with zeros. Appends go on at the new end, by plain writes.
+/// Cuts the file off, or extends it with zeros. Appends go on at the new end, after a cut by plain writes.
 ///
 /// Returns 0, or an error of `write(2)` or `ftruncate(2)`.
 ///

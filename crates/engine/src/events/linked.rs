@@ -19,7 +19,8 @@ impl Runtime {
     /// Without room for it, its calls are plain.
     ///
     /// # Errors
-    /// The kernel's; `EINVAL` if it is no regular file; `ENOMEM` if the engine cannot start.
+    /// The kernel's; `EINVAL` if it is no regular file; `ENOMEM` if the engine cannot start; `EAGAIN` in a signal handler
+    /// that interrupted the engine.
     pub fn track_linked(
         &'static self,
         settings: &Settings,
@@ -136,7 +137,7 @@ impl Runtime {
     /// Hands over to a file that is finished.
     ///
     /// # Errors
-    /// `ENOMEM`; the kernel's.
+    /// `ENOMEM`; the kernel's; `EAGAIN` in a signal handler that interrupted the engine.
     pub fn hand_over_linked<I: Iterator<Item = Mapped>>(
         &self,
         descriptor: i32,

@@ -259,7 +259,7 @@ impl Handover {
     /// Hands over to the file behind `descriptor` at once. Does nothing where handovers are off.
     ///
     /// # Errors
-    /// `ENOMEM`; the kernel's, of the inputs.
+    /// `ENOMEM`; the kernel's, of the inputs or the output.
     pub fn hand_over<I: Iterator<Item = Mapped>>(
         &self,
         means: Means<'_>,
