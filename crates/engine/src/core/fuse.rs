@@ -1,6 +1,10 @@
-//! The global fuse: after a panic in Coldstream's own code every call is a plain call.
+//! The global fuse: a panic in Coldstream's own code that [`protect`] catches blows it, for good.
 //!
-//! Nothing may unwind into the database, and a mechanism that has panicked once is not trusted again.
+//! Reads are plain then, no further file is staged, and nothing is handed over. A file that is staged stays so to its
+//! end.
+//!
+//! Guarded are served reads, writes of staged files, a compaction's first write, records of blob files, handovers, and the
+//! waits of pacing. Nothing may unwind into the database. So any other panic ends the process, at the border to C.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Outside the wiped region on purpose: a forked child runs the same code.
 static BLOWN: AtomicBool = AtomicBool::new(false);
 
-/// Whether Coldstream's own code has panicked.
+/// Whether guarded code has panicked.
 pub fn is_blown() -> bool {
     BLOWN.load(Ordering::Relaxed)
 }
