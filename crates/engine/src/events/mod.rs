@@ -3,12 +3,13 @@
 //!
 //! | event | its mechanisms, in this order |
 //! |---|---|
-//! | opened | descriptor map (what had the number), writes (the file's other descriptors), inodes, writes (take in), descriptor map, thread, handover (an output) or readahead and handover (an input) |
+//! | opened | descriptor map (what had the number), writes (the file's other descriptors), inodes, writes (take in), descriptor map; for writing: thread, handover (an output); for reading: handover (Cassandra's), pacing |
 //! | duplicated | inodes, descriptor map |
 //! | closed | sending, writes (drain), pacing (a flush), handover, thread, descriptor map, inodes; the last descriptor: writes (fall back), windows |
-//! | read by the foreground | writes (drain), thread, readahead, heat, pacing (samples) |
-//! | read in the background | pacing (wait), reads (serve) and handover (an input); thread, pacing; plain: readahead, thread, pacing, eviction |
-//! | written | pacing (wait), writes, pacing |
+//! | read by the foreground | writes (drain), readahead (the first read at an offset), thread and readahead (a scan), heat, pacing (its turn); the call; pacing (its time), heat |
+//! | read in the background | as by the foreground, up to thread; pacing (wait); served: reads and handover (an input), thread, pacing, handover (a blob file); plain: readahead, the call, handover (a blob file), thread, pacing, eviction |
+//! | read into several buffers at an offset | readahead (the first read at an offset), writes (drain), thread, heat (as an uncounted use); the call; pacing (in the background), thread and readahead (a scan) |
+//! | written | a compaction's first write: writes (take in), handover (an output); staged: pacing (wait), writes, handover (a blob file), pacing; plain: the call, inodes, handover (a blob file), pacing |
 //! | synced | writes (drain), the call, writes (errors), pacing |
 //! | sent | sending or readahead |
 //! | mapped | writes (drain), the call, inodes, readahead, handover |
