@@ -240,7 +240,7 @@ counters! {
     FallbackWriteNoEffect = "fallback_write_no_effect": Fallbacks, Total(Count);
     /// Direct writes are refused on this kernel, which loses data (Debian #1057843).
     FallbackWriteKernel = "fallback_write_kernel": Fallbacks, Total(Count);
-    /// Coldstream found a bug of its own, and makes plain calls since. Please report it.
+    /// Coldstream found a bug of its own. Reads are plain since, and no further SSTable is staged. Please report it.
     FallbackPanic = "fallback_panic": Fallbacks, Total(Count);
     /// SSTables written by plain calls because most of their inputs was in the page cache: the data
     /// fits in memory, and stays there. Also those of Cassandra whose inputs are mapped.
