@@ -390,7 +390,7 @@ counters! {
     /// for long.
     PriorityReleases = "priority_releases": Priority, Total(Count);
     /// SSTables without handover because compactions were behind: they wait for processors for long, or are
-    /// far behind flushes. Handovers take processor time for a twentieth of the time then.
+    /// far behind flushes. Then handovers search for a twentieth of the time, and take three twentieths in all.
     HandoverPutOff = "handover_put_off": Handover, Total(Count);
     /// Time that background threads spent on processors, as far as they did not sleep within a millisecond
     /// or more.

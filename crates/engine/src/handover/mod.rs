@@ -44,9 +44,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 pub use transfer::Bounds;
-use transfer::{
-    OutputFile, PROCESSOR_SHARE, PROCESSOR_SHARE_OF_MAPPED, Refused, Transfer, least_heat,
-};
+use transfer::{OutputFile, Refused, SHARE_BEHIND, SHARE_OF_MAPPED, Transfer, least_heat};
 use warming_time::WarmingTime;
 
 /// All-zero memory knows no input.
@@ -417,8 +415,8 @@ impl Handover {
             return without(&transfer);
         }
         let share = match (core.is_behind(), lineage.mapped.is_empty()) {
-            (true, _) => Some(PROCESSOR_SHARE),
-            (false, false) => Some(PROCESSOR_SHARE_OF_MAPPED),
+            (true, _) => Some(SHARE_BEHIND),
+            (false, false) => Some(SHARE_OF_MAPPED),
             (false, true) => None,
         };
         if let Some(share) = share

@@ -140,7 +140,7 @@ static void calls(int reader) {
     check("preadv", length == sizeof head + sizeof rest && head[0] == byte_at(CHUNK) && rest[0] == byte_at(CHUNK + 100));
     /* Whoever must not wait is told to try again. */
     struct iovec last = {rest, CHUNK};
-    length = preadv2(reader, &last, 1, BEFORE + MORE / 2, RWF_NOWAIT);
+    length = preadv2(reader, &last, 1, (off_t)(size - CHUNK), RWF_NOWAIT);
     check("preadv2 of what is not on the device", length > 0 || (length == -1 && errno == EAGAIN));
     length = preadv2(reader, &last, 1, CHUNK, RWF_NOWAIT);
     check("preadv2 of what is", length > 0 || (length == -1 && errno == EAGAIN));

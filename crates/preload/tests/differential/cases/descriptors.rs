@@ -171,7 +171,7 @@ pub fn private_numbers_look_as_if_they_were_not_open(journal: &mut Journal) {
     let mut no_blocking = 0_i32;
     for number in high_numbers() {
         let buffer = bytes.as_mut_ptr();
-        let no: *mut c_void = (&raw mut no_blocking).cast();
+        let no: *mut libc::c_void = (&raw mut no_blocking).cast();
         // SAFETY: integer commands; room for one structure, and for the bytes; nothing is mapped.
         unsafe {
             for text in [
