@@ -198,11 +198,12 @@ counters! {
     WriteBytesDirect = "write_bytes_direct": Writes, Total(Bytes);
     /// Part of `write_bytes`: written with `RWF_DONTCACHE`.
     WriteBytesDontcache = "write_bytes_dontcache": Writes, Total(Bytes);
-    /// Part of `write_bytes`: written buffered, written back early and dropped.
+    /// Part of `write_bytes`: written buffered, written back early and dropped. Small writes between direct ones are
+    /// among them, and stay.
     WriteBytesDropBehind = "write_bytes_drop_behind": Writes, Total(Bytes),
         formerly "write_bytes_window";
     /// Part of `write_bytes`: written through the page cache, and left there. These are ends of
-    /// SSTables, small writes, and SSTables that are not staged.
+    /// SSTables, and SSTables that are not staged.
     WriteBytesBuffered = "write_bytes_buffered": Writes, Total(Bytes);
     /// New SSTables whose writes went through Coldstream.
     StagedFiles = "staged_files": Writes, Total(Count);
@@ -227,7 +228,7 @@ counters! {
     /// Staging ended: the process was forked, or ends. This is normal.
     StagingEndedProcess = "staging_ended_process": Fallbacks, Total(Count),
         formerly "demoted_process";
-    /// Staging ended: the application needed the descriptor number, or locked a record by `lockf`.
+    /// Staging ended: the application needed the descriptor number.
     StagingEndedRoom = "staging_ended_room": Fallbacks, Total(Count), formerly "demoted_room";
     /// Staging ended: the application's buffer cannot be read.
     StagingEndedBuffer = "staging_ended_buffer": Fallbacks, Total(Count), formerly "demoted_buffer";

@@ -312,7 +312,7 @@ impl<'b> Transfer<'b> {
                 growing.transfer_by_index(index, &data, from, inputs, &|| self.is_search_over())
             }
             None => {
-                let is_over = || self.pages_left() == 0 || self.is_search_over();
+                let is_over = || self.pages_left_to_search() == 0 || self.is_search_over();
                 let read_ahead = |ranges: &[Range<u64>]| self.read_ahead(&data, ranges);
                 cassandra::transfer_by_search(&growing, &data, from, inputs, &is_over, &read_ahead)
             }
@@ -335,7 +335,7 @@ impl<'b> Transfer<'b> {
         });
         let limits = Limits {
             heat_min: SHARE_MIN,
-            pages_max: self.pages_left(),
+            pages_max: self.pages_left_to_search(),
         };
         // What there is no memory for is read when it is searched.
         if let Ok(plan) = Plan::choose(pieces, limits) {

@@ -299,7 +299,7 @@ impl<'b> Transfer<'b> {
         self.started_ns + self.time_ns() / 2
     }
 
-    /// Whether a guess at what is hot has taken its part of the time: half of the search's, and half of the budget.
+    /// Whether a guess at what is hot has taken its part of the time: half of the search's, by the clock and by the budget.
     pub(super) fn is_recall_over(&self) -> bool {
         let budget = self.budget.as_ref();
         let is_spent = budget.is_some_and(|budget| 2 * self.spent_ns() > budget.search_ns);
@@ -370,7 +370,7 @@ impl<'b> Transfer<'b> {
         };
         let limits = Limits {
             heat_min: SHARE_MIN,
-            pages_max: self.pages_left(),
+            pages_max: self.pages_left_of(|budget| budget.processor_ns),
         };
         let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits)?;
         let beginnings = Plan::beginnings(pieces, KEPT_MIN)?;
@@ -433,14 +433,27 @@ impl<'b> Transfer<'b> {
         Ok(warmed)
     }
 
-    /// How many pages may still be warmed.
-    pub(super) fn pages_left(&self) -> usize {
+    /// How many pages the search may still read ahead.
+    pub(super) fn pages_left_to_search(&self) -> usize {
+        self.pages_left_of(|budget| budget.search_ns)
+    }
+
+    /// How many pages may still be warmed within a part of the budget.
+    fn pages_left_of(&self, part_ns: impl FnOnce(&Budget) -> i128) -> usize {
+        let affordable = (self.budget.as_ref()).map_or(usize::MAX, |budget| {
+            (self.warming_time).pages_in(part_ns(budget) - self.spent_ns())
+        });
+        self.pages_left().min(affordable)
+    }
+
+    /// How many pages memory and settings still allow to warm.
+    fn pages_left(&self) -> usize {
         let left = self.pages_left.get().unwrap_or_else(|| self.pages_max());
         self.pages_left.set(Some(left));
         left
     }
 
-    /// How many pages may be warmed.
+    /// How many pages memory and settings allow to warm.
     fn pages_max(&self) -> usize {
         let share = host_memory::limit_bytes() / MEMORY_SHARE;
         let own = match self.bounds.bytes_max {
@@ -452,17 +465,7 @@ impl<'b> Transfer<'b> {
             self.core.count(Counter::HandoverShortOfMemory, 1);
             return 0;
         }
-        let pages = (bytes / PAGE_BYTES) as usize;
-        pages.min(self.affordable_pages())
-    }
-
-    /// The number of pages that can be warmed within the rest of the budget.
-    fn affordable_pages(&self) -> usize {
-        let Some(budget) = &self.budget else {
-            return usize::MAX;
-        };
-        self.warming_time
-            .pages_in(budget.processor_ns - self.spent_ns())
+        (bytes / PAGE_BYTES) as usize
     }
 
     /// Counts how long the application's thread was delayed.

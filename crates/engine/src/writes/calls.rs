@@ -130,7 +130,12 @@ impl StagedFiles {
             // Our own wait for the writeback has taken this error from the kernel. The writer is told, too.
             return Err(Errno(staged.writeback_error));
         }
-        self.take_error(core, &mut staged)
+        let taken = self.take_error(core, &mut staged);
+        if staged.mode == WriteMode::None {
+            // Only that error has kept it here.
+            self.release(core, &mut staged);
+        }
+        taken
     }
 
     /// `ftruncate` to `size` was made.

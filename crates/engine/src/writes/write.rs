@@ -311,12 +311,7 @@ fn write_drop_behind(
     plain: &impl Fn() -> isize,
 ) -> Result<usize, Errno> {
     let written = plainly(staged, plain)?;
-    // Nobody drops the few kilobytes between direct writes.
-    let counter = match staged.mode {
-        WriteMode::WriteThrough => Counter::WriteBytesBuffered,
-        _ => Counter::WriteBytesDropBehind,
-    };
-    core.count(counter, written as u64);
+    core.count(Counter::WriteBytesDropBehind, written as u64);
     let end = staged.staging.end();
     while let Some(step) = staged.behind.next(end) {
         run_step(staged, step);

@@ -5,6 +5,7 @@
 
 use super::answer::{not_open, unless_failed};
 use super::next::interpose;
+use super::read::WHOLE_FILE;
 use super::staged;
 use coldstream_control::Counter;
 use coldstream_engine::core::descriptor_map::{Entry, TrackedFile};
@@ -134,8 +135,11 @@ interpose! {
         write_fallen_back(descriptor, next)
     }
     fn pwritev2 | pwritev64v2(descriptor: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t |next| {
-        // The end of staging may wait for the device.
-        if flags & libc::RWF_NOWAIT != 0 && staged::find(descriptor).is_some() {
+        // It would wait until they are on the device.
+        if flags & libc::RWF_NOWAIT != 0
+            && let Some((runtime, tracked)) = staged::find(descriptor)
+            && runtime.has_staged_bytes(tracked, descriptor, WHOLE_FILE)
+        {
             errno::set(libc::EAGAIN);
             return -1;
         }

@@ -210,8 +210,11 @@ interpose! {
         })
     }
     fn lockf | lockf64(descriptor: c_int, command: c_int, length: off64_t) -> c_int |next| {
-        before_fcntl(descriptor, libc::F_SETLK);
-        next()
+        // A file that cannot be drained would keep our descriptor, and its close would take the lock away.
+        unless_failed(before_duplicate(descriptor), || {
+            before_fcntl(descriptor, libc::F_SETLK);
+            next()
+        })
     }
 }
 

@@ -9,7 +9,7 @@
 //! | reports the file's size | [`staged::observe`] |
 //! | sees content, times or position of the file | [`staged::with_drained`], with an `Operation` of `io/append/rules.rs` |
 //! | changes the file, and no `Operation` describes how | [`change::with_fallen_back`], which refuses Coldstream's own numbers itself |
-//! | returns twice or not at all, or reaches files inside libc or through a structure | `before_jump!` in `process.rs`, with a `Scope` |
+//! | returns twice or not at all, or reaches files inside libc or through a structure | `before_jump!` in `process.rs`, with a `Scope`; it refuses Coldstream's own numbers itself |
 //! | does none of these | plain: no line here; if the random programs make it, one in `PLAIN` of `tests/subject/calls.rs` |
 //!
 //! Calls that open, close, duplicate, read, write or map have an event of their own in `events/`.

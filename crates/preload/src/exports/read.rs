@@ -132,6 +132,11 @@ fn read_vector_at(call: &VectorCall, next: impl FnOnce() -> ssize_t) -> ssize_t 
     }
 }
 
+pub(super) const WHOLE_FILE: Operation = Operation::ReadAt {
+    start: 0,
+    end: u64::MAX,
+};
+
 /// The offset by which `preadv2` reads at the descriptor's position.
 const AT_POSITION: off64_t = -1;
 
@@ -148,10 +153,10 @@ struct VectorCall {
 }
 
 impl VectorCall {
-    /// What the call does to a staged file.
-    fn operation(&self) -> Operation {
+    /// What the call may see. The whole file, if it reads at the position.
+    fn seen(&self) -> Operation {
         match self.offset {
-            AT_POSITION => Operation::Read,
+            AT_POSITION => WHOLE_FILE,
             _ => self.range(),
         }
     }
@@ -161,10 +166,7 @@ impl VectorCall {
         let start = self.offset.max(0) as u64;
         let length_bytes = self.count.max(0) as usize * size_of::<iovec>();
         if self.count > BUFFERS_MAX || !memory::readable(self.vector.cast(), length_bytes) {
-            return Operation::ReadAt {
-                start,
-                end: u64::MAX,
-            };
+            return WHOLE_FILE;
         }
         let mut end = start;
         for number in 0..self.count.max(0) as usize {
@@ -186,7 +188,7 @@ fn read_tracked_vector_at(
     // As for pages that are not in the page cache, the caller tries again with a call that may wait.
     if call.flags & libc::RWF_NOWAIT != 0
         && call.offset >= AT_POSITION
-        && runtime.has_staged_bytes(tracked, call.descriptor, call.operation())
+        && runtime.has_staged_bytes(tracked, call.descriptor, call.seen())
     {
         errno::set(libc::EAGAIN);
         return -1;
@@ -194,7 +196,12 @@ fn read_tracked_vector_at(
     // Without an offset it reads at the position. Pages that shall not stay are the kernel's to read ahead: it drops
     // them.
     if call.offset == AT_POSITION || call.flags & file::RWF_DONTCACHE != 0 {
-        return read_unserved(call.descriptor, Order::InSequence, next);
+        let operation = if call.offset >= 0 && runtime.writes.is_staged(&runtime.core, tracked) {
+            call.range()
+        } else {
+            Operation::Read
+        };
+        return read_known_unserved(call.descriptor, Order::InSequence, operation, next);
     }
     let Ok(offset) = u64::try_from(call.offset) else {
         // The kernel refuses it.

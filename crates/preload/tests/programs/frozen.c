@@ -25,6 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* RWF_DONTCACHE of Linux 6.14. */
+enum { DONTCACHE = 0x80 };
 enum { WATCHDOG_SECONDS = 20, CHUNK = 4096, BEFORE = 2 << 20, MORE = 300000, ALL = 6 << 20 };
 
 extern char **environ;
@@ -144,6 +146,8 @@ static void calls(int reader) {
     check("preadv2 of what is not on the device", length > 0 || (length == -1 && errno == EAGAIN));
     length = preadv2(reader, &last, 1, CHUNK, RWF_NOWAIT);
     check("preadv2 of what is", length > 0 || (length == -1 && errno == EAGAIN));
+    length = preadv2(reader, &last, 1, CHUNK, RWF_NOWAIT | DONTCACHE);
+    check("preadv2 of what is, not to be cached", length > 0 || (length == -1 && (errno == EAGAIN || errno == EOPNOTSUPP)));
     int pipe_ends[2];
     off_t place = CHUNK;
     int sent = pipe(pipe_ends) == 0 && sendfile(pipe_ends[1], reader, &place, CHUNK) == CHUNK;
