@@ -321,27 +321,9 @@ impl Runtime {
         readahead::record_sequential(&self.core, tracked, descriptor);
     }
 
-    /// A call is about to read into several buffers at an offset. Returns whether the kernel alone has the file:
-    /// it is not staged.
-    pub fn before_vector_read(&self, tracked: TrackedFile, descriptor: i32) -> bool {
-        let is_staged = self.writes.is_staged(&self.core, tracked);
-        if !is_staged {
-            readahead::record_read_at_offset(&self.core, tracked, descriptor);
-        }
-        !is_staged
-    }
-
-    /// Whether a read must see bytes of a staged file that the kernel may not have. To write them takes the file's
-    /// lock, and perhaps the device. This waits for neither.
-    pub fn has_staged_bytes(
-        &self,
-        tracked: TrackedFile,
-        descriptor: i32,
-        operation: Operation,
-    ) -> bool {
-        let (writes, core) = (&self.writes, &self.core);
-        writes.is_staged(core, tracked)
-            && !writes.sees_only_landed(core, tracked.slot, descriptor, operation)
+    /// A call is about to read into several buffers at an offset of a file that is not staged.
+    pub fn before_vector_read(&self, tracked: TrackedFile, descriptor: i32) {
+        readahead::record_read_at_offset(&self.core, tracked, descriptor);
     }
 
     /// A plain call has read `length_bytes` at an offset, into several buffers. Only its result tells how many.

@@ -138,7 +138,7 @@ interpose! {
         // It would wait until they are on the device.
         if flags & libc::RWF_NOWAIT != 0
             && let Some((runtime, tracked)) = staged::find(descriptor)
-            && runtime.has_staged_bytes(tracked, descriptor, WHOLE_FILE)
+            && staged::would_wait(runtime, tracked, descriptor, WHOLE_FILE)
         {
             errno::set(libc::EAGAIN);
             return -1;

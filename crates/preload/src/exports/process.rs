@@ -63,19 +63,7 @@ extern "C" fn missing_spawn() -> c_int {
     libc::ENOSYS
 }
 
-/// Takes the place of a call on one of our own descriptors.
-extern "C" fn not_open() -> isize {
-    errno::set(libc::EBADF);
-    -1
-}
-
-/// As [`not_open`], for a call that returns a stream.
-extern "C" fn not_open_stream() -> *const c_void {
-    errno::set(libc::EBADF);
-    std::ptr::null()
-}
-
-/// Takes the place of a call on a file that could not be drained.
+/// Takes the place of a call on a file that could not be drained, or on one of our own descriptors. `errno` is set.
 extern "C" fn failed() -> isize {
     -1
 }
@@ -85,7 +73,7 @@ extern "C" fn no_stream() -> *const c_void {
     std::ptr::null()
 }
 
-/// Drains the staged files that the call would miss. Returns the address to jump to.
+/// Prepares the call. Returns the address to jump to.
 extern "C" fn before(
     next: &'static Next,
     scope: Scope,
@@ -93,24 +81,39 @@ extern "C" fn before(
     third: usize,
     second: usize,
 ) -> *const c_void {
-    let named = [first, second, third];
+    // SAFETY: the application's arguments, which the next definition takes for the same.
+    let prepared = unsafe { prepare(scope, [first, second, third]) };
+    let address = next.address();
+    match (prepared, scope) {
+        (Err(Failed), Scope::FirstOfStream) => no_stream as *const c_void,
+        (Err(Failed), _) => failed as *const c_void,
+        (Ok(()), _) if !address.is_null() => address,
+        (Ok(()), Scope::Spawn) => missing_spawn as *const c_void,
+        (Ok(()), _) => missing as *const c_void,
+    }
+}
+
+/// Drains the staged files that the call would miss. Fails if that fails, or if the call names one of our own descriptors.
+///
+/// # Safety
+/// The arguments must be what [`Scope`] says.
+unsafe fn prepare(scope: Scope, named: [usize; 3]) -> Result<(), Failed> {
     if scope == Scope::Sharing {
         runtime::before_sharing();
     }
-    // SAFETY: the application's arguments, which the next definition takes for the same.
+    // SAFETY: passed on.
     if unsafe { names_private(scope, named) } {
-        return match scope {
-            Scope::FirstOfStream => not_open_stream as *const c_void,
-            _ => not_open as *const c_void,
-        };
+        errno::set(libc::EBADF);
+        return Err(Failed);
     }
+    let [first, ..] = named;
     if scope == Scope::FirstOfStream
         && let Some(runtime) = runtime::get()
         && let Some(tracked) = runtime.core.tracked(first as c_int)
     {
         runtime.before_sequential_read(tracked, first as c_int);
     }
-    let before = match (scope, staged::any()) {
+    match (scope, staged::any()) {
         (Scope::End, _) => {
             if let Some(runtime) = runtime::get() {
                 runtime.writes.close_for_good(&runtime.core);
@@ -138,20 +141,8 @@ extern "C" fn before(
             let _ = runtime.writes.drain_all(&runtime.core, Reach::Sees);
             Ok(())
         }
-        // SAFETY: the application's arguments, which the next definition takes for the same.
+        // SAFETY: passed on.
         (_, Some(runtime)) => unsafe { fall_back_named(runtime, scope, named) },
-    };
-    if before.is_err() {
-        return match scope {
-            Scope::FirstOfStream => no_stream as *const c_void,
-            _ => failed as *const c_void,
-        };
-    }
-    let address = next.address();
-    match scope {
-        _ if !address.is_null() => address,
-        Scope::Spawn => missing_spawn as *const c_void,
-        _ => missing as *const c_void,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `read(2)`, `pread(2)` and their like. Here reads of background threads and of the foreground separate.
 
 use super::next::interpose;
+use super::staged;
 use coldstream_engine::core::descriptor_map::{Entry, TrackedFile};
 use coldstream_engine::core::errno;
 use coldstream_engine::events::{Noted, Reader, Sample};
@@ -153,14 +154,6 @@ struct VectorCall {
 }
 
 impl VectorCall {
-    /// What the call may see. The whole file, if it reads at the position.
-    fn seen(&self) -> Operation {
-        match self.offset {
-            AT_POSITION => WHOLE_FILE,
-            _ => self.range(),
-        }
-    }
-
     /// What the call asks for, for a staged file. The file's end, if nobody can tell.
     fn range(&self) -> Operation {
         let start = self.offset.max(0) as u64;
@@ -185,10 +178,20 @@ fn read_tracked_vector_at(
     call: &VectorCall,
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
+    let is_staged = runtime.writes.is_staged(&runtime.core, tracked);
+    let operation = if is_staged && call.offset >= 0 {
+        call.range()
+    } else {
+        Operation::Read
+    };
     // As for pages that are not in the page cache, the caller tries again with a call that may wait.
+    let seen = match call.offset {
+        AT_POSITION => WHOLE_FILE,
+        _ => operation,
+    };
     if call.flags & libc::RWF_NOWAIT != 0
         && call.offset >= AT_POSITION
-        && runtime.has_staged_bytes(tracked, call.descriptor, call.seen())
+        && staged::would_wait(runtime, tracked, call.descriptor, seen)
     {
         errno::set(libc::EAGAIN);
         return -1;
@@ -196,22 +199,15 @@ fn read_tracked_vector_at(
     // Without an offset it reads at the position. Pages that shall not stay are the kernel's to read ahead: it drops
     // them.
     if call.offset == AT_POSITION || call.flags & file::RWF_DONTCACHE != 0 {
-        let operation = if call.offset >= 0 && runtime.writes.is_staged(&runtime.core, tracked) {
-            call.range()
-        } else {
-            Operation::Read
-        };
         return read_known_unserved(call.descriptor, Order::InSequence, operation, next);
     }
     let Ok(offset) = u64::try_from(call.offset) else {
         // The kernel refuses it.
         return next();
     };
-    let operation = if runtime.before_vector_read(tracked, call.descriptor) {
-        Operation::Read
-    } else {
-        call.range()
-    };
+    if !is_staged {
+        runtime.before_vector_read(tracked, call.descriptor);
+    }
     let result = read_known_unserved(call.descriptor, Order::Unknown, operation, next);
     // A call that must not wait starts nothing either.
     if result > 0 && call.flags & libc::RWF_NOWAIT == 0 {

@@ -18,6 +18,18 @@ pub(super) fn find(descriptor: c_int) -> Option<(&'static Runtime, TrackedFile)>
     Some((runtime, runtime.writes.find(&runtime.core, descriptor)?))
 }
 
+/// Whether a call must see bytes of a staged file that the kernel may not have. To write them takes the file's lock,
+/// and perhaps the device. This waits for neither.
+pub(super) fn would_wait(
+    runtime: &Runtime,
+    tracked: TrackedFile,
+    descriptor: c_int,
+    operation: Operation,
+) -> bool {
+    let (writes, core) = (&runtime.writes, &runtime.core);
+    !writes.sees_only_landed(core, tracked.slot, descriptor, operation)
+}
+
 /// Drains a staged file before a call that must see all of its bytes.
 #[inline]
 pub(super) fn drain_before(descriptor: c_int, operation: Operation) -> Result<(), Failed> {

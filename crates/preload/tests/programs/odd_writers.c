@@ -332,38 +332,39 @@ static void by_popen(int file) {
     say("pclose", pclose(said));
 }
 
-/* The standard input of the child is the SSTable, with a shared offset. */
-static void by_posix_spawnp(int file) {
+/* posix_spawnp, and calls like it. */
+typedef int spawner(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[], char *const[]);
+
+/* The standard input of the child is the SSTable. */
+static int spawn_cksum(spawner *spawn, int *child) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, path, O_RDONLY, 0);
-    pid_t child = -1;
     char *only_name[] = {"cksum", NULL};
     fflush(stdout);
-    say("posix_spawnp", posix_spawnp(&child, "cksum", &actions, NULL, only_name, environ));
-    say_status("spawned", child);
+    int result = spawn(child, "cksum", &actions, NULL, only_name, environ);
     posix_spawn_file_actions_destroy(&actions);
+    return result;
+}
+
+static void by_posix_spawnp(int file) {
+    pid_t child = -1;
+    say("posix_spawnp", spawn_cksum(posix_spawnp, &child));
+    say_status("spawned", child);
     say("lseek", (int)lseek(file, 0, SEEK_CUR));
 }
 
 /* The same, where libc has the call (glibc 2.39). */
 static void by_pidfd_spawnp(int file) {
-    typedef int spawn(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[], char *const[]);
-    spawn *pidfd_spawnp = (spawn *)dlsym(RTLD_DEFAULT, "pidfd_spawnp");
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, path, O_RDONLY, 0);
+    spawner *spawn = (spawner *)dlsym(RTLD_DEFAULT, "pidfd_spawnp");
     int child = -1;
-    char *only_name[] = {"cksum", NULL};
-    fflush(stdout);
-    int result = pidfd_spawnp == NULL ? ENOSYS : pidfd_spawnp(&child, "cksum", &actions, NULL, only_name, environ);
+    int result = spawn == NULL ? ENOSYS : spawn_cksum(spawn, &child);
     say("pidfd_spawnp", result);
     if (result == 0) {
         siginfo_t ended;
         say("spawned", waitid(P_PIDFD, (id_t)child, &ended, WEXITED));
         close(child);
     }
-    posix_spawn_file_actions_destroy(&actions);
     say("lseek", (int)lseek(file, 0, SEEK_CUR));
 }
 
