@@ -166,7 +166,7 @@ settings! {
 
     /// Whether pages of a compaction's output are warmed for keys that were hot in its inputs.
     ///
-    /// It delays the publication of an SSTable: on average by 6 to 15 ms for RocksDB, 49 to 1,594 ms for Cassandra.
+    /// It delays the publication of an SSTable: on average by 6 to 15 ms for RocksDB, 49 to 1,609 ms for Cassandra.
     /// Only the background thread waits; reads go on with the old SSTables. Counting heat costs 13 ns
     /// for each read of an SSTable.
     handover: bool = true => {
