@@ -3,6 +3,7 @@
 use crate::catalogue::Catalogue;
 use crate::dropping::{self, WRITTEN_PIECE_PAGES};
 use crate::event::{Event, FileId, What};
+use crate::large_reads::LargeReads;
 use crate::look::{LOOK, REST_LOOKS};
 use crate::model::{Model, Origin, Output};
 use crate::tracer::Recognition;
@@ -38,6 +39,8 @@ const WRITER_LAG_PAGES: u64 = 256;
 const SIGN_LOOKS: u64 = 5 * REST_LOOKS;
 /// A deleted input is held so long, for outputs that were published at once. Half a second.
 const HELD_LOOKS: u64 = REST_LOOKS / 2;
+/// Longer only for outputs that still need it. Its space is not free meanwhile. Ten seconds.
+const HELD_LOOKS_MAX: u64 = 10 * REST_LOOKS;
 /// Whether inputs were deleted is asked at each so many looks: there may be hundreds.
 const DELETED_LOOKS: u64 = 5;
 /// Most inputs that are held, as far as the limit of descriptors allows. Of the others the last output may find some
@@ -67,6 +70,7 @@ pub struct Attached {
     unknown: HashSet<FileId>,
     heat: Vec<AtomicU64>,
     epochs: Epochs,
+    large_reads: LargeReads,
     warm_pages_max: usize,
     page: Option<(SharedPage, PathBuf)>,
     mechanisms: Mechanisms,
@@ -130,6 +134,7 @@ impl Attached {
             unknown: HashSet::new(),
             heat: (0..HEAT_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
             epochs: Epochs::default(),
+            large_reads: LargeReads::default(),
             warm_pages_max: (warm_bytes / PAGE_BYTES) as usize,
             page: None,
             mechanisms: Mechanisms::of(&MECHANISMS),
@@ -245,17 +250,18 @@ impl Attached {
     /// Counts the looks for which there was no processor: it runs when one is idle.
     pub fn catch_up(&mut self) {
         let due = self.started_at.elapsed().as_nanos() / LOOK.as_nanos();
-        for _ in 0..REST_LOOKS {
-            if u128::from(self.model.look()) < due {
-                self.model.end_look();
-            }
-        }
+        let late = due.saturating_sub(u128::from(self.model.look()));
+        self.model
+            .skip_looks(late.min(u128::from(REST_LOOKS)) as u64);
     }
 
     /// Takes an event in.
     pub fn record(&mut self, event: &Event) {
         let origin = Origin::of(event, self.recognition);
         let origin = self.model.record(event, origin);
+        if event.what == What::Read && self.large_reads.is_continued(event) {
+            return;
+        }
         match (origin, event.what) {
             (Origin::Foreground, What::Read) => self.record_heat(event),
             (Origin::Background, What::Read) => {
@@ -342,6 +348,12 @@ impl Attached {
         // One that no output needs any more, too: its number may be given out again.
         self.held.retain(|id, _| self.model.is_known(*id));
         ids.extend(self.held.keys());
+        let wanted = if asks {
+            let due = self.due.iter().map(|due| due.writer);
+            self.model.wanted_inputs(due)
+        } else {
+            HashSet::new()
+        };
         for id in ids {
             let Some(held) = self.held.get_mut(&id) else {
                 self.hold(id);
@@ -355,9 +367,15 @@ impl Attached {
                 || self.catalogue.kind(id).is_none();
             if !is_deleted {
                 held.deleted_at = None;
-            } else if look - *held.deleted_at.get_or_insert(look) > HELD_LOOKS
-                && self.due.is_empty()
-            {
+                continue;
+            }
+            let deleted_for = look - *held.deleted_at.get_or_insert(look);
+            let held_for = if wanted.contains(&id) {
+                HELD_LOOKS_MAX
+            } else {
+                HELD_LOOKS
+            };
+            if deleted_for > held_for {
                 self.let_go(id);
             }
         }
@@ -428,11 +446,15 @@ impl Attached {
     }
 
     fn act_on_sstable(&mut self, id: FileId, kind: FileKind) {
+        let look = self.model.look();
+        let is_due = self.model.file(id).is_some_and(|it| it.take_turn(look));
+        if !is_due {
+            return;
+        }
         let Some(file) = self.open(id) else {
             self.model.forget(id);
             return;
         };
-        let look = self.model.look();
         let Some(pages) = self.model.file(id) else {
             return;
         };
@@ -491,18 +513,19 @@ impl Attached {
             }
             return;
         }
-        if !pages.take_turn(look) {
-            return;
-        }
         let shall_be_left = pages.shall_be_left(look);
         let mut dropped = 0;
         for range in pages.to_drop(look) {
             if is_on {
+                if !shall_be_left && pages.has_stayed(&range, look) {
+                    continue;
+                }
                 let left = dropping::drop_range(file, &range);
                 dropped += left.dropped;
                 if !shall_be_left {
                     // The rest of a large folio is read later. Then all of it can be named.
                     left.gone.into_iter().for_each(|gone| pages.release(gone));
+                    pages.note_stayed(range, look);
                     continue;
                 }
             }

@@ -17,19 +17,27 @@ impl PageSet {
         if words > self.0.len() {
             self.0.resize(words, 0);
         }
-        for page in pages.start..end {
-            if let Some(word) = self.0.get_mut((page / 64) as usize) {
-                *word |= 1 << (page % 64);
-            }
-        }
+        self.each_word(pages.start..end, |word, mask| *word |= mask);
     }
 
     /// Removes pages.
     pub fn remove(&mut self, pages: Range<u64>) {
         let end = pages.end.min(self.0.len() as u64 * 64);
-        for page in pages.start..end {
-            if let Some(word) = self.0.get_mut((page / 64) as usize) {
-                *word &= !(1 << (page % 64));
+        self.each_word(pages.start..end, |word, mask| *word &= !mask);
+    }
+
+    /// Whether it has all of these pages.
+    #[must_use]
+    pub fn has_all(&self, pages: &Range<u64>) -> bool {
+        let mut words = masks(pages.clone());
+        words.all(|(place, mask)| self.0.get(place).is_some_and(|word| word & mask == mask))
+    }
+
+    /// Changes each word of a range, by the bits of its pages.
+    fn each_word(&mut self, pages: Range<u64>, change: impl Fn(&mut u64, u64)) {
+        for (place, mask) in masks(pages) {
+            if let Some(word) = self.0.get_mut(place) {
+                change(word, mask);
             }
         }
     }
@@ -81,9 +89,45 @@ impl PageSet {
     }
 }
 
+/// The words of a range, and the bits of its pages in each.
+fn masks(pages: Range<u64>) -> impl Iterator<Item = (usize, u64)> {
+    let behind = if pages.is_empty() {
+        0
+    } else {
+        pages.end.div_ceil(64)
+    };
+    let words = pages.start / 64..behind;
+    words.map(move |place| {
+        let first = pages.start.saturating_sub(place * 64).min(63);
+        let count = (pages.end - place * 64).min(64) - first;
+        (place as usize, u64::MAX >> (64 - count) << first)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_all_places_and_lengths() {
+        for (start, end) in (0..200).flat_map(|start| (start..200).map(move |end| (start, end))) {
+            let mut set = PageSet::default();
+            set.insert(start..end);
+            let inserted = if start == end {
+                vec![]
+            } else {
+                vec![start..end; 1]
+            };
+            assert_eq!(set.ranges(), inserted);
+            assert!(set.has_all(&(start..end)) && !set.has_all(&(start..end + 1)));
+            let mut rest = PageSet::default();
+            rest.insert(0..256);
+            rest.remove(start..end);
+            assert!(rest.common(&set).is_empty());
+            rest.unite(&set);
+            assert!(rest.has_all(&(0..256)));
+        }
+    }
 
     #[test]
     fn pages_in_and_out() {

@@ -18,6 +18,7 @@ pub mod catalogue;
 mod dropping;
 pub mod event;
 mod idle;
+mod large_reads;
 mod look;
 pub mod model;
 pub mod priorities;

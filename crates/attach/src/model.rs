@@ -111,6 +111,10 @@ pub struct FileState {
     last_look: u64,
     /// The last look at which it rested, and was tried.
     tried_at: u64,
+    /// Pages that were tried lately, and stayed: a reader's page keeps their folio.
+    stayed: PageSet,
+    /// The look from which on these were tried.
+    stayed_since: u64,
 }
 
 /// All files of one process.
@@ -132,11 +136,19 @@ impl Model {
 
     /// Takes an event in. Returns whose it was, as far as that is known by now.
     pub fn record(&mut self, event: &Event, origin: Origin) -> Origin {
-        let is_known = self.files.contains_key(&event.file);
-        if self.files.len() >= FILES_MAX && !is_known {
+        let pages = event.page..event.page.saturating_add(event.pages);
+        if matches!(origin, Origin::Foreground | Origin::Flush) {
+            // Most events. A file that no compaction has touched has nothing to protect.
+            if !matches!(event.what, What::ReadAhead(_))
+                && let Some(file) = self.files.get_mut(&event.file)
+            {
+                file.brought.remove(pages);
+            }
             return origin;
         }
-        let pages = event.page..event.page.saturating_add(event.pages);
+        if self.files.len() >= FILES_MAX && !self.files.contains_key(&event.file) {
+            return origin;
+        }
         let (look, id) = (self.look, event.file);
         let file = self.files.entry(id).or_default();
         match (origin, event.what) {
@@ -204,7 +216,8 @@ impl Model {
     fn note_input(&mut self, event: &Event, origin: Origin) {
         let worker = worker(event, origin);
         let inputs = self.inputs.entry(worker).or_default();
-        if !inputs.contains(&event.file) {
+        // The latest one first: most reads are of it.
+        if inputs.last() != Some(&event.file) && !inputs.contains(&event.file) {
             if inputs.len() >= INPUTS_MAX {
                 inputs.remove(0);
             }
@@ -257,6 +270,19 @@ impl Model {
         });
     }
 
+    /// The inputs that an output still needs: it is finished, and not on the device yet. Those of `due` count, too: the
+    /// workers whose outputs wait to be warmed.
+    #[must_use]
+    pub fn wanted_inputs(&self, due: impl Iterator<Item = u32>) -> HashSet<FileId> {
+        let unfinished = self.files.values().filter_map(|file| match file.output {
+            Output::Finished { worker, .. } => Some(worker),
+            _ => None,
+        });
+        let workers: HashSet<u32> = unfinished.chain(due).collect();
+        let inputs = workers.iter().filter_map(|worker| self.inputs.get(worker));
+        inputs.flatten().copied().collect()
+    }
+
     /// Takes the inputs of a writer's compaction out.
     pub fn take_inputs(&mut self, writer: u32) -> Vec<FileId> {
         self.inputs.remove(&writer).unwrap_or_default()
@@ -273,6 +299,11 @@ impl Model {
     /// Forgets the pages of a file: it is gone, or no SSTable.
     pub fn forget(&mut self, id: FileId) {
         self.files.remove(&id);
+    }
+
+    /// Looks for which there was no processor. Events of that time were not taken in yet, so nothing has rested.
+    pub fn skip_looks(&mut self, looks: u64) {
+        self.look += looks;
     }
 
     /// Ends a look. Files without an event and without pages to drop are forgotten, unless they are inputs.
@@ -361,7 +392,7 @@ impl FileState {
                 return true;
             }
         }
-        self.brought.is_empty() || self.rests(look)
+        self.brought.is_empty() || (is_written && self.rests(look)) || self.is_abandoned(look)
     }
 
     /// Whether no compaction has touched the file for a second.
@@ -377,10 +408,11 @@ impl FileState {
         look.saturating_sub(self.last_look) > ABANDONED_LOOKS + REST_LOOKS
     }
 
-    /// Takes the turn of this look, if it has one, to drop pages that were read. While the file rests: once a second.
+    /// Takes the turn of this look, if it has one. An output has each. A file whose pages were read: once a second while it
+    /// rests.
     #[must_use]
     pub fn take_turn(&mut self, look: u64) -> bool {
-        if !self.rests(look) {
+        if self.is_awaited() || !self.rests(look) {
             return true;
         }
         let is_due = look.saturating_sub(self.tried_at) >= REST_LOOKS;
@@ -393,6 +425,21 @@ impl FileState {
     /// Whether no compaction will come back to it.
     fn is_abandoned(&self, look: u64) -> bool {
         look.saturating_sub(self.last_look) > ABANDONED_LOOKS
+    }
+
+    /// These pages were tried, and stayed. They are tried again once a second, or with more around them.
+    pub fn note_stayed(&mut self, pages: Range<u64>, look: u64) {
+        if look.saturating_sub(self.stayed_since) >= REST_LOOKS {
+            self.stayed.take();
+            self.stayed_since = look;
+        }
+        self.stayed.insert(pages);
+    }
+
+    /// Whether all of these pages were tried within a second, and stayed.
+    #[must_use]
+    pub fn has_stayed(&self, pages: &Range<u64>, look: u64) -> bool {
+        look.saturating_sub(self.stayed_since) < REST_LOOKS && self.stayed.has_all(pages)
     }
 
     /// The pages that may be dropped now. What was read ahead, and not read, stays for longer: a compaction of many
@@ -589,7 +636,8 @@ mod tests {
         let finished = REST_LOOKS + 1;
         pages.finish(7, finished);
         assert!(!pages.try_to_finish(false, finished));
-        assert!(pages.try_to_finish(false, finished + REST_LOOKS));
+        assert!(!pages.try_to_finish(false, finished + ABANDONED_LOOKS));
+        assert!(pages.try_to_finish(false, finished + ABANDONED_LOOKS + 1));
         pages.put_off(0..8);
         assert!(pages.to_drop(finished).is_empty());
         pages.try_again();
@@ -600,6 +648,60 @@ mod tests {
         pages.finish(7, finished);
         pages.release(0..8);
         assert!(pages.try_to_finish(true, finished));
+    }
+
+    #[test]
+    fn what_stayed_is_tried_again_after_a_second_or_with_more_around_it() {
+        let mut pages = FileState::default();
+        let look = 3 * REST_LOOKS;
+        pages.note_stayed(4..8, look);
+        assert!(pages.has_stayed(&(4..8), look) && pages.has_stayed(&(5..6), look + 1));
+        assert!(!pages.has_stayed(&(4..9), look));
+        assert!(!pages.has_stayed(&(4..8), look + REST_LOOKS));
+        pages.note_stayed(20..21, look + REST_LOOKS);
+        assert!(!pages.has_stayed(&(4..8), look + REST_LOOKS));
+    }
+
+    #[test]
+    fn inputs_are_wanted_until_each_output_is_on_the_device_and_warmed() {
+        let mut model = Model::default();
+        let of_input = |inode, event: Event| Event {
+            file: FileId { device: 1, inode },
+            ..event
+        };
+        let input = FileId {
+            device: 1,
+            inode: 9,
+        };
+        let read = of_input(9, event(What::Read, "rocksdb:low", 0..8));
+        record(&mut model, &read);
+        record(&mut model, &event(What::Added, "rocksdb:low", 0..8));
+        let wanted = |model: &Model, due: Option<u32>| model.wanted_inputs(due.into_iter());
+        assert!(wanted(&model, None).is_empty() && wanted(&model, Some(8)).is_empty());
+        model.file(FILE).unwrap().finish(7, 0);
+        assert_eq!(wanted(&model, None), HashSet::from([input]));
+        model.file(FILE).unwrap().hand_over();
+        assert!(wanted(&model, None).is_empty());
+        assert_eq!(wanted(&model, Some(7)), HashSet::from([input]));
+    }
+
+    #[test]
+    fn time_without_a_processor_is_no_rest() {
+        let mut model = Model::default();
+        model.set_usual_readahead(32);
+        let by_descriptor = |what, pages| Event {
+            call: Some(Call::Read(9)),
+            ..event(what, "", pages)
+        };
+        record(&mut model, &by_descriptor(What::ReadAhead(64), 0..1));
+        record(&mut model, &by_descriptor(What::Read, 0..32));
+        model.skip_looks(REST_LOOKS);
+        // It was read on meanwhile, from far behind the file's beginning.
+        let read = by_descriptor(What::Read, 32..64);
+        assert_eq!(
+            model.record(&read, Origin::Descriptor(9)),
+            Origin::Background
+        );
     }
 
     #[test]

@@ -16,8 +16,9 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-/// 47,000 events. A second of 100,000 reads needs twice that, and the ring is emptied twenty times a second.
-const RING_BYTES: u32 = 4 << 20;
+/// 190,000 events: two seconds of 50,000 reads, which make two events each. The ring is emptied twenty times a second, but
+/// not while one output is warmed, which takes two seconds at most.
+const RING_BYTES: u32 = 16 << 20;
 /// Processes that one tracer can follow.
 pub const TARGETS_MAX: u32 = 64;
 /// Pages of the file that checks the layout.

@@ -13,6 +13,8 @@ const DISCARDED: u32 = 1 << 30;
 const HEADER_BYTES: u64 = 8;
 /// The longest record that is passed on.
 const RECORD_WORDS_MAX: usize = 16;
+/// Records after which their room is given back.
+const RECORDS_A_STORE: u32 = 64;
 
 /// A ring, mapped.
 #[derive(Debug)]
@@ -78,6 +80,7 @@ impl EventRing {
             )
         };
         let mut position = consumed.load(Ordering::Relaxed);
+        let mut taken = 0_u32;
         // Records may come faster than they are taken.
         let end = produced.load(Ordering::Acquire);
         while position < end {
@@ -101,8 +104,13 @@ impl EventRing {
                 visit(words.get(..count).unwrap_or_default());
             }
             position += (length + HEADER_BYTES).next_multiple_of(8);
-            consumed.store(position, Ordering::Release);
+            taken += 1;
+            // The kernel's writers read this word. Each store takes its cache line away from them.
+            if taken % RECORDS_A_STORE == 0 {
+                consumed.store(position, Ordering::Release);
+            }
         }
+        consumed.store(position, Ordering::Release);
     }
 }
 
