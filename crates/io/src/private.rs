@@ -18,6 +18,11 @@ pub trait DescriptorRegistry {
     /// Whether one more private descriptor of file `slot` may be opened: the application must keep enough
     /// numbers, and closing it must drop no record lock. Called with the file's lock held.
     fn may_open(&self, slot: u32) -> bool;
+
+    /// Whether one may be opened that stays open as long as the application reads the file.
+    fn may_keep_open(&self, slot: u32) -> bool {
+        self.may_open(slot)
+    }
     /// The lowest number that a private descriptor may have. Below it the application gets the numbers
     /// that it would get without Coldstream.
     fn lowest_descriptor(&self) -> i32;

@@ -293,6 +293,10 @@ impl DescriptorRegistry for Core {
         !is_locked && self.private.has_room()
     }
 
+    fn may_keep_open(&self, slot: u32) -> bool {
+        self.may_open(slot) && self.private.has_room_to_keep()
+    }
+
     fn lowest_descriptor(&self) -> i32 {
         self.private.lowest()
     }

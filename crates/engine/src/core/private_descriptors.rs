@@ -51,6 +51,13 @@ impl PrivateDescriptors {
         self.count.load(Ordering::Relaxed) < self.count_max.load(Ordering::Relaxed)
     }
 
+    /// Whether one more may be opened, to be kept as long as the application keeps its own. Of many SSTables, these would
+    /// take all. An eighth is for writes and handovers, which have theirs for a short time.
+    pub fn has_room_to_keep(&self) -> bool {
+        let most = self.count_max.load(Ordering::Relaxed);
+        self.count.load(Ordering::Relaxed) < most - most / 8
+    }
+
     /// One was opened.
     pub fn add(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +94,10 @@ mod tests {
         let descriptors: PrivateDescriptors = unsafe { std::mem::zeroed() };
         assert!(!descriptors.has_room() && !descriptors.any());
         descriptors.set_limits_of(256);
-        (0..32).for_each(|_| descriptors.add());
+        assert!(descriptors.has_room_to_keep());
+        (0..28).for_each(|_| descriptors.add());
+        assert!(descriptors.has_room() && !descriptors.has_room_to_keep());
+        (0..4).for_each(|_| descriptors.add());
         assert!(!descriptors.has_room() && descriptors.any());
         descriptors.remove();
         assert!(descriptors.has_room());

@@ -10,12 +10,12 @@ use std::ops::Range;
 /// Bytes of the checksum behind each chunk.
 pub(super) const CHECKSUM_BYTES: u64 = 4;
 /// Most chunks in a log: the last ones. An SSTable that Cassandra opens early and that has hot
-/// partitions is handed over every 50 MiB. The log is cleared then.
-const CHUNKS_MAX: usize = 1 << 20;
+/// partitions is handed over every 50 MiB. The log is cleared then. Those of 4 KiB hold 512 MiB.
+const CHUNKS_MAX: usize = 1 << 17;
 
 /// A log of the chunks that have been written and not forgotten.
 ///
-/// The log takes 8 bytes a chunk, 8 MiB at most. One thread at a time may use it.
+/// The log takes 8 bytes a chunk, 1 MiB at most. One thread at a time may use it.
 #[derive(Debug, Default)]
 pub struct ChunkLog {
     /// Number of the first chunk in the log.

@@ -2,7 +2,7 @@
 
 use super::outcome::Fallback;
 use super::request::Request;
-use crate::private::{DescriptorRegistry, PrivateDescriptor};
+use crate::private::{DescriptorRegistry, OpenError, PrivateDescriptor};
 use crate::sys::stat::FileStamp;
 use crate::sys::{clock, fadvise, fcntl};
 
@@ -53,6 +53,9 @@ impl ScannedFile {
         registry: &R,
     ) -> Result<(), Fallback> {
         let open = |flags| {
+            if !registry.may_keep_open(request.slot) {
+                return Err(OpenError::DescriptorLimit);
+            }
             PrivateDescriptor::open(
                 request.descriptor,
                 flags,

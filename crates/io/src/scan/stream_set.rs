@@ -189,7 +189,7 @@ impl StreamSet {
         milliseconds: u32,
     ) -> Option<FutexGuard<'_, Stream>> {
         let touched = &self.summaries[number].touched_milliseconds;
-        let is_idle = || now.wrapping_sub(touched.load(Ordering::Relaxed)) > milliseconds;
+        let is_idle = || is_idle(now, touched.load(Ordering::Relaxed), milliseconds);
         if !is_idle() {
             return None;
         }
@@ -301,5 +301,23 @@ impl StreamSet {
                 self.set_owner(number, if released { 0 } else { ORPHAN });
             }
         }
+    }
+}
+
+/// Whether the last use was more than `milliseconds` before `now`. It may be later: `now` was asked before.
+fn is_idle(now: u32, touched: u32, milliseconds: u32) -> bool {
+    let age = now.wrapping_sub(touched);
+    age > milliseconds && age <= u32::MAX / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_was_used_after_the_clock_was_read_is_not_idle() {
+        assert!(is_idle(500, 100, 399) && !is_idle(500, 100, 400));
+        assert!(!is_idle(500, 504, 20));
+        assert!(is_idle(10, u32::MAX, 10) && !is_idle(u32::MAX, 3, 10));
     }
 }
