@@ -106,7 +106,7 @@ impl EventRing {
             position += (length + HEADER_BYTES).next_multiple_of(8);
             taken += 1;
             // The kernel's writers read this word. Each store takes its cache line away from them.
-            if taken % RECORDS_A_STORE == 0 {
+            if taken.is_multiple_of(RECORDS_A_STORE) {
                 consumed.store(position, Ordering::Release);
             }
         }
