@@ -341,6 +341,8 @@ impl FileState {
     fn bring(&mut self, pages: Range<u64>) {
         self.done.remove(pages.clone());
         self.done_lately.remove(pages.clone());
+        // They have gone in between.
+        self.stayed.remove(pages.clone());
         self.brought.insert(pages);
     }
 

@@ -19,9 +19,10 @@ pub trait DescriptorRegistry {
     /// numbers, and closing it must drop no record lock. Called with the file's lock held.
     fn may_open(&self, slot: u32) -> bool;
 
-    /// Whether one may be opened that stays open as long as the application reads the file.
-    fn may_keep_open(&self, slot: u32) -> bool {
-        self.may_open(slot)
+    /// Whether there is room for one that stays open as long as the application reads the file. Asked besides
+    /// [`Self::may_open`].
+    fn has_room_to_keep(&self) -> bool {
+        true
     }
     /// The lowest number that a private descriptor may have. Below it the application gets the numbers
     /// that it would get without Coldstream.

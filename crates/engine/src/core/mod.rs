@@ -293,8 +293,8 @@ impl DescriptorRegistry for Core {
         !is_locked && self.private.has_room()
     }
 
-    fn may_keep_open(&self, slot: u32) -> bool {
-        self.may_open(slot) && self.private.has_room_to_keep()
+    fn has_room_to_keep(&self) -> bool {
+        self.private.has_room_to_keep()
     }
 
     fn lowest_descriptor(&self) -> i32 {

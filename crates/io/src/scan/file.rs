@@ -53,7 +53,7 @@ impl ScannedFile {
         registry: &R,
     ) -> Result<(), Fallback> {
         let open = |flags| {
-            if !registry.may_keep_open(request.slot) {
+            if !registry.has_room_to_keep() {
                 return Err(OpenError::DescriptorLimit);
             }
             PrivateDescriptor::open(
