@@ -297,3 +297,28 @@ fn an_empty_variable_is_none() {
     let said = String::from_utf8_lossy(&with.stderr).into_owned();
     assert!(said.contains("event=reads"), "{said}");
 }
+
+#[test]
+fn functions_that_an_old_glibc_lacks() {
+    let room = coldstream_testkit::directories::on_disk();
+    let program = tools::compile("younger.c", room.path(), "younger", &["-ldl"]);
+    let options = ["-shared", "-fPIC", "-ldl"];
+    let old_glibc = tools::compile("old_glibc.c", room.path(), "old.so", &options);
+    let run = |preload: Option<&Preload>| {
+        let directory = coldstream_testkit::directories::on_disk();
+        let program = Program::new(&program).argument(directory.path());
+        program.run_either(preload).well()
+    };
+    let plain = run(None);
+    let staged = Preload::writing(("direct", "process"));
+    for preload in [
+        staged.clone(),
+        staged.behind(&old_glibc),
+        Preload::quiet().behind(&old_glibc),
+        Preload::quiet()
+            .behind(&old_glibc)
+            .with("COLDSTREAM", "off"),
+    ] {
+        assert_eq!(plain, run(Some(&preload)), "{preload:?}");
+    }
+}

@@ -37,6 +37,7 @@ mod open;
 mod process;
 mod read;
 mod staged;
+mod stand_ins;
 mod sync;
 mod transfer;
 

@@ -1,6 +1,7 @@
 //! The next definition of each interposed symbol: libc's, or that of another preload library in line. It is
 //! looked up once: in the constructor, or at the first call if that comes earlier.
 
+use super::stand_ins;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -18,7 +19,7 @@ impl Next {
         }
     }
 
-    /// The address, null if no library in line defines the symbol.
+    /// The address, null if no library in line defines the symbol and nothing stands in for it.
     #[inline]
     pub(crate) fn address(&self) -> *mut c_void {
         let address = self.address.load(Ordering::Relaxed);
@@ -34,7 +35,10 @@ impl Next {
     #[cold]
     pub(crate) fn resolve(&self) -> *mut c_void {
         // SAFETY: the name is NUL-terminated; RTLD_NEXT starts behind this library.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let mut address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if address.is_null() {
+            address = stand_ins::find(self.name).cast_mut();
+        }
         self.address.store(address, Ordering::Relaxed);
         address
     }
@@ -67,7 +71,7 @@ macro_rules! symbols {
 
 /// Declares interposed functions. Symbols of one signature and one body stand together (`open | open64`:
 /// `off_t` is `off64_t` on the supported machines). Each body sees its arguments, and `next` calls the next
-/// definition. A symbol that no other library defines fails with `ENOSYS`.
+/// definition. A symbol without one fails with `ENOSYS`.
 macro_rules! interpose {
     (@one $name:ident ($($argument:ident: $type:ty),*) -> $result:ty |$next:ident| $body:block) => {
         #[doc(hidden)]
