@@ -232,8 +232,8 @@ counters! {
     StagingEndedRoom = "staging_ended_room": Fallbacks, Total(Count), formerly "demoted_room";
     /// Staging ended: the application's buffer cannot be read.
     StagingEndedBuffer = "staging_ended_buffer": Fallbacks, Total(Count), formerly "demoted_buffer";
-    /// No memory or descriptor was left for a staging buffer: drop-behind was used instead. Or too many
-    /// files were staged at once: plain calls were used instead.
+    /// No memory was left for a staging buffer: drop-behind was used instead. Or too many files were
+    /// staged at once: plain calls were used instead.
     FallbackWriteMemory = "fallback_write_memory": Fallbacks, Total(Count);
     /// A direct write failed. Its bytes went through the page cache.
     FallbackWriteFailed = "fallback_write_failed": Fallbacks, Total(Count);

@@ -1,13 +1,16 @@
 //! Compares the scan reader with plain reads of the same real file.
 
 use coldstream_io::alignment::Alignment;
+use coldstream_io::private::DescriptorRegistry;
 use coldstream_io::probe::{self, Probe};
 use coldstream_io::residency;
 use coldstream_io::scan::{
-    BufferCheck, Fallback, Outcome, ReadMode, Request, Scanner, Settings, Standalone,
+    BufferCheck, Event, Fallback, Outcome, ReadMode, Request, ScanObserver, Scanner, Settings,
+    Standalone,
 };
+use coldstream_io::sys::Descriptor;
 use coldstream_io::sys::clock::coarse_milliseconds;
-use coldstream_io::sys::{Descriptor, file};
+use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_testkit::skip;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -15,13 +18,15 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const SETTINGS: Settings = Settings {
     window_bytes: 1 << 20,
     windows_in_flight: 2,
     memory_bytes: 64 << 20,
 };
+
+const MINUTE_MILLISECONDS: u32 = 60_000;
 
 /// Content that differs at every offset: a byte from a wrong offset is noticed.
 fn content(seed: u64, length: usize) -> Vec<u8> {
@@ -468,7 +473,6 @@ fn two_hundred_files_at_once_keep_the_cap() {
 
 #[test]
 fn what_an_abandoned_scan_holds_is_given_back() {
-    const MINUTE_MILLISECONDS: u32 = 60_000;
     let directory = scratch();
     let bytes = content(11, 8 << 20);
     let Some((file, probe)) = direct_file(directory.path(), &bytes) else {
@@ -494,6 +498,97 @@ fn what_an_abandoned_scan_holds_is_given_back() {
     }
     assert_eq!(scanner.pool().used_bytes(), 0);
     (20..40).for_each(|chunk| read_at(chunk << 16));
+}
+
+/// Counts the private descriptors.
+#[derive(Default)]
+struct Counting(AtomicU64);
+
+impl ScanObserver for Counting {
+    fn count(&self, _: Event, _: u64) {}
+}
+
+impl DescriptorRegistry for Counting {
+    fn may_open(&self, _: u32) -> bool {
+        true
+    }
+    fn lowest_descriptor(&self) -> i32 {
+        0
+    }
+    fn register(&self, _: Descriptor, _: u32, _: &FileStamp) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn unregister(&self, _: Descriptor) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn an_abandoned_file_is_closed_and_can_be_read_on() {
+    let directory = scratch();
+    let bytes = content(12, 4 << 20);
+    let file = cold_file(directory.path(), "1.sst", &bytes);
+    let (scanner, host) = (Scanner::for_process(SETTINGS).unwrap(), Counting::default());
+    let mut buffer = vec![0; 64 << 10];
+    let mut read_chunk = |chunk: u64| {
+        let request = Request {
+            slot: 0,
+            descriptor: (&file).into(),
+            stamp: file::stamp(&file).unwrap(),
+            mode: ReadMode::DropBehind,
+            offset: chunk << 16,
+        };
+        let outcome = scanner.read_into(&request, &mut buffer, &host);
+        assert!(is_served(&outcome), "{outcome:?}");
+        assert_eq!(buffer, bytes[(chunk as usize) << 16..][..64 << 10]);
+        coarse_milliseconds()
+    };
+    let now = (0..10).map(&mut read_chunk).last().unwrap();
+    assert_eq!(host.0.load(Ordering::Relaxed), 1);
+    scanner.close_abandoned(0, now.wrapping_add(MINUTE_MILLISECONDS / 2), &host);
+    assert_eq!(host.0.load(Ordering::Relaxed), 1, "it is in use");
+    scanner.close_abandoned(1, now.wrapping_add(2 * MINUTE_MILLISECONDS), &host);
+    scanner.close_abandoned(0, now.wrapping_add(2 * MINUTE_MILLISECONDS), &host);
+    assert_eq!(host.0.load(Ordering::Relaxed), 0);
+    assert_eq!(scanner.pool().used_bytes(), 0);
+    let _ = (10..20).map(&mut read_chunk).last();
+    assert_eq!(host.0.load(Ordering::Relaxed), 1);
+}
+
+/// A read that takes longer than a minute looks abandoned.
+#[test]
+fn a_file_that_is_closed_while_it_is_read_gives_no_wrong_byte() {
+    let directory = scratch();
+    let bytes = content(13, 4 << 20);
+    let file = cold_file(directory.path(), "1.sst", &bytes);
+    let scanner = Scanner::for_process(SETTINGS).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let later = coarse_milliseconds().wrapping_add(2 * MINUTE_MILLISECONDS);
+                scanner.close_abandoned(0, later, &Standalone);
+            }
+        });
+        let mut buffer = vec![0; 10_007];
+        let mut served = 0;
+        for round in 0..200 {
+            for offset in (round * 11..bytes.len()).step_by(buffer.len()).take(100) {
+                let (count, outcome) = read(
+                    scanner,
+                    0,
+                    &file,
+                    ReadMode::DropBehind,
+                    offset as u64,
+                    &mut buffer,
+                );
+                assert!(buffer[..count] == bytes[offset..offset + count]);
+                served += u32::from(is_served(&outcome));
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(served > 0);
+    });
 }
 
 #[test]

@@ -199,7 +199,11 @@ impl Core {
     /// Gives back what readers do not need any more. Returns whether there is more to give back later. Needs no
     /// thread-local storage.
     pub fn tend_readers(&self, now_milliseconds: u32) -> bool {
-        self.scanner.tend(now_milliseconds, self)
+        let has_contexts = self.scanner.tend(now_milliseconds, self);
+        self.each_private(self.private.lowest() as u32, |slot| {
+            self.scanner.close_abandoned(slot, now_milliseconds, self);
+        });
+        has_contexts || self.private.any()
     }
 
     /// Gives bookkeeping back to the system that was never used, and windows that nobody uses.
@@ -280,8 +284,6 @@ impl ScanObserver for Core {
             Event::WindowWaited => self.count(Counter::WindowsWaited, amount),
             Event::ReadAheadWasted => self.count(Counter::ReadAheadWastedBytes, amount),
             Event::AsynchronousUnavailable => self.count(Counter::AioUnavailable, amount),
-            // It gives contexts back.
-            Event::ContextMade => self.wake_control_thread(),
         }
     }
 }
@@ -302,7 +304,10 @@ impl DescriptorRegistry for Core {
     }
 
     fn register(&self, descriptor: Descriptor, slot: u32, stamp: &FileStamp) {
-        self.private.add();
+        if self.private.add() {
+            // It closes what readers abandon.
+            self.wake_control_thread();
+        }
         inherited::record(descriptor.number(), stamp);
         let identity = PrivateFile::identity_of(stamp);
         let private = Entry::Private(PrivateFile { slot, identity });

@@ -58,9 +58,9 @@ impl PrivateDescriptors {
         self.count.load(Ordering::Relaxed) < most - most / 8
     }
 
-    /// One was opened.
-    pub fn add(&self) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+    /// One was opened. Whether it is the only one.
+    pub fn add(&self) -> bool {
+        self.count.fetch_add(1, Ordering::Relaxed) == 0
     }
 
     /// One is about to be closed.
@@ -95,9 +95,10 @@ mod tests {
         assert!(!descriptors.has_room() && !descriptors.any());
         descriptors.set_limits_of(256);
         assert!(descriptors.has_room_to_keep());
-        (0..28).for_each(|_| descriptors.add());
+        assert!(descriptors.add());
+        assert!(!(1..28).any(|_| descriptors.add()));
         assert!(descriptors.has_room() && !descriptors.has_room_to_keep());
-        (0..4).for_each(|_| descriptors.add());
+        assert!(!(0..4).any(|_| descriptors.add()));
         assert!(!descriptors.has_room() && descriptors.any());
         descriptors.remove();
         assert!(descriptors.has_room());

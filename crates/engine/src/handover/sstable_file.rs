@@ -11,6 +11,13 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::io;
 
+/// What is missing then is a higher limit, not a readable SSTable.
+fn count_limit(core: &Core, error: OpenError) {
+    if error == OpenError::DescriptorLimit {
+        core.count(Counter::FallbackDescriptorLimit, 1);
+    }
+}
+
 /// A private descriptor of a file; closed when dropped.
 pub(super) struct SsTableFile<'b> {
     core: &'b Core,
@@ -28,13 +35,15 @@ impl<'b> SsTableFile<'b> {
         stamp: &FileStamp,
         slot: u32,
     ) -> Result<Self, OpenError> {
-        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, core)?;
+        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, core)
+            .inspect_err(|error| count_limit(core, *error))?;
         Ok(Self::new(core, opened, *stamp))
     }
 
     /// Opens the file at a path.
     pub(super) fn open(core: &'b Core, path: &CStr, slot: u32) -> Result<Self, OpenError> {
-        let (opened, stamp) = PrivateDescriptor::open_path(path, slot, core)?;
+        let (opened, stamp) = PrivateDescriptor::open_path(path, slot, core)
+            .inspect_err(|error| count_limit(core, *error))?;
         Ok(Self::new(core, opened, stamp))
     }
 

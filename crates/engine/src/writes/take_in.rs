@@ -16,7 +16,7 @@ use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::lock::FutexGuard;
 use coldstream_io::pool::WindowMemory;
-use coldstream_io::private::PrivateDescriptor;
+use coldstream_io::private::{OpenError, PrivateDescriptor};
 use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
@@ -155,9 +155,9 @@ impl StagedFiles {
         let mut direct = PrivateDescriptor::default();
         if matches!(mode, WriteMode::WriteBehind | WriteMode::WriteThrough) {
             match direct_means(core, opening) {
-                Some((taken, opened)) => (memory, direct) = (taken, opened),
-                None => {
-                    core.count(Counter::FallbackWriteMemory, 1);
+                Ok((taken, opened)) => (memory, direct) = (taken, opened),
+                Err(reason) => {
+                    core.count(reason, 1);
                     mode = WriteMode::DropBehind;
                 }
             }
@@ -229,17 +229,25 @@ impl StagedFiles {
     }
 }
 
-/// A staging buffer and a direct descriptor, or neither.
-fn direct_means(core: &Core, opening: &Opening<'_>) -> Option<(WindowMemory, PrivateDescriptor)> {
+/// A staging buffer and a direct descriptor, or the reason to count.
+fn direct_means(
+    core: &Core,
+    opening: &Opening<'_>,
+) -> Result<(WindowMemory, PrivateDescriptor), Counter> {
     let pool = core.scanner.pool();
-    let memory = pool.take(opening.settings.config.staging_bytes)?;
+    let memory =
+        (pool.take(opening.settings.config.staging_bytes)).ok_or(Counter::FallbackWriteMemory)?;
     let flags = libc::O_WRONLY | libc::O_DIRECT;
     let slot = opening.tracked.slot;
     match PrivateDescriptor::open(opening.descriptor, flags, opening.stamp, slot, core) {
-        Ok(direct) if direct.get().is_some() => Some((memory, direct)),
-        _ => {
+        Ok(direct) => Ok((memory, direct)),
+        Err(error) => {
             pool.give_back(memory);
-            None
+            Err(match error {
+                OpenError::DescriptorLimit => Counter::FallbackDescriptorLimit,
+                OpenError::OpenFailed => Counter::FallbackOpenFailed,
+                OpenError::Identity => Counter::FallbackIdentity,
+            })
         }
     }
 }

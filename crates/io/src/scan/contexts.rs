@@ -32,40 +32,22 @@ struct List {
     free: [aio::Context; CONTEXTS_MAX],
 }
 
-/// A context that was taken.
-pub(super) struct Taken {
-    pub(super) context: aio::Context,
-    /// It was made just now.
-    pub(super) is_new: bool,
-}
-
 impl Contexts {
     /// A context with nothing in flight, for all windows of a stream.
-    pub(super) fn take(&self) -> Result<Taken, Errno> {
+    pub(super) fn take(&self) -> Result<aio::Context, Errno> {
         {
             let mut list = self.list.lock();
             if let Some(last) = list.free_count.checked_sub(1) {
                 list.free_count = last;
                 list.unneeded = list.unneeded.min(last);
-                let context = list.free.get(last).copied().unwrap_or_default();
-                let is_new = false;
-                return Ok(Taken { context, is_new });
+                return Ok(list.free.get(last).copied().unwrap_or_default());
             }
             if list.count >= CONTEXTS_MAX {
                 return Err(Errno(libc::EAGAIN));
             }
             list.count += 1;
         }
-        match aio::create(REQUESTS_MAX as u32) {
-            Ok(context) => Ok(Taken {
-                context,
-                is_new: true,
-            }),
-            Err(error) => {
-                self.list.lock().count -= 1;
-                Err(error)
-            }
-        }
+        aio::create(REQUESTS_MAX as u32).inspect_err(|_| self.list.lock().count -= 1)
     }
 
     /// Puts a context back that has nothing in flight.
@@ -130,18 +112,18 @@ mod tests {
             return;
         };
         let second = contexts.take().unwrap();
-        assert!(first.is_new && second.is_new && first.context != second.context);
-        contexts.put(first.context);
+        assert_ne!(first, second);
+        contexts.put(first);
         let again = contexts.take().unwrap();
-        assert!(!again.is_new && again.context == first.context);
-        contexts.put(again.context);
-        contexts.put(second.context);
+        assert_eq!(again, first);
+        contexts.put(again);
+        contexts.put(second);
         assert_eq!(contexts.destroy_unneeded(), 2, "they were needed until now");
         let needed = contexts.take().unwrap();
-        contexts.put(needed.context);
+        contexts.put(needed);
         assert_eq!(contexts.destroy_unneeded(), 1);
         assert_eq!(contexts.destroy_unneeded(), 0);
-        assert!(contexts.take().unwrap().is_new);
+        assert!(contexts.take().is_ok());
     }
 
     #[test]
@@ -155,8 +137,8 @@ mod tests {
             return;
         }
         assert!(contexts.take().is_err());
-        for taken in taken {
-            contexts.put(taken.context);
+        for context in taken {
+            contexts.put(context);
         }
         assert_eq!(
             contexts.destroy_unneeded(),

@@ -30,9 +30,18 @@ impl ScannedFile {
         u64::from(self.generation) << 32 | u64::from(slot + 1)
     }
 
-    /// Makes the slot ready for another file.
-    pub(super) fn next_generation(&mut self) {
+    /// Whether it has descriptors.
+    pub(super) fn is_open(&self) -> bool {
+        self.direct.get().is_some() || self.buffered.get().is_some()
+    }
+
+    /// Closes its descriptors, and makes the slot ready for another file. Its streams must have been released.
+    pub(super) fn close<R: DescriptorRegistry>(&mut self, registry: &R) {
         self.generation = self.generation.wrapping_add(1);
+        self.streams = [0; STREAMS_PER_FILE];
+        self.direct.close(&self.stamp, registry);
+        self.buffered.close(&self.stamp, registry);
+        self.stamp = FileStamp::default();
     }
 
     /// Accepts the stamp of a request. A new stamp is trusted only if the change time is old enough.

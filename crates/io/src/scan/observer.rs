@@ -16,9 +16,6 @@ pub enum Event {
     ReadAheadWasted,
     /// The kernel gave no asynchronous I/O context: windows are read one at a time. The amount is 1.
     AsynchronousUnavailable,
-    /// A context for asynchronous I/O was made. The amount is 1. Call [`Scanner::tend`](super::Scanner::tend) from time
-    /// to time until it returns false.
-    ContextMade,
 }
 
 /// Counts the events of a [`Scanner`](super::Scanner). Any reading thread calls it, with a stream's

@@ -15,7 +15,6 @@ use crate::lock::FutexLock;
 use crate::mapping::{OnFork, give_untouched_back, map_for_life};
 use crate::pool::WindowPool;
 use crate::private::DescriptorRegistry;
-use crate::sys::stat::FileStamp;
 use crate::sys::{Errno, user_memory};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -87,8 +86,7 @@ impl Scanner {
     /// and everything of streams without a read for a minute. `now` is a time of
     /// [`coarse_milliseconds`](crate::sys::clock::coarse_milliseconds). Returns whether there is more to give back later.
     ///
-    /// To be called about once a second after [`Event::ContextMade`](super::Event::ContextMade), by a thread that may
-    /// wait for some milliseconds.
+    /// To be called about once a second while files are read, by a thread that may wait for some milliseconds.
     pub fn tend<H: ScanObserver>(&self, now: u32, host: &H) -> bool {
         self.streams.release_orphans(&self.shared, host);
         self.streams.release_abandoned(now, &self.shared, host);
@@ -246,19 +244,31 @@ impl Scanner {
         };
         let mut file = file.lock();
         let key = file.key(slot);
-        file.next_generation();
-        self.streams
-            .release_file(std::mem::take(&mut file.streams), key, &self.shared, host);
-        let stamp = file.stamp;
-        for private in [
-            &mut std::mem::take(&mut file.direct),
-            &mut std::mem::take(&mut file.buffered),
-        ] {
-            private.close(&stamp, host);
-        }
-        file.stamp = FileStamp::default();
+        (self.streams).release_file(file.streams, key, &self.shared, host);
+        file.close(host);
         drop(file);
         self.release_orphans(host);
+    }
+
+    /// As [`Scanner::close`], if nobody has read the file for a minute. Its descriptors are then free for others. Waits
+    /// for nothing.
+    pub fn close_abandoned<H: DescriptorRegistry + ScanObserver>(
+        &self,
+        slot: u32,
+        now: u32,
+        host: &H,
+    ) {
+        if let Some(mut file) = (self.files.get(slot as usize)).and_then(FutexLock::try_lock)
+            && file.is_open()
+            && (self.streams).try_release_abandoned_file(
+                (file.streams, file.key(slot)),
+                now,
+                &self.shared,
+                host,
+            )
+        {
+            file.close(host);
+        }
     }
 
     /// Gives memory of files back to the system that `mlockall` has made resident, and that was never used.

@@ -265,12 +265,7 @@ impl Stream {
     fn submit<O: ScanObserver>(&mut self, context: &ReadContext<'_, O>, place: usize) {
         if self.aio_context == 0 && !self.aio_refused {
             match context.shared.contexts.take() {
-                Ok(taken) => {
-                    self.aio_context = taken.context;
-                    if taken.is_new {
-                        context.observer.count(Event::ContextMade, 1);
-                    }
-                }
+                Ok(taken) => self.aio_context = taken,
                 Err(_) => {
                     self.aio_refused = true;
                     context.observer.count(Event::AsynchronousUnavailable, 1);

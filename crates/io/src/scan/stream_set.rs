@@ -282,6 +282,36 @@ impl StreamSet {
         }
     }
 
+    /// As [`StreamSet::release_file`], if all streams of the file are abandoned. Returns whether they are. Waits for
+    /// nothing. The caller holds the file's lock.
+    pub(super) fn try_release_abandoned_file<O: ScanObserver>(
+        &self,
+        (of_file, key): ([u16; STREAMS_PER_FILE], u64),
+        now: u32,
+        shared: &Shared,
+        observer: &O,
+    ) -> bool {
+        let mut locked: [Option<FutexGuard<'_, Stream>>; STREAMS_PER_FILE] = Default::default();
+        let numbers = of_file.map(|entry| {
+            let number = usize::from(entry).checked_sub(1)?;
+            (self.summaries[number].owner.load(Ordering::Relaxed) == key).then_some(number)
+        });
+        for (number, lock) in numbers.iter().zip(&mut locked) {
+            if let Some(number) = *number {
+                *lock = self.lock_idle(number, now, ABANDONED_MILLISECONDS);
+                if lock.is_none() {
+                    return false;
+                }
+            }
+        }
+        for (number, stream) in numbers.into_iter().zip(&mut locked) {
+            if let (Some(number), Some(stream)) = (number, stream) {
+                self.disown(number, key, stream, shared, observer);
+            }
+        }
+        true
+    }
+
     /// Releases all streams of the file `key`. It waits for a thread that is reading by one of them just now, since that
     /// thread uses the file's descriptors. It does not wait for what is read ahead: see [`StreamSet`].
     pub(super) fn release_file<O: ScanObserver>(
@@ -296,10 +326,24 @@ impl StreamSet {
                 continue;
             };
             if let Some(mut stream) = self.lock(number, key) {
-                let released = stream.try_release(shared, observer);
-                self.publish(number, &stream);
-                self.set_owner(number, if released { 0 } else { ORPHAN });
+                self.disown(number, key, &mut stream, shared, observer);
             }
+        }
+    }
+
+    /// Takes a stream, whose lock the caller holds, from the file `key`, if it has it still.
+    fn disown<O: ScanObserver>(
+        &self,
+        number: usize,
+        key: u64,
+        stream: &mut Stream,
+        shared: &Shared,
+        observer: &O,
+    ) {
+        if self.summaries[number].owner.load(Ordering::Relaxed) == key {
+            let released = stream.try_release(shared, observer);
+            self.publish(number, stream);
+            self.set_owner(number, if released { 0 } else { ORPHAN });
         }
     }
 }
