@@ -57,6 +57,10 @@ pub struct Runtime {
     pub eviction: Eviction,
     /// Priorities of background threads.
     pub priority: Threads,
+    /// When descriptors were last looked at because of a deletion ([`process::coarse_milliseconds`]).
+    ///
+    /// [`process::coarse_milliseconds`]: coldstream_io::sys::process::coarse_milliseconds
+    pub(crate) swept_milliseconds: AtomicU32,
 }
 
 const STATE_EMPTY: u32 = 0;

@@ -5,9 +5,28 @@ use crate::core::descriptor_map::{Entry, TrackedFile};
 use crate::core::errno::ErrnoGuard;
 use crate::runtime::Runtime;
 use crate::thread::Inside;
-use coldstream_io::sys::file;
+use coldstream_io::sys::{file, process};
+use std::sync::atomic::Ordering;
+
+/// The time between two looks at all descriptors. A look asks the kernel about each SSTable that has private ones:
+/// a thousand deletions in a row would ask a million times.
+const SWEEP_MILLISECONDS: u32 = 1000;
 
 impl Runtime {
+    /// Whether a deletion is to be told by [`Runtime::deleted`]. What closes without a call that is seen is rare, and a
+    /// reader's descriptors are closed after a minute in any case.
+    pub fn sweeps_at_deletion(&self) -> bool {
+        if !self.core.has_private() {
+            return false;
+        }
+        let now = process::coarse_milliseconds();
+        let swept = self.swept_milliseconds.load(Ordering::Relaxed);
+        now.wrapping_sub(swept) >= SWEEP_MILLISECONDS
+            && (self.swept_milliseconds)
+                .compare_exchange(swept, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
     /// A file on `device` was deleted: ends the tracking of SSTables there whose descriptors are all closed. Their
     /// last private descriptors are closed here. The kernel may wait for the same device to delete the file.
     #[cold]

@@ -58,6 +58,9 @@ pub(super) fn push<T>(list: &mut Vec<T>, item: T) -> Result<(), Errno> {
     list.try_push(item).map_err(|_| Errno(libc::ENOMEM))
 }
 
+/// After so many pages the clock is looked at.
+const PARTS_BETWEEN_LOOKS: usize = 1024;
+
 /// An output of which nothing was handed over yet.
 pub(super) fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Output {
     Output {
@@ -96,11 +99,12 @@ impl Transfer<'_> {
             let Some(input) = work.inputs.get(mapped.input) else {
                 continue;
             };
-            if self.is_search_over() {
-                break;
-            }
             let heat_of = self.heat_of(input);
-            for (part, offset, length) in mapped.parts() {
+            let parts = mapped.parts(input.stamp.size_bytes);
+            for (number, (part, offset, length)) in parts.enumerate() {
+                if number % PARTS_BETWEEN_LOOKS == 0 && self.is_search_over() {
+                    break;
+                }
                 let heat = heat_of(part);
                 if heat > 0 {
                     pieces.try_push(Piece {
@@ -117,9 +121,10 @@ impl Transfer<'_> {
 }
 
 impl Mapped {
-    /// Its pages in the input, by an offset in each, and where each begins in the output, and how long it is there.
-    fn parts(self) -> impl Iterator<Item = (u64, u64, u64)> {
-        let end = self.input_offset.saturating_add(self.input_bytes);
+    /// Its pages in an input of `size_bytes`, by an offset in each, and where each begins in the output, and how long it
+    /// is there.
+    fn parts(self, size_bytes: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+        let end = (self.input_offset.saturating_add(self.input_bytes)).min(size_bytes);
         // Widened: the product of two lengths needs more than 64 bits.
         let place = move |offset: u64| {
             let part = u128::from(offset - self.input_offset) * u128::from(self.output_bytes);
@@ -151,7 +156,7 @@ mod tests {
             output_offset: 50_000,
             output_bytes: 4096,
         };
-        let parts: Vec<_> = mapped.parts().collect();
+        let parts: Vec<_> = mapped.parts(1 << 20).collect();
         assert_eq!(
             parts,
             [
@@ -164,6 +169,11 @@ mod tests {
             input_bytes: 0,
             ..mapped
         };
-        assert_eq!(nothing.parts().count(), 0);
+        assert_eq!(nothing.parts(1 << 20).count(), 0);
+        let beyond = Mapped {
+            input_bytes: u64::MAX - 1000,
+            ..mapped
+        };
+        assert_eq!(beyond.parts(8192).count(), 2, "no more than the input has");
     }
 }

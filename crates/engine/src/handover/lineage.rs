@@ -10,6 +10,7 @@
 //! What there is no memory for is not remembered.
 
 use super::blobs::Blobs;
+use super::budget::LastHandover;
 use crate::core::heap;
 use crate::core::inode_map;
 use coldstream_handover::InputReads;
@@ -91,14 +92,6 @@ struct Started {
     stamp: FileStamp,
     /// The descriptor by which it is written; the number may be another file's by now.
     descriptor: i32,
-}
-
-/// Times of a handover.
-pub struct LastHandover {
-    /// Its end, by the monotonic clock.
-    pub ended_ns: i128,
-    /// The processor time in which it found what is hot.
-    pub search_ns: i128,
 }
 
 /// What a thread reads and writes.

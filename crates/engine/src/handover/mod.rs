@@ -12,6 +12,7 @@
 //! In any doubt there is no handover. A wrong one does no harm: it reads pages that no reader needs.
 
 mod blobs;
+mod budget;
 mod cassandra;
 mod explicit;
 mod lineage;
@@ -30,6 +31,7 @@ use crate::mapped::MappedSsTables;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside, READS_A_SAMPLE_OF_ALL};
 use crate::writes::{HandoverState, Reach, StagedFiles};
+use budget::{SHARE_BEHIND, SHARE_OF_MAPPED};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
 use coldstream_io::lock::FutexLock;
@@ -44,7 +46,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 pub use transfer::Bounds;
-use transfer::{OutputFile, Refused, SHARE_BEHIND, SHARE_OF_MAPPED, Transfer, least_heat};
+use transfer::{OutputFile, Refused, Transfer, least_heat};
 use warming_time::WarmingTime;
 
 /// All-zero memory knows no input.

@@ -1,6 +1,7 @@
 //! One handover: its limits, its inputs and its output, and the warming. Common to all engines.
 
-use super::lineage::{self, Input, LastHandover};
+use super::budget::{Budget, LastHandover, ProcessorShare, Taken};
+use super::lineage::{self, Input};
 use super::sstable_file::SsTableFile;
 use super::warming_time::WarmingTime;
 use crate::core::{Core, host_memory, inode_map};
@@ -26,27 +27,6 @@ const _: () = assert!(coldstream_handover::rocksdb::READ_HEAT == TOUCH as f32);
 const HOT_PAGES_A_CHECK: u32 = 64;
 /// Nothing is warmed while memory stalls all tasks for more than this, in percent.
 const PRESSURE_MAX: f32 = 10.0;
-
-/// The processor time that handovers may take, in percent of the time that passes. Waits for a device take none of it.
-#[derive(Clone, Copy)]
-pub(super) struct ProcessorShare {
-    /// For finding what is hot.
-    search_percent: i128,
-    /// Together with warming.
-    all_percent: i128,
-}
-
-/// While compactions are behind: they wait for processors. A page that is warmed and then read spares the foreground a read
-/// of the device, which takes as much processor time. So warming may take more than the search.
-pub(super) const SHARE_BEHIND: ProcessorShare = ProcessorShare {
-    search_percent: 5,
-    all_percent: 15,
-};
-/// At other times, where all mapped SSTables may be inputs. A search through many of them takes long.
-pub(super) const SHARE_OF_MAPPED: ProcessorShare = ProcessorShare {
-    search_percent: 25,
-    all_percent: 25,
-};
 
 /// A cold input is not looked at again for 50 times as long as it took to find that it is cold.
 const COLD_REST_TIMES: i128 = 50;
@@ -249,9 +229,8 @@ impl<'b> Transfer<'b> {
         }
     }
 
-    /// Limits the processor time to a share of the time that passes. The thread's last handover ended at
-    /// `last.ended_ns`. Returns false if its search took more than this one's may take. Then it is the turn
-    /// of a later output.
+    /// Limits the processor time to a share of the time that passes. `last` was the thread's last handover. Returns false
+    /// if its search took more than this one's may take. Then it is the turn of a later output.
     pub(super) fn limit_time(&mut self, last: &LastHandover, share: ProcessorShare) -> bool {
         self.budget = Budget::since(self.started_ns, last, share);
         let is_put_off = self.budget.is_none();
@@ -262,11 +241,14 @@ impl<'b> Transfer<'b> {
 
     /// The end of this handover, and the time of its search.
     pub(super) fn ended(&self) -> LastHandover {
-        LastHandover {
-            ended_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
-            search_ns: self.search_ns.get().unwrap_or_else(|| self.spent_ns())
-                - self.recall_ns.get(),
-        }
+        let ended_ns = process::clock_ns(libc::CLOCK_MONOTONIC);
+        let processor_ns = self.spent_ns();
+        let taken = Taken {
+            search_ns: self.search_ns.get().unwrap_or(processor_ns) - self.recall_ns.get(),
+            processor_ns,
+            time_ns: ended_ns - self.started_ns,
+        };
+        LastHandover::new(ended_ns, &taken, self.budget.as_ref())
     }
 
     /// The processor time that the handover has taken.
@@ -277,10 +259,7 @@ impl<'b> Transfer<'b> {
     /// The end of warming.
     fn warming_end_ns(&self) -> i128 {
         let time_ns = self.time_ns();
-        let own_ns = self
-            .budget
-            .as_ref()
-            .map_or(time_ns, |budget| budget.time_ns);
+        let own_ns = self.budget.as_ref().map_or(time_ns, Budget::time_ns);
         self.started_ns + own_ns.min(time_ns)
     }
 
@@ -302,7 +281,7 @@ impl<'b> Transfer<'b> {
     /// Whether a guess at what is hot has taken its part of the time: half of the search's, by the clock and by the budget.
     pub(super) fn is_recall_over(&self) -> bool {
         let budget = self.budget.as_ref();
-        let is_spent = budget.is_some_and(|budget| 2 * self.spent_ns() > budget.search_ns);
+        let is_spent = budget.is_some_and(|budget| 2 * self.spent_ns() > budget.search_ns());
         is_spent || self.end.is_reached(self.started_ns + self.time_ns() / 4)
     }
 
@@ -370,7 +349,7 @@ impl<'b> Transfer<'b> {
         };
         let limits = Limits {
             heat_min: SHARE_MIN,
-            pages_max: self.pages_left_of(|budget| budget.processor_ns),
+            pages_max: self.pages_left_of(Budget::processor_ns),
         };
         let plan = Plan::choose(pieces.iter().filter(hot).copied(), limits)?;
         let beginnings = Plan::beginnings(pieces, KEPT_MIN)?;
@@ -435,7 +414,7 @@ impl<'b> Transfer<'b> {
 
     /// How many pages the search may still read ahead.
     pub(super) fn pages_left_to_search(&self) -> usize {
-        self.pages_left_of(|budget| budget.search_ns)
+        self.pages_left_of(Budget::search_ns)
     }
 
     /// How many pages may still be warmed within a part of the budget.
@@ -483,61 +462,7 @@ pub(super) fn least_heat(is_frugal: bool) -> u8 {
     if is_frugal { 2 * TOUCH } else { 1 }
 }
 
-/// What a handover may take, in nanoseconds.
-struct Budget {
-    /// Processor time of the search.
-    search_ns: i128,
-    /// Processor time of all.
-    processor_ns: i128,
-    /// With all waits: as long as compaction had since the last one. It has half of its speed on the slowest device.
-    time_ns: i128,
-}
-
-impl Budget {
-    /// That of a handover that begins at `started_ns`; `None` if the search of the last one took more.
-    fn since(started_ns: i128, last: &LastHandover, share: ProcessorShare) -> Option<Self> {
-        let passed_ns = started_ns - last.ended_ns;
-        let search_ns = passed_ns * share.search_percent / 100;
-        (search_ns > last.search_ns).then_some(Self {
-            search_ns,
-            processor_ns: passed_ns * share.all_percent / 100,
-            time_ns: passed_ns,
-        })
-    }
-}
-
 /// The calling thread's processor time so far.
 fn processor_ns() -> i128 {
     process::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn handovers_keep_to_their_share_of_a_threads_time() {
-        // Outputs once in 400 ms. A handover that has the time takes 200 ms, 20 of them for the search.
-        let (output_ns, search_ns, handover_ns) = (400_000_000, 20_000_000, 200_000_000);
-        let (mut now_ns, mut spent_ns, mut searched_ns) = (0, 0, 0);
-        let mut last = LastHandover {
-            ended_ns: 0,
-            search_ns,
-        };
-        for _ in 0..1000 {
-            now_ns += output_ns;
-            let Some(budget) = Budget::since(now_ns, &last, SHARE_BEHIND) else {
-                continue;
-            };
-            assert!(budget.search_ns > search_ns && budget.time_ns > budget.processor_ns);
-            let taken_ns = handover_ns.min(budget.processor_ns);
-            now_ns += taken_ns;
-            spent_ns += taken_ns;
-            searched_ns += search_ns;
-            last.ended_ns = now_ns;
-        }
-        let [all, search] = [spent_ns, searched_ns].map(|ns: i128| ns * 1000 / now_ns);
-        assert!((100..=150).contains(&all), "{all} in a thousand");
-        assert!(search <= 50, "{search} in a thousand");
-    }
 }

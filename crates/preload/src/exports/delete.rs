@@ -11,7 +11,7 @@ use libc::{c_char, c_int};
 /// # Safety
 /// `path` is the application's, for the kernel to read.
 unsafe fn delete(at: c_int, path: *const c_char, next: impl FnOnce() -> c_int) -> c_int {
-    let Some(runtime) = runtime::get().filter(|runtime| runtime.core.has_private()) else {
+    let Some(runtime) = runtime::get().filter(|runtime| runtime.sweeps_at_deletion()) else {
         return next();
     };
     let device = {

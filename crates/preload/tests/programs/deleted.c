@@ -142,8 +142,12 @@ int main(int count, char **arguments) {
     if (!is_deleted_first && (strstr(way, "removed") != NULL ? remove(name) : unlink(name)) < 0) {
         fail("unlink");
     }
-    if (strcmp(way, "raw-deleted-first") == 0 && unlinkat(AT_FDCWD, "other", 0) < 0) {
-        fail("unlinkat");
+    if (strcmp(way, "raw-deleted-first") == 0) {
+        /* All descriptors are looked at once a second at most. */
+        usleep(1100000);
+        if (unlinkat(AT_FDCWD, "other", 0) < 0) {
+            fail("unlinkat");
+        }
     }
     printf("%d\n", descriptors(getpid(), "000001.sst (deleted)"));
     if (child > 0) {
