@@ -574,7 +574,7 @@ impl Attached {
 
     fn hand_over(&mut self, due: &Due) {
         match self.warm(due) {
-            None => {}
+            None | Some(Err(Error::Unfinished)) => {}
             Some(Ok(warmed)) => {
                 self.count(Counter::HandoverSsTables, u64::from(warmed.pages_hot > 0));
                 self.count(Counter::HandoverPagesHot, warmed.pages_hot);

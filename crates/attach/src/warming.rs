@@ -53,7 +53,7 @@ pub struct Warmed {
 pub fn is_finished(file: File) -> bool {
     !matches!(
         SsTable::open(&without_readahead(file)).map(drop),
-        Err(Error::Malformed { .. } | Error::Io(_))
+        Err(Error::Unfinished | Error::Malformed { .. } | Error::Io(_))
     )
 }
 

@@ -267,7 +267,7 @@ counters! {
     /// SSTables without handover: their format is unknown, or the order of their keys. Their successors
     /// arrive cold.
     HandoverDeclined = "handover_declined": Handover, Total(Count);
-    /// SSTables without handover: malformed, or they could not be read.
+    /// SSTables without handover: malformed, or they could not be read. One that is given up while it is written does not count.
     HandoverFailed = "handover_failed": Handover, Total(Count);
     /// Handovers that warmed nothing because memory was short.
     HandoverShortOfMemory = "handover_short_of_memory": Handover, Total(Count);

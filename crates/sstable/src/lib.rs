@@ -82,6 +82,9 @@ pub enum Error {
     /// A format, version, option, comparator or compression that this reader does not know.
     #[error("not supported: {0}")]
     Unsupported(String),
+    /// The file does not end as an SSTable of RocksDB, LevelDB or Pebble: it is being written, or was given up.
+    #[error("no footer of an SSTable: an unfinished file, or another one")]
+    Unfinished,
     /// Bytes that the format forbids: a damaged or unfinished file, or not an SSTable at all.
     #[error("malformed at byte {offset}: {what}")]
     Malformed {

@@ -37,7 +37,7 @@ pub(super) enum Refused {
     Declined(Cow<'static, str>),
     /// A damaged SSTable, or one that cannot be read.
     Failed,
-    /// The file was replaced or deleted.
+    /// The file was replaced or deleted, or given up before its end was written: a database is closed in a compaction.
     Gone,
     /// There is no memory for it.
     OutOfMemory,
@@ -53,6 +53,7 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         match error {
             Error::Unsupported(what) => Self::Declined(Cow::Owned(what)),
+            Error::Unfinished => Self::Gone,
             Error::Malformed { .. } | Error::Io(_) => Self::Failed,
             Error::OutOfMemory => Self::OutOfMemory,
         }

@@ -59,10 +59,7 @@ impl Footer {
         let mut footer = [0; BLOCK_BASED_BYTES];
         let (before, legacy) = footer.split_at_mut(BLOCK_BASED_BYTES - LEGACY_BYTES);
         let Some(legacy_offset) = size.checked_sub(LEGACY_BYTES as u64) else {
-            return Err(Error::Malformed {
-                what: "the file is too short for an SSTable",
-                offset: 0,
-            });
+            return Err(Error::Unfinished);
         };
         source.read_exact_at(legacy, legacy_offset)?;
         match Bytes::from(legacy, LEGACY_BYTES - 8).fixed64() {
@@ -81,10 +78,7 @@ impl Footer {
             found => Err(
                 match OTHER_MAGICS.iter().find(|other| Some(other.0) == found) {
                     Some((_, name)) => unsupported(format_args!("{name}")),
-                    None => Error::Malformed {
-                        what: "no magic number of an SSTable",
-                        offset: size - 8,
-                    },
+                    None => Error::Unfinished,
                 },
             ),
         }
@@ -245,6 +239,14 @@ mod tests {
         let mut file = vec![9; size - footer.len()];
         file.extend(footer);
         Footer::read(&&file[..])
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_unfinished() {
+        for size in [0, 7, LEGACY_BYTES - 1, LEGACY_BYTES, 4096] {
+            let found = Footer::read(&&vec![9; size][..]);
+            assert!(matches!(found, Err(Error::Unfinished)), "{size}: {found:?}");
+        }
     }
 
     fn block_based(format_version: u32, checksum_type: u8) -> Vec<u8> {
