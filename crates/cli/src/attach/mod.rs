@@ -46,7 +46,7 @@ another user's process CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID and CAP_S
 of them away after the start. The processes themselves are not changed, except by --priority: this
 needs CAP_SYS_NICE, too, and gives all priorities back at the end, even at the end by `kill -9`.
 Exit codes: 0 ended, 1 another failure, 2 wrong arguments or processes of several users, 5 no
-permission, 7 no such process or no SSTable open in it, 11 no exact events: by this kernel, filesystem or container.";
+permission, 7 no such process, or no SSTable open in it that is not mapped, 11 no exact events: by this kernel, filesystem or container.";
 
 /// Longest time between a signal and the end.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -88,6 +88,9 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
             return Err(processes::no_such_process(pid));
         }
         match Attached::new(pid) {
+            // Nothing can be done for it, though its status would say that all is on.
+            Ok(_) if maps_all_sstables(pid) && are_named => return Err(reads_by_mappings(pid)),
+            Ok(_) if maps_all_sstables(pid) => {}
             Ok(process) => attached.push(process),
             // A unit has helpers too, perhaps of other users.
             Err(error) if !are_named && error.kind() == io::ErrorKind::NotFound => {}
@@ -226,13 +229,7 @@ fn common_user(attached: &[Attached]) -> anyhow::Result<u32> {
 
 fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
     match error.kind() {
-        io::ErrorKind::NotFound if maps_sstables(pid) => failure(
-            Exit::NotFound,
-            format!(
-                "process {pid} reads its SSTables through mmap, and attach does not see such reads: \
-                 see `coldstream doctor {pid}`"
-            ),
-        ),
+        io::ErrorKind::NotFound if !mapped_sstables(pid).is_empty() => reads_by_mappings(pid),
         io::ErrorKind::NotFound => failure(
             Exit::NotFound,
             format!("process {pid} has no SSTable open: see `coldstream doctor {pid}`"),
@@ -246,13 +243,31 @@ fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
     }
 }
 
-/// Whether a process has SSTables mapped. LevelDB closes them then. `false` if its mappings cannot be read.
-fn maps_sstables(pid: u32) -> bool {
-    let is_sstable = |path: &PathBuf| {
-        let name = path.as_os_str().as_bytes();
-        Profile::Auto.kind_of_file(name).is_sstable()
-    };
-    Mappings::of(pid).is_ok_and(|mappings| mappings.files().iter().any(is_sstable))
+fn reads_by_mappings(pid: u32) -> anyhow::Error {
+    let message = format!(
+        "process {pid} reads its SSTables through mmap, and attach does not see such reads: see `coldstream doctor {pid}`"
+    );
+    failure(Exit::NotFound, message)
+}
+
+fn is_sstable(path: &Path) -> bool {
+    let name = path.as_os_str().as_bytes();
+    Profile::Auto.kind_of_file(name).is_sstable()
+}
+
+/// The SSTables that a process has mapped. LevelDB closes them then. None if its mappings cannot be read.
+fn mapped_sstables(pid: u32) -> BTreeSet<PathBuf> {
+    let mut files = Mappings::of(pid).map_or_else(|_| BTreeSet::new(), |it| it.files());
+    files.retain(|path| is_sstable(path));
+    files
+}
+
+/// Whether each SSTable that a process has open is mapped, too. Badger keeps them open.
+fn maps_all_sstables(pid: u32) -> bool {
+    let mapped = mapped_sstables(pid);
+    let open = process::open_files(pid).unwrap_or_default();
+    let mut open = open.iter().filter(|path| is_sstable(path)).peekable();
+    open.peek().is_some() && open.all(|path| mapped.contains(path))
 }
 
 /// By names, where any thread of any process has one.

@@ -49,13 +49,25 @@ fn what_cannot_be_has_a_word_and_a_code() {
 /// The loader maps a library and closes it, as LevelDB does with its SSTables.
 #[test]
 fn a_process_that_maps_its_sstables_is_not_followed() {
+    refuses_mapped(Command::new("cat"));
+}
+
+/// Badger keeps them open.
+#[test]
+fn a_process_that_maps_all_its_open_sstables_is_not_followed() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"exec cat 9<"$LD_PRELOAD""#]);
+    refuses_mapped(shell);
+}
+
+fn refuses_mapped(mut subject: Command) {
     let Some(library) = tools::find_library("libm.so.6") else {
         return;
     };
     let directory = directories::on_disk();
     let sstable = directory.path().join("000005.ldb");
     fs::copy(library, &sstable).unwrap();
-    let mut subject = Command::new("cat")
+    let mut subject = subject
         .env("LD_PRELOAD", &sstable)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
