@@ -398,8 +398,8 @@ counters! {
     BackgroundRunNanoseconds = "background_run_nanoseconds": Priority, Total(Nanoseconds);
     /// Time within the same intervals in which they were ready to run, and waited for a processor.
     BackgroundWaitNanoseconds = "background_wait_nanoseconds": Priority, Total(Nanoseconds);
-    /// How often the application's heap had no memory for the library. What needed it was left undone, or
-    /// the library's own reserve had the memory.
+    /// How often the library got no memory: the application's heap had none, or the library had 128 MiB of it.
+    /// What needed it was left undone, or the library's own reserve had the memory.
     HeapRefusals = "heap_refusals": Memory, Total(Count);
     /// Drains that were not waited for any longer, before a fork, the start of a program or the end of the
     /// process. The device did not answer.

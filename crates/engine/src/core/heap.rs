@@ -6,6 +6,8 @@
 //!   decompressors. It runs [`with_reserve`], which steps in where the heap refuses.
 //! - The bytes in use are counted. If a process grows, its operator must be able to find out whether
 //!   Coldstream is the reason.
+//! - They have a limit, for all threads together. Beyond it the heap refuses. So many large handovers at once take
+//!   no more than the documents promise.
 
 use super::leak_sanitizer::System;
 use super::reserve::{self, in_reserve};
@@ -13,6 +15,9 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub use super::reserve::with_reserve;
+
+/// The most bytes in use. An index of 64 MiB, the largest that is read, takes twice that while it is decompressed.
+const BYTES_MAX: usize = 128 << 20;
 
 /// The application's allocator, with a count of the library's bytes. It is outside the wiped region, because a
 /// forked child keeps these bytes, but not the runtime that used them.
@@ -29,7 +34,7 @@ pub fn peak_bytes() -> usize {
     HEAP.peak_bytes.load(Ordering::Relaxed)
 }
 
-/// How often the application's allocator had no memory for the library.
+/// How often the library got no memory: the application's allocator had none, or it was too much.
 pub fn refusals() -> u64 {
     HEAP.refusals.load(Ordering::Relaxed)
 }
@@ -61,6 +66,14 @@ impl CountedHeap {
         }
     }
 
+    /// Whether so many bytes more are within the limit. Threads that ask at the same moment may exceed it.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.used_bytes
+            .load(Ordering::Relaxed)
+            .saturating_add(bytes)
+            <= BYTES_MAX
+    }
+
     fn took(&self, bytes: usize) {
         let used = self.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak_bytes.fetch_max(used, Ordering::Relaxed);
@@ -70,7 +83,7 @@ impl CountedHeap {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Memory that the application's allocator was asked for, or memory of the reserve.
+    /// Memory that the application's allocator gave, or memory of the reserve.
     fn or_of_reserve(&self, memory: *mut u8, layout: Layout) -> *mut u8 {
         if !memory.is_null() {
             self.took(layout.size());
@@ -85,14 +98,20 @@ impl CountedHeap {
 // memory, the reserve may have some. Such memory is told by its address, and given back to the reserve.
 unsafe impl GlobalAlloc for CountedHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as our caller promises.
-        let memory = unsafe { system_alloc(layout) };
+        let memory = match self.has_room(layout.size()) {
+            // SAFETY: as our caller promises.
+            true => unsafe { system_alloc(layout) },
+            false => std::ptr::null_mut(),
+        };
         self.or_of_reserve(memory, layout)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as our caller promises.
-        let memory = unsafe { system_alloc_zeroed(layout) };
+        let memory = match self.has_room(layout.size()) {
+            // SAFETY: as our caller promises.
+            true => unsafe { system_alloc_zeroed(layout) },
+            false => std::ptr::null_mut(),
+        };
         // Memory of the reserve may have been used before.
         let taken = self.or_of_reserve(memory, layout);
         if memory.is_null() && !taken.is_null() {
@@ -103,7 +122,7 @@ unsafe impl GlobalAlloc for CountedHeap {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
-        if !in_reserve(memory) {
+        if !in_reserve(memory) && self.has_room(new_bytes.saturating_sub(layout.size())) {
             // SAFETY: as our caller promises.
             let moved = unsafe { system_realloc(memory, layout, new_bytes) };
             if !moved.is_null() {
@@ -197,6 +216,28 @@ mod tests {
             heap.dealloc(second, grown);
         }
         assert_eq!(counted(), (0, 4000));
+    }
+
+    #[test]
+    fn more_than_the_limit_is_refused() {
+        let heap = CountedHeap::new();
+        let half = Layout::from_size_align(BYTES_MAX / 2, 8).unwrap();
+        let whole = Layout::from_size_align(BYTES_MAX, 8).unwrap();
+        // SAFETY: layouts of some bytes; each memory is freed with the layout that it has.
+        unsafe {
+            let first = heap.alloc(half);
+            let second = heap.alloc_zeroed(half);
+            assert!(!first.is_null() && !second.is_null());
+            let beyond = Layout::from_size_align(4096, 8).unwrap();
+            assert!(heap.alloc(beyond).is_null() && heap.alloc_zeroed(beyond).is_null());
+            assert!(heap.realloc(first, half, half.size() + 4096).is_null());
+            assert_eq!(heap.refusals.load(Ordering::Relaxed), 3);
+            heap.dealloc(second, half);
+            let first = heap.realloc(first, half, whole.size());
+            assert!(!first.is_null());
+            heap.dealloc(first, whole);
+        }
+        assert_eq!(heap.used_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

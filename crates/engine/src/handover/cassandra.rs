@@ -268,8 +268,7 @@ impl<'b> Transfer<'b> {
         data_length: u64,
     ) -> Result<SsTable<SsTableFile<'b>>, Refused> {
         let open = |component| -> Result<SsTableFile<'b>, Refused> {
-            let path = files.path(component)?;
-            Ok(SsTableFile::open(self.core, &path, self.slot)?)
+            self.open_file(&files.path(component)?)
         };
         let is_missing = |refused: &Refused| matches!(refused, Refused::Gone);
         let format = files.descriptor.format();
@@ -287,11 +286,7 @@ impl<'b> Transfer<'b> {
         inputs: &mut [cassandra::Input<'_, SsTableFile<'b>>],
     ) -> Result<Option<PartHeat>, Refused> {
         let index = match files.descriptor.format() {
-            Format::Big => Some(SsTableFile::open(
-                self.core,
-                &files.path(Component::Index)?,
-                self.slot,
-            )?),
+            Format::Big => Some(self.open_file(&files.path(Component::Index)?)?),
             // BTI's index does not exist yet.
             Format::Bti => None,
         };

@@ -25,8 +25,10 @@ use std::ops::Range;
 
 /// The most threads whose work is remembered. A new thread replaces the one that has rested longest.
 const THREADS_MAX: usize = 64;
-/// Inputs of one thread.
-const INPUTS_MAX: usize = 256;
+/// Inputs of one thread. Further ones are cold: see [`Work::has_room_for_input`].
+const INPUTS_MAX: usize = 1024;
+/// An input that was not read among so many reads of its thread gives its place to another one.
+const READS_OF_REST: u64 = 16 * INPUTS_MAX as u64;
 /// Outputs of one thread. Without early opens, a leveled compaction publishes all its outputs at its end.
 const OUTPUTS_MAX: usize = 1024;
 /// SSTables of RocksDB that one thread writes side by side; RocksDB writes two.
@@ -41,6 +43,8 @@ pub struct Input {
     /// The lowest offset that was read. Opening an SSTable reads its end only.
     pub lowest_offset: u64,
     reads: InputReads,
+    /// The number of its last read among those of the thread.
+    last_read: u64,
     /// Where the next part of an output continues in it (Cassandra).
     pub cursor: IndexCursor,
     /// The input was cold. It is not examined again before this time of the monotonic clock.
@@ -57,6 +61,7 @@ impl Input {
             path,
             lowest_offset,
             reads: InputReads::default(),
+            last_read: 0,
             cursor: IndexCursor::default(),
             cold_until_ns: Cell::new(0),
             recalled_to: Cell::new(0),
@@ -99,6 +104,8 @@ pub struct Work {
     thread: i32,
     used: u64,
     pub inputs: Vec<Input>,
+    /// Reads of inputs so far.
+    reads: u64,
     pub outputs: Vec<Output>,
     /// SSTables of the last output's directory that are mapped, by inode.
     pub mapped: Vec<MappedInput>,
@@ -131,6 +138,7 @@ impl Work {
             thread,
             used: 0,
             inputs: Vec::new(),
+            reads: 0,
             outputs: Vec::new(),
             mapped: Vec::new(),
             started: Vec::new(),
@@ -138,6 +146,23 @@ impl Work {
             passed: None,
             last_handover: None,
         }
+    }
+
+    /// Whether one input more can be remembered. A merge of many reads them in turn: if each new one took the place of
+    /// another, that would be read next, and no input would ever keep its place in its index.
+    fn has_room_for_input(&mut self) -> bool {
+        if self.inputs.len() < INPUTS_MAX {
+            return true;
+        }
+        let inputs = self.inputs.iter().enumerate();
+        let rested = inputs
+            .min_by_key(|(_, input)| input.last_read)
+            .filter(|(_, input)| self.reads - input.last_read > READS_OF_REST);
+        match rested {
+            Some((index, _)) => drop(self.inputs.remove(index)),
+            None => return false,
+        }
+        true
     }
 
     /// Whether the thread writes an SSTable of RocksDB beside this one, which is about to be closed.
@@ -180,9 +205,11 @@ impl Lineage {
         let offset = read.start;
         let mut skipped = None;
         self.with_work(thread, |work| {
+            work.reads += 1;
             let mut inputs = work.inputs.iter_mut();
             let known = inputs.find(|input| input.stamp.same_inode(stamp));
             if let Some(input) = known {
+                input.last_read = work.reads;
                 input.lowest_offset = input.lowest_offset.min(offset);
                 if offset == 0 {
                     // The thread reads the input from its beginning, perhaps for a second time.
@@ -200,17 +227,19 @@ impl Lineage {
                     && path != input.path
                 {
                     *input = Input::new(*stamp, path, offset);
+                    input.last_read = work.reads;
                 }
                 skipped = input.reads.pass(read);
+                return;
+            }
+            if !work.has_room_for_input() {
                 return;
             }
             let Some(path) = path_of(descriptor) else {
                 return;
             };
-            if work.inputs.len() >= INPUTS_MAX {
-                work.inputs.remove(0);
-            }
             let mut input = Input::new(*stamp, path, offset);
+            input.last_read = work.reads;
             skipped = input.reads.pass(read);
             let _ = work.inputs.try_push(input);
         });
@@ -398,6 +427,34 @@ mod tests {
         let work = lineage.take(1).unwrap();
         assert_eq!(work.inputs.len(), 1);
         assert_eq!(work.inputs[0].lowest_offset, 500);
+    }
+
+    #[test]
+    fn of_more_inputs_than_fit_the_first_ones_stay_while_they_are_read() {
+        let (lineage, (file, stamp)) = (lineage(), a_file());
+        let read = |number: u64| {
+            let stamp = FileStamp {
+                inode: number,
+                ..stamp
+            };
+            lineage.record_read(1, file.as_file().as_raw_fd(), &stamp, 500..600);
+        };
+        let numbers = || {
+            let work = lineage.take(1).unwrap();
+            let numbers: Vec<u64> = work.inputs.iter().map(|input| input.stamp.inode).collect();
+            lineage.give_back(work);
+            numbers
+        };
+        let fit = INPUTS_MAX as u64;
+        (0..3).for_each(|_| (0..fit + 100).for_each(read));
+        assert_eq!(numbers(), (0..fit).collect::<Vec<_>>());
+        // Another compaction of the same thread, which reads few.
+        for _ in 0..READS_OF_REST {
+            read(1);
+            read(fit);
+        }
+        let now = numbers();
+        assert!(now.len() == INPUTS_MAX && now.contains(&1) && now.contains(&fit));
     }
 
     #[test]

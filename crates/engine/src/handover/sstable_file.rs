@@ -6,6 +6,7 @@ use coldstream_io::Errno;
 use coldstream_io::private::{OpenError, PrivateDescriptor};
 use coldstream_io::sys::Descriptor;
 use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::sys::process;
 use coldstream_sstable::ReadAt;
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -18,6 +19,9 @@ fn count_limit(core: &Core, error: OpenError) {
     }
 }
 
+/// A read of so many bytes looks at the clock before. A block of many MiB is read in pieces of 1 MiB.
+const LARGE_BYTES: usize = 256 << 10;
+
 /// A private descriptor of a file; closed when dropped.
 pub(super) struct SsTableFile<'b> {
     core: &'b Core,
@@ -25,6 +29,8 @@ pub(super) struct SsTableFile<'b> {
     stamp: FileStamp,
     /// Below this offset only bytes in the page cache are read.
     cached_below: Cell<u64>,
+    /// From this time of the monotonic clock on, large reads fail with [`io::ErrorKind::TimedOut`].
+    end_ns: i128,
 }
 
 impl<'b> SsTableFile<'b> {
@@ -34,25 +40,32 @@ impl<'b> SsTableFile<'b> {
         descriptor: i32,
         stamp: &FileStamp,
         slot: u32,
+        end_ns: i128,
     ) -> Result<Self, OpenError> {
         let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, core)
             .inspect_err(|error| count_limit(core, *error))?;
-        Ok(Self::new(core, opened, *stamp))
+        Ok(Self::new(core, opened, *stamp, end_ns))
     }
 
     /// Opens the file at a path.
-    pub(super) fn open(core: &'b Core, path: &CStr, slot: u32) -> Result<Self, OpenError> {
+    pub(super) fn open(
+        core: &'b Core,
+        path: &CStr,
+        slot: u32,
+        end_ns: i128,
+    ) -> Result<Self, OpenError> {
         let (opened, stamp) = PrivateDescriptor::open_path(path, slot, core)
             .inspect_err(|error| count_limit(core, *error))?;
-        Ok(Self::new(core, opened, stamp))
+        Ok(Self::new(core, opened, stamp, end_ns))
     }
 
-    fn new(core: &'b Core, descriptor: PrivateDescriptor, stamp: FileStamp) -> Self {
+    fn new(core: &'b Core, descriptor: PrivateDescriptor, stamp: FileStamp, end_ns: i128) -> Self {
         let file = Self {
             core,
             descriptor,
             stamp,
             cached_below: Cell::new(0),
+            end_ns,
         };
         // Bytes that the kernel reads ahead in an index are never used.
         let _ = file::advise(file.number(), 0, 0, libc::POSIX_FADV_RANDOM);
@@ -77,6 +90,10 @@ impl<'b> SsTableFile<'b> {
 
 impl ReadAt for SsTableFile<'_> {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let is_large = buffer.len() >= LARGE_BYTES;
+        if is_large && process::clock_ns(libc::CLOCK_MONOTONIC) >= self.end_ns {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         let flags = if offset < self.cached_below.get() {
             libc::RWF_NOWAIT
         } else {
@@ -113,5 +130,31 @@ impl ReadAt for SsTableFile<'_> {
 impl Drop for SsTableFile<'_> {
     fn drop(&mut self) {
         self.descriptor.close(&self.stamp, self.core);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn large_reads_end_with_the_time() {
+        let core = Core::empty();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), vec![7; LARGE_BYTES]).unwrap();
+        let stamp = file::stamp(file.as_file().as_raw_fd()).unwrap();
+        let read = |length: usize, end_ns| {
+            let file = SsTableFile::reopen(&core, file.as_file().as_raw_fd(), &stamp, 0, end_ns);
+            let read = file.unwrap().read_exact_at(&mut vec![0; length], 0);
+            read.map_err(|error| error.kind())
+        };
+        assert_eq!(read(LARGE_BYTES, i128::MAX), Ok(()));
+        assert_eq!(read(LARGE_BYTES, 0), Err(io::ErrorKind::TimedOut));
+        assert_eq!(
+            read(LARGE_BYTES - 1, 0),
+            Ok(()),
+            "the search looks between these"
+        );
     }
 }

@@ -21,6 +21,8 @@ use coldstream_sstable::Error;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::TryReserveError;
+use std::ffi::CStr;
+use std::io;
 
 const _: () = assert!(coldstream_handover::rocksdb::READ_HEAT == TOUCH as f32);
 /// The deadline is checked every 64 hot pages.
@@ -41,6 +43,8 @@ pub(super) enum Refused {
     Gone,
     /// There is no memory for it.
     OutOfMemory,
+    /// It took longer than a handover may: a block of many MiB on a slow device.
+    OutOfTime,
 }
 
 impl From<TryReserveError> for Refused {
@@ -54,6 +58,7 @@ impl From<Error> for Refused {
         match error {
             Error::Unsupported(what) => Self::Declined(Cow::Owned(what)),
             Error::Unfinished => Self::Gone,
+            Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Self::OutOfTime,
             Error::Malformed { .. } | Error::Io(_) => Self::Failed,
             Error::OutOfMemory => Self::OutOfMemory,
         }
@@ -187,12 +192,20 @@ impl<'b> Transfer<'b> {
 
     /// Opens the output once more, by a descriptor of our own.
     pub(super) fn output(&self) -> Result<SsTableFile<'b>, Refused> {
+        let end_ns = self.started_ns + self.time_ns();
         Ok(SsTableFile::reopen(
             self.core,
             self.descriptor,
             &self.stamp,
             self.slot,
+            end_ns,
         )?)
+    }
+
+    /// Opens a file by its path, for the time that the handover may take.
+    pub(super) fn open_file(&self, path: &CStr) -> Result<SsTableFile<'b>, Refused> {
+        let end_ns = self.started_ns + self.time_ns();
+        Ok(SsTableFile::open(self.core, path, self.slot, end_ns)?)
     }
 
     /// Opens an input's file, if its path still names the same inode, and if closing it drops no lock.
@@ -200,7 +213,7 @@ impl<'b> Transfer<'b> {
         if self.core.inodes.is_locked(&input.stamp) {
             return Err(Refused::Gone);
         }
-        let file = SsTableFile::open(self.core, &input.path, self.slot)?;
+        let file = self.open_file(&input.path)?;
         if input.stamp.same_inode(file.stamp()) {
             Ok(file)
         } else {
@@ -319,6 +332,7 @@ impl<'b> Transfer<'b> {
             }
             Refused::Failed => self.core.count(Counter::HandoverFailed, 1),
             Refused::OutOfMemory => self.core.count(Counter::HandoverShortOfMemory, 1),
+            Refused::OutOfTime => self.core.count(Counter::HandoverCutShort, 1),
             Refused::Gone => {}
         }
         matches!(refused, Refused::Gone)
