@@ -8,7 +8,7 @@ use coldstream_sstable::Error;
 use coldstream_sstable::rocksdb::{Order, SsTable};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use table::Table;
+use table::{Block, Table};
 
 /// The heat of a hot block.
 const HOT: u8 = 200;
@@ -30,8 +30,8 @@ fn warmed(
         assert!(reading.has_comparator_of(&opened));
         let heat = |offset| {
             let block = input.blocks.iter().find(|block| block.offset == offset);
-            let is_hot = |keys: &[Vec<u8>]| keys.iter().any(|key| hot.contains(key));
-            if is_hot(&block.unwrap().keys) { HOT } else { 0 }
+            let is_hot = |block: &Block| block.keys.iter().any(|key| hot.contains(key));
+            if block.is_some_and(is_hot) { HOT } else { 0 }
         };
         if reading.take_over(&opened, &heat, &|| false).unwrap() {
             *slot = None;

@@ -6,6 +6,7 @@ use crate::mapped::MappedSsTables;
 use coldstream_handover::rocksdb::{Contents, Output};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::sys::file;
+use coldstream_sstable::memory::TryVec;
 use coldstream_sstable::rocksdb::SsTable;
 
 /// How much of an input's keys an output covers.
@@ -44,7 +45,10 @@ impl Transfer<'_> {
                 Err(refused) => !self.count_refused(&refused),
             }
         });
-        self.finish(&file, &output.pieces()?, size_bytes)
+        let metadata = output.metadata();
+        let mut pieces = output.pieces()?;
+        pieces.try_extend(metadata)?;
+        self.finish(&file, &pieces, size_bytes)
     }
 
     /// Hands over to an SSTable that was written through the page cache, while others are mapped. All of it is in

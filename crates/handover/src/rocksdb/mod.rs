@@ -35,6 +35,9 @@ const KEYS_FEW: usize = 4;
 /// Blocks between two checks of the deadline.
 const BLOCKS_A_CHECK: usize = 1024;
 
+/// Most bytes of index and filters that are warmed. An SSTable of some hundred MiB has as many.
+const METADATA_BYTES_MAX: u64 = 4 << 20;
+
 /// A finished output: its blocks, and their expected heat.
 ///
 /// It holds the separators of the index. They take about a hundredth of the SSTable, at most 64 MiB.
@@ -55,6 +58,10 @@ pub struct Output {
     inputs: usize,
     /// Its keys, if they are known.
     contents: Option<Contents>,
+    /// Where its index and filters end, in bytes from the beginning of the file.
+    metadata_end: u64,
+    /// The highest heat of the inputs' indexes and filters.
+    metadata_heat: u8,
 }
 
 struct Block {
@@ -83,6 +90,8 @@ impl Output {
             keys: 0,
             inputs: 0,
             contents: None,
+            metadata_end: sstable.footer_offset(),
+            metadata_heat: 0,
         };
         let mut blocks = sstable.blocks();
         while let Some(block) = blocks.next()? {
@@ -166,6 +175,7 @@ impl Output {
         heat: HeatAt<'_>,
         is_over: &dyn Fn() -> bool,
     ) -> Result<bool> {
+        self.see_metadata(input, heat);
         let mut orders = self.orders_of(input)?;
         // Then the output has one key, and so has the input.
         let is_undecided = orders.have_both_directions();
@@ -193,6 +203,34 @@ impl Output {
                 return taken;
             }
         }
+    }
+
+    /// Notes whether readers go to the input's index and filters: to their partitions, or to all of them where the
+    /// engine's block cache is small. The page that the last data block shares does not count.
+    fn see_metadata(&mut self, input: &SsTable<'_>, heat: HeatAt<'_>) {
+        let Some(data_bytes) = input.properties().data_bytes else {
+            return;
+        };
+        let start = data_bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES;
+        let end = (input.footer_offset()).min(start.saturating_add(METADATA_BYTES_MAX));
+        let pages = (start..end).step_by(PAGE_BYTES as usize);
+        let hottest = pages.map(heat).max().unwrap_or(0);
+        self.metadata_heat = self.metadata_heat.max(hottest);
+    }
+
+    /// Index and filters, if those of an input are hot. Which of their partitions are hot is not known, but all of them
+    /// are some hundredth of the SSTable. `None` if they are more than 4 MiB.
+    #[must_use]
+    pub fn metadata(&self) -> Option<Piece> {
+        let offset = self.data_bytes();
+        let length = self.metadata_end.saturating_sub(offset);
+        let is_hot = self.metadata_heat > 0 && (1..=METADATA_BYTES_MAX).contains(&length);
+        is_hot.then(|| Piece {
+            offset,
+            length,
+            heat: self.metadata_heat.into(),
+            is_one_of_few: true,
+        })
     }
 
     /// The orders of this output that the first keys of `input` fit. A search in a wrong order could pass by

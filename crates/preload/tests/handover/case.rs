@@ -61,6 +61,9 @@ pub struct Found {
     pub hot_pages: usize,
     /// Other pages.
     pub wasted_pages: usize,
+    /// Pages of indexes and filters, and those of them that are cached.
+    pub metadata_pages: usize,
+    pub warm_metadata_pages: usize,
     pub tables: usize,
     /// Whether the key ranges of some outputs overlap.
     pub tables_overlap: bool,
@@ -182,6 +185,10 @@ impl Case<'_> {
                 .enumerate()
                 .filter(|(page, is_there)| **is_there && !hot_pages.contains(&(*page as u64)))
                 .count();
+            let metadata = resident.get(data_bytes.div_ceil(4096) as usize..);
+            let metadata = metadata.unwrap_or_default();
+            found.metadata_pages += metadata.len();
+            found.warm_metadata_pages += metadata.iter().filter(|is_there| **is_there).count();
             ranges.extend(keys);
         }
         ranges.sort();

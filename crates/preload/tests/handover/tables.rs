@@ -1,6 +1,6 @@
 //! Kinds of SSTables: blocks, filters, versions, indexes.
 
-use super::case::{Case, INGESTED, SCATTERED, SMALL, assert_handed_over};
+use super::case::{Case, INGESTED, SCATTERED, SMALL, assert_handed_over, without_and_with};
 
 #[test]
 fn scattered_keys_of_two_interleaved_runs() {
@@ -34,6 +34,31 @@ fn neighbouring_keys_of_many_runs_behind_filters() {
         table_options: "block_size=16384;filter_policy=bloomfilter:10:false",
         ..SCATTERED
     });
+}
+
+/// Readers go to the partitions of filters and index in the file.
+#[test]
+fn partitioned_filters() {
+    let case = Case {
+        keys: 100_000,
+        value_bytes: 800,
+        stride: 100,
+        table_options: "block_size=4096;filter_policy=bloomfilter:10:false;partition_filters=true;\
+                        index_type=kTwoLevelIndexSearch;metadata_block_size=4096",
+        ..SCATTERED
+    };
+    let Some([without, with]) = without_and_with(&case) else {
+        return;
+    };
+    assert!(with.is_warm() && with.metadata_pages > 50, "{with:?}");
+    assert!(
+        without.warm_metadata_pages * 2 < without.metadata_pages,
+        "{without:?}"
+    );
+    assert!(
+        with.warm_metadata_pages * 100 >= with.metadata_pages * 99,
+        "{with:?}"
+    );
 }
 
 /// The inputs were written by the application, and their names are RocksDB's only since they were ingested.

@@ -188,6 +188,12 @@ impl<'a> SsTable<'a> {
         self.format
     }
 
+    /// Where its footer begins, in bytes from the beginning of the file. Every block ends before it.
+    #[must_use]
+    pub fn footer_offset(&self) -> u64 {
+        self.storage.footer.offset
+    }
+
     /// The figures that the SSTable stores about itself.
     #[must_use]
     pub fn properties(&self) -> &Properties {
