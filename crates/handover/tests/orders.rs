@@ -8,7 +8,7 @@ use coldstream_sstable::Error;
 use coldstream_sstable::rocksdb::{Order, SsTable};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use table::{Block, Table};
+use table::{Block, Layout, Table};
 
 /// The heat of a hot block.
 const HOT: u8 = 200;
@@ -224,4 +224,22 @@ fn another_order_is_declined_and_so_is_an_input_in_another_order() {
     let bytes = &stranger.bytes[..];
     let output = Output::read(&opened, &|| false).unwrap();
     assert!(!output.has_comparator_of(&SsTable::open(&bytes).unwrap()));
+}
+
+#[test]
+fn an_output_whose_blocks_cannot_be_read_gets_no_heat_of_keys_before_it() {
+    let keys: Vec<Vec<u8>> = (0..1000)
+        .map(|number| format!("key {number:04}").into_bytes())
+        .collect();
+    let layout = Layout {
+        has_dictionary: true,
+        ..Layout::from(5)
+    };
+    let input = Table::new("any", &keys, layout);
+    let output = Table::new("any", &keys[500..700], layout);
+    let hot = |numbers: [usize; 2]| numbers.map(|number| keys[number].clone()).into();
+    let none = warmed(&output, &mut [Some(&input)], &hot([100, 490]));
+    assert_eq!(none, BTreeSet::new());
+    let some = warmed(&output, &mut [Some(&input)], &hot([501, 603]));
+    assert_eq!(some, BTreeSet::from([0, 20]));
 }

@@ -176,6 +176,7 @@ const LAYOUT: Layout = Layout {
     block: 18,
     value_bytes: 192,
     has_filter: true,
+    has_dictionary: false,
 };
 
 #[test]

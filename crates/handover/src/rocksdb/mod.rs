@@ -121,7 +121,6 @@ impl Output {
             let (offset, length) = (block.offset, block.length);
             let seen = KeysSeen::in_block(sstable, offset, length, self.orders)?;
             self.orders = seen.orders;
-            // Unless it could be read, heat of keys before the output goes to its first block.
             self.first_key = seen.first;
             if self.orders.is_empty() {
                 return Err(sstable.in_no_known_order());
@@ -264,8 +263,8 @@ impl Output {
     ) -> Result<bool> {
         let has_no_filter = input.properties().filter_bytes == Some(0);
         let order = walk.order;
-        if let Some(first_key) = self.first_key.as_ref().filter(|_| !walk.is_undecided) {
-            walk.blocks.seek(first_key)?;
+        if let Some(start) = self.start().filter(|_| !walk.is_undecided) {
+            walk.blocks.seek(start)?;
         }
         self.inputs += 1;
         let mut count = 0_usize;
@@ -341,6 +340,13 @@ impl Output {
                 is_one_of_few: own.is_one_of_few,
             });
         Ok(memory::collected(pieces)?)
+    }
+
+    /// Where the search in an input begins: at the first key. Where that could not be read, it begins at the end of the
+    /// first block. Otherwise this block would get the heat of all keys before the output.
+    fn start(&self) -> Option<&[u8]> {
+        let is_empty = self.blocks.is_empty();
+        (self.first_key.as_deref()).or_else(|| (!is_empty).then(|| self.separator(0)))
     }
 
     fn separator(&self, number: usize) -> &[u8] {

@@ -26,6 +26,8 @@ pub struct Layout {
     pub block: usize,
     pub value_bytes: usize,
     pub has_filter: bool,
+    /// Data blocks cannot be read: they would need a dictionary.
+    pub has_dictionary: bool,
 }
 
 impl From<usize> for Layout {
@@ -35,6 +37,7 @@ impl From<usize> for Layout {
             block,
             value_bytes: 20,
             has_filter: true,
+            has_dictionary: false,
         }
     }
 }
@@ -46,6 +49,7 @@ impl Table {
             block,
             value_bytes,
             has_filter,
+            has_dictionary,
         } = layout.into();
         let mut bytes = Vec::new();
         let mut blocks = Vec::new();
@@ -74,7 +78,12 @@ impl Table {
         ];
         let properties = properties.map(|(name, value)| (name.as_bytes().to_vec(), value));
         let properties = append(&properties, &mut bytes);
-        let metaindex = append(&[(b"rocksdb.properties".to_vec(), properties)], &mut bytes);
+        let mut metaindex = vec![(b"rocksdb.properties".to_vec(), properties)];
+        if has_dictionary {
+            let dictionary = append(&[], &mut bytes);
+            metaindex.insert(0, (b"rocksdb.compression_dict".to_vec(), dictionary));
+        }
+        let metaindex = append(&metaindex, &mut bytes);
         let mut footer = [&[0][..], &metaindex, &index].concat();
         footer.resize(HANDLES_BYTES, 0);
         footer.extend(5_u32.to_le_bytes());
