@@ -7,7 +7,7 @@ use crate::core::text::Text;
 use crate::settings::Settings;
 use coldstream_control::PageView;
 use coldstream_io::named_file;
-use coldstream_io::sys::thread::without_broken_pipes;
+use coldstream_io::sys::thread::without_signals_of_writes;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::{DisplayBytes, IoMode, LogTarget};
 use std::fmt::Display;
@@ -105,10 +105,11 @@ fn finish_line(settings: &Settings, mut line: Text<1024>) {
     }
 }
 
-/// Writes a line unless the reader is slow (the write would block) or gone (SIGPIPE).
+/// Writes a line unless the reader is slow (the write would block) or gone (SIGPIPE), or the file
+/// may not grow (SIGXFSZ).
 fn write_now(descriptor: i32, line: &Text<1024>) {
     if file::takes_bytes_now(descriptor) {
-        without_broken_pipes(|| {
+        without_signals_of_writes(|| {
             let _ = file::write(descriptor, line.as_bytes());
         });
     }

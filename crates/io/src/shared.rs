@@ -4,7 +4,7 @@
 //! its memory safety.
 
 use crate::sys::stat::{owner_and_mode, stamp};
-use crate::sys::{Descriptor, Errno, close, memory, open, path, process, pwrite};
+use crate::sys::{Descriptor, Errno, close, memory, open, path, process, pwrite, thread};
 use std::ffi::CStr;
 use std::sync::atomic::AtomicU64;
 
@@ -107,7 +107,9 @@ impl SharedPage {
         )?;
         // Zeros are written, instead of extending the file. On a full filesystem the first store into a page
         // without a block would end the process with `SIGBUS`.
-        let written = pwrite::write(descriptor, &[0; SHARED_PAGE_BYTES]).and_then(|written| {
+        let zeros = [0; SHARED_PAGE_BYTES];
+        let written = thread::without_signals_of_writes(|| pwrite::write(descriptor, &zeros));
+        let written = written.and_then(|written| {
             let is_whole = written == SHARED_PAGE_BYTES;
             is_whole.then_some(()).ok_or(Errno(libc::ENOSPC))
         });

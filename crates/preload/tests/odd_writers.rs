@@ -233,6 +233,26 @@ fn no_room_for_the_status_page() {
     assert!(said.contains("event=writes"), "{said}");
 }
 
+/// The process may make small files only (`ulimit -f`). The status page is larger, and so is the log.
+#[test]
+fn files_that_may_not_grow() {
+    let Some(perl) = tools::find("perl") else {
+        return;
+    };
+    let directory = directories::on_disk();
+    let log = directory.path().join("log");
+    std::fs::write(&log, vec![b'\n'; 4096]).unwrap();
+    let write = r#"$0 = "rocksdb:low"; open my $out, ">", "000001.sst"; syswrite $out, "x" x 1000; close $out"#;
+    let program = Program::shell(r#"ulimit -f 3; exec "$PERL" -e "$WRITE""#)
+        .with_variable("PERL", perl.display())
+        .with_variable("WRITE", write)
+        .within(directory.path());
+    program.run().well();
+    program.run_with(&Preload::logging_to(&log)).well();
+    let table = std::fs::metadata(directory.path().join("000001.sst")).unwrap();
+    assert_eq!(table.len(), 1000);
+}
+
 /// An SSTable that a thread creates while the process ends is written at once or not at all.
 #[test]
 fn what_was_written_while_the_process_ended_is_there() {

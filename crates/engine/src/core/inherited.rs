@@ -8,8 +8,9 @@ use coldstream_io::private::is_marked;
 use coldstream_io::sys::file::{self, FileStamp};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
-/// As many as a process may have. Numbers beyond are inherited.
-const NUMBERS_MAX: usize = 8192;
+/// Private descriptors are fewer, but get numbers above those that an application with many files has there. Numbers
+/// beyond are inherited.
+const NUMBERS_MAX: usize = 65_536;
 
 /// The number of the first entry.
 static FIRST: AtomicI32 = AtomicI32::new(0);
@@ -51,9 +52,14 @@ pub unsafe extern "C" fn close_in_child() {
     let end = END.swap(0, Ordering::Relaxed);
     let first = FIRST.load(Ordering::Relaxed);
     for (number, identity) in (first..).zip(IDENTITIES.iter().take(end)) {
-        let identity = identity.swap(0, Ordering::Relaxed);
-        let is_same = |stamp: FileStamp| PrivateFile::identity_of(&stamp) + 1 == identity;
-        if identity != 0 && is_marked(number) && file::stamp(number).is_ok_and(is_same) {
+        // Most are none. To write these would take memory.
+        let own = identity.load(Ordering::Relaxed);
+        if own == 0 {
+            continue;
+        }
+        identity.store(0, Ordering::Relaxed);
+        let is_same = |stamp: FileStamp| PrivateFile::identity_of(&stamp) + 1 == own;
+        if is_marked(number) && file::stamp(number).is_ok_and(is_same) {
             let _ = file::close(number);
         }
     }

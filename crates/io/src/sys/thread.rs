@@ -114,22 +114,25 @@ fn set_blocked(signals: u64) -> u64 {
     before
 }
 
-/// Runs `work` without `SIGPIPE`. Its writes to a pipe or socket without a reader fail with `EPIPE`, and
-/// the signal is removed again
+/// Runs `work` without the signals of a write. One to a pipe or socket without a reader fails with `EPIPE` only. One
+/// beyond the largest file that the process may make (`RLIMIT_FSIZE`) fails with `EFBIG` only. The signal is removed again
 /// ([`rt_sigtimedwait(2)`](https://man7.org/linux/man-pages/man2/sigwaitinfo.2.html)).
-pub fn without_broken_pipes<T>(work: impl FnOnce() -> T) -> T {
-    let broken_pipe = 1_u64 << (libc::SIGPIPE - 1);
+pub fn without_signals_of_writes<T>(work: impl FnOnce() -> T) -> T {
     let before = set_blocked(u64::MAX);
-    let was_pending = pending() & broken_pipe != 0;
+    let pending_before = pending();
     let result = work();
-    if !was_pending && pending() & broken_pipe != 0 {
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        let signal = 1_u64 << (signal - 1);
+        if pending_before & signal != 0 || pending() & signal == 0 {
+            continue;
+        }
         let no_wait = [0_i64; 2];
         // SAFETY: the kernel reads a signal set of eight bytes and a time, and writes nothing.
         unsafe {
             syscall(
                 libc::SYS_rt_sigtimedwait,
                 [
-                    &raw const broken_pipe as usize,
+                    &raw const signal as usize,
                     0,
                     no_wait.as_ptr() as usize,
                     size_of::<u64>(),
