@@ -15,6 +15,12 @@ const VERSION: u8 = 1;
 /// Flag of a number's width: the numbers are differences from a base.
 const DIFFERENCES: u8 = 1 << 7;
 
+/// The most rows for each byte of a block. Rows of which no column needs a bit take no bytes, and a damaged block could
+/// have thousands of millions of them. A version of a key takes a byte at least.
+const ROWS_OF_A_BYTE_MAX: usize = 8;
+/// The largest logarithm of the rows that share a prefix. Pebble's is 4 (`prefix_bytes.go`).
+const SHIFT_MAX: u32 = 8;
+
 /// The kind of a column (`DataType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -76,9 +82,16 @@ impl Columns {
                 "version {version} of a block of columns"
             )));
         }
+        let rows = rows as usize;
+        if rows / ROWS_OF_A_BYTE_MAX > contents.len() {
+            return Err(Error::Malformed {
+                what: "a block with more rows than fit",
+                offset,
+            });
+        }
         Ok(Self {
             columns: usize::from(u16::from_le_bytes([columns[0], columns[1]])),
-            rows: rows as usize,
+            rows,
             header_at: own_bytes,
             contents,
             offset,
@@ -129,6 +142,9 @@ impl Columns {
     pub(super) fn prefixed_strings(&self, column: usize) -> Result<PrefixedStrings> {
         let found = self.column(column, Kind::PrefixedStrings).and_then(|at| {
             let shift = u32::from(*self.contents.get(at)?);
+            if shift > SHIFT_MAX {
+                return None;
+            }
             let bundles = 1 + self.rows.checked_sub(1)?.checked_shr(shift)?;
             let parts = self.strings_at(at + 1, self.rows.checked_add(bundles)?)?;
             Some(PrefixedStrings { shift, parts })
@@ -312,6 +328,11 @@ mod tests {
             assert!(columns.numbers(0).is_err() && columns.prefixed_strings(0).is_err());
         }
         assert!(Columns::parse(vec![1, 0], 0, 0).is_err());
+        // Neither takes time beyond its bytes.
+        assert!(Columns::parse(block(&[(2, &[0])], u32::MAX), 0, 0).is_err());
+        let long_bundle = block(&[(4, &[31, 1, 0, 0, 0, 0])], 8);
+        let columns = Columns::parse(long_bundle, 0, 0).unwrap();
+        assert!(columns.prefixed_strings(0).is_err());
         assert!(matches!(
             Columns::parse(block(&[], 0), 1, 0),
             Err(Error::Unsupported(_))
