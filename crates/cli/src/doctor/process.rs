@@ -108,6 +108,11 @@ impl Process {
     pub fn is_linked(&self) -> bool {
         self.library.is_none() && self.status.is_some() && self.has_page_mapped && !self.is_attached
     }
+
+    /// Whether it maps all SSTables that it has open. `coldstream attach` follows reads by calls: it has nothing to do.
+    fn maps_all_sstables(&self) -> bool {
+        !self.mapped_sstables.is_empty() && self.open_sstables.is_subset(&self.mapped_sstables)
+    }
 }
 
 /// Who asked for a process.
@@ -294,6 +299,11 @@ fn advice_without_library(process: &Process) -> Option<String> {
     }
     match (process.is_go, process.is_static) {
         (true, _) => Some(unseen(process)),
+        (false, true) if process.maps_all_sstables() => Some(
+            "nothing helps here: the program is static, so no library can be preloaded, and `coldstream attach` does \
+             not see reads through mmap"
+                .to_owned(),
+        ),
         (false, true) => Some(format!(
             "the program is static, so no library can be preloaded: {}. Whoever builds it on RocksDB can link the \
              plugin instead",
@@ -310,6 +320,11 @@ fn from_outside(process: &Process) -> String {
 
 /// What to do about a Go program, with the library or without.
 fn unseen(process: &Process) -> String {
+    if process.maps_all_sstables() {
+        return "nothing helps here: the program is written in Go and reads its SSTables through mmap, as Badger does. \
+                Neither the library nor `coldstream attach` sees such reads"
+            .to_owned();
+    }
     format!(
         "the program is written in Go, and no library sees what Go reads and writes: {}. Beside Pebble it costs more \
          than it gives so far",
@@ -352,7 +367,8 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
     }
     // The advice about the node's configuration covers mmap.
     let covers_mmap = |node: &cassandra::Node| node.data_reads == "mmap";
-    if !process.cassandra.as_ref().is_some_and(covers_mmap) {
+    // To a Go program the options of RocksDB and Cassandra mean nothing.
+    if !process.is_go && !process.cassandra.as_ref().is_some_and(covers_mmap) {
         let looks = process.status.as_ref();
         let looks = looks.map_or(0, |status| status.get(Counter::MappedLooks));
         advice.extend(advice_on_mapped(&process.mapped_sstables, looks).map(str::to_owned));
@@ -479,6 +495,31 @@ mod tests {
         let advice = &process.advice[0];
         let ways = ["coldstream run", "coldstream attach-config"];
         assert!(ways.iter().any(|way| advice.contains(way)), "{advice}");
+    }
+
+    #[test]
+    fn nothing_helps_a_program_that_no_library_reaches_and_that_maps_its_sstables() {
+        let mut process = examine(std::process::id(), Asked::ForIt).unwrap();
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect();
+        for (is_go, is_static) in [(true, false), (true, true), (false, true)] {
+            (process.is_go, process.is_static) = (is_go, is_static);
+            for (open, mapped, helps) in [
+                (&[][..], &["/d/000005.sst"][..], false),
+                (&["/d/000005.sst"], &["/d/000005.sst"], false),
+                (
+                    &["/d/000005.sst", "/d/000006.sst"],
+                    &["/d/000005.sst"],
+                    true,
+                ),
+                (&[], &[], true),
+            ] {
+                process.open_sstables = paths(open);
+                process.mapped_sstables = paths(mapped);
+                let advice = &advice(&process, Asked::ForIt)[0];
+                assert_eq!(advice.contains("works from outside"), helps, "{advice}");
+                assert_eq!(advice.contains("nothing helps here"), !helps, "{advice}");
+            }
+        }
     }
 
     #[test]

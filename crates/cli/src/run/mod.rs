@@ -122,8 +122,8 @@ fn preload(
         }
         if elf::is_go(interpreters.last().map_or(program, |it| it)) {
             output::say(&format!(
-                "{} is written in Go, whose own reads and writes no library sees. If its database is, too, as \
-                 Pebble and Badger are, start it without, and follow it by `coldstream attach PID`. event=go",
+                "{} is written in Go, whose own reads and writes no library sees. If its database is, too, as Pebble \
+                 is, start it without, and follow it by `coldstream attach PID`. event=go",
                 program.display()
             ));
         }
