@@ -205,6 +205,14 @@ fn doctor_of_a_path_that_is_no_text() {
     assert!(path.ends_with("data/d\u{fffd}"), "{path}");
 }
 
+/// As `doctor "$pid"` without a process.
+#[test]
+fn doctor_of_nothing_is_refused() {
+    let scene = Scene::new();
+    let (code, stdout, _) = outcome(scene.coldstream().args(["doctor", ""]));
+    assert_eq!((code, stdout.as_str()), (2, ""));
+}
+
 #[test]
 fn doctor_of_a_process() {
     let scene = Scene::new();

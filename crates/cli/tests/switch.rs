@@ -213,6 +213,9 @@ fn impossible_requests_are_refused() {
     for arguments in [
         &["off", &pid, "--only", "everything"][..],
         &["off", "0"],
+        // An unset variable in quotes. Without them it would mean all processes.
+        &["off", ""],
+        &["status", ""],
         &["set", &pid],
         &["set"],
     ] {
@@ -331,6 +334,15 @@ fn users_switch_their_own_processes() {
             "process {}: on: reads, handover, priority, readahead; off: writes",
             running.pid()
         );
+        assert!(stdout.contains(&line), "{stdout}");
+    }
+    // Several that are named, and no question.
+    let named = theirs.each_ref().map(Running::pid);
+    let words = ["ctl", "off", &named[0], &named[1]];
+    let (code, stdout, stderr) = outcome(&mut as_user(&words));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for pid in &named {
+        let line = format!("process {pid}: on: nothing; off: reads");
         assert!(stdout.contains(&line), "{stdout}");
     }
     let root_is = status(&database, &of_root.pid());

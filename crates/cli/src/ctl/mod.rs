@@ -45,7 +45,7 @@ Exit codes: 5 process of another user, 7 no such process or no library in it.";
 const OFF_EXAMPLES: &str = "\
 Examples:
   coldstream ctl off 4711                 # everything, until `ctl on 4711` or a restart
-  coldstream ctl off 4711 --only pacing
+  coldstream ctl off 4711 4712 --only pacing
   coldstream ctl off --all                # every process of this user
 
 For good: COLDSTREAM=off in the environment of its service, and a restart.

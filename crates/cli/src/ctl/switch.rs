@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use coldstream_control::{Mechanism, Mechanisms};
+use coldstream_host::process::short_name;
 use coldstream_host::status_page;
 use coldstream_policy::{Priorities, SETTINGS};
 use serde::Serialize;
@@ -17,11 +18,11 @@ use crate::{output, processes};
 /// Arguments of `on` and `off`.
 #[derive(clap::Args)]
 pub struct SwitchArguments {
-    /// A process id
-    #[arg(value_parser = processes::id_parser())]
-    pid: Option<u32>,
+    /// Process ids
+    #[arg(value_name = "PID", value_parser = processes::id_parser())]
+    pids: Vec<u32>,
     /// Every process of this user under Coldstream; without a process id a terminal asks
-    #[arg(long, conflicts_with = "pid")]
+    #[arg(long, conflicts_with = "pids")]
     all: bool,
     /// Only these mechanisms: reads, writes, handover, priority, readahead, pacing, eviction
     #[arg(long, value_name = "MECHANISM", value_delimiter = ',', value_parser = mechanism)]
@@ -65,21 +66,23 @@ struct Report {
 
 /// Switches off.
 pub fn off(arguments: &SwitchArguments) -> anyhow::Result<()> {
-    switch(arguments, Mechanisms::with)
+    switch(arguments, "off", Mechanisms::with)
 }
 
 /// Switches on.
 pub fn on(arguments: &SwitchArguments) -> anyhow::Result<()> {
-    switch(arguments, Mechanisms::without)
+    switch(arguments, "on", Mechanisms::without)
 }
 
 fn switch(
     arguments: &SwitchArguments,
+    state: &str,
     change: fn(Mechanisms, Mechanisms) -> Mechanisms,
 ) -> anyhow::Result<()> {
-    let pids = match arguments.pid {
-        Some(pid) => vec![pid],
-        None => retain_alive(processes::with_pages()?),
+    let are_named = !arguments.pids.is_empty();
+    let pids = match are_named {
+        true => arguments.pids.clone(),
+        false => retain_alive(processes::with_pages()?),
     };
     if pids.is_empty() {
         return Err(failure(
@@ -87,8 +90,13 @@ fn switch(
             "no process of this user has opened an SSTable under Coldstream",
         ));
     }
-    if arguments.pid.is_none() && !arguments.all {
-        confirm(&pids)?;
+    if !are_named && !arguments.all {
+        let named = pids.iter().map(|pid| (short_name(*pid), *pid));
+        confirm(&question(
+            state,
+            &arguments.only,
+            &named.collect::<Vec<_>>(),
+        ))?;
     }
     let results = pids.into_iter().map(|pid| {
         ask(pid, |now| {
@@ -103,15 +111,28 @@ fn switch(
     print(results, arguments.format.format())
 }
 
-/// Asks whether all of these are meant. Without a terminal nobody can answer.
-fn confirm(pids: &[u32]) -> anyhow::Result<()> {
+/// What a terminal is asked: the action, and the processes with their programs.
+fn question(state: &str, only: &[Mechanism], processes: &[(String, u32)]) -> String {
+    let what = match only {
+        [] => "all mechanisms".to_owned(),
+        only => {
+            let names: Vec<_> = only.iter().map(|it| it.name()).collect();
+            names.join(", ")
+        }
+    };
+    let names = processes.iter().map(|(name, pid)| format!("{name} {pid}"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let processes = count(processes.len() as u64, "process", "processes");
+    format!("Switch {what} {state} in {processes} ({names})? y/n")
+}
+
+/// Asks whether it is meant. Without a terminal nobody can answer.
+fn confirm(question: &str) -> anyhow::Result<()> {
     let refused = |text: &str| Err(failure(Exit::Usage, text));
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return refused("name a process id, or use --all for every process of this user");
     }
-    let names = pids.iter().map(u32::to_string).collect::<Vec<_>>();
-    let processes = count(pids.len() as u64, "process", "processes");
-    eprint!("Switch {processes} ({})? y/n ", names.join(", "));
+    eprint!("{question} ");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     match answer.trim() {
@@ -283,5 +304,23 @@ impl Report {
             self.io_priority,
             self.milliseconds
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_says_what_is_switched_and_where() {
+        let two = [("mariadbd".to_owned(), 690), ("db_bench".to_owned(), 16690)];
+        assert_eq!(
+            question("off", &[], &two),
+            "Switch all mechanisms off in 2 processes (mariadbd 690, db_bench 16690)? y/n"
+        );
+        assert_eq!(
+            question("on", &[Mechanism::Reads, Mechanism::Writes], &two[..1]),
+            "Switch reads, writes on in 1 process (mariadbd 690)? y/n"
+        );
     }
 }
