@@ -230,6 +230,23 @@ fn doctor_of_a_process() {
 }
 
 #[test]
+fn little_to_gain_is_said_of_a_process_whose_inputs_were_cached() {
+    let scene = Scene::new();
+    let process = Process::new(0);
+    for (counter, has_verdict) in [
+        (Counter::BackgroundBytes, false),
+        (Counter::BytesFromCache, true),
+    ] {
+        process.add(counter, 1 << 30);
+        for command in [&["doctor"][..], &["ctl", "status"]] {
+            let (_, stdout, _) = outcome(scene.coldstream().args(command).arg(process.pid()));
+            let is_said = stdout.contains("  verdict ") || stdout.contains("\n verdict ");
+            assert_eq!(is_said, has_verdict, "{stdout}");
+        }
+    }
+}
+
+#[test]
 fn doctor_of_a_process_without_coldstream() {
     let scene = Scene::new();
     let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();

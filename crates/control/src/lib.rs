@@ -49,6 +49,7 @@ mod snapshot;
 mod summary;
 mod switch;
 mod tax;
+mod verdict;
 
 pub use counter::{Counter, CounterGroup, CounterKind, Unit};
 pub use declined::DeclinedDirectory;

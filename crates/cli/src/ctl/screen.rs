@@ -83,6 +83,10 @@ fn rows(snapshot: &Snapshot) -> Vec<(&'static str, Vec<String>)> {
         ("memory", memory(snapshot)),
         ("foreground", foreground(snapshot)),
         ("tax", tax(snapshot)),
+        (
+            "verdict",
+            snapshot.verdict().map(str::to_owned).into_iter().collect(),
+        ),
     ];
     if snapshot.switches.mechanisms.is_empty() {
         let reason = "this process cannot be switched while it runs".to_owned();
@@ -459,6 +463,19 @@ mod tests {
             let longest = plain.lines().map(|line| line.chars().count()).max();
             assert!(longest.unwrap() <= usize::from(width), "{text}");
         }
+    }
+
+    #[test]
+    fn a_verdict_is_a_row() {
+        let values =
+            [Counter::BackgroundBytes, Counter::BytesFromCache].map(|counter| (counter, 1 << 30));
+        let text = render(&snapshot(&values, &switches(&[])), "db", 160);
+        assert!(
+            text.contains("verdict    Most inputs were cached"),
+            "{text}"
+        );
+        let text = render(&snapshot(&values[..1], &switches(&[])), "db", 160);
+        assert!(!text.contains("verdict"), "{text}");
     }
 
     #[test]

@@ -244,9 +244,13 @@ fn process(process: &Process) -> Vec<String> {
         bold(format!("process {}: {}", process.pid, process.title)),
         row("library", library),
         row("status", status),
+    ];
+    let verdict = process.status.as_ref().and_then(Snapshot::verdict);
+    lines.extend(verdict.map(|verdict| row("verdict", verdict)));
+    lines.extend([
         row("background threads", threads),
         row("open SSTables", process.open_sstables.len()),
-    ];
+    ]);
     lines.extend(sstables(process.open_sstables.iter()));
     lines.push(row("mapped SSTables", process.mapped_sstables.len()));
     lines.extend(sstables(process.mapped_sstables.iter()));

@@ -46,6 +46,13 @@ impl Process {
         Self { child, page }
     }
 
+    /// Adds to a counter of its page.
+    pub fn add(&self, counter: Counter, value: u64) {
+        let path = CString::new(self.page.as_os_str().as_bytes()).unwrap();
+        let shared = SharedPage::open_shared(&path).unwrap();
+        PageView::new(shared.words()).unwrap().add(counter, value);
+    }
+
     /// Makes the page one that `coldstream attach` keeps: this process is in its place.
     pub fn attach(&self) {
         let path = CString::new(self.page.as_os_str().as_bytes()).unwrap();

@@ -1,0 +1,64 @@
+//! What a snapshot says about the use of Coldstream for a process.
+
+use crate::counter::Counter;
+use crate::snapshot::Snapshot;
+
+/// Background reads before a verdict. Flushes leave their SSTables in the page cache, and the first compaction reads
+/// nothing else: 256 MiB with RocksDB's defaults. A second one reads its output, too.
+const BACKGROUND_BYTES_MIN: u64 = 512 << 20;
+/// The least share of cached input. Where only flushes are cached, a compaction of level 0 finds half of its input cached:
+/// level 1 is as large, and around the cache.
+const CACHED_PERCENT_MIN: u64 = 75;
+
+impl Snapshot {
+    /// One sentence for a process that has little to gain; `None` for all others.
+    ///
+    /// New SSTables must have stayed cached, too. Where memory is short they do not, and a young database compacts little
+    /// but flushes.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&'static str> {
+        let read = self.get(Counter::BackgroundBytes);
+        let cached = self.get(Counter::BytesFromCache);
+        let fits = read >= BACKGROUND_BYTES_MIN
+            && cached >= read / 100 * CACHED_PERCENT_MIN
+            && self.get(Counter::KeptCached) >= self.get(Counter::StagedFiles);
+        fits.then_some(
+            "Most inputs were cached so far: the data fits in memory, and there is little to gain.",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::tests::snapshot;
+
+    #[test]
+    fn little_is_to_gain_where_inputs_were_cached_and_outputs_stayed() {
+        const GIB: u64 = 1 << 30;
+        for (read, cached, kept, staged, has_verdict) in [
+            (GIB, GIB, 20, 1, true),
+            (GIB, GIB * 4 / 5, 20, 1, true),
+            // Without staged writes nothing says where outputs stay.
+            (GIB, GIB, 0, 0, true),
+            (GIB, GIB / 2, 20, 1, false),
+            (GIB, GIB, 1, 20, false),
+            (GIB / 4, GIB / 4, 20, 1, false),
+            (0, 0, 0, 0, false),
+            (u64::MAX, u64::MAX, 20, 1, true),
+        ] {
+            let snapshot = snapshot(&[
+                (Counter::BackgroundBytes, read),
+                (Counter::BytesFromCache, cached),
+                (Counter::KeptCached, kept),
+                (Counter::StagedFiles, staged),
+            ]);
+            let verdict = snapshot.verdict();
+            assert_eq!(
+                verdict.is_some(),
+                has_verdict,
+                "{read} {cached} {kept} {staged}"
+            );
+        }
+    }
+}
