@@ -27,7 +27,7 @@ use crate::{library, output};
 const EXAMPLES: &str = "\
 Examples:
   coldstream run -- db_bench --benchmarks=fillrandom,compact --db=/var/lib/bench
-  coldstream run --profile cassandra -- cassandra -f
+  sudo -u cassandra coldstream run --profile cassandra -- cassandra -f
   coldstream run --reads drop-behind --memory 32MiB --log /var/log/coldstream.log -- ./server
   coldstream run --config /etc/coldstream.toml -- ./server
 
