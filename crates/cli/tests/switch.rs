@@ -12,11 +12,14 @@ use std::time::{Duration, Instant};
 use coldstream_testkit::skip;
 use common::{Scene, assert_error, is_root, make_pipe, outcome, set_mode};
 
-/// Opens an SSTable, prints a line, and waits.
+/// Opens an SSTable, prints a line, and waits. A variable names its thread.
 const PROGRAM: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
 int main(void) {
+  if (getenv("THREAD")) prctl(PR_SET_NAME, getenv("THREAD"));
   if (open("000001.sst", O_RDONLY | O_CREAT, 0600) < 0) return 1;
   puts("open");
   fflush(stdout);
@@ -354,6 +357,40 @@ fn users_switch_their_own_processes() {
         &["no process of this user"],
     );
     let _ = fs::remove_dir(coldstream_control::directory_path(USER));
+}
+
+#[test]
+fn a_refused_nice_value_is_said_in_the_answer() {
+    const UNPRIVILEGED: u32 = 64_903;
+    let Some((database, coldstream)) = for_two_users() else {
+        return;
+    };
+    for (thread, refused) in [("rocksdb:low0", 1), ("reader", 0)] {
+        let running = database.start_with(Some(UNPRIVILEGED), &[("THREAD", thread)]);
+        fs::remove_file(database.scene.path("000001.sst")).unwrap();
+        let pid = running.pid();
+        let set = |words: &[&str]| {
+            let mut command = Command::new(&coldstream);
+            command
+                .uid(UNPRIVILEGED)
+                .args(["ctl", "set", &pid])
+                .args(words);
+            let (code, stdout, stderr) = outcome(&mut command);
+            assert_eq!((code, stderr.as_str()), (0, ""));
+            stdout
+        };
+        let said = set(&["nice=15"]);
+        assert_eq!(
+            said.contains("but refused for 1 thread: set LimitNICE=+0"),
+            refused == 1,
+            "{said}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&set(&["nice=15", "--json"])).unwrap();
+        assert_eq!(json[0]["nice_refused_threads"], refused);
+        let said = set(&["nice=none"]);
+        assert!(!said.contains("refused"), "{said}");
+    }
+    let _ = fs::remove_dir(coldstream_control::directory_path(UNPRIVILEGED));
 }
 
 /// Another user made the directory first. The command trusts nothing in it, and does not wait for a pipe in it.

@@ -1,6 +1,7 @@
 //! `coldstream ctl`: the status of running processes, and switches for them.
 
 mod counters;
+mod refusal;
 mod request;
 mod screen;
 mod status;

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use coldstream_control::{Mechanisms, Outcome, Snapshot, Switches};
+use coldstream_control::{Counter, Mechanisms, Outcome, Snapshot, Switches};
 use coldstream_host::status_page::{StatusPage, page_of};
 use rustix::fs::{FlockOperation, flock};
 
@@ -35,6 +35,8 @@ pub struct Desired {
 pub struct Answered {
     /// The switches now.
     pub switches: Switches,
+    /// Threads whose nice values were left alone.
+    pub nice_refused_threads: u64,
     /// The time from the start of the command to the answer.
     pub time: Duration,
 }
@@ -63,8 +65,11 @@ pub fn ask(
             "its switches are not those that it was asked for",
         ));
     }
-    let time = start.elapsed();
-    Ok(Answered { switches, time })
+    Ok(Answered {
+        switches,
+        nice_refused_threads: page.view().get(Counter::PriorityRefused),
+        time: start.elapsed(),
+    })
 }
 
 /// Locks the file of the page, after at most [`ANSWER_TIME_MAX`] since `start`.

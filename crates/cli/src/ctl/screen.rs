@@ -7,6 +7,7 @@ use coldstream_control::{Counter, DeclinedDirectory, Mechanism, Snapshot};
 use coldstream_policy::display_bytes;
 use comfy_table::{ContentArrangement, Table, presets};
 
+use super::refusal;
 use super::values::{count, duration, misses_text, tax_text, thousands};
 use crate::{output, title};
 
@@ -304,7 +305,11 @@ fn priority(snapshot: &Snapshot) -> Vec<String> {
     if snapshot.switches.mechanisms.contains(Mechanism::Priority)
         && let Some(priorities) = snapshot.priorities()
     {
-        row.add(format!("nice {}", by_role(&priorities.nice_text())));
+        let refused = refusal::words(&priorities, snapshot.get(Counter::PriorityRefused));
+        row.add(format!(
+            "nice {}{refused}",
+            by_role(&priorities.nice_text())
+        ));
         row.add(format!("I/O priority {}", by_role(&priorities.io_text())));
     }
     row.phrases
@@ -463,6 +468,20 @@ mod tests {
             let longest = plain.lines().map(|line| line.chars().count()).max();
             assert!(longest.unwrap() <= usize::from(width), "{text}");
         }
+    }
+
+    #[test]
+    fn a_refused_nice_value_is_said_beside_it() {
+        let refused = priority(&snapshot(&[(Counter::PriorityRefused, 2)], &switches(&[])));
+        let nice = refused
+            .iter()
+            .find(|phrase| phrase.starts_with("nice 10 for"));
+        assert!(
+            nice.is_some_and(|it| it.contains("but refused for 2 threads")),
+            "{refused:?}"
+        );
+        let accepted = priority(&snapshot(&[], &switches(&[])));
+        assert!(!accepted.concat().contains("refused"), "{accepted:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use coldstream_host::status_page;
 use coldstream_policy::{Priorities, SETTINGS};
 use serde::Serialize;
 
+use super::refusal;
 use super::request::{self, Answered, Desired, ask};
 use super::values::count;
 use crate::exit::{Exit, failure};
@@ -61,6 +62,10 @@ struct Report {
     off: Vec<&'static str>,
     nice: String,
     io_priority: String,
+    nice_refused_threads: u64,
+    /// About these threads, in words.
+    #[serde(skip)]
+    refusal: String,
     milliseconds: u128,
 }
 
@@ -286,6 +291,8 @@ impl Report {
             off: names(false),
             nice: priorities.nice_text(),
             io_priority: priorities.io_text(),
+            nice_refused_threads: answered.nice_refused_threads,
+            refusal: refusal::words(&priorities, answered.nice_refused_threads),
             milliseconds: answered.time.as_millis(),
         }
     }
@@ -296,11 +303,12 @@ impl Report {
             names => names.join(", "),
         };
         format!(
-            "process {}: on: {}; off: {}; nice {}; io-priority {}; took {} ms\n",
+            "process {}: on: {}; off: {}; nice {}{}; io-priority {}; took {} ms\n",
             self.pid,
             list(&self.on),
             list(&self.off),
             self.nice,
+            self.refusal,
             self.io_priority,
             self.milliseconds
         )
