@@ -318,8 +318,8 @@ counters! {
     PacingNanoseconds = "pacing_nanoseconds": Pacing, Total(Nanoseconds);
     /// Times that pacing began to slow background I/O down.
     PacingBrakes = "pacing_brakes": Pacing, Total(Count);
-    /// Times that pacing stopped because compactions seemed to fall behind flushes: then the device is too slow for
-    /// both.
+    /// Times that compactions seemed to fall behind flushes, and pacing stopped: then the device is too slow for both.
+    /// Without pacing nothing stops, but the guard of priorities may give way sooner (`priority_releases`).
     PacingReleases = "pacing_releases": Pacing, Total(Count);
     /// Bytes that compactions are behind flushes now, by estimate: what was flushed, times what a flushed byte cost
     /// until compactions last rested. While they do not rest, that cost is a guess, and rises.

@@ -253,15 +253,15 @@ fn pacing(snapshot: &Snapshot) -> Vec<String> {
     .about(Counter::PacingNanoseconds, |ns| {
         format!("threads waited {}", duration(ns))
     })
-    .about(Counter::PacingDebtBytes, |bytes| {
-        format!("compaction some {} behind flushes", display_bytes(bytes))
-    })
     .about(Counter::PacingIdleNanoseconds, |ns| {
         format!("idle latency {}", duration(ns))
     });
-    // Without pacing it is the guard of priorities that gave way.
+    // Without pacing the debt slows nothing down, and is a guess while compactions do not rest.
     if snapshot.switches.mechanisms.contains(Mechanism::Pacing) {
-        row.about(Counter::PacingReleases, |releases| {
+        row.about(Counter::PacingDebtBytes, |bytes| {
+            format!("compaction some {} behind flushes", display_bytes(bytes))
+        })
+        .about(Counter::PacingReleases, |releases| {
             let releases = count(releases, "time", "times");
             format!("gave way {releases}: compaction seemed to fall behind")
         });
@@ -482,6 +482,24 @@ mod tests {
         );
         let accepted = priority(&snapshot(&[], &switches(&[])));
         assert!(!accepted.concat().contains("refused"), "{accepted:?}");
+    }
+
+    #[test]
+    fn debt_is_said_where_pacing_is_configured() {
+        let values = [
+            (Counter::PacingDebtBytes, 3 << 30),
+            (Counter::PacingReleases, 1),
+        ];
+        let paced = pacing(&snapshot(&values, &switches(&[]))).join("; ");
+        assert!(
+            paced.contains("compaction some 3 GiB behind flushes; gave way 1 time"),
+            "{paced}"
+        );
+        let mut without = switches(&[]);
+        without.mechanisms = without
+            .mechanisms
+            .without(Mechanisms::of(&[Mechanism::Pacing]));
+        assert_eq!(pacing(&snapshot(&values, &without)), ["not configured"]);
     }
 
     #[test]
