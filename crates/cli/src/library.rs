@@ -1,13 +1,14 @@
 //! Finds the preload library, and makes the value of `LD_PRELOAD`.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use coldstream_policy::{separates_libraries, unloadable_character};
 
-use crate::exit::{Exit, failure};
+use crate::exit::{self, Exit, failure};
 
 /// File name of the library.
 pub const FILE_NAME: &str = "libcoldstream.so";
@@ -22,18 +23,23 @@ pub fn find(asked: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
     let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let by_variable = || Some((Path::new(variable.as_ref()?), VARIABLE));
     if let Some((path, named_by)) = asked.map(|path| (path, option)).or_else(by_variable) {
-        return absolute(path).filter(|path| path.is_file()).ok_or_else(|| {
-            let message = format!(
-                "no library at {}, which {named_by} names: correct the path, or build the library \
-                 with `make build`",
-                path.display()
-            );
-            failure(Exit::NotFound, message)
-        });
+        if let Some(path) = absolute(path)
+            && is_there(&path)?
+        {
+            return Ok(path);
+        }
+        let message = format!(
+            "no library at {}, which {named_by} names: correct the path, build the library with `make build`, or \
+             reinstall the package",
+            path.display()
+        );
+        return Err(failure(Exit::NotFound, message));
     }
     let candidates = candidates(FILE_NAME);
-    if let Some(path) = candidates.iter().find(|path| path.is_file()) {
-        return Ok(path.clone());
+    for path in &candidates {
+        if is_there(path)? {
+            return Ok(path.clone());
+        }
     }
     let searched: Vec<_> = candidates
         .iter()
@@ -42,11 +48,37 @@ pub fn find(asked: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
     Err(failure(
         Exit::NotFound,
         format!(
-            "{FILE_NAME} is neither at {}: build it with `make build`, or name it with \
+            "{FILE_NAME} is neither at {}: build it with `make build`, reinstall the package, or name it with \
              {option} or {VARIABLE}",
             searched.join(" nor at ")
         ),
     ))
+}
+
+/// Whether a file is there, which this user can read.
+///
+/// # Errors
+/// This user may not read it, or not look.
+pub fn is_there(path: &Path) -> anyhow::Result<bool> {
+    let found = path.metadata().and_then(|found| {
+        // Opening a pipe would wait for a writer.
+        let is_file = found.is_file();
+        if is_file {
+            File::open(path)?;
+        }
+        Ok(is_file)
+    });
+    match found {
+        Err(error) if exit::of_io(&error) == Exit::Permission => Err(failure(
+            Exit::Permission,
+            format!(
+                "cannot read the library at {}: {error}: let this user read it and enter the directories above it, or \
+                 name a readable copy with --library",
+                path.display()
+            ),
+        )),
+        found => Ok(found.unwrap_or(false)),
+    }
 }
 
 fn absolute(path: &Path) -> Option<PathBuf> {

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use coldstream_testkit::skip;
@@ -240,7 +241,7 @@ fn a_wrong_variable() {
 fn a_missing_or_wrong_library() {
     let scene = Scene::new();
     let mut missing = scene.coldstream();
-    let words = ["/no/such.so", "make build"];
+    let words = ["/no/such.so", "make build", "reinstall the package"];
     assert_error(
         missing.args(["run", "--library", "/no/such.so", "true"]),
         7,
@@ -262,6 +263,35 @@ fn a_missing_or_wrong_library() {
         1,
         &["' '", "link"],
     );
+}
+
+#[test]
+fn a_library_that_this_user_may_not_read_is_not_called_missing() {
+    if !is_root() {
+        return skip("needs root, to become another user");
+    }
+    let scene = Scene::new();
+    let coldstream = scene.copy_of_coldstream();
+    fs::create_dir(scene.path("closed")).unwrap();
+    for (library, closed) in [
+        ("closed/libcoldstream.so", "closed"),
+        ("libcoldstream.so", "libcoldstream.so"),
+    ] {
+        let path = scene.path(library);
+        if library != closed {
+            fs::copy(scene.path("libcoldstream.so"), &path).unwrap();
+        }
+        set_mode(&scene.path(closed), 0o700);
+        let as_user = || {
+            let mut command = Command::new(&coldstream);
+            command.uid(65534).env("COLDSTREAM_LIBRARY", &path);
+            command
+        };
+        let words = [library, "Permission denied", "--library"];
+        assert_error(as_user().args(["run", "true"]), 5, &words);
+        let (_, stdout, _) = outcome(as_user().arg("doctor").arg(&coldstream));
+        assert!(stdout.contains("cannot read the library at"), "{stdout}");
+    }
 }
 
 #[test]

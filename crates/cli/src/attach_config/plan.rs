@@ -46,7 +46,7 @@ impl Wanted {
             asked => library::find(asked, "--library")?,
         };
         let there = root.at(&library);
-        if !there.is_file() {
+        if !library::is_there(&there)? {
             return Err(failure(
                 Exit::NotFound,
                 format!(

@@ -16,6 +16,9 @@ pub struct Machine {
     /// The preload library that `coldstream run` would use.
     #[serde(serialize_with = "super::paths::maybe")]
     pub library: Option<PathBuf>,
+    /// Why there is none, and what to do.
+    #[serde(skip)]
+    pub library_missing: Option<String>,
     /// `uname -r`.
     pub kernel_release: String,
     /// Whether this kernel has the ext4 bug of direct writes that extend a file.
@@ -41,8 +44,10 @@ const AIO_NEEDED: u64 = (scan::STREAMS_MAX * scan::WINDOWS_MAX) as u64;
 pub fn examine() -> Machine {
     let name = rustix::system::uname();
     let (aio_in_use, aio_max) = machine::aio_requests();
+    let library = library::find(None, "--library");
     Machine {
-        library: library::find(None, "--library").ok(),
+        library_missing: library.as_ref().err().map(ToString::to_string),
+        library: library.ok(),
         ext4_direct_write_bug: direct_writes_corrupt(
             name.release().to_bytes(),
             name.version().to_bytes(),
@@ -60,14 +65,7 @@ pub fn examine() -> Machine {
 impl Machine {
     /// What to change. A limit of this shell counts only where a program `is_started_here`.
     pub fn advice(&self, is_started_here: bool) -> Vec<String> {
-        let mut advice = Vec::new();
-        if self.library.is_none() {
-            advice.push(format!(
-                "the library is not found: build it with `make build`, or name it with --library \
-                 or {}",
-                library::VARIABLE
-            ));
-        }
+        let mut advice = Vec::from_iter(self.library_missing.clone());
         if let (Some(in_use), Some(max)) = (self.aio_in_use, self.aio_max)
             && max.saturating_sub(in_use) < AIO_NEEDED
         {

@@ -144,12 +144,16 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
 
 fn library_advice(root: &Root, path: &Path) -> Option<String> {
     let there = root.at(path);
-    if !there.is_file() {
-        return Some(format!(
-            "there is no library at {}: the service would start without it; install the package, or run \
-             `coldstream attach-config` again",
-            there.display()
-        ));
+    match library::is_there(&there) {
+        Ok(true) => {}
+        Ok(false) => {
+            return Some(format!(
+                "there is no library at {}: the service would start without it; install the package, or run \
+                 `coldstream attach-config` again",
+                there.display()
+            ));
+        }
+        Err(error) => return Some(format!("{error:#}")),
     }
     let checked = elf::check_library(&there).and_then(|()| library::check_readable_by_all(&there));
     if let Err(error) = checked {

@@ -71,7 +71,7 @@ pub fn check_library(path: &Path) -> anyhow::Result<()> {
         failure(
             Exit::Failure,
             format!(
-                "cannot preload {}: {reason}; build it with `make build`",
+                "cannot preload {}: {reason}; build it with `make build`, or reinstall the package",
                 path.display()
             ),
         )
