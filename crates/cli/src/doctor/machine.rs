@@ -75,24 +75,18 @@ impl Machine {
             ));
         }
         if is_started_here {
-            let program = "a program started from this shell";
-            advice.extend(descriptor_advice(
-                self.descriptor_limit,
-                program,
-                "`ulimit -n`",
-            ));
+            advice.extend(descriptor_advice(self.descriptor_limit));
         }
         advice
     }
 }
 
-/// The advice about a limit of open files that is too low for Coldstream. `program` says which program has the limit,
-/// `how` how to raise it.
-pub fn descriptor_advice(limit: u64, program: &str, how: &str) -> Option<String> {
+/// The advice about this shell's limit of open files. What will be started, and with how many SSTables, is not known.
+fn descriptor_advice(limit: u64) -> Option<String> {
     (limit <= 1024).then(|| {
         format!(
-            "{program} may open {limit} files only, and Coldstream opens up to two more for each \
-             SSTable in use: raise the limit with {how}"
+            "a program started from this shell may open {limit} files only, and Coldstream opens up to two more for \
+             each SSTable in use: raise the limit with `ulimit -n`"
         )
     })
 }

@@ -17,7 +17,8 @@ use serde::Serialize;
 use super::cassandra;
 use super::environment::{Environment, Settings};
 use super::loading::how_to_load;
-use super::{machine, paths};
+use super::paths;
+use crate::ctl::values::count;
 use crate::exit::{self, Exit, failure};
 use crate::library;
 use crate::processes::{self, Status};
@@ -401,14 +402,50 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
         );
     }
     if let Some(limit) = process.descriptor_limit {
-        let how = "`ulimit -n` before you start it (systemd: `LimitNOFILE=`)";
-        advice.extend(machine::descriptor_advice(limit, "the process", how));
+        let refused = process.status.as_ref();
+        let refused = refused.map_or(0, |status| status.get(Counter::FallbackDescriptorLimit));
+        advice.extend(descriptor_advice(
+            limit,
+            process.open_sstables.len(),
+            refused,
+        ));
     }
     advice.extend(process.unknown_variables.iter().map(|name| {
         format!("{name} in its environment is ignored: it is not a variable of Coldstream")
     }));
     advice.extend(why_idle(process));
     advice
+}
+
+/// What to do about a limit of open files under which Coldstream lacked descriptors, or may lack them. It takes an
+/// eighth of the limit (`engine/core/private_descriptors.rs`).
+fn descriptor_advice(limit: u64, open_sstables: usize, refused: u64) -> Option<String> {
+    const SHARE: u64 = 8;
+    const SHARE_MAX: u64 = 8192;
+    const LIMIT_MIN: u64 = 256;
+    // Two while a background thread reads it.
+    let needed = 2 * open_sstables as u64;
+    let share = if limit < LIMIT_MIN { 0 } else { limit / SHARE };
+    if share >= SHARE_MAX || needed <= share && refused == 0 {
+        return None;
+    }
+    let why = match refused {
+        0 => format!(
+            "{open_sstables} SSTables are open, and can need {needed} descriptors while compactions read them"
+        ),
+        refused => format!(
+            "{} without a descriptor",
+            count(
+                refused,
+                "read, write or handover was",
+                "reads, writes or handovers were"
+            )
+        ),
+    };
+    Some(format!(
+        "{why}: Coldstream takes {share} of the {limit} files that the process may open. Raise the limit with \
+         `ulimit -n` before you start it (systemd: `LimitNOFILE=`), to 16 for each SSTable or to 65,536"
+    ))
 }
 
 /// What to do about a filter of system calls that nobody has tried out for it.
@@ -520,6 +557,34 @@ mod tests {
                 assert_eq!(advice.contains("nothing helps here"), !helps, "{advice}");
             }
         }
+    }
+
+    #[test]
+    fn a_limit_of_descriptors_is_advised_where_it_is_too_low() {
+        let advice = |limit, open, refused| descriptor_advice(limit, open, refused);
+        for (limit, open, refused) in [(1024, 0, 0), (1024, 64, 0), (255, 0, 0), (65_536, 9000, 1)]
+        {
+            assert_eq!(
+                advice(limit, open, refused),
+                None,
+                "{limit} {open} {refused}"
+            );
+        }
+        let many = advice(1024, 65, 0).unwrap();
+        assert!(
+            many.starts_with("65 SSTables are open, and can need 130 descriptors"),
+            "{many}"
+        );
+        assert!(
+            many.contains("Coldstream takes 128 of the 1024 files"),
+            "{many}"
+        );
+        assert!(advice(255, 1, 0).is_some_and(|it| it.contains("takes 0 of the 255")));
+        let refused = advice(20_000, 0, 1).unwrap();
+        assert!(
+            refused.starts_with("1 read, write or handover was without a descriptor"),
+            "{refused}"
+        );
     }
 
     #[test]

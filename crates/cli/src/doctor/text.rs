@@ -19,8 +19,9 @@ const SSTABLES_SHOWN: usize = 5;
 
 /// The whole report.
 pub fn render(report: &Report) -> String {
-    // Nodes and services have limits of their own.
-    let is_started_here = report.cassandra.is_empty() && report.services.is_empty();
+    // Nodes, services and running processes have limits of their own.
+    let is_started_here =
+        report.cassandra.is_empty() && report.services.is_empty() && report.processes.is_empty();
     let mut lines = machine(&report.machine, is_started_here);
     for subject in &report.paths {
         lines.push(String::new());
