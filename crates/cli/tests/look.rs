@@ -579,6 +579,41 @@ fn doctor_names_unknown_threads_that_look_like_background_work() {
 }
 
 #[test]
+fn doctor_names_a_profile_that_does_not_know_the_threads() {
+    const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <sys/prctl.h>
+int main(void) {
+  prctl(PR_SET_NAME, "rocksdb:low0");
+  puts("ready");
+  fflush(stdout);
+  return getchar() == 0;
+}
+"#;
+    let scene = Scene::new();
+    let program = scene.path("database");
+    assert!(scene.compile(PROGRAM, &program, &[]));
+    for (profile, is_wrong) in [("leveldb", true), ("rocksdb", false), ("auto", false)] {
+        let mut program = Command::new(&program)
+            .env("LD_PRELOAD", scene.path("libcoldstream.so"))
+            .env("COLDSTREAM_PROFILE", profile)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        first_line(&mut program);
+        let json = doctor_json(&scene, program.id().to_string().as_ref());
+        drop(program.stdin.take());
+        program.wait().unwrap();
+        let process = &json["processes"][0];
+        assert_eq!(process["profile"], profile);
+        let advice = process["advice"].to_string();
+        let is_named = advice.contains("set COLDSTREAM_PROFILE=rocksdb");
+        assert_eq!(is_named, is_wrong, "{profile}: {advice}");
+    }
+}
+
+#[test]
 fn a_process_in_a_container_is_asked_there() {
     if !rustix::process::geteuid().is_root() {
         return skip("only root makes a namespace of process ids");

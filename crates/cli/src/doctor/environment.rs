@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use coldstream_host::process::{self, proc_path};
-use coldstream_policy::{Config, ConfigError};
+use coldstream_policy::{Config, ConfigError, Profile};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::{configuration_file, library, run};
@@ -84,13 +84,28 @@ impl Environment {
         self.settings_with(|path| read_in_its_root(pid, path))
     }
 
+    /// The profile, unless the settings are refused.
+    pub fn profile(&self, pid: u32) -> Option<Profile> {
+        let config = self.config(|path| read_in_its_root(pid, path));
+        config.ok().map(|config| config.profile)
+    }
+
     /// The library's verdict; `read` reads a configuration file.
     pub fn settings_with(&self, read: impl Fn(&Path) -> io::Result<String>) -> Settings {
+        match self.config(read) {
+            Ok(config) if config.enabled => Settings::Accepted,
+            Ok(_) => Settings::Off,
+            Err(why) => Settings::Refused(why),
+        }
+    }
+
+    /// What the library reads, or why it refuses it.
+    fn config(&self, read: impl Fn(&Path) -> io::Result<String>) -> Result<Config, String> {
         let file = self.value("COLDSTREAM_CONFIG").map(PathBuf::from);
         let file = file.filter(|path| path.is_absolute());
         let in_file = |error: &dyn Display| {
             let path = file.as_deref().unwrap_or(Path::new("")).display();
-            Settings::Refused(format!("COLDSTREAM_CONFIG = {path}: {error}"))
+            Err(format!("COLDSTREAM_CONFIG = {path}: {error}"))
         };
         let text = match file.as_deref().map(|path| (path, read(path))) {
             Some((_, Err(error))) if is_refused(&error) => return in_file(&error),
@@ -98,10 +113,9 @@ impl Environment {
             None => None,
         };
         match Config::from_sources(text.as_deref(), |name| self.value(name)) {
-            Ok(config) if config.enabled => Settings::Accepted,
-            Ok(_) => Settings::Off,
+            Ok(config) => Ok(config),
             Err(error @ ConfigError::Toml(_)) => in_file(&error),
-            Err(error) => Settings::Refused(error.to_string()),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use coldstream_control::{Counter, Snapshot};
 use coldstream_host::cgroup::{self, MemoryLimit};
 use coldstream_host::mounts;
-use coldstream_host::process::{self, Mappings};
+use coldstream_host::process::{self, Mappings, Thread};
 use coldstream_host::status_page;
 use coldstream_host::survey::Surveyed;
 use coldstream_policy::{AvoidedCalls, FileKind, Profile, Role};
@@ -65,6 +65,11 @@ pub struct Process {
     pub switched_off: bool,
     /// Why the library refuses its settings and does nothing.
     pub settings_refused: Option<String>,
+    /// The engine whose names its library knows, by its status page, or else by its environment.
+    pub profile: Option<&'static str>,
+    /// The engine that its threads are named for, if that is another.
+    #[serde(skip)]
+    pub profile_of_threads: Option<&'static str>,
     /// Its id in its container.
     pub id_in_container: Option<u32>,
     /// Whether its system calls are filtered (seccomp).
@@ -163,7 +168,16 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         (Some(_), None) => environment.settings(pid),
         _ => Settings::Accepted,
     };
+    let profile = match (&library, &status) {
+        (_, Some(status)) => Some(status.header.profile),
+        (Some(_), None) => environment.profile(pid),
+        (None, None) => None,
+    };
     let mut process = Process {
+        profile: profile.map(Profile::name),
+        profile_of_threads: profile
+            .and_then(|profile| profile_of_threads(profile, &process::threads(pid)))
+            .map(Profile::name),
         has_page_mapped: mapped.iter().any(|path| is_page(path)),
         pid,
         command: processes::command_line(pid),
@@ -263,6 +277,23 @@ fn sstables(paths: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
         Profile::Auto.kind_of_file(name).is_sstable()
     };
     paths.into_iter().filter(is_sstable).collect()
+}
+
+/// The engine that the background threads are named for, if `profile` knows none of them.
+fn profile_of_threads(profile: Profile, threads: &[Thread]) -> Option<Profile> {
+    let knows = |profile: &Profile| {
+        let mut roles = threads
+            .iter()
+            .map(|thread| profile.role_of_thread(&thread.name));
+        roles.any(|role| role != Role::Foreground)
+    };
+    if knows(&profile) {
+        return None;
+    }
+    // LevelDB's threads have no names.
+    [Profile::RocksDb, Profile::Cassandra]
+        .into_iter()
+        .find(knows)
 }
 
 fn background_threads(pid: u32) -> BTreeMap<&'static str, usize> {
@@ -389,6 +420,12 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
             "these names of threads look like background work, but Coldstream does not know them: \
              {}{more}. They count as foreground; report them if they read or write whole SSTables",
             names.join(", ")
+        ));
+    }
+    if let (Some(its), Some(of_threads)) = (process.profile, process.profile_of_threads) {
+        advice.push(format!(
+            "its threads have the names of profile {of_threads}, and the profile is {its}, which does not know them: set \
+             COLDSTREAM_PROFILE={of_threads} (--profile {of_threads}) and restart the process"
         ));
     }
     let refused = |status: &Snapshot| status.get(Counter::PriorityRefused) > 0;
@@ -556,6 +593,26 @@ mod tests {
                 assert_eq!(advice.contains("works from outside"), helps, "{advice}");
                 assert_eq!(advice.contains("nothing helps here"), !helps, "{advice}");
             }
+        }
+    }
+
+    #[test]
+    fn a_profile_that_does_not_know_the_threads_is_found() {
+        let threads = |names: &[&str]| {
+            let names = names.iter().map(|name| name.as_bytes().to_vec());
+            names.map(|name| Thread { id: 1, name }).collect::<Vec<_>>()
+        };
+        let rocksdb = threads(&["server", "rocksdb:low0"]);
+        let cassandra = threads(&["java", "CompactionExecu"]);
+        for (profile, threads, found) in [
+            (Profile::LevelDb, &rocksdb, Some(Profile::RocksDb)),
+            (Profile::Cassandra, &rocksdb, Some(Profile::RocksDb)),
+            (Profile::RocksDb, &cassandra, Some(Profile::Cassandra)),
+            (Profile::RocksDb, &rocksdb, None),
+            (Profile::Auto, &rocksdb, None),
+            (Profile::LevelDb, &threads(&["leveldb"]), None),
+        ] {
+            assert_eq!(profile_of_threads(profile, threads), found, "{profile:?}");
         }
     }
 

@@ -248,6 +248,7 @@ fn process(process: &Process) -> Vec<String> {
     ];
     let verdict = process.status.as_ref().and_then(Snapshot::verdict);
     lines.extend(verdict.map(|verdict| row("verdict", verdict)));
+    lines.extend(process.profile.map(|profile| row("profile", profile)));
     lines.extend([
         row("background threads", threads),
         row("open SSTables", process.open_sstables.len()),
