@@ -528,6 +528,7 @@ fn waiting(scene: &Scene, variables: &[(&str, &str)]) -> Child {
 fn doctor_says_why_the_library_does_nothing() {
     let scene = Scene::new();
     let wrong = scene.file("wrong.toml", "reads = \"fast\"\n", 0o644);
+    let waits = "status               none yet: no SSTable was opened";
     for (name, value, words) in [
         (
             "COLDSTREAM_WRITE",
@@ -543,9 +544,13 @@ fn doctor_says_why_the_library_does_nothing() {
         ("COLDSTREAM", "off", "COLDSTREAM=off in its environment"),
     ] {
         let mut program = waiting(&scene, &[(name, value)]);
-        let json = doctor_json(&scene, program.id().to_string().as_ref());
+        let pid = program.id().to_string();
+        let json = doctor_json(&scene, pid.as_ref());
+        let (_, text, _) = outcome(scene.coldstream().args(["doctor", &pid]));
         program.kill().unwrap();
         program.wait().unwrap();
+        // An unknown variable changes nothing.
+        assert_eq!(text.contains(waits), name == "COLDSTREAM_WRITE", "{text}");
         let process = &json["processes"][0];
         assert_eq!(process["descriptor_limit"], 512);
         let advice = process["advice"].to_string();

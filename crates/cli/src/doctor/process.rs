@@ -115,6 +115,15 @@ impl Process {
         self.library.is_none() && self.status.is_some() && self.has_page_mapped && !self.is_attached
     }
 
+    /// Whether its library works, and has not seen an SSTable yet. It makes the status page at the first one.
+    pub fn waits_for_sstables(&self) -> bool {
+        self.library.is_some()
+            && !self.switched_off
+            && self.settings_refused.is_none()
+            && self.open_sstables.is_empty()
+            && self.status.is_none()
+    }
+
     /// Whether it maps all SSTables that it has open. `coldstream attach` follows reads by calls: it has nothing to do.
     fn maps_all_sstables(&self) -> bool {
         !self.mapped_sstables.is_empty() && self.open_sstables.is_subset(&self.mapped_sstables)

@@ -229,6 +229,9 @@ fn process(process: &Process) -> Vec<String> {
             format!("{headline} (see `coldstream ctl status {}`)", process.pid)
         }
         (None, Some(reason)) => reason.clone(),
+        (None, None) if process.waits_for_sstables() => {
+            "none yet: no SSTable was opened".to_owned()
+        }
         (None, None) => "none".to_owned(),
     };
     let threads: Vec<_> = process
