@@ -139,7 +139,7 @@ fn message(error: &ConfigError) -> String {
             let name = name(key).unwrap_or_default();
             format!("\"{name}={value}\": {allowed}")
         }
-        ConfigError::Toml(_) => error.to_string(),
+        ConfigError::Toml { .. } => error.to_string(),
     }
 }
 

@@ -1,13 +1,12 @@
 //! The environment that a process was started with, and the settings that the library reads in it.
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use coldstream_host::process::{self, proc_path};
-use coldstream_policy::{Config, ConfigError, Profile};
+use coldstream_policy::{Config, Profile};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::{configuration_file, library, run};
@@ -103,20 +102,15 @@ impl Environment {
     fn config(&self, read: impl Fn(&Path) -> io::Result<String>) -> Result<Config, String> {
         let file = self.value("COLDSTREAM_CONFIG").map(PathBuf::from);
         let file = file.filter(|path| path.is_absolute());
-        let in_file = |error: &dyn Display| {
-            let path = file.as_deref().unwrap_or(Path::new("")).display();
-            Err(format!("COLDSTREAM_CONFIG = {path}: {error}"))
-        };
         let text = match file.as_deref().map(|path| (path, read(path))) {
-            Some((_, Err(error))) if is_refused(&error) => return in_file(&error),
+            Some((path, Err(error))) if is_refused(&error) => {
+                return Err(format!("COLDSTREAM_CONFIG = {}: {error}", path.display()));
+            }
             Some((_, text)) => text.ok(),
             None => None,
         };
-        match Config::from_sources(text.as_deref(), |name| self.value(name)) {
-            Ok(config) => Ok(config),
-            Err(error @ ConfigError::Toml(_)) => in_file(&error),
-            Err(error) => Err(error.to_string()),
-        }
+        Config::from_sources(text.as_deref(), |name| self.value(name))
+            .map_err(|error| error.to_string())
     }
 }
 

@@ -224,7 +224,7 @@ fn option_error(error: &ConfigError) -> anyhow::Error {
             let option = setting.and_then(Setting::option).unwrap_or(key);
             format!("--{option} = \"{value}\": {allowed}")
         }
-        ConfigError::Toml(_) => error.to_string(),
+        ConfigError::Toml { .. } => error.to_string(),
     };
     failure(Exit::Usage, message)
 }

@@ -35,7 +35,7 @@ priorities: see [switches](design/switches.md).
 - Under a bare `LD_PRELOAD` a wrong value leaves Coldstream off in that process, with one line on standard error.
   An unknown variable is ignored. `coldstream doctor PID` reports both.
 - In a linked program a wrong value is an error of the call that starts the engine.
-- The file is a regular file, UTF-8, and smaller than 64 KiB. Errors name its lines, and quote nothing of it.
+- The file is a regular file, UTF-8, and smaller than 64 KiB. Errors name it and its lines, and quote nothing of it.
 - A program with privileges that its user lacks (set-uid, set-gid, file capabilities) reads no setting. Coldstream is off in it.
 - `--library` and `COLDSTREAM_LIBRARY` name the library, where it is not beside the command.
 ";

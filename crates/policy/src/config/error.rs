@@ -15,6 +15,18 @@ pub enum ConfigError {
     },
     /// The text is not TOML, has a key that does not exist, or a value that is not allowed. Quotes nothing of
     /// the text.
-    #[error("{0}")]
-    Toml(String),
+    #[error("{}{what}", named(.file.as_deref()))]
+    Toml {
+        /// The file, if `COLDSTREAM_CONFIG` names it.
+        file: Option<String>,
+        /// The line, and what is wrong in it.
+        what: String,
+    },
+}
+
+/// The variable and the file in front of an error.
+fn named(file: Option<&str>) -> String {
+    file.map_or(String::new(), |file| {
+        format!("COLDSTREAM_CONFIG = {file}: ")
+    })
 }

@@ -3,7 +3,6 @@
 //! An error names the line, and never quotes it: `COLDSTREAM_CONFIG` may name any file, and errors go
 //! to a log that others may read.
 
-use super::error::ConfigError;
 use super::setting::Setting;
 use super::settings::SETTINGS;
 use super::values::Allowed;
@@ -13,8 +12,11 @@ use toml::de::{DeInteger, DeTable, DeValue};
 /// A setting of the file, the key by which it was given, the text of its value, and its line.
 pub(super) type Given = (&'static Setting, &'static str, String, usize);
 
+/// What is wrong with the text, in words.
+type Wrong = String;
+
 /// The settings of a TOML text.
-pub(super) fn settings(text: &str) -> Result<Vec<Given>, ConfigError> {
+pub(super) fn settings(text: &str) -> Result<Vec<Given>, Wrong> {
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         wrong(text, at, error.message())
@@ -48,7 +50,7 @@ pub(super) fn settings(text: &str) -> Result<Vec<Given>, ConfigError> {
         let before = given.get(..index).unwrap_or_default();
         if let Some((_, other, ..)) = before.iter().find(|(it, ..)| it.key == setting.key) {
             let message = format!("{other} and {key} are names of one setting: give one of them");
-            return Err(ConfigError::Toml(message));
+            return Err(message);
         }
     }
     Ok(given)
@@ -60,7 +62,7 @@ fn setting(
     start: usize,
     key: &str,
     value: &Spanned<DeValue<'_>>,
-) -> Result<Given, ConfigError> {
+) -> Result<Given, Wrong> {
     let (setting, key) = known(key).ok_or_else(|| {
         let message = match key.split_once('.') {
             Some((section, _)) => format!("unknown key of [{section}]: use {}", keys_beside(key)),
@@ -80,7 +82,7 @@ fn setting(
         }
         other => {
             let (kind, allowed) = (other.type_str(), setting.allowed());
-            let message = format!("{key} is a {kind}: use {allowed}");
+            let message = format!("{key} is a {kind}: use {allowed:#}");
             return Err(wrong(text, start, &message));
         }
     };
@@ -106,8 +108,8 @@ fn known(key: &str) -> Option<(&'static Setting, &'static str)> {
 }
 
 /// A value of the file that its setting does not accept.
-pub(super) fn wrong_value(setting: &Setting, key: &str, line: usize) -> ConfigError {
-    ConfigError::Toml(format!("line {line}: {key}: use {}", setting.allowed()))
+pub(super) fn wrong_value(setting: &Setting, key: &str, line: usize) -> Wrong {
+    format!("line {line}: {key}: use {:#}", setting.allowed())
 }
 
 /// The names of all sections.
@@ -145,9 +147,9 @@ fn keys_beside(key: &str) -> String {
 }
 
 /// What is wrong, with the line of the byte at `start`.
-fn wrong(text: &str, start: usize, message: &str) -> ConfigError {
+fn wrong(text: &str, start: usize, message: &str) -> Wrong {
     let line = line_of(text, start);
-    ConfigError::Toml(format!("line {line}: {}", message.replace('\n', " ")))
+    format!("line {line}: {}", message.replace('\n', " "))
 }
 
 /// The line of the byte at `start`, from 1 on.

@@ -62,10 +62,14 @@ impl Config {
     ) -> Result<Config, ConfigError> {
         let mut config = Config::default();
         if let Some(text) = toml_text {
-            for (setting, key, value, line) in file::settings(text)? {
+            let in_file = |what| ConfigError::Toml {
+                file: environment("COLDSTREAM_CONFIG").filter(|file| !file.is_empty()),
+                what,
+            };
+            for (setting, key, value, line) in file::settings(text).map_err(in_file)? {
                 config
                     .read(setting.key, &value)
-                    .ok_or_else(|| file::wrong_value(setting, key, line))?;
+                    .ok_or_else(|| in_file(file::wrong_value(setting, key, line)))?;
             }
         }
         for setting in &SETTINGS {

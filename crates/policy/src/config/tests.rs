@@ -143,6 +143,37 @@ fn errors_of_the_file_name_line_and_key_and_quote_nothing() {
 }
 
 #[test]
+fn an_error_of_the_file_names_it_if_a_variable_does() {
+    for text in ["[reads]\nsecret = 1", "[reads]\nmemory_bytes = \"1\""] {
+        let named = |name: &str| (name == "COLDSTREAM_CONFIG").then(|| "/etc/c.toml".to_owned());
+        let error = Config::from_sources(Some(text), named).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("COLDSTREAM_CONFIG = /etc/c.toml: line 2: "),
+            "{error}"
+        );
+        let error = Config::from_sources(Some(text), none).unwrap_err();
+        assert!(error.to_string().starts_with("line 2: "), "{error}");
+    }
+}
+
+#[test]
+fn an_error_about_a_size_quotes_it_and_names_the_units() {
+    let variable = |name: &str| (name == "COLDSTREAM_MEMORY_BYTES").then(|| "64MB".to_owned());
+    let of_variable = Config::from_sources(None, variable)
+        .unwrap_err()
+        .to_string();
+    assert!(of_variable.contains("\"64MB\""), "{of_variable}");
+    let of_file = Config::from_sources(Some("[reads]\nmemory_bytes = \"64MB\""), none).unwrap_err();
+    for error in [of_variable, of_file.to_string()] {
+        assert!(
+            error.ends_with("1MiB to 1GiB, with KiB, MiB, GiB or TiB, as in 1GiB"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn names_of_settings_are_distinct_and_regular() {
     for (index, setting) in SETTINGS.iter().enumerate() {
         for other in SETTINGS.iter().take(index) {

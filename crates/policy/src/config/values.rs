@@ -14,7 +14,8 @@ pub(super) const MIB: u64 = 1 << 20;
 pub(super) const GIB: u64 = 1 << 30;
 pub(super) const TIB: u64 = 1 << 40;
 
-/// The values that a setting accepts. `Display` lists them for a sentence that begins with "use".
+/// The values that a setting accepts. `Display` lists them for a sentence that begins with "use"; with `{:#}`, for an
+/// error, also what a user may not know: units, and names of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// `on` or `off`; `true` or `false` in TOML.
@@ -44,7 +45,7 @@ pub enum Allowed {
         /// The unit for a sentence, ` of milliseconds` for example; may be empty.
         unit: &'static str,
     },
-    /// Names of system calls. With `{:#}` it lists them.
+    /// Names of system calls.
     Calls,
     /// Something else, in words.
     Described(&'static str),
@@ -70,7 +71,11 @@ impl fmt::Display for Allowed {
             } => {
                 let what = if power_of_two { "power of two" } else { "size" };
                 let (min, max) = (exact_size(min_bytes), exact_size(max_bytes));
-                write!(formatter, "a {what} from {min} to {max}")
+                write!(formatter, "a {what} from {min} to {max}")?;
+                if formatter.alternate() {
+                    write!(formatter, ", with KiB, MiB, GiB or TiB, as in {max}")?;
+                }
+                Ok(())
             }
             Self::Number { min, max, unit } => {
                 write!(formatter, "a number{unit} from {min} to {max}")
