@@ -65,10 +65,16 @@ pub fn tax_text(tax: &DeviceReadTax) -> String {
 
 /// The miss rates in compaction and at rest.
 pub fn misses_text(tax: &DeviceReadTax) -> String {
+    let share = |figures: &PhaseFigures| match figures.missed_percent {
+        None => "none sampled".to_owned(),
+        // `0 %` of no reads would look the same.
+        Some(0.0) => format!("none of {}", thousands(figures.sampled_reads)),
+        percent => fine_percent(percent),
+    };
     format!(
-        "{} of the reads in compaction missed the page cache, at rest {}",
-        fine_percent(tax.in_compaction.missed_percent),
-        fine_percent(tax.at_rest.missed_percent)
+        "reads that missed the page cache: {} in compaction, {} at rest",
+        share(&tax.in_compaction),
+        share(&tax.at_rest)
     )
 }
 
@@ -128,7 +134,7 @@ mod tests {
         );
         assert_eq!(
             misses_text(&tax),
-            "4.10 % of the reads in compaction missed the page cache, at rest 12 %"
+            "reads that missed the page cache: 4.10 % in compaction, 12 % at rest"
         );
         tax.ratio = None;
         tax.at_rest = figures(5, None, None);
@@ -136,7 +142,11 @@ mod tests {
             tax_text(&tax),
             "too few device reads were timed: 2,000 in compaction, 5 at rest, of 400 each"
         );
-        assert!(misses_text(&tax).ends_with("at rest ?"));
+        tax.in_compaction.missed_percent = Some(0.0);
+        assert_eq!(
+            misses_text(&tax),
+            "reads that missed the page cache: none of 1,000 in compaction, none sampled at rest"
+        );
     }
 
     #[test]

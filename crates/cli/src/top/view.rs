@@ -20,6 +20,8 @@ pub const WIDTH_OF_ALL: u16 = 140;
 const OFF: &str = "OFF";
 /// The title of the column that is there with a process of `coldstream attach` only.
 const BY: &str = "BY";
+/// The title of the column of miss rates.
+const MISSES: &str = "MISSES";
 /// What every detail begins with.
 const LABEL_COLUMNS: usize = 12;
 
@@ -67,8 +69,8 @@ const COLUMNS: [Column; 12] = [
         },
     },
     Column {
-        title: "MISSES",
-        width: 10,
+        title: MISSES,
+        width: 13,
         rank: 7,
         text: misses,
     },
@@ -455,8 +457,12 @@ fn per_second(bytes: f64) -> String {
 /// In compaction and at rest.
 fn misses(process: &Process) -> String {
     let tax = &process.tax.device_reads;
+    miss_rates(tax.in_compaction.missed_percent, tax.at_rest.missed_percent)
+}
+
+fn miss_rates(in_compaction: Option<f64>, at_rest: Option<f64>) -> String {
     let percent = |percent: Option<f64>| percent.map_or("-".to_owned(), |it| format!("{it:.1}"));
-    match (tax.in_compaction.missed_percent, tax.at_rest.missed_percent) {
+    match (in_compaction, at_rest) {
         (None, None) => "-".to_owned(),
         (in_compaction, at_rest) => format!("{}/{} %", percent(in_compaction), percent(at_rest)),
     }
@@ -540,6 +546,17 @@ mod tests {
             }
         }
         assert_eq!(columns(WIDTH_OF_ALL, true).len(), COLUMNS.len());
+    }
+
+    #[test]
+    fn the_highest_miss_rates_fit_into_their_column() {
+        let column = COLUMNS
+            .iter()
+            .find(|column| column.title == MISSES)
+            .unwrap();
+        let text = miss_rates(Some(100.0), Some(100.0));
+        assert_eq!(text, "100.0/100.0 %");
+        assert!(text.len() <= usize::from(column.width));
     }
 
     #[test]
