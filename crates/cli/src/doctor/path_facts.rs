@@ -329,13 +329,26 @@ fn advice(machine: &Machine, mount: &Mount, device: Option<&Device>, probe: &Pro
         ));
     }
     if !probe.cache_statistics {
-        advice.push(
-            "cachestat is not available here, so mincore finds windows in the page cache, at a \
-             higher cost: use Linux 6.5 or newer, as the owner of the files"
-                .to_owned(),
-        );
+        advice.push(without_cachestat(&machine.kernel_release).to_owned());
     }
     advice
+}
+
+/// The first release with `cachestat(2)`.
+const CACHESTAT_RELEASE: (u32, u32) = (6, 5);
+
+/// What to do where `cachestat` does not answer. The kernel refuses it for files of others, a filter for all.
+fn without_cachestat(kernel_release: &str) -> &'static str {
+    let mut numbers = kernel_release.split(|it: char| !it.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    let release = next().zip(next());
+    if release.is_some_and(|release| release >= CACHESTAT_RELEASE) {
+        "cachestat does not answer, although this kernel has it: run doctor as the owner of the files. If it does not \
+         answer then either, a filter of system calls forbids it"
+    } else {
+        "cachestat is not available here, so mincore finds windows in the page cache, at a higher cost: use Linux 6.5 \
+         or newer"
+    }
 }
 
 #[cfg(test)]
@@ -353,6 +366,26 @@ mod tests {
         assert_eq!(find_sstable(directory.path(), 4, &mut 100), Some(sstable));
         assert_eq!(find_sstable(directory.path(), 1, &mut 100), None);
         assert_eq!(find_sstable(directory.path(), 4, &mut 2), None);
+    }
+
+    #[test]
+    fn a_newer_kernel_is_advised_where_this_one_is_older() {
+        for (release, is_old) in [
+            ("6.4.0-150600.21-default", true),
+            ("5.15.0", true),
+            ("6.5.0", false),
+            ("6.18.5+deb14-amd64", false),
+            ("7.0-rc1", false),
+            ("?", true),
+        ] {
+            let advice = without_cachestat(release);
+            assert_eq!(advice.contains("use Linux 6.5"), is_old, "{release}");
+            assert_eq!(
+                advice.contains("as the owner of the files"),
+                !is_old,
+                "{release}"
+            );
+        }
     }
 
     #[test]
