@@ -149,6 +149,43 @@ fn a_unit_gets_a_drop_in_and_loses_it_again() {
 }
 
 #[test]
+fn former_settings_that_go_are_named() {
+    let system = System::new();
+    system.file(
+        "lib/systemd/system/server.service",
+        "[Service]\nExecStart=/usr/bin/server\n",
+    );
+    for subject in ["server", "/etc/cassandra/cassandra-env.sh"] {
+        let first = [
+            subject,
+            "--priority",
+            "off",
+            "--log",
+            "/var/log/a b.log",
+            "--write",
+        ];
+        let (code, _, said) = outcome(&mut system.attach(&first));
+        assert_eq!(
+            (code, said.contains("former settings")),
+            (0, false),
+            "{said}"
+        );
+        // Shown before it is done, and said when it is.
+        for write in [&[][..], &["--write"]] {
+            let mut words = vec![subject, "--priority", "reads-first"];
+            words.extend(write);
+            let (code, _, said) = outcome(&mut system.attach(&words));
+            assert_eq!(code, 0, "{said}");
+            let words =
+                "without these former settings: COLDSTREAM_LOG=/var/log/a b.log. To keep them";
+            assert!(said.contains(words), "{said}");
+        }
+        let (_, _, said) = outcome(&mut system.attach(&[subject, "--remove", "--write"]));
+        assert!(!said.contains("former settings"), "{said}");
+    }
+}
+
+#[test]
 fn what_the_unit_preloads_and_limits_stays() {
     let system = System::new();
     system.file(

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use super::change::Change;
-use super::plan::{Plan, Wanted};
+use super::plan::{Plan, Wanted, note_of_lost_settings};
 use crate::exit::{self, Exit, failure};
 use crate::library::{self, PRELOAD};
 use crate::run::jemalloc;
@@ -25,7 +25,9 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
     let unit = unit.without(&path);
     let (after, notes) = match wanted {
         Some(wanted) => {
-            let (text, notes) = text(root, &unit, wanted)?;
+            let (text, mut notes) = text(root, &unit, wanted)?;
+            let former = before.as_deref().unwrap_or_default();
+            notes.extend(note_of_lost_settings(former, &text));
             (Some(text), notes)
         }
         None => (

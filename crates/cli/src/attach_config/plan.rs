@@ -95,6 +95,34 @@ impl Wanted {
     }
 }
 
+/// Which settings the former text has, and the new one lacks. The text is replaced as a whole.
+pub fn note_of_lost_settings(before: &str, after: &str) -> Option<String> {
+    let kept: Vec<_> = settings_in(after).map(|(name, _)| name).collect();
+    let lost = settings_in(before).filter(|(name, _)| !kept.contains(name));
+    let lost: Vec<_> = lost
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "without these former settings: {}. To keep them, give their options again",
+            lost.join(", ")
+        )
+    })
+}
+
+/// The settings of Coldstream in our lines of a drop-in or a start script, with their values.
+fn settings_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    const QUOTES: [char; 2] = ['"', '\''];
+    let starts = ["Environment=", "export "];
+    let assignments = text
+        .lines()
+        .filter_map(move |line| starts.iter().find_map(|start| line.strip_prefix(start)));
+    let pairs =
+        assignments.filter_map(|assignment| assignment.trim_matches(QUOTES).split_once('='));
+    let ours = pairs.filter(|(name, _)| name.starts_with("COLDSTREAM"));
+    ours.map(|(name, value)| (name, value.trim_matches(QUOTES)))
+}
+
 /// Refuses a settings file and a log that `coldstream run` refuses, in the same words. Returns the settings file.
 fn check_files(
     root: &Root,

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::change::Change;
-use super::plan::{Plan, Wanted};
+use super::plan::{Plan, Wanted, note_of_lost_settings};
 use crate::exit::{Exit, failure};
 use crate::library::PRELOAD;
 use crate::run::jemalloc;
@@ -31,24 +31,22 @@ pub fn plan(root: &Root, path: &Path, wanted: Option<&Wanted>) -> anyhow::Result
         ));
     };
     let original = without_block(&before, &there)?;
+    let former = before.strip_suffix(original.as_str()).unwrap_or_default();
+    let mut notes = Vec::from_iter(wanted.and_then(Wanted::note_of_closed_settings));
     let (after, text) = match wanted {
         Some(wanted) => {
             let lines_before = before.lines().count() - original.lines().count();
             check_free(&original, lines_before, &there)?;
             let block = block(root, wanted);
+            notes.extend(note_of_lost_settings(former, &block));
             (block.clone() + &original, block)
         }
-        None => {
-            let block = before.strip_suffix(original.as_str()).unwrap_or_default();
-            (original.clone(), block.to_owned())
-        }
+        None => (original.clone(), former.to_owned()),
     };
     Ok(Plan {
         change: Change::new(root, &path, Some(before), Some(after), Some(original))?,
         text,
-        notes: (wanted.and_then(Wanted::note_of_closed_settings))
-            .into_iter()
-            .collect(),
+        notes,
         next: vec!["drain the node, and restart it".to_owned()],
     })
 }
