@@ -34,17 +34,23 @@ impl Transfer<'_> {
         let file = self.output()?;
         let is_over = || self.is_search_over();
         let mut output = Output::read(&SsTable::open(&file)?, &is_over)?;
+        let mut looked_at = 0;
         work.inputs.retain(|input| {
-            if !self.is_hot(input) || is_over() {
+            if is_over() {
                 return true;
             }
-            match self.take_over(&mut output, input) {
-                Ok(Taken::Partly) => true,
-                Ok(Taken::Wholly) => !is_alone,
-                Ok(Taken::NoInput) => false,
-                Err(refused) => !self.count_refused(&refused),
-            }
+            let stays = !self.is_hot(input)
+                || match self.take_over(&mut output, input) {
+                    Ok(Taken::Partly) => true,
+                    Ok(Taken::Wholly) => !is_alone,
+                    Ok(Taken::NoInput) => false,
+                    Err(refused) => !self.count_refused(&refused),
+                };
+            looked_at += usize::from(stays);
+            stays
         });
+        // Where the time was not enough for all, the next output begins with those that were left out.
+        work.inputs.rotate_left(looked_at);
         let metadata = output.metadata();
         let mut pieces = output.pieces()?;
         pieces.try_extend(metadata)?;
