@@ -191,9 +191,13 @@ fn writes(snapshot: &Snapshot) -> Vec<String> {
 fn handover(snapshot: &Snapshot) -> Vec<String> {
     let mut row = Phrases::of(snapshot, Mechanism::Handover);
     row.about(Counter::HandoverSsTables, |files| {
-        let time = duration(snapshot.get(Counter::HandoverNanoseconds));
         let files = count(files, "SSTable or part", "SSTables or parts");
-        format!("{files} in {time}{}", longest_handover(snapshot))
+        // `attach` delays nobody, and so times nothing.
+        let time = match snapshot.get(Counter::HandoverNanoseconds) {
+            0 => String::new(),
+            time => format!(" in {}{}", duration(time), longest_handover(snapshot)),
+        };
+        format!("{files}{time}")
     })
     .about(Counter::HandoverPagesWarmed, |pages| {
         format!("{} warmed", count(pages, "page", "pages"))
@@ -572,12 +576,15 @@ mod tests {
         ] {
             let values = [
                 (Counter::HandoverSsTables, 2),
+                (Counter::HandoverNanoseconds, 1000),
                 (Counter::HandoverDelay1Ms, 1),
                 (counter, 1),
             ];
             let row = handover(&snapshot(&values, &switches(&[])));
             assert!(row[1].ends_with(words), "{row:?}");
         }
+        let untimed = snapshot(&[(Counter::HandoverSsTables, 2)], &switches(&[]));
+        assert_eq!(handover(&untimed)[1], "2 SSTables or parts");
         assert_eq!(longest_handover(&snapshot(&[], &switches(&[]))), "");
     }
 
