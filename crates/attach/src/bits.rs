@@ -7,53 +7,66 @@ const PAGES_MAX: u64 = 1 << 24;
 
 /// A set of page numbers. It grows with the largest one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageSet(Vec<u64>);
+pub struct PageSet {
+    words: Vec<u64>,
+    /// How many pages it has: each look asks each file whether it has none.
+    count: u64,
+}
 
 impl PageSet {
     /// Adds pages.
     pub fn insert(&mut self, pages: Range<u64>) {
         let end = pages.end.min(PAGES_MAX);
         let words = end.div_ceil(64) as usize;
-        if words > self.0.len() {
-            self.0.resize(words, 0);
+        if words > self.words.len() {
+            self.words.resize(words, 0);
         }
-        self.each_word(pages.start..end, |word, mask| *word |= mask);
+        for (place, mask) in masks(pages.start..end) {
+            if let Some(word) = self.words.get_mut(place) {
+                self.count += u64::from((mask & !*word).count_ones());
+                *word |= mask;
+            }
+        }
     }
 
     /// Removes pages.
     pub fn remove(&mut self, pages: Range<u64>) {
-        let end = pages.end.min(self.0.len() as u64 * 64);
-        self.each_word(pages.start..end, |word, mask| *word &= !mask);
+        if self.is_empty() {
+            return;
+        }
+        let end = pages.end.min(self.words.len() as u64 * 64);
+        for (place, mask) in masks(pages.start..end) {
+            if let Some(word) = self.words.get_mut(place) {
+                self.count -= u64::from((mask & *word).count_ones());
+                *word &= !mask;
+            }
+        }
     }
 
     /// Whether it has all of these pages.
     #[must_use]
     pub fn has_all(&self, pages: &Range<u64>) -> bool {
         let mut words = masks(pages.clone());
-        words.all(|(place, mask)| self.0.get(place).is_some_and(|word| word & mask == mask))
-    }
-
-    /// Changes each word of a range, by the bits of its pages.
-    fn each_word(&mut self, pages: Range<u64>, change: impl Fn(&mut u64, u64)) {
-        for (place, mask) in masks(pages) {
-            if let Some(word) = self.0.get_mut(place) {
-                change(word, mask);
-            }
-        }
+        words.all(|(place, mask)| {
+            self.words
+                .get(place)
+                .is_some_and(|word| word & mask == mask)
+        })
     }
 
     /// Whether it has no page.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
+        self.count == 0
     }
 
     /// Adds all pages of another set.
     pub fn unite(&mut self, other: &Self) {
-        if other.0.len() > self.0.len() {
-            self.0.resize(other.0.len(), 0);
+        if other.words.len() > self.words.len() {
+            self.words.resize(other.words.len(), 0);
         }
-        for (word, more) in self.0.iter_mut().zip(&other.0) {
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            self.count += u64::from((more & !*word).count_ones());
             *word |= more;
         }
     }
@@ -61,8 +74,13 @@ impl PageSet {
     /// The pages of both.
     #[must_use]
     pub fn common(&self, other: &Self) -> Self {
-        let words = self.0.iter().zip(&other.0);
-        Self(words.map(|(one, other)| one & other).collect())
+        if self.is_empty() || other.is_empty() {
+            return Self::default();
+        }
+        let words = self.words.iter().zip(&other.words);
+        let words: Vec<u64> = words.map(|(one, other)| one & other).collect();
+        let count = words.iter().map(|word| u64::from(word.count_ones())).sum();
+        Self { words, count }
     }
 
     /// Takes all pages out.
@@ -74,7 +92,10 @@ impl PageSet {
     #[must_use]
     pub fn ranges(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for (place, word) in self.0.iter().enumerate() {
+        if self.is_empty() {
+            return ranges;
+        }
+        for (place, word) in self.words.iter().enumerate() {
             let mut rest = *word;
             while rest != 0 {
                 let page = place as u64 * 64 + u64::from(rest.trailing_zeros());
@@ -124,8 +145,12 @@ mod tests {
             rest.insert(0..256);
             rest.remove(start..end);
             assert!(rest.common(&set).is_empty());
+            assert_eq!(rest.count + set.count, 256);
             rest.unite(&set);
-            assert!(rest.has_all(&(0..256)));
+            assert!(rest.has_all(&(0..256)) && rest.count == 256);
+            assert_eq!(rest.common(&set).count, set.count);
+            rest.remove(0..256);
+            assert!(rest.is_empty() && rest.ranges().is_empty());
         }
     }
 

@@ -310,8 +310,10 @@ impl Model {
     pub fn end_look(&mut self) {
         self.look += 1;
         for file in self.files.values_mut() {
-            let lately = file.done_lately.take();
-            file.done.unite(&lately);
+            if !file.done_lately.is_empty() {
+                let lately = file.done_lately.take();
+                file.done.unite(&lately);
+            }
         }
         let look = self.look;
         self.trails.end_look(look);
