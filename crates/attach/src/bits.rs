@@ -21,12 +21,7 @@ impl PageSet {
         if words > self.words.len() {
             self.words.resize(words, 0);
         }
-        for (place, mask) in masks(pages.start..end) {
-            if let Some(word) = self.words.get_mut(place) {
-                self.count += u64::from((mask & !*word).count_ones());
-                *word |= mask;
-            }
-        }
+        self.change(pages.start..end, |word, mask| word | mask);
     }
 
     /// Removes pages.
@@ -35,10 +30,17 @@ impl PageSet {
             return;
         }
         let end = pages.end.min(self.words.len() as u64 * 64);
-        for (place, mask) in masks(pages.start..end) {
+        self.change(pages.start..end, |word, mask| word & !mask);
+    }
+
+    /// Changes each word of a range, by the bits of its pages.
+    fn change(&mut self, pages: Range<u64>, changed: impl Fn(u64, u64) -> u64) {
+        for (place, mask) in masks(pages) {
             if let Some(word) = self.words.get_mut(place) {
-                self.count -= u64::from((mask & *word).count_ones());
-                *word &= !mask;
+                let after = changed(*word, mask);
+                self.count =
+                    self.count + u64::from(after.count_ones()) - u64::from(word.count_ones());
+                *word = after;
             }
         }
     }
@@ -62,6 +64,9 @@ impl PageSet {
 
     /// Adds all pages of another set.
     pub fn unite(&mut self, other: &Self) {
+        if other.is_empty() {
+            return;
+        }
         if other.words.len() > self.words.len() {
             self.words.resize(other.words.len(), 0);
         }

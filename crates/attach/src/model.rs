@@ -310,10 +310,8 @@ impl Model {
     pub fn end_look(&mut self) {
         self.look += 1;
         for file in self.files.values_mut() {
-            if !file.done_lately.is_empty() {
-                let lately = file.done_lately.take();
-                file.done.unite(&lately);
-            }
+            let lately = file.done_lately.take();
+            file.done.unite(&lately);
         }
         let look = self.look;
         self.trails.end_look(look);

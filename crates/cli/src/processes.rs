@@ -1,13 +1,33 @@
 //! Process ids on the command line, and the errors for processes that the command cannot examine.
 
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use coldstream_control::{PidNamespace, Snapshot};
 use coldstream_host::status_page::{self, StatusPageError};
 use coldstream_host::survey::{self, Survey};
+use coldstream_policy::Profile;
 
 pub use coldstream_host::process::{command_line, id_in_container, is_own_user, started, user};
 pub use coldstream_host::status_page::{Status, status};
 
 use crate::exit::{self, Exit, failure};
+
+/// Those of some files that are SSTables.
+pub fn sstables(files: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
+    let is_sstable = |path: &PathBuf| {
+        let name = path.as_os_str().as_bytes();
+        Profile::Auto.kind_of_file(name).is_sstable()
+    };
+    files.into_iter().filter(is_sstable).collect()
+}
+
+/// Whether a process maps all SSTables that it has open. LevelDB closes them then, Badger does not. `coldstream attach`
+/// follows reads by calls: it has nothing to do.
+pub fn maps_all_sstables(open: &BTreeSet<PathBuf>, mapped: &BTreeSet<PathBuf>) -> bool {
+    !mapped.is_empty() && open.is_subset(mapped)
+}
 
 /// The parser of a process id on the command line.
 pub fn id_parser() -> clap::builder::RangedI64ValueParser<u32> {

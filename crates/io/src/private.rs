@@ -24,6 +24,7 @@ pub trait DescriptorRegistry {
     fn has_room_to_keep(&self) -> bool {
         true
     }
+
     /// The lowest number that a private descriptor may have. Below it the application gets the numbers
     /// that it would get without Coldstream.
     fn lowest_descriptor(&self) -> i32;

@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,10 +86,14 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         if are_named && process::user(pid).is_none() {
             return Err(processes::no_such_process(pid));
         }
-        match Attached::new(pid) {
+        if maps_all_sstables(pid) {
             // Nothing can be done for it, though its status would say that all is on.
-            Ok(_) if maps_all_sstables(pid) && are_named => return Err(reads_by_mappings(pid)),
-            Ok(_) if maps_all_sstables(pid) => {}
+            if are_named {
+                return Err(reads_by_mappings(pid));
+            }
+            continue;
+        }
+        match Attached::new(pid) {
             Ok(process) => attached.push(process),
             // A unit has helpers too, perhaps of other users.
             Err(error) if !are_named && error.kind() == io::ErrorKind::NotFound => {}
@@ -229,7 +232,6 @@ fn common_user(attached: &[Attached]) -> anyhow::Result<u32> {
 
 fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
     match error.kind() {
-        io::ErrorKind::NotFound if !mapped_sstables(pid).is_empty() => reads_by_mappings(pid),
         io::ErrorKind::NotFound => failure(
             Exit::NotFound,
             format!("process {pid} has no SSTable open: see `coldstream doctor {pid}`"),
@@ -250,24 +252,11 @@ fn reads_by_mappings(pid: u32) -> anyhow::Error {
     failure(Exit::NotFound, message)
 }
 
-fn is_sstable(path: &Path) -> bool {
-    let name = path.as_os_str().as_bytes();
-    Profile::Auto.kind_of_file(name).is_sstable()
-}
-
-/// The SSTables that a process has mapped. LevelDB closes them then. None if its mappings cannot be read.
-fn mapped_sstables(pid: u32) -> BTreeSet<PathBuf> {
-    let mut files = Mappings::of(pid).map_or_else(|_| BTreeSet::new(), |it| it.files());
-    files.retain(|path| is_sstable(path));
-    files
-}
-
-/// Whether each SSTable that a process has open is mapped, too. Badger keeps them open.
+/// Whether it maps all SSTables that it has open. `false` if its mappings cannot be read.
 fn maps_all_sstables(pid: u32) -> bool {
-    let mapped = mapped_sstables(pid);
+    let mapped = Mappings::of(pid).map_or_else(|_| BTreeSet::new(), |it| it.files());
     let open = process::open_files(pid).unwrap_or_default();
-    let mut open = open.iter().filter(|path| is_sstable(path)).peekable();
-    open.peek().is_some() && open.all(|path| mapped.contains(path))
+    processes::maps_all_sstables(&processes::sstables(open), &processes::sstables(mapped))
 }
 
 /// By names, where any thread of any process has one.

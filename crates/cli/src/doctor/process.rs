@@ -124,9 +124,8 @@ impl Process {
             && self.status.is_none()
     }
 
-    /// Whether it maps all SSTables that it has open. `coldstream attach` follows reads by calls: it has nothing to do.
     fn maps_all_sstables(&self) -> bool {
-        !self.mapped_sstables.is_empty() && self.open_sstables.is_subset(&self.mapped_sstables)
+        processes::maps_all_sstables(&self.open_sstables, &self.mapped_sstables)
     }
 }
 
@@ -212,8 +211,8 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         descriptor_limit: process::descriptor_limit(pid),
         status,
         status_missing,
-        open_sstables: sstables(open),
-        mapped_sstables: sstables(mapped),
+        open_sstables: processes::sstables(open),
+        mapped_sstables: processes::sstables(mapped),
         io_uring,
         background_threads: background_threads(pid),
         unknown_threads: unknown_threads(pid),
@@ -278,14 +277,6 @@ fn named(files: &BTreeSet<PathBuf>, condition: impl Fn(&[u8]) -> bool) -> Option
             .is_some_and(|name| condition(name.as_bytes()))
     };
     files.iter().find(fulfils).cloned()
-}
-
-fn sstables(paths: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
-    let is_sstable = |path: &PathBuf| {
-        let name = path.as_os_str().as_bytes();
-        Profile::Auto.kind_of_file(name).is_sstable()
-    };
-    paths.into_iter().filter(is_sstable).collect()
 }
 
 /// The engine that the background threads are named for, if `profile` knows none of them.

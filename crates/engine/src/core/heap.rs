@@ -83,11 +83,18 @@ impl CountedHeap {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Memory that the application's allocator gave, or memory of the reserve.
-    fn or_of_reserve(&self, memory: *mut u8, layout: Layout) -> *mut u8 {
-        if !memory.is_null() {
-            self.took(layout.size());
-            return memory;
+    /// Memory that the application's allocator gives by `ask`, or memory of the reserve.
+    ///
+    /// # Safety
+    /// As for `ask`.
+    unsafe fn take(&self, layout: Layout, ask: unsafe fn(Layout) -> *mut u8) -> *mut u8 {
+        if self.has_room(layout.size()) {
+            // SAFETY: passed on.
+            let memory = unsafe { ask(layout) };
+            if !memory.is_null() {
+                self.took(layout.size());
+                return memory;
+            }
         }
         self.refusals.fetch_add(1, Ordering::Relaxed);
         reserve::take(layout)
@@ -98,27 +105,19 @@ impl CountedHeap {
 // memory, the reserve may have some. Such memory is told by its address, and given back to the reserve.
 unsafe impl GlobalAlloc for CountedHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let memory = match self.has_room(layout.size()) {
-            // SAFETY: as our caller promises.
-            true => unsafe { system_alloc(layout) },
-            false => std::ptr::null_mut(),
-        };
-        self.or_of_reserve(memory, layout)
+        // SAFETY: as our caller promises.
+        unsafe { self.take(layout, system_alloc) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let memory = match self.has_room(layout.size()) {
-            // SAFETY: as our caller promises.
-            true => unsafe { system_alloc_zeroed(layout) },
-            false => std::ptr::null_mut(),
-        };
+        // SAFETY: as our caller promises.
+        let memory = unsafe { self.take(layout, system_alloc_zeroed) };
         // Memory of the reserve may have been used before.
-        let taken = self.or_of_reserve(memory, layout);
-        if memory.is_null() && !taken.is_null() {
+        if in_reserve(memory) {
             // SAFETY: just taken, with this size.
-            unsafe { taken.write_bytes(0, layout.size()) };
+            unsafe { memory.write_bytes(0, layout.size()) };
         }
-        taken
+        memory
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {

@@ -334,7 +334,12 @@ impl Core {
     /// An empty one, for tests of mechanisms without a process around them.
     pub fn empty() -> Box<Self> {
         // SAFETY: all-zero memory is a valid, empty one.
-        let core: Box<Self> = unsafe { Box::new_zeroed().assume_init() };
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// An empty one that may open private descriptors.
+    pub fn with_private() -> Box<Self> {
+        let core = Self::empty();
         core.private.set_limits();
         core
     }
@@ -369,6 +374,8 @@ mod tests {
     #[test]
     fn a_locked_file_gets_no_private_descriptor() {
         let (core, tracked) = Core::with_file(3);
+        assert!(!core.may_open(tracked.slot), "none without a limit");
+        core.private.set_limits();
         assert!(core.may_open(tracked.slot));
         core.inodes.get(tracked.slot).unwrap().record_lock();
         assert!(!core.may_open(tracked.slot));

@@ -158,10 +158,10 @@ impl Work {
         let rested = inputs
             .min_by_key(|(_, input)| input.last_read)
             .filter(|(_, input)| self.reads - input.last_read > READS_OF_REST);
-        match rested {
-            Some((index, _)) => drop(self.inputs.remove(index)),
-            None => return false,
-        }
+        let Some((index, _)) = rested else {
+            return false;
+        };
+        self.inputs.remove(index);
         true
     }
 
@@ -209,26 +209,23 @@ impl Lineage {
             let mut inputs = work.inputs.iter_mut();
             let known = inputs.find(|input| input.stamp.same_inode(stamp));
             if let Some(input) = known {
-                input.last_read = work.reads;
                 input.lowest_offset = input.lowest_offset.min(offset);
                 if offset == 0 {
                     // The thread reads the input from its beginning, perhaps for a second time.
                     input.cursor = IndexCursor::default();
                 }
-                if input.stamp.size_bytes == stamp.size_bytes
-                    && input.stamp.changed_ns == stamp.changed_ns
+                if input.stamp.size_bytes != stamp.size_bytes
+                    || input.stamp.changed_ns != stamp.changed_ns
                 {
-                    skipped = input.reads.pass(read);
-                    return;
+                    // Either a hard link to the file was made, or the inode number belongs to a new file.
+                    input.stamp = *stamp;
+                    if let Some(path) = path_of(descriptor)
+                        && path != input.path
+                    {
+                        *input = Input::new(*stamp, path, offset);
+                    }
                 }
-                // Either a hard link to the file was made, or the inode number belongs to a new file.
-                input.stamp = *stamp;
-                if let Some(path) = path_of(descriptor)
-                    && path != input.path
-                {
-                    *input = Input::new(*stamp, path, offset);
-                    input.last_read = work.reads;
-                }
+                input.last_read = work.reads;
                 skipped = input.reads.pass(read);
                 return;
             }

@@ -12,13 +12,6 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::io;
 
-/// What is missing then is a higher limit, not a readable SSTable.
-fn count_limit(core: &Core, error: OpenError) {
-    if error == OpenError::DescriptorLimit {
-        core.count(Counter::FallbackDescriptorLimit, 1);
-    }
-}
-
 /// A read of so many bytes looks at the clock before. A block of many MiB is read in pieces of 1 MiB.
 const LARGE_BYTES: usize = 256 << 10;
 
@@ -42,9 +35,8 @@ impl<'b> SsTableFile<'b> {
         slot: u32,
         end_ns: i128,
     ) -> Result<Self, OpenError> {
-        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, core)
-            .inspect_err(|error| count_limit(core, *error))?;
-        Ok(Self::new(core, opened, *stamp, end_ns))
+        let opened = PrivateDescriptor::open(descriptor, libc::O_RDONLY, stamp, slot, core);
+        Self::new(core, opened.map(|opened| (opened, *stamp)), end_ns)
     }
 
     /// Opens the file at a path.
@@ -54,12 +46,20 @@ impl<'b> SsTableFile<'b> {
         slot: u32,
         end_ns: i128,
     ) -> Result<Self, OpenError> {
-        let (opened, stamp) = PrivateDescriptor::open_path(path, slot, core)
-            .inspect_err(|error| count_limit(core, *error))?;
-        Ok(Self::new(core, opened, stamp, end_ns))
+        let opened = PrivateDescriptor::open_path(path, slot, core);
+        Self::new(core, opened, end_ns)
     }
 
-    fn new(core: &'b Core, descriptor: PrivateDescriptor, stamp: FileStamp, end_ns: i128) -> Self {
+    fn new(
+        core: &'b Core,
+        opened: Result<(PrivateDescriptor, FileStamp), OpenError>,
+        end_ns: i128,
+    ) -> Result<Self, OpenError> {
+        if opened == Err(OpenError::DescriptorLimit) {
+            // What is missing is a higher limit, not a readable SSTable.
+            core.count(Counter::FallbackDescriptorLimit, 1);
+        }
+        let (descriptor, stamp) = opened?;
         let file = Self {
             core,
             descriptor,
@@ -69,7 +69,7 @@ impl<'b> SsTableFile<'b> {
         };
         // Bytes that the kernel reads ahead in an index are never used.
         let _ = file::advise(file.number(), 0, 0, libc::POSIX_FADV_RANDOM);
-        file
+        Ok(file)
     }
 
     /// The descriptor's number.
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn large_reads_end_with_the_time() {
-        let core = Core::empty();
+        let core = Core::with_private();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), vec![7; LARGE_BYTES]).unwrap();
         let stamp = file::stamp(file.as_file().as_raw_fd()).unwrap();

@@ -192,20 +192,19 @@ impl<'b> Transfer<'b> {
 
     /// Opens the output once more, by a descriptor of our own.
     pub(super) fn output(&self) -> Result<SsTableFile<'b>, Refused> {
-        let end_ns = self.started_ns + self.time_ns();
         Ok(SsTableFile::reopen(
             self.core,
             self.descriptor,
             &self.stamp,
             self.slot,
-            end_ns,
+            self.end_ns(),
         )?)
     }
 
     /// Opens a file by its path, for the time that the handover may take.
     pub(super) fn open_file(&self, path: &CStr) -> Result<SsTableFile<'b>, Refused> {
-        let end_ns = self.started_ns + self.time_ns();
-        Ok(SsTableFile::open(self.core, path, self.slot, end_ns)?)
+        let file = SsTableFile::open(self.core, path, self.slot, self.end_ns())?;
+        Ok(file)
     }
 
     /// Opens an input's file, if its path still names the same inode, and if closing it drops no lock.
@@ -275,6 +274,11 @@ impl<'b> Transfer<'b> {
         let time_ns = self.time_ns();
         let own_ns = self.budget.as_ref().map_or(time_ns, Budget::time_ns);
         self.started_ns + own_ns.min(time_ns)
+    }
+
+    /// The end of all.
+    fn end_ns(&self) -> i128 {
+        self.started_ns + self.time_ns()
     }
 
     /// How long the handover may take.

@@ -216,7 +216,8 @@ fn bytes_counter(mode: ReadMode) -> Counter {
     }
 }
 
-fn reason_counter(reason: Fallback) -> Counter {
+/// The counter of a reason for which there is no direct I/O.
+pub fn reason_counter(reason: Fallback) -> Counter {
     match reason {
         Fallback::ChangedRecently => Counter::FallbackChangedRecently,
         Fallback::DescriptorLimit => Counter::FallbackDescriptorLimit,

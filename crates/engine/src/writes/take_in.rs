@@ -9,6 +9,7 @@ use crate::core::host_memory;
 use crate::core::inode_map::Inode;
 use crate::report;
 
+use crate::reads::reason_counter;
 use crate::settings::Settings;
 use crate::thread;
 use coldstream_control::{Counter, Mechanism};
@@ -16,7 +17,7 @@ use coldstream_handover::cassandra::ChunkLog;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::lock::FutexGuard;
 use coldstream_io::pool::WindowMemory;
-use coldstream_io::private::{OpenError, PrivateDescriptor};
+use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
@@ -243,11 +244,7 @@ fn direct_means(
         Ok(direct) => Ok((memory, direct)),
         Err(error) => {
             pool.give_back(memory);
-            Err(match error {
-                OpenError::DescriptorLimit => Counter::FallbackDescriptorLimit,
-                OpenError::OpenFailed => Counter::FallbackOpenFailed,
-                OpenError::Identity => Counter::FallbackIdentity,
-            })
+            Err(reason_counter(error.into()))
         }
     }
 }

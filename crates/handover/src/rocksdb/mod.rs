@@ -345,8 +345,8 @@ impl Output {
     /// Where the search in an input begins: at the first key. Where that could not be read, it begins at the end of the
     /// first block. Otherwise this block would get the heat of all keys before the output.
     fn start(&self) -> Option<&[u8]> {
-        let is_empty = self.blocks.is_empty();
-        (self.first_key.as_deref()).or_else(|| (!is_empty).then(|| self.separator(0)))
+        let first_key = self.first_key.as_deref();
+        first_key.or_else(|| self.blocks.first().map(|_| self.separator(0)))
     }
 
     fn separator(&self, number: usize) -> &[u8] {

@@ -291,23 +291,22 @@ impl StreamSet {
         shared: &Shared,
         observer: &O,
     ) -> bool {
-        let mut locked: [Option<FutexGuard<'_, Stream>>; STREAMS_PER_FILE] = Default::default();
-        let numbers = of_file.map(|entry| {
-            let number = usize::from(entry).checked_sub(1)?;
-            (self.summaries[number].owner.load(Ordering::Relaxed) == key).then_some(number)
-        });
-        for (number, lock) in numbers.iter().zip(&mut locked) {
-            if let Some(number) = *number {
-                *lock = self.lock_idle(number, now, ABANDONED_MILLISECONDS);
-                if lock.is_none() {
-                    return false;
-                }
+        let mut locked: [Option<(usize, FutexGuard<'_, Stream>)>; STREAMS_PER_FILE] =
+            Default::default();
+        for (entry, place) in of_file.into_iter().zip(&mut locked) {
+            let Some(number) = usize::from(entry).checked_sub(1) else {
+                continue;
+            };
+            if self.summaries[number].owner.load(Ordering::Relaxed) != key {
+                continue;
             }
+            let Some(stream) = self.lock_idle(number, now, ABANDONED_MILLISECONDS) else {
+                return false;
+            };
+            *place = Some((number, stream));
         }
-        for (number, stream) in numbers.into_iter().zip(&mut locked) {
-            if let (Some(number), Some(stream)) = (number, stream) {
-                self.disown(number, key, stream, shared, observer);
-            }
+        for (number, mut stream) in locked.into_iter().flatten() {
+            self.disown(number, key, &mut stream, shared, observer);
         }
         true
     }

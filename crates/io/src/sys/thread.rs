@@ -121,9 +121,10 @@ pub fn without_signals_of_writes<T>(work: impl FnOnce() -> T) -> T {
     let before = set_blocked(u64::MAX);
     let pending_before = pending();
     let result = work();
+    let brought = pending() & !pending_before;
     for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
         let signal = 1_u64 << (signal - 1);
-        if pending_before & signal != 0 || pending() & signal == 0 {
+        if brought & signal == 0 {
             continue;
         }
         let no_wait = [0_i64; 2];
