@@ -422,6 +422,9 @@ counters! {
     /// New SSTables of background work that the database has open by a second descriptor, has mapped for writing, or has a
     /// record lock on. They are written by plain calls.
     FallbackWriteShared = "fallback_write_shared": Fallbacks, Total(Count);
+    /// Hot pages that were read into the page cache after their SSTable was published: a handover had no room or no time
+    /// for them.
+    HandoverPagesWarmedLate = "handover_pages_warmed_late": Handover, Total(Count);
 }
 
 impl Counter {

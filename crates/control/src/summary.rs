@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 
 /// The counters of the line, in its order. The problems come before these, so that a line that is
 /// cut off still has them.
-const SHOWN: [Counter; 31] = [
+const SHOWN: [Counter; 32] = [
     Counter::BytesDirect,
     Counter::BytesDontcache,
     Counter::BytesDropBehind,
@@ -34,6 +34,7 @@ const SHOWN: [Counter; 31] = [
     Counter::HandoverSsTables,
     Counter::HandoverNanoseconds,
     Counter::HandoverPagesWarmed,
+    Counter::HandoverPagesWarmedLate,
     Counter::HandoverRangesWarmed,
     Counter::HandoverRangesHit,
     Counter::HandoversFrugal,

@@ -283,7 +283,8 @@ impl ApplySwitches for Runtime {
 
     fn wake_helpers(&self) -> bool {
         self.eviction.wake();
-        self.writes.wake_followers()
+        // Both: `||` would stop at the first.
+        self.writes.wake_followers() | self.handover.wake_follower()
     }
 
     fn look_at_mapped(&self) -> bool {

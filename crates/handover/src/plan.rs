@@ -38,8 +38,8 @@ pub struct Page {
 pub struct Plan {
     /// In the order of the file, each once.
     pub pages: Vec<Page>,
-    /// Number of pages that were hot enough, but beyond [`Limits::pages_max`].
-    pub left_out: usize,
+    /// Pages that were hot enough, but beyond [`Limits::pages_max`], in the order of the file.
+    pub left_out: Vec<Page>,
 }
 
 impl Plan {
@@ -65,11 +65,12 @@ impl Plan {
             (one.number.cmp(&other.number)).then(other.heat.total_cmp(&one.heat))
         });
         pages.dedup_by_key(|page| page.number);
-        let left_out = pages.len().saturating_sub(limits.pages_max);
-        if left_out > 0 {
+        let mut left_out = Vec::new();
+        if pages.len() > limits.pages_max {
             pages.sort_unstable_by(|one, other| other.heat.total_cmp(&one.heat));
-            pages.truncate(limits.pages_max);
+            left_out.try_extend(pages.drain(limits.pages_max..))?;
             pages.sort_unstable_by_key(|page| page.number);
+            left_out.sort_unstable_by_key(|page| page.number);
         }
         Ok(Self { pages, left_out })
     }
@@ -107,16 +108,43 @@ impl Plan {
     /// A range is aligned to pages of 4096 bytes. None is longer than `length_max` bytes, which is a
     /// multiple of a page.
     pub fn ranges(&self, length_max: u64) -> impl Iterator<Item = Range<u64>> {
-        let mut pages = self.pages.iter().map(|page| page.number).peekable();
-        std::iter::from_fn(move || {
-            let first = pages.next()?;
-            let mut end = first + 1;
-            while (end - first) * PAGE_BYTES < length_max && pages.next_if_eq(&end).is_some() {
-                end += 1;
-            }
-            Some(first * PAGE_BYTES..end * PAGE_BYTES)
-        })
+        ranges(self.pages.iter().map(|page| page.number), length_max)
     }
+
+    /// What stays cold if only pages below `end_page` are warmed: what was left out, and the others. As [`Self::ranges`].
+    pub fn remainder(&self, end_page: u64, length_max: u64) -> impl Iterator<Item = Range<u64>> {
+        let mut left_out = self.left_out.iter().map(|page| page.number).peekable();
+        let too_late = self.pages.iter().map(|page| page.number);
+        let mut too_late = too_late
+            .skip_while(move |number| *number < end_page)
+            .peekable();
+        let merged = std::iter::from_fn(move || match (left_out.peek(), too_late.peek()) {
+            (Some(one), Some(other)) if one < other => left_out.next(),
+            (Some(_), None) => left_out.next(),
+            _ => too_late.next(),
+        });
+        ranges(merged, length_max)
+    }
+
+    /// Whether [`Self::remainder`] is empty.
+    #[must_use]
+    pub fn is_whole(&self, end_page: u64) -> bool {
+        let last = self.pages.last();
+        self.left_out.is_empty() && last.is_none_or(|last| last.number < end_page)
+    }
+}
+
+/// The ranges of bytes of pages, whose `numbers` ascend.
+fn ranges(numbers: impl Iterator<Item = u64>, length_max: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut numbers = numbers.peekable();
+    std::iter::from_fn(move || {
+        let first = numbers.next()?;
+        let mut end = first + 1;
+        while (end - first) * PAGE_BYTES < length_max && numbers.next_if_eq(&end).is_some() {
+            end += 1;
+        }
+        Some(first * PAGE_BYTES..end * PAGE_BYTES)
+    })
 }
 
 #[cfg(test)]
@@ -202,7 +230,31 @@ mod tests {
         let plan = Plan::choose(pieces, limits).unwrap();
         let numbers: Vec<_> = plan.pages.iter().map(|page| page.number).collect();
         assert_eq!(numbers, [14, 16, 18]);
-        assert_eq!(plan.left_out, 5);
+        let left_out: Vec<_> = plan.left_out.iter().map(|page| page.number).collect();
+        assert_eq!(left_out, [4, 6, 8, 10, 12]);
+    }
+
+    #[test]
+    fn what_was_left_out_and_what_came_too_late_is_the_remainder() {
+        let hot = [(0, 9.0), (1, 3.0), (4, 8.0), (5, 2.0), (6, 7.0), (9, 2.5)];
+        let pieces = hot.map(|(page, heat)| piece(page * PAGE_BYTES, 1, heat));
+        let limits = Limits {
+            heat_min: 1.0,
+            pages_max: 3,
+        };
+        let plan = Plan::choose(pieces, limits).unwrap();
+        let remainder = |end_page| -> Vec<_> {
+            let ranges = plan.remainder(end_page, 4 * PAGE_BYTES);
+            ranges
+                .map(|range| range.start / PAGE_BYTES..range.end / PAGE_BYTES)
+                .collect()
+        };
+        assert_eq!(remainder(u64::MAX), [1..2, 5..6, 9..10]);
+        assert_eq!(remainder(5), [1..2, 5..7, 9..10]);
+        assert_eq!(remainder(0), [0..2, 4..7, 9..10]);
+        assert!(!plan.is_whole(u64::MAX));
+        let whole = Plan::choose(pieces, ALL).unwrap();
+        assert!(whole.is_whole(10) && !whole.is_whole(9) && Plan::default().is_whole(0));
     }
 
     proptest! {

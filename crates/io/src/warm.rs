@@ -9,9 +9,11 @@
 //!   (`mm/swap.c: folio_mark_accessed`). With a full page cache it soon evicts pages that were read once: in
 //!   our measurements within a second, before the first reader came.
 
+use crate::alignment::PAGE_BYTES;
 use crate::residency;
-use crate::sys::{Descriptor, fadvise, pread};
-use std::collections::{TryReserveError, VecDeque};
+use crate::sys::{Descriptor, fadvise, memory, pread};
+use std::collections::TryReserveError;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The longest range in bytes. The kernel cuts longer ones off at the device's largest request.
@@ -43,6 +45,86 @@ pub fn start_kernel_readahead(descriptor: impl Into<Descriptor>, offset: u64) {
         unsafe { pread::pread_with_flags(descriptor, &raw mut byte, 1, offset, libc::RWF_NOWAIT) };
 }
 
+/// Pages of a file to warm, at most [`RANGE_BYTES_MAX`] bytes. All-zero memory is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct WarmRange {
+    /// Number of the first page, in pages of 4096 bytes.
+    first_page: u64,
+    pages: u32,
+    /// Not zero: some of its pages were absent, and are read.
+    is_absent: u32,
+}
+
+impl WarmRange {
+    /// From a range of bytes, which is page-aligned.
+    #[must_use]
+    pub fn new(bytes: &Range<u64>) -> Self {
+        Self {
+            first_page: bytes.start / PAGE_BYTES,
+            pages: ((bytes.end - bytes.start) / PAGE_BYTES) as u32,
+            is_absent: 0,
+        }
+    }
+
+    /// The offset of its first byte.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.first_page * PAGE_BYTES
+    }
+
+    fn length_bytes(&self) -> u64 {
+        u64::from(self.pages) * PAGE_BYTES
+    }
+}
+
+/// The most ranges of a [`WarmList`]: 1 GiB where no two pages are neighbours.
+const LISTED_MAX: usize = 1 << 18;
+
+/// Ranges for [`warm_listed`], and its buffer, in memory that is reserved once. All-zero memory is valid: it has none.
+#[repr(C)]
+pub struct WarmList {
+    count: usize,
+    ranges: [WarmRange; LISTED_MAX],
+    buffer: [MaybeUninit<u8>; RANGE_BYTES_MAX],
+}
+
+impl WarmList {
+    /// Takes the first of `ranges`, as many as there is room for, in place of those that it has.
+    pub fn fill(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) {
+        self.count = 0;
+        for (place, range) in self.ranges.iter_mut().zip(ranges) {
+            *place = WarmRange::new(&range);
+            self.count += 1;
+        }
+    }
+
+    /// [`warm_listed`], once for each time that it was filled. Its memory is given back to the system afterwards.
+    pub fn warm(
+        &mut self,
+        descriptor: impl Into<Descriptor>,
+        in_flight: usize,
+        is_over: impl Fn() -> bool,
+    ) -> WarmResult {
+        let ranges = self.ranges.get_mut(..self.count).unwrap_or_default();
+        let result = warm_listed(descriptor, ranges, &mut self.buffer, in_flight, is_over);
+        self.give_back();
+        result
+    }
+
+    /// Forgets its ranges, and gives their memory back to the system.
+    pub fn give_back(&mut self) {
+        self.count = 0;
+        let page_bytes = memory::page_bytes() as usize;
+        let start = self.ranges.as_mut_ptr().cast::<u8>();
+        let first = start.align_offset(page_bytes);
+        let whole = (size_of_val(&self.ranges).saturating_sub(first)) / page_bytes * page_bytes;
+        // SAFETY: whole pages of `ranges`, which nobody else uses; zeros are valid ranges.
+        let _ =
+            unsafe { memory::advise(start.wrapping_add(first), whole, memory::ADVICE_DONT_NEED) };
+    }
+}
+
 /// Result of [`warm`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WarmResult {
@@ -68,58 +150,84 @@ pub fn warm(
     in_flight: usize,
     is_over: impl Fn() -> bool,
 ) -> Result<WarmResult, TryReserveError> {
+    let (mut buffer, mut listed) = (Vec::<u8>::new(), Vec::new());
+    buffer.try_reserve_exact(RANGE_BYTES_MAX)?;
+    for range in ranges {
+        listed.try_reserve(1)?;
+        #[expect(clippy::disallowed_methods, reason = "there is room")]
+        listed.push(WarmRange::new(&range));
+    }
+    let buffer = buffer.spare_capacity_mut();
+    Ok(warm_listed(
+        descriptor,
+        &mut listed,
+        buffer,
+        in_flight,
+        is_over,
+    ))
+}
+
+/// As [`warm`], in memory of the caller's: allocates nothing. `buffer` should have [`RANGE_BYTES_MAX`] bytes. What it
+/// holds afterwards is of no use.
+pub fn warm_listed(
+    descriptor: impl Into<Descriptor>,
+    ranges: &mut [WarmRange],
+    buffer: &mut [MaybeUninit<u8>],
+    in_flight: usize,
+    is_over: impl Fn() -> bool,
+) -> WarmResult {
     let descriptor = descriptor.into();
     let _ = fadvise::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
     let in_flight = in_flight.max(1);
-    let (mut buffer, mut started) = (Vec::<u8>::new(), VecDeque::new());
-    buffer.try_reserve_exact(RANGE_BYTES_MAX)?;
-    started.try_reserve(in_flight)?;
-    let buffer = buffer.spare_capacity_mut();
-    let mut wait = |range: Range<u64>| {
-        let length = ((range.end - range.start) as usize).min(buffer.len());
+    let mut wait = |range: &WarmRange| {
+        let length = (range.length_bytes() as usize).min(buffer.len());
+        let to = buffer.as_mut_ptr().cast();
         // SAFETY: the buffer is writable for that length.
-        let _ =
-            unsafe { pread::pread(descriptor, buffer.as_mut_ptr().cast(), length, range.start) };
+        let _ = unsafe { pread::pread(descriptor, to, length, range.offset()) };
     };
     let mut warmed = WarmResult::default();
-    let mut to_read_again = Vec::new();
-    for range in ranges {
+    // Ranges before `arrived` that were started have arrived.
+    let (mut started, mut arrived) = (0, 0);
+    for index in 0..ranges.len() {
+        let Some(range) = ranges.get_mut(index) else {
+            break;
+        };
         if is_over() {
-            warmed.cut_short_at = Some(range.start);
+            warmed.cut_short_at = Some(range.offset());
             break;
         }
-        let length = range.end - range.start;
-        let absent = match residency::of_range(descriptor, range.start, length) {
+        let (offset, length) = (range.offset(), range.length_bytes());
+        let absent = match residency::of_range(descriptor, offset, length) {
             Ok(found) => found.pages.saturating_sub(found.resident_pages),
-            Err(_) => length.div_ceil(crate::alignment::PAGE_BYTES),
+            Err(_) => u64::from(range.pages),
         };
         if absent == 0 {
             continue;
         }
-        if started.len() >= in_flight
-            && let Some(oldest) = started.pop_front()
-        {
-            wait(oldest);
-        }
-        let _ = fadvise::advise(descriptor, range.start, length, libc::POSIX_FADV_WILLNEED);
+        range.is_absent = 1;
+        let _ = fadvise::advise(descriptor, offset, length, libc::POSIX_FADV_WILLNEED);
         warmed.pages += absent;
-        #[expect(clippy::disallowed_methods, reason = "there is room")]
+        started += 1;
+        while started >= in_flight
+            && let Some(oldest) = ranges.get(arrived).filter(|_| arrived <= index)
         {
-            // Without memory the kernel may evict the range earlier.
-            if to_read_again.try_reserve(1).is_ok() {
-                to_read_again.push(range.clone());
+            arrived += 1;
+            if oldest.is_absent != 0 {
+                wait(oldest);
+                started -= 1;
             }
-            started.push_back(range);
         }
     }
-    started.into_iter().for_each(&mut wait);
-    for range in to_read_again {
+    let absent = |range: &&WarmRange| range.is_absent != 0;
+    let not_arrived = ranges.get(arrived..).unwrap_or_default();
+    not_arrived.iter().filter(absent).for_each(&mut wait);
+    for range in ranges.iter().filter(absent) {
         if is_over() {
             break;
         }
         wait(range);
     }
-    Ok(warmed)
+    warmed
 }
 
 #[cfg(test)]
@@ -128,7 +236,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::AsRawFd;
 
-    const PAGE: u64 = crate::alignment::PAGE_BYTES;
+    const PAGE: u64 = PAGE_BYTES;
 
     /// A file of `pages` pages, none of them in the page cache. `None` if the filesystem keeps them there
     /// (tmpfs).

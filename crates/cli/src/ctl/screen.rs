@@ -224,6 +224,9 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
     .about(Counter::HandoverPagesLeftOut, |pages| {
         format!("{} too many to warm", count(pages, "page", "pages"))
     })
+    .about(Counter::HandoverPagesWarmedLate, |pages| {
+        format!("{} warmed after publication", count(pages, "page", "pages"))
+    })
     .about(Counter::HeatDisplaced, |ranges| {
         format!("{} displaced", count(ranges, "hot range", "hot ranges"))
     });

@@ -117,7 +117,10 @@ impl<'b> Transfer<'b> {
             finished: finished.as_ref().ok(),
         };
         let handed_over = self.to_part(work, &part);
-        if !is_growing {
+        if is_growing {
+            // The inputs stay until all parts are written.
+            self.remainder.set(None);
+        } else {
             work.outputs.remove(number);
         }
         handed_over

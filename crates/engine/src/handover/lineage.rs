@@ -148,6 +148,12 @@ impl Work {
         }
     }
 
+    /// The input that was read last: its path, and what is behind it. `None` also without memory for it.
+    pub(super) fn last_input(&self) -> Option<(CString, FileStamp)> {
+        let last = self.inputs.iter().max_by_key(|input| input.last_read)?;
+        Some((c_string(&[last.path.to_bytes()])?, last.stamp))
+    }
+
     /// Whether one input more can be remembered. A merge of many reads them in turn: if each new one took the place of
     /// another, that would be read next, and no input would ever keep its place in its index.
     fn has_room_for_input(&mut self) -> bool {

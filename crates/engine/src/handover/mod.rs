@@ -18,6 +18,7 @@ mod explicit;
 mod lineage;
 mod mapped;
 mod recall;
+mod remainder;
 mod rocksdb;
 mod sstable_file;
 mod transfer;
@@ -34,15 +35,19 @@ use crate::writes::{HandoverState, Reach, StagedFiles};
 use budget::{SHARE_BEHIND, SHARE_OF_MAPPED};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
+use coldstream_io::warm::RANGE_BYTES_MAX;
 use coldstream_policy::usefulness::{Totals, Usefulness};
 use coldstream_policy::{FileKind, Role};
 pub use explicit::{Done, Inputs, Mapped, Way};
 use explicit::{finished_output, given, push};
 use lineage::{Lineage, Output, Work};
+use remainder::{Remainder, Unfinished};
 use std::cell::Cell;
+use std::ffi::CString;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 pub use transfer::Bounds;
@@ -54,6 +59,7 @@ use warming_time::WarmingTime;
 pub struct Handover {
     lineage: Lineage,
     warming_time: WarmingTime,
+    remainder: Remainder,
     usefulness: FutexLock<Usefulness>,
     /// What it said last.
     is_frugal: AtomicBool,
@@ -256,6 +262,36 @@ impl Handover {
         })
     }
 
+    /// Has what the transfer left cold warmed after the publication.
+    fn leave_remainder(&self, transfer: &Transfer<'_>, last_input: Option<(CString, FileStamp)>) {
+        if let Some((plan, end_page)) = transfer.remainder.take()
+            && let Some((input_path, input_stamp)) = last_input
+            && let Some(path) = lineage::path_of(transfer.descriptor)
+        {
+            let unfinished = Unfinished {
+                output: (&path, transfer.stamp),
+                input: (&input_path, input_stamp),
+                slot: transfer.slot,
+                in_flight: transfer.config().handover_in_flight,
+            };
+            let (_, warmed_pages) = transfer.done.get();
+            let mut room_bytes =
+                (transfer.config().handover_bytes).saturating_sub(warmed_pages * PAGE_BYTES);
+            let fits = |range: &Range<u64>| {
+                let room = room_bytes.checked_sub(range.end - range.start);
+                room_bytes = room.unwrap_or(0);
+                room.is_some()
+            };
+            let ranges = plan.remainder(end_page, RANGE_BYTES_MAX as u64);
+            (self.remainder).leave(transfer.core, &unfinished, ranges.take_while(fits));
+        }
+    }
+
+    /// As [`coldstream_io::writers::Writers::wake_followers`].
+    pub fn wake_follower(&self) -> bool {
+        self.remainder.wake_follower()
+    }
+
     /// Hands over to the file behind `descriptor` at once. Does nothing where handovers are off.
     ///
     /// # Errors
@@ -429,8 +465,11 @@ impl Handover {
             return without(&transfer);
         }
         transfer.is_frugal = self.is_frugal(core, means.heat);
+        // The handover removes what it is done with.
+        let last_input = lineage.last_input();
         let attempt = core.protect(|| work(&transfer, &mut lineage));
         lineage.last_handover = Some(transfer.ended());
+        self.leave_remainder(&transfer, last_input);
         self.lineage.give_back(lineage);
         if let Some(Err(refused)) = attempt {
             transfer.count_refused(&refused);

@@ -28,7 +28,7 @@ const _: () = assert!(coldstream_handover::rocksdb::READ_HEAT == TOUCH as f32);
 /// The deadline is checked every 64 hot pages.
 const HOT_PAGES_A_CHECK: u32 = 64;
 /// Nothing is warmed while memory stalls all tasks for more than this, in percent.
-const PRESSURE_MAX: f32 = 10.0;
+pub(super) const PRESSURE_MAX: f32 = 10.0;
 
 /// A cold input is not looked at again for 50 times as long as it took to find that it is cold.
 const COLD_REST_TIMES: i128 = 50;
@@ -103,6 +103,8 @@ pub(super) struct Transfer<'b> {
     pub(super) counted_since_ns: Option<i128>,
     /// What was hot, and what was warmed, in pages.
     pub(super) done: Cell<(u64, u64)>,
+    /// What was hot, and the page from which on it is cold because the time was over; `None` if all of it is warm.
+    pub(super) remainder: Cell<Option<(Plan, u64)>>,
     /// The processor time of looking for pages of before this process. It is no part of the search's: it comes once.
     pub(super) recall_ns: Cell<i128>,
     /// The processor time of the search, once that has ended.
@@ -165,6 +167,7 @@ impl<'b> Transfer<'b> {
             is_frugal: false,
             counted_since_ns: None,
             done: Cell::new((0, 0)),
+            remainder: Cell::new(None),
             recall_ns: Cell::new(0),
             search_ns: Cell::new(None),
             end: End { core, switched_off },
@@ -376,9 +379,9 @@ impl<'b> Transfer<'b> {
         core.count(Counter::HandoversFrugal, u64::from(self.is_frugal));
         core.count(
             Counter::HandoverPagesHot,
-            (plan.pages.len() + plan.left_out) as u64,
+            (plan.pages.len() + plan.left_out.len()) as u64,
         );
-        core.count(Counter::HandoverPagesLeftOut, plan.left_out as u64);
+        core.count(Counter::HandoverPagesLeftOut, plan.left_out.len() as u64);
         let warmed = self.warm(output, &plan, self.warming_end_ns())?;
         let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
         let is_warm = |page: &&Page| page.number < warmed_to;
@@ -387,8 +390,10 @@ impl<'b> Transfer<'b> {
             self.writes
                 .keep_cached(core, self.slot, (last.number + 1) * PAGE_BYTES);
         }
-        self.done
-            .set(((plan.pages.len() + plan.left_out) as u64, warmed.pages));
+        self.done.set((
+            (plan.pages.len() + plan.left_out.len()) as u64,
+            warmed.pages,
+        ));
         let is_cut_short = is_search_cut_short || warmed.cut_short_at.is_some();
         core.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
@@ -406,7 +411,16 @@ impl<'b> Transfer<'b> {
         }
         core.count(Counter::HandoverRangesWarmed, ranges);
         self.record_delay();
+        if !plan.is_whole(warmed_to) && self.may_go_on_later() {
+            self.remainder.set(Some((plan, warmed_to)));
+        }
         Ok(())
+    }
+
+    /// Whether what is left cold now may be warmed after the publication. Not while processors are short, or where warming
+    /// has proved to be of little use.
+    fn may_go_on_later(&self) -> bool {
+        self.budget.is_none() && !self.is_frugal && self.core.is_on(Mechanism::Handover)
     }
 
     /// Brings pages of the output into the page cache.

@@ -179,7 +179,7 @@ settings! {
 
     /// The most that is warmed of one SSTable, or of one part that is published early.
     ///
-    /// It is never more than an eighth of the memory that the process may have.
+    /// Before the publication it is never more than an eighth of the memory that the process may have.
     // The default is what memory allows.
     handover_bytes: u64 = 1 << 40 => {
         section: Handover,

@@ -26,6 +26,8 @@ pub const INGESTED: &str = "ingest";
 pub const READ: &str = "compact";
 pub const SCANNED: &str = "scan";
 pub const CACHED: &str = "cached";
+/// As `READ`, and goes on with the database open.
+pub const STAYING: &str = "stay";
 
 /// A data set and its hot keys.
 pub struct Case<'a> {

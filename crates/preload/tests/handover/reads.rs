@@ -1,15 +1,17 @@
 //! What was read before: how it is learned, for how long it is known, and where that is of no use.
 
 use super::case::{
-    CACHED, Case, FILTER, Found, SCANNED, SCATTERED, TRIES, assert_handed_over, compacted, program,
-    run_logged,
+    CACHED, Case, FILTER, Found, SCANNED, SCATTERED, STAYING, TRIES, assert_handed_over, compacted,
+    exact, program, run_logged,
 };
 use coldstream_control::{Counter, Mechanism, Outcome};
+use coldstream_host::own_cgroup::MemoryCgroup;
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::status_client::StatusClient;
 use coldstream_testkit::{memory_cgroup, tools};
+
 use std::path::Path;
 
 /// Nobody reads the hot blocks from the file: the block cache has them. The compaction skips them, and this tells.
@@ -118,6 +120,50 @@ fn hot_blocks_stay_warm_through_compactions_in_a_row() {
     }
 }
 
+/// An eighth of the cgroup's memory holds half of the output's hot pages.
+#[test]
+fn what_a_handover_has_no_room_for_is_warm_after_the_publication() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let program = program(directory.path());
+    let (Some(program), Some(cgroup)) = (program, memory_cgroup(ROUNDS_LIMIT_BYTES)) else {
+        return;
+    };
+    let case = Case {
+        read: STAYING,
+        options: "target_file_size_base=1073741824;",
+        ..SCATTERED
+    };
+    let database = directory.path().join("database");
+    let found = || {
+        let _ = std::fs::remove_dir_all(&database);
+        case.load(&program, &database);
+        let preload = exact(Preload::quiet(), "on");
+        let compaction = case.compaction(&program, &database);
+        let mut running = within(&cgroup, &compaction).start_with(&preload);
+        let client = StatusClient::of(running.process_id());
+        running.wait_until(|| client.get(Counter::HandoverPagesWarmedLate) > 0);
+        let [before, late, left_out] = [
+            Counter::HandoverPagesWarmed,
+            Counter::HandoverPagesWarmedLate,
+            Counter::HandoverPagesLeftOut,
+        ]
+        .map(|counter| client.get(counter));
+        running.kill();
+        let found = case.find(&database);
+        println!("{before} pages before, {late} of {left_out} afterwards: {found:?}");
+        assert!((1..=ROUNDS_LIMIT_BYTES / 8 / 4096).contains(&before) && left_out > 500);
+        found.is_warm() && found.wasted_pages <= 2 * found.hot_pages
+    };
+    assert!((0..TRIES).any(|_| found()));
+}
+
+/// The program within a memory cgroup.
+fn within(cgroup: &MemoryCgroup, program: &Program) -> Program {
+    let enter = format!("echo $$ > {}", cgroup.processes_file().display());
+    let shell = ["-c", &format!("{enter} && exec \"$@\""), "enter"];
+    program.clone().behind(Path::new("/bin/sh"), &shell)
+}
+
 /// Reads `case`'s hot keys in turn and compacts, again and again, in a memory cgroup that holds a fifth of the data.
 /// Returns the log; `None` where that is not possible.
 fn rounds(case: &Case<'_>) -> Option<ExitLog> {
@@ -129,14 +175,11 @@ fn rounds(case: &Case<'_>) -> Option<ExitLog> {
         directory.path().join("log"),
     );
     case.load(&program, &database);
-    let enter = format!("echo $$ > {}", cgroup.processes_file().display());
-    let rounds = Program::new("/bin/sh")
-        .arguments(["-c", &format!("{enter} && exec \"$@\""), "enter"])
-        .argument(&program)
+    let rounds = Program::new(&program)
         .argument("rounds")
         .argument(&database)
         .arguments(case.uses());
-    Some(run_logged(&rounds, "on", &log))
+    Some(run_logged(&within(&cgroup, &rounds), "on", &log))
 }
 
 const ROUNDS_LIMIT_BYTES: u64 = 48 << 20;

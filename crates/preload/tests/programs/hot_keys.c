@@ -9,6 +9,8 @@
  *   hot_keys compact DIRECTORY KEYS STRIDE RUN_LENGTH TIMES OPTIONS [ORDER [PASSES]]
  *     reads the hot keys (RUN_LENGTH of every STRIDE) TIMES times, compacts everything, ends.
  *     It compacts PASSES times, once by default. Each pass rewrites what the one before has written.
+ *   hot_keys stay ...
+ *     the same, and then waits for its end with the database open
  *   hot_keys scan ...
  *     the same, after a scan of all keys
  *   hot_keys cached ...
@@ -286,10 +288,12 @@ static void *use(void *argument) {
         }
         rocksdb_compact_range_opt(database, compaction, NULL, 0, NULL, 0);
     }
+    while (is(task, "stay")) {
+        pause();
+    }
     rocksdb_close(database);
     return NULL;
 }
-
 
 int main(int count, char **arguments) {
     if (count < 8 || count > 10) {
