@@ -210,6 +210,7 @@ impl Runtime {
         // SAFETY: the runtime lies in such a mapping.
         unsafe { self.core.give_untouched_back() };
         self.heat.give_untouched_back();
+        self.handover.give_untouched_back();
     }
 
     /// The process ends: drains what is staged, and says what was done.

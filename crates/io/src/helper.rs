@@ -106,6 +106,15 @@ impl<R: Copy> Helper<R> {
         self.lives() || self.word.load(Ordering::Relaxed) == CLAIMED
     }
 
+    /// Does `work` if no request is under way. None is taken meanwhile.
+    pub fn if_idle(&self, work: impl FnOnce()) {
+        let mut states = [ABSENT, FREE].into_iter();
+        if let Some(state) = states.find(|state| self.claim_in(*state)) {
+            work();
+            self.word.store(state, Ordering::Release);
+        }
+    }
+
     fn claim_in(&self, state: u32) -> bool {
         self.word
             .compare_exchange(state, CLAIMED, Ordering::Acquire, Ordering::Relaxed)

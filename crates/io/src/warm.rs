@@ -45,41 +45,44 @@ pub fn start_kernel_readahead(descriptor: impl Into<Descriptor>, offset: u64) {
         unsafe { pread::pread_with_flags(descriptor, &raw mut byte, 1, offset, libc::RWF_NOWAIT) };
 }
 
-/// Pages of a file to warm, at most [`RANGE_BYTES_MAX`] bytes. All-zero memory is none.
+/// A page-aligned range of a file, at most [`RANGE_BYTES_MAX`] bytes long. All-zero memory is an empty one.
+///
+/// From the lowest bit on: whether some of its pages were absent, and are read; its pages (11 bits); its first page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct WarmRange {
-    /// Number of the first page, in pages of 4096 bytes.
-    first_page: u64,
-    pages: u32,
-    /// Not zero: some of its pages were absent, and are read.
-    is_absent: u32,
-}
+#[repr(transparent)]
+pub struct WarmRange(u64);
+
+const ABSENT: u64 = 1;
+const PAGES_SHIFT: u32 = 1;
+const FIRST_PAGE_SHIFT: u32 = 12;
+const _: () = assert!((RANGE_BYTES_MAX as u64 / PAGE_BYTES) << PAGES_SHIFT < 1 << FIRST_PAGE_SHIFT);
 
 impl WarmRange {
-    /// From a range of bytes, which is page-aligned.
+    /// From a range of bytes.
     #[must_use]
     pub fn new(bytes: &Range<u64>) -> Self {
-        Self {
-            first_page: bytes.start / PAGE_BYTES,
-            pages: ((bytes.end - bytes.start) / PAGE_BYTES) as u32,
-            is_absent: 0,
-        }
+        let first_page = bytes.start / PAGE_BYTES;
+        let pages = bytes.end / PAGE_BYTES - first_page;
+        Self(first_page << FIRST_PAGE_SHIFT | pages << PAGES_SHIFT)
     }
 
     /// The offset of its first byte.
     #[must_use]
-    pub fn offset(&self) -> u64 {
-        self.first_page * PAGE_BYTES
+    pub fn offset(self) -> u64 {
+        (self.0 >> FIRST_PAGE_SHIFT) * PAGE_BYTES
     }
 
-    fn length_bytes(&self) -> u64 {
-        u64::from(self.pages) * PAGE_BYTES
+    fn length_bytes(self) -> u64 {
+        (self.0 & ((1 << FIRST_PAGE_SHIFT) - 1)) / (1 << PAGES_SHIFT) * PAGE_BYTES
+    }
+
+    fn is_absent(self) -> bool {
+        self.0 & ABSENT != 0
     }
 }
 
-/// The most ranges of a [`WarmList`]: 1 GiB where no two pages are neighbours.
-const LISTED_MAX: usize = 1 << 18;
+/// The most ranges of a [`WarmList`]: 512 MiB where no two pages are neighbours.
+const LISTED_MAX: usize = 1 << 17;
 
 /// Ranges for [`warm_listed`], and its buffer, in memory that is reserved once. All-zero memory is valid: it has none.
 #[repr(C)]
@@ -179,7 +182,7 @@ pub fn warm_listed(
     let descriptor = descriptor.into();
     let _ = fadvise::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
     let in_flight = in_flight.max(1);
-    let mut wait = |range: &WarmRange| {
+    let mut wait = |range: WarmRange| {
         let length = (range.length_bytes() as usize).min(buffer.len());
         let to = buffer.as_mut_ptr().cast();
         // SAFETY: the buffer is writable for that length.
@@ -199,29 +202,30 @@ pub fn warm_listed(
         let (offset, length) = (range.offset(), range.length_bytes());
         let absent = match residency::of_range(descriptor, offset, length) {
             Ok(found) => found.pages.saturating_sub(found.resident_pages),
-            Err(_) => u64::from(range.pages),
+            Err(_) => length / PAGE_BYTES,
         };
         if absent == 0 {
             continue;
         }
-        range.is_absent = 1;
+        range.0 |= ABSENT;
         let _ = fadvise::advise(descriptor, offset, length, libc::POSIX_FADV_WILLNEED);
         warmed.pages += absent;
         started += 1;
         while started >= in_flight
-            && let Some(oldest) = ranges.get(arrived).filter(|_| arrived <= index)
+            && let Some(oldest) = ranges.get(arrived).copied()
+            && arrived <= index
         {
             arrived += 1;
-            if oldest.is_absent != 0 {
+            if oldest.is_absent() {
                 wait(oldest);
                 started -= 1;
             }
         }
     }
-    let absent = |range: &&WarmRange| range.is_absent != 0;
-    let not_arrived = ranges.get(arrived..).unwrap_or_default();
-    not_arrived.iter().filter(absent).for_each(&mut wait);
-    for range in ranges.iter().filter(absent) {
+    let absent = |range: &WarmRange| range.is_absent();
+    let not_arrived = ranges.get(arrived..).unwrap_or_default().iter();
+    not_arrived.copied().filter(absent).for_each(&mut wait);
+    for range in ranges.iter().copied().filter(absent) {
         if is_over() {
             break;
         }

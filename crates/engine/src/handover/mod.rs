@@ -287,6 +287,11 @@ impl Handover {
         }
     }
 
+    /// Gives memory back to the system that `mlockall` has made resident.
+    pub fn give_untouched_back(&self) {
+        self.remainder.give_untouched_back();
+    }
+
     /// As [`coldstream_io::writers::Writers::wake_followers`].
     pub fn wake_follower(&self) -> bool {
         self.remainder.wake_follower()

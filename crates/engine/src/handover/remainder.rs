@@ -126,6 +126,15 @@ impl Remainder {
         let _ = helper.take(|| false);
     }
 
+    /// Gives memory back to the system that `mlockall` has made resident.
+    pub(crate) fn give_untouched_back(&self) {
+        self.helper.if_idle(|| {
+            // SAFETY: no request is under way, so nobody else has the job.
+            let job = unsafe { &mut *self.job.get() };
+            job.ranges.give_back();
+        });
+    }
+
     /// As [`coldstream_io::writers::Writers::wake_followers`].
     pub(crate) fn wake_follower(&self) -> bool {
         self.helper.wake_follower()
