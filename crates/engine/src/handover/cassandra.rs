@@ -6,6 +6,7 @@ use super::transfer::{Refused, Transfer};
 use coldstream_handover::SHARE_MIN;
 use coldstream_handover::cassandra::{self, Growing, PartHeat};
 use coldstream_handover::{Limits, Piece, Plan};
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_sstable::ReadAt;
 use coldstream_sstable::cassandra::{
     Component, Components, Compression, Descriptor, Format, IndexCursor, Key, SsTable,
@@ -95,8 +96,10 @@ impl<'b> Transfer<'b> {
             return Ok(());
         };
         let end = self.stamp.size_bytes;
-        // The foreground has not read the new part yet: heat there is a deleted file's.
-        self.present.heat.forget(self.key(), before.end..end);
+        // The foreground has not read the new part yet: heat there is a deleted file's. The page in which the part before
+        // ends has that part's heat.
+        let new = before.end.next_multiple_of(PAGE_BYTES)..end;
+        self.present.heat.forget(self.key(), new);
         if let Some(output) = work.outputs.get_mut(number) {
             output.end = end;
         }
