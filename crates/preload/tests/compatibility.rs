@@ -221,6 +221,26 @@ fn closes_that_the_library_does_not_see() {
     Bench::new().run_same("unseen-close");
 }
 
+/// `pthread_cancel` unwinds the thread through the call.
+#[test]
+fn a_thread_is_cancelled_in_any_call() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let program = tools::compile(
+        "cancelled_calls.c",
+        directory.path(),
+        "cancelled_calls",
+        &["-std=gnu11", "-pthread"],
+    );
+    let calls = Program::new(&program).run().well().text();
+    for call in calls.lines() {
+        let program = Program::new(&program)
+            .argument(directory.path())
+            .argument(call);
+        println!("{}", program.run().well().text());
+        same(&program);
+    }
+}
+
 #[test]
 fn a_daemon_whose_child_is_the_database() {
     let bench = Bench::new();

@@ -72,11 +72,14 @@ macro_rules! symbols {
 /// Declares interposed functions. Symbols of one signature and one body stand together (`open | open64`:
 /// `off_t` is `off64_t` on the supported machines). Each body sees its arguments, and `next` calls the next
 /// definition. A symbol without one fails with `ENOSYS`.
+///
+/// Many are cancellation points: `pthread_cancel` unwinds the thread through them. By `extern "C"` the compiler may assume
+/// that nothing ever does, and the process would end.
 macro_rules! interpose {
     (@one $name:ident ($($argument:ident: $type:ty),*) -> $result:ty |$next:ident| $body:block) => {
         #[doc(hidden)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             // By value: without a later use it needs no place in memory.
             let $next = move || {
                 let address = symbols::$name.address();
@@ -89,7 +92,7 @@ macro_rules! interpose {
                 unsafe {
                     std::mem::transmute::<
                         *mut std::ffi::c_void,
-                        unsafe extern "C" fn($($type),*) -> $result,
+                        unsafe extern "C-unwind" fn($($type),*) -> $result,
                     >(address)($($argument),*)
                 }
             };
