@@ -34,9 +34,9 @@ pub struct HeatMap {
     word_count: AtomicUsize,
     epoch: AtomicU16,
     pages_in_epoch: AtomicU64,
-    epochs: Epochs,
     /// Real time of the first count.
     since_ns: AtomicU64,
+    epochs: Epochs,
 }
 
 /// The sketch at one moment.
@@ -199,6 +199,9 @@ impl HeatMap {
         }
         self.epochs.record_pages(pages);
         let epoch = self.epochs.now(self.pages_in_epoch.load(Ordering::Relaxed));
-        self.epoch.store(epoch, Ordering::Relaxed);
+        // Every read loads what lies beside it.
+        if self.epoch.load(Ordering::Relaxed) != epoch {
+            self.epoch.store(epoch, Ordering::Relaxed);
+        }
     }
 }

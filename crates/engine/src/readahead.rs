@@ -43,12 +43,8 @@ fn begin(core: &Core, tracked: TrackedFile, descriptor: i32) {
     if !core.owner.is_this_process() || !is_same_inode(core, tracked, descriptor) {
         return;
     }
-    let read = TrackedFile {
-        at_offsets: true,
-        ..tracked
-    };
     // Before the advice: the control thread visits such descriptors only.
-    core.update(descriptor, read);
+    core.update(descriptor, tracked.slot, |file| file.at_offsets = true);
     if is_ours(core) {
         let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
         if !is_ours(core) {
@@ -82,18 +78,19 @@ pub fn record_background_read(
     });
 }
 
-/// A plain call has read a file: reads ahead if that is part of a scan.
+/// A plain call has read a file: reads ahead if that is part of a scan. Returns whether it is, of a foreground read.
 pub fn after_read(
     core: &Core,
     tracked: TrackedFile,
     descriptor: i32,
     offset: u64,
     length_bytes: u64,
-) {
+) -> Option<bool> {
     if thread::is_background_reader() {
-        return record_background_read(core, tracked, descriptor, offset, length_bytes);
+        record_background_read(core, tracked, descriptor, offset, length_bytes);
+        return None;
     }
-    thread::record_sequence(descriptor, offset, length_bytes, |need| match need {
+    let in_scan = thread::record_sequence(descriptor, offset, length_bytes, |need| match need {
         // The next read begins where this one ended.
         Need::Look(range) => {
             let next = Need::Look(range.end..range.end + 1);
@@ -101,6 +98,7 @@ pub fn after_read(
         }
         need => read_ahead(core, tracked, descriptor, need),
     });
+    Some(in_scan)
 }
 
 /// The calling thread scans a file, and needs this. Returns who reads ahead of it from now on.
@@ -203,7 +201,7 @@ pub fn keep_advice(core: &Core, tracked: TrackedFile, descriptor: i32, advice: i
         return false;
     }
     let advice = advice as u8;
-    core.update(descriptor, TrackedFile { advice, ..tracked });
+    core.update(descriptor, tracked.slot, |file| file.advice = advice);
     is_ours(core) && tracked.at_offsets && !tracked.in_sequence
 }
 
@@ -223,11 +221,7 @@ fn leave_to_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
     if !core.owner.is_this_process() || !is_same_inode(core, tracked, descriptor) {
         return;
     }
-    let read = TrackedFile {
-        in_sequence: true,
-        ..tracked
-    };
-    core.update(descriptor, read);
+    core.update(descriptor, tracked.slot, |file| file.in_sequence = true);
     if is_ours(core) {
         let _ = file::advise(descriptor, 0, 0, i32::from(tracked.advice));
     }
@@ -236,12 +230,10 @@ fn leave_to_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
 /// From now on Coldstream controls the file's readahead again.
 pub fn take_from_the_kernel(core: &Core, tracked: TrackedFile, descriptor: i32) {
     if tracked.in_sequence || !tracked.at_offsets {
-        let read = TrackedFile {
-            in_sequence: false,
-            at_offsets: true,
-            ..tracked
-        };
-        core.update(descriptor, read);
+        core.update(descriptor, tracked.slot, |file| {
+            file.in_sequence = false;
+            file.at_offsets = true;
+        });
     }
     let _ = file::advise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM);
 }

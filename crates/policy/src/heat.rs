@@ -44,8 +44,10 @@ const HEAT_MAX: u8 = 0xFE;
 const WARMED: u8 = 1;
 
 /// Counts the pages that were read, and so the epochs. All-zero memory is a new one.
+///
+/// It has a cache line of its own: all threads write to it, and what lies beside it is loaded at each read.
 #[derive(Debug, Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Epochs {
     pages: AtomicU64,
 }

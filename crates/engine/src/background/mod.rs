@@ -364,7 +364,12 @@ impl Background {
         };
         let decision = self.advance(core, &mut controller, now_ns, &observed);
         drop(controller);
-        self.set_pace(core, decision.pace);
+        self.follow(core, decision.pace);
+    }
+
+    /// Sets the pace that the controller has decided on, while pacing is on.
+    fn follow(&self, core: &Core, pace: Pace) {
+        self.set_pace(core, pace);
         if !core.is_on(Mechanism::Pacing) {
             // The control thread may have released the brake before this put it on again.
             self.release_brake(core);
@@ -395,6 +400,8 @@ impl Background {
         }
         let decision = self.advance(core, &mut controller, now_ns, &observed);
         drop(controller);
+        // No background thread may be left to do so.
+        self.follow(core, decision.pace);
         Watched {
             is_behind: decision.is_behind,
             goes_on: self.goes_on(now_ns),
@@ -491,6 +498,20 @@ mod tests {
         let decision = controller.tick(7, &Observed::default(), Some(1 << 20));
         assert_eq!(decision.pace, Pace::default());
         assert!(!decision.is_behind);
+    }
+
+    /// Otherwise a limit would stay when the last background thread has ended its work.
+    #[test]
+    fn who_watches_sets_the_pace() {
+        let background = zeroed();
+        let (core, _) = Core::with_file(3);
+        let limited = Pace {
+            bytes_per_second: 7,
+            ..Pace::default()
+        };
+        background.set_pace(&core, limited);
+        background.watch(&core);
+        assert_eq!(background.bytes_per_second.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -196,16 +196,13 @@ impl DescriptorMap {
         )
     }
 
-    /// Replaces an entry, unless it is not `before` any more.
-    pub fn replace(&self, descriptor: i32, before: Entry, entry: Entry) {
-        if let Some(word) = self.word(descriptor) {
-            let _ = word.compare_exchange(
-                before.pack(),
-                entry.pack(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-        }
+    /// Replaces an entry, unless it is not `before` any more. Whether it was.
+    pub fn replace(&self, descriptor: i32, before: Entry, entry: Entry) -> bool {
+        self.word(descriptor).is_some_and(|word| {
+            let (before, entry) = (before.pack(), entry.pack());
+            word.compare_exchange(before, entry, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        })
     }
 
     /// Takes an entry out, unless it is not `before` any more. Whether it was.

@@ -95,13 +95,17 @@ impl Core {
         self.descriptors.each_in(0, u32::MAX, visit);
     }
 
-    /// Replaces the entry of a descriptor, unless the number names another file by now.
-    pub fn update(&self, descriptor: i32, tracked: TrackedFile) {
-        if let Some(present @ Entry::Tracked(of)) = self.descriptors.get(descriptor)
-            && of.slot == tracked.slot
+    /// Changes the entry of a descriptor, unless the number names another file than that in `slot` by now. What other
+    /// threads change meanwhile stays.
+    pub fn update(&self, descriptor: i32, slot: u32, change: impl Fn(&mut TrackedFile)) {
+        while let Some(present @ Entry::Tracked(mut tracked)) = self.descriptors.get(descriptor)
+            && tracked.slot == slot
         {
-            let entry = Entry::Tracked(tracked);
-            self.descriptors.replace(descriptor, present, entry);
+            change(&mut tracked);
+            let changed = Entry::Tracked(tracked);
+            if self.descriptors.replace(descriptor, present, changed) {
+                break;
+            }
         }
     }
 
@@ -382,21 +386,35 @@ mod tests {
     }
 
     #[test]
+    fn what_another_thread_changes_meanwhile_stays() {
+        let (core, tracked) = Core::with_file(3);
+        let other = std::cell::Cell::new(true);
+        core.update(3, tracked.slot, |file| {
+            if other.take() {
+                core.update(3, tracked.slot, |file| file.in_sequence = true);
+            }
+            file.advice = 1;
+        });
+        let both = TrackedFile {
+            advice: 1,
+            in_sequence: true,
+            ..tracked
+        };
+        assert_eq!(core.tracked(3), Some(both));
+    }
+
+    #[test]
     fn a_file_that_has_lost_its_number_is_not_updated() {
         let (core, tracked) = Core::with_file(3);
         let advised = TrackedFile {
             advice: 1,
             ..tracked
         };
-        core.update(3, advised);
+        core.update(3, tracked.slot, |file| file.advice = 1);
         assert_eq!(core.tracked(3), Some(advised));
-        let other = TrackedFile {
-            slot: tracked.slot + 1,
-            ..tracked
-        };
-        core.update(3, other);
+        core.update(3, tracked.slot + 1, |file| file.advice = 2);
         assert_eq!(core.tracked(3), Some(advised));
-        core.update(4, other);
+        core.update(4, tracked.slot, |file| file.advice = 2);
         assert_eq!(core.tracked(4), None);
     }
 }

@@ -420,10 +420,14 @@ impl Handover {
         work: impl FnOnce(&Transfer<'_>, &mut Work) -> Result<(), Refused>,
     ) -> TookPlace {
         let core = means.core;
+        let _errno = ErrnoGuard::new();
         let Some(kept) = Self::kept_now(means) else {
+            // Eviction has heat, too, and handovers may be switched on again.
+            if tracked.kind != FileKind::CassandraData && core.owner.is_this_process() {
+                forget_heat(means.heat, descriptor);
+            }
             return TookPlace::No;
         };
-        let _errno = ErrnoGuard::new();
         let Ok(stamp) = file::stamp(descriptor) else {
             return TookPlace::No;
         };
@@ -497,8 +501,14 @@ fn forget_heat_of_others(heat: &HeatMap, descriptor: i32) {
     // Not for outputs of compactions: they have the heat of their parts, or get it when they are opened. What another
     // node sends is none.
     let may_be_output = thread::is_background_reader() && thread::role() != Role::Streaming;
-    if !may_be_output
-        && let Some(present) = heat.present()
+    if !may_be_output {
+        forget_heat(heat, descriptor);
+    }
+}
+
+/// Forgets the heat that is kept under the number of a new file.
+fn forget_heat(heat: &HeatMap, descriptor: i32) {
+    if let Some(present) = heat.present()
         && let Ok(stamp) = file::stamp(descriptor)
     {
         let bytes = 0..stamp.size_bytes;

@@ -219,16 +219,14 @@ pub fn record_foreground_read(descriptor: i32, offset: u64, length_bytes: u64) -
     })
 }
 
-/// The thread makes a plain read. `read_ahead` is as for [`record_read`].
+/// The thread makes a plain read. `read_ahead` is as for [`record_read`]. Returns whether the read belongs to a scan.
 pub fn record_sequence(
     descriptor: i32,
     offset: u64,
     length_bytes: u64,
     read_ahead: impl FnOnce(Need) -> Ahead,
-) {
-    STATE.with(|state| {
-        (state.sequences).record(descriptor, offset, length_bytes, read_ahead);
-    });
+) -> bool {
+    STATE.with(|state| (state.sequences).record(descriptor, offset, length_bytes, read_ahead))
 }
 
 /// Processor time of the thread since the last look, if it is time for a look, and the reads of its role are
@@ -277,7 +275,7 @@ pub fn writes_what_it_read() -> bool {
 /// The thread opened an SSTable for writing: with some engines that makes it a background thread.
 pub fn record_writing(kind: FileKind, descriptor: i32) {
     let role = settings::get().map(|settings| settings.config.profile.role_of_sstable_writer(kind));
-    STATE.with(|state| state.writer.open(descriptor, role));
+    STATE.with(|state| state.writer.open(descriptor, kind, role));
 }
 
 /// The thread has made a new file of RocksDB, with this slot in the inode map. In the foreground that may be a

@@ -1,7 +1,7 @@
 //! What a thread lately read, and what it writes: this tells a compaction from a flush, and cached inputs
 //! from cold ones.
 
-use coldstream_policy::Role;
+use coldstream_policy::{FileKind, Role};
 use std::cell::Cell;
 
 /// A new SSTable of RocksDB that a foreground thread has open for writing. While it has one, it is inside of the engine:
@@ -27,6 +27,8 @@ pub(super) struct Writer {
     written_descriptor: Cell<i32>,
     /// Bytes read in the background since an SSTable was last opened for writing.
     bytes_read: Cell<u64>,
+    /// The engine of the last SSTable that was opened for writing has threads of their own for flushes.
+    flushes_elsewhere: Cell<bool>,
     own_table: Cell<Option<OwnTable>>,
     /// The descriptor of a new blob file that this foreground thread has open for writing; -1 is none.
     own_blob: Cell<i32>,
@@ -39,6 +41,7 @@ impl Writer {
             cached_bytes: Cell::new(0),
             written_descriptor: Cell::new(-1),
             bytes_read: Cell::new(0),
+            flushes_elsewhere: Cell::new(false),
             own_table: Cell::new(None),
             own_blob: Cell::new(-1),
         }
@@ -62,8 +65,9 @@ impl Writer {
     }
 
     /// An SSTable was opened for writing. `role` is the writer's role as the file's name tells it.
-    pub(super) fn open(&self, descriptor: i32, role: Option<Role>) {
+    pub(super) fn open(&self, descriptor: i32, kind: FileKind, role: Option<Role>) {
         self.bytes_read.set(0);
+        self.flushes_elsewhere.set(kind == FileKind::CassandraData);
         if role.is_some_and(Role::is_background_reader) {
             self.written_descriptor.set(descriptor);
         }
@@ -121,10 +125,10 @@ impl Writer {
     }
 
     /// Whether a thread of this role writes the data that it reads: no flush. A compaction thread does if it
-    /// has read SSTables since it opened its output.
+    /// has read SSTables since it opened its output. Cassandra's does in any case: reads by mappings are not seen.
     pub(super) fn writes_what_it_read(&self, role: Role) -> bool {
         match role {
-            Role::Compaction => self.bytes_read.get() > 0,
+            Role::Compaction => self.flushes_elsewhere.get() || self.bytes_read.get() > 0,
             Role::Streaming => true,
             Role::Foreground | Role::Flush | Role::Validation => false,
         }
@@ -142,19 +146,25 @@ mod tests {
         assert!(!writer.writes_what_it_read(Role::Compaction));
         writer.record_read(1);
         assert!(writer.writes_what_it_read(Role::Compaction));
-        writer.open(7, None);
+        writer.open(7, FileKind::RocksDbSsTable, None);
         assert!(
             !writer.writes_what_it_read(Role::Compaction),
             "its next SSTable"
         );
+        writer.open(7, FileKind::CassandraData, None);
+        assert!(
+            writer.writes_what_it_read(Role::Compaction),
+            "mapped inputs"
+        );
+        assert!(!writer.writes_what_it_read(Role::Flush));
     }
 
     #[test]
     fn a_written_file_makes_a_background_thread_until_it_is_closed() {
         let writer = Writer::none();
-        writer.open(7, Some(Role::Flush));
+        writer.open(7, FileKind::LevelDbSsTable, Some(Role::Flush));
         assert!(!writer.is_background());
-        writer.open(7, Some(Role::Compaction));
+        writer.open(7, FileKind::LevelDbSsTable, Some(Role::Compaction));
         writer.close(8);
         assert!(writer.is_background());
         writer.close(7);
@@ -170,7 +180,7 @@ mod tests {
         writer.open_own_table(7, 3);
         assert!(writer.compacts_into(6) && writer.compacts_into(7));
         assert!(!writer.compacts_into(8));
-        writer.open(7, None);
+        writer.open(7, FileKind::RocksDbSsTable, None);
         assert!(!writer.compacts_into(7), "nothing was read since");
         writer.record_read(1);
         writer.close(7);

@@ -274,7 +274,7 @@ mod tests {
             watched: true,
             ..tracked
         };
-        core.update(3, watched);
+        core.update(3, tracked.slot, |file| file.watched = true);
         assert!(files.find(&core, 3).is_none());
         let inode = core.inodes.get(tracked.slot).unwrap();
         inode.set_staged_slot(Some(5));
