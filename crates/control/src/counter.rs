@@ -148,7 +148,7 @@ counters! {
     BytesDropBehind = "bytes_drop_behind": Reads, Total(Bytes), formerly "bytes_window";
     /// Part of `background_bytes`: in the page cache already, and served from there.
     BytesFromCache = "bytes_from_cache": Reads, Total(Bytes);
-    /// Part of `background_bytes`: read by plain calls. The `fallback_` counters give the reasons.
+    /// Part of `background_bytes`: read by plain calls, through the page cache. The `fallback_` counters give the reasons.
     BytesBuffered = "bytes_buffered": Reads, Total(Bytes);
     /// Bytes that direct reads moved from the device, read-ahead included.
     DeviceBytesDirect = "device_bytes_direct": Reads, Total(Bytes);
@@ -253,12 +253,13 @@ counters! {
     HandoverSsTables = "handover_sstables": Handover, Total(Count), formerly "handover_tables";
     /// Pages of new SSTables that were expected to be hot.
     HandoverPagesHot = "handover_pages_hot": Handover, Total(Count);
-    /// Part of `handover_pages_hot`: too many to be warmed.
+    /// Part of `handover_pages_hot`: not warmed before the publication. They are more than an eighth of the memory or
+    /// `handover.bytes`, or, while compactions are behind, more than there is processor time for.
     HandoverPagesLeftOut = "handover_pages_left_out": Handover, Total(Count);
     /// Pages that were read into the page cache before their SSTable was published. In a part of a
     /// BTI SSTable, these include pages around an expected hot partition.
     HandoverPagesWarmed = "handover_pages_warmed": Handover, Total(Count);
-    /// Blocks, chunks or partitions that were warmed.
+    /// Blocks, chunks or partitions that were expected to be hot, and were warm at the publication: warmed, or cached before.
     HandoverRangesWarmed = "handover_ranges_warmed": Handover, Total(Count),
         formerly "handover_places_warmed";
     /// Part of `handover_ranges_warmed`: read by the foreground since.
@@ -425,6 +426,10 @@ counters! {
     /// Hot pages that were read into the page cache after their SSTable was published: a handover had no room or no time
     /// for them.
     HandoverPagesWarmedLate = "handover_pages_warmed_late": Handover, Total(Count);
+    /// Part of `background_bytes`: read by the engine itself around the page cache (`O_DIRECT`).
+    BytesEngineDirect = "bytes_engine_direct": Reads, Total(Bytes);
+    /// Part of `write_bytes`: written by the engine itself around the page cache (`O_DIRECT`).
+    WriteBytesEngineDirect = "write_bytes_engine_direct": Writes, Total(Bytes);
 }
 
 impl Counter {
@@ -467,21 +472,23 @@ impl Counter {
 
     /// Bytes that background threads read from SSTables, by the way they took. Together they are
     /// [`Self::BackgroundBytes`].
-    pub const READ_MODES: [(Self, &str); 5] = [
+    pub const READ_MODES: [(Self, &str); 6] = [
         (Self::BytesDirect, "direct"),
         (Self::BytesDontcache, "dontcache"),
         (Self::BytesDropBehind, "drop-behind"),
         (Self::BytesFromCache, "page cache"),
         (Self::BytesBuffered, "plain"),
+        (Self::BytesEngineDirect, "engine's own direct"),
     ];
 
     /// Bytes of SSTables that background threads wrote, by the way they took. Together they are
     /// [`Self::WriteBytes`].
-    pub const WRITE_MODES: [(Self, &str); 4] = [
+    pub const WRITE_MODES: [(Self, &str); 5] = [
         (Self::WriteBytesDirect, "direct"),
         (Self::WriteBytesDontcache, "dontcache"),
         (Self::WriteBytesDropBehind, "drop-behind"),
         (Self::WriteBytesBuffered, "plain"),
+        (Self::WriteBytesEngineDirect, "engine's own direct"),
     ];
 
     /// SSTables that were published without a whole handover, by reason.

@@ -13,12 +13,13 @@ use crate::snapshot::Snapshot;
 
 /// The counters of the line, in its order. The problems come before these, so that a line that is
 /// cut off still has them.
-const SHOWN: [Counter; 32] = [
+const SHOWN: [Counter; 34] = [
     Counter::BytesDirect,
     Counter::BytesDontcache,
     Counter::BytesDropBehind,
     Counter::BytesFromCache,
     Counter::BytesBuffered,
+    Counter::BytesEngineDirect,
     Counter::WindowsRead,
     Counter::WindowsWaited,
     Counter::StagedFiles,
@@ -27,6 +28,7 @@ const SHOWN: [Counter; 32] = [
     Counter::WriteBytesDontcache,
     Counter::WriteBytesDropBehind,
     Counter::WriteBytesBuffered,
+    Counter::WriteBytesEngineDirect,
     Counter::StagedWrites,
     Counter::Drains,
     Counter::DrainsLate,

@@ -32,3 +32,29 @@ fn what_stays_in_the_page_cache_is_counted_too() {
         }
     }
 }
+
+/// Direct I/O of the engine itself is no pollution of the page cache.
+#[test]
+fn what_the_engine_moves_around_the_page_cache_is_counted_apart() {
+    let directory = directories::on_disk();
+    let program = tools::compile("own_direct.c", directory.path(), "own_direct", &[]);
+    let stop = directory.path().join("stop");
+    let program = Program::new(&program)
+        .argument(directory.path())
+        .argument(&stop);
+    let mut running = program.start_with(&Preload::quiet());
+    running.wait_until_printed("done");
+    let client = StatusClient::of(running.process_id());
+    let all = [
+        Counter::WriteBytes,
+        Counter::WriteBytesEngineDirect,
+        Counter::WriteBytesBuffered,
+        Counter::BackgroundBytes,
+        Counter::BytesEngineDirect,
+        Counter::BytesBuffered,
+    ];
+    let counted = all.map(|counter| client.get(counter));
+    std::fs::write(&stop, "").expect("stop");
+    running.end().well();
+    assert_eq!(counted, [1 << 20, 1 << 20, 0, 1 << 20, 1 << 20, 0]);
+}

@@ -146,6 +146,7 @@ fn reads(snapshot: &Snapshot) -> Vec<String> {
         .bytes(Counter::BytesDropBehind, "dropped behind")
         .bytes(Counter::BytesFromCache, "from the page cache")
         .bytes(Counter::BytesBuffered, "by plain calls")
+        .bytes(Counter::BytesEngineDirect, "by the engine's own direct I/O")
         .about(Counter::WindowsRead, |windows| {
             let window = display_bytes(snapshot.header.window_bytes);
             let windows = count(windows, "window", "windows");
@@ -175,6 +176,10 @@ fn writes(snapshot: &Snapshot) -> Vec<String> {
     .bytes(Counter::WriteBytesDontcache, "with RWF_DONTCACHE")
     .bytes(Counter::WriteBytesDropBehind, "dropped behind")
     .bytes(Counter::WriteBytesBuffered, "through the page cache")
+    .bytes(
+        Counter::WriteBytesEngineDirect,
+        "by the engine's own direct I/O",
+    )
     .about(Counter::StagedWrites, |calls| {
         format!("{} gathered", count(calls, "call", "calls"))
     })
@@ -222,7 +227,10 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
         )
     })
     .about(Counter::HandoverPagesLeftOut, |pages| {
-        format!("{} too many to warm", count(pages, "page", "pages"))
+        format!(
+            "{} not warmed before publication",
+            count(pages, "page", "pages")
+        )
     })
     .about(Counter::HandoverPagesWarmedLate, |pages| {
         format!("{} warmed after publication", count(pages, "page", "pages"))

@@ -218,7 +218,7 @@ impl Runtime {
         // SAFETY: as above.
         unsafe { self.follow_blob_read(tracked, call, result) };
         self.background.record_work();
-        reads::count_plain(core, result);
+        reads::count_plain(core, call.descriptor, result);
         let bytes = u64::try_from(result).unwrap_or(0);
         thread::record_background_read(bytes);
         self.background.record_moved(core, Moved::Read, bytes);
@@ -334,18 +334,28 @@ impl Runtime {
         offset: u64,
         length_bytes: u64,
     ) {
-        if !self.writes.is_staged(&self.core, tracked) {
-            readahead::after_read(&self.core, tracked, descriptor, offset, length_bytes);
+        if self.writes.is_staged(&self.core, tracked) {
+            return;
+        }
+        let in_scan = readahead::after_read(&self.core, tracked, descriptor, offset, length_bytes);
+        let read = Operation::ReadAt {
+            start: offset,
+            end: offset.saturating_add(length_bytes),
+        };
+        if let Some(in_scan) = in_scan
+            && let Some(made) = (self.heat).foresee(&self.core, tracked.slot, read, in_scan)
+        {
+            self.heat.record(&self.core, made);
         }
     }
 
     /// Counts a background read that is never served, because it moves a position or has several buffers.
     #[cold]
-    pub fn count_unserved_read(&self, result: isize) {
+    pub fn count_unserved_read(&self, descriptor: i32, result: isize) {
         let _errno = ErrnoGuard::new();
         self.background.record_work();
         self.core.count(Counter::FallbackCall, 1);
-        reads::count_plain(&self.core, result);
+        reads::count_plain(&self.core, descriptor, result);
     }
 
     /// A foreground thread is about to append to a file that is not staged. If it compacts into the file, and this is
@@ -376,7 +386,7 @@ impl Runtime {
             watched: true,
             ..tracked
         };
-        core.update(descriptor, tracked);
+        core.update(descriptor, tracked.slot, |file| file.watched = true);
         let opening = Opening {
             settings,
             tracked,
@@ -428,7 +438,7 @@ impl Runtime {
                 let result = plain();
                 // SAFETY: the kernel has read so much from there.
                 unsafe { self.follow_append((tracked, descriptor), buffer, result) };
-                self.count_plain_write(result);
+                self.count_plain_write(descriptor, result);
                 result
             }
             Written::Done(Ok(written)) => {
@@ -445,16 +455,21 @@ impl Runtime {
         }
     }
 
-    /// Counts a plain write of a tracked file, if a background thread made it. Its bytes stay in the page cache.
+    /// Counts a plain write of a tracked file, if a background thread made it. Its bytes stay in the page cache, unless the
+    /// engine itself writes around it.
     #[cold]
-    pub fn count_plain_write(&self, result: isize) {
+    pub fn count_plain_write(&self, descriptor: i32, result: isize) {
         let _errno = ErrnoGuard::new();
         let bytes = u64::try_from(result).unwrap_or(0);
         if thread::role() == Role::Foreground || !self.core.owner.is_this_process() {
             return;
         }
         self.core.count(Counter::WriteBytes, bytes);
-        self.core.count(Counter::WriteBytesBuffered, bytes);
+        let counter = match reads::is_direct(descriptor) {
+            true => Counter::WriteBytesEngineDirect,
+            false => Counter::WriteBytesBuffered,
+        };
+        self.core.count(counter, bytes);
         if thread::writes_what_it_read() {
             self.background.record_work();
         }
@@ -573,5 +588,26 @@ impl Runtime {
     /// where Coldstream controls the readahead.
     pub fn skip_file_advice(&self, tracked: TrackedFile, descriptor: i32, advice: i32) -> bool {
         readahead::keep_advice(&self.core, tracked, descriptor, advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_into_several_buffers_is_hot() {
+        // SAFETY: all-zero memory is a valid one.
+        let mut runtime: Box<Runtime> = unsafe { Box::new_zeroed().assume_init() };
+        let (core, tracked) = Core::with_file(3);
+        runtime.core = *core;
+        runtime.heat.open(1 << 20, 1 << 30);
+        runtime.after_vector_read(tracked, 3, 40_960, 5000);
+        let is_hot = |page: u64| {
+            runtime
+                .heat
+                .is_hot(&runtime.core, tracked.slot, page * 4096)
+        };
+        assert_eq!([9, 10, 11, 12].map(is_hot), [false, true, false, false]);
     }
 }

@@ -192,12 +192,21 @@ impl Reads {
 }
 
 /// Counts a background read that was a plain call.
-pub fn count_plain(core: &Core, result: isize) {
+pub fn count_plain(core: &Core, descriptor: i32, result: isize) {
     core.count(Counter::BackgroundReads, 1);
     if let Ok(bytes) = u64::try_from(result) {
         core.count(Counter::BackgroundBytes, bytes);
-        core.count(Counter::BytesBuffered, bytes);
+        let counter = match is_direct(descriptor) {
+            true => Counter::BytesEngineDirect,
+            false => Counter::BytesBuffered,
+        };
+        core.count(counter, bytes);
     }
+}
+
+/// Whether the engine itself has set `O_DIRECT` on its descriptor. It may set it at any time.
+pub fn is_direct(descriptor: i32) -> bool {
+    file::status_flags(descriptor).is_ok_and(|flags| flags & libc::O_DIRECT != 0)
 }
 
 /// Whether a descriptor may be read, and through the page cache. Only the kernel knows: duplicates in other

@@ -47,7 +47,7 @@ fn count_change_and<T: From<i8>>(
 #[inline]
 fn count_write(descriptor: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
     count_change_and(descriptor, next, |runtime, _, written| {
-        runtime.count_plain_write(*written);
+        runtime.count_plain_write(descriptor, *written);
     })
 }
 
@@ -73,7 +73,7 @@ unsafe fn count_append(
     count_change_and(descriptor, next, |runtime, tracked, written| {
         // SAFETY: the kernel has read so much from there.
         unsafe { runtime.follow_append((tracked, descriptor), buffer.cast(), *written) };
-        runtime.count_plain_write(*written);
+        runtime.count_plain_write(descriptor, *written);
     })
 }
 

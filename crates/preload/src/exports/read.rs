@@ -116,7 +116,7 @@ pub(super) fn read_known_unserved(
         Reader::Nobody => -1,
         Reader::Background(_) => {
             let result = next();
-            runtime.count_unserved_read(result);
+            runtime.count_unserved_read(descriptor, result);
             result
         }
     }
@@ -179,10 +179,11 @@ fn read_tracked_vector_at(
     next: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let is_staged = runtime.writes.is_staged(&runtime.core, tracked);
-    let operation = if is_staged && call.offset >= 0 {
-        call.range()
-    } else {
-        Operation::Read
+    let operation = match (call.offset >= 0, is_staged) {
+        (true, true) => call.range(),
+        // Only its result tells what it has read.
+        (true, false) => Operation::Unknown,
+        (false, _) => Operation::Read,
     };
     // As for pages that are not in the page cache, the caller tries again with a call that may wait.
     let seen = match call.offset {
