@@ -144,7 +144,8 @@ impl Remainder {
 impl Job {
     /// Warms the output's remainder, once it is published. Returns the pages that were absent.
     fn perform(&mut self, core: &Core, request: &Request) -> u64 {
-        if !self.is_published(core) {
+        // To close a descriptor of a locked file would drop the lock.
+        if !self.is_published(core) || core.inodes.is_locked(&self.output.stamp) {
             self.ranges.give_back();
             return 0;
         }
