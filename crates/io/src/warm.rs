@@ -102,7 +102,7 @@ impl WarmList {
         }
     }
 
-    /// [`warm_listed`], once for each time that it was filled. Its memory is given back to the system afterwards.
+    /// [`warm_listed`].
     pub fn warm(
         &mut self,
         descriptor: impl Into<Descriptor>,
@@ -110,9 +110,7 @@ impl WarmList {
         is_over: impl Fn() -> bool,
     ) -> WarmResult {
         let ranges = self.ranges.get_mut(..self.count).unwrap_or_default();
-        let result = warm_listed(descriptor, ranges, &mut self.buffer, in_flight, is_over);
-        self.give_back();
-        result
+        warm_listed(descriptor, ranges, &mut self.buffer, in_flight, is_over)
     }
 
     /// Forgets its ranges, and gives their memory back to the system.

@@ -146,12 +146,10 @@ impl Job {
     fn perform(&mut self, core: &Core, request: &Request) -> u64 {
         // To close a descriptor of a locked file would drop the lock.
         if !self.is_published(core) || core.inodes.is_locked(&self.output.stamp) {
-            self.ranges.give_back();
             return 0;
         }
         let path = CStr::from_bytes_until_nul(&self.output.path).unwrap_or_default();
         let Ok((mut opened, stamp)) = PrivateDescriptor::open_path(path, request.slot, core) else {
-            self.ranges.give_back();
             return 0;
         };
         let mut pages = 0;
@@ -219,6 +217,7 @@ unsafe extern "C" fn serve(helper: usize) -> ! {
             // SAFETY: submitted, so the job is this thread's until the request is done.
             let job = unsafe { &mut *remainder.job.get() };
             core.count(Counter::HandoverPagesWarmedLate, job.perform(core, request));
+            job.ranges.give_back();
             0
         });
     }
