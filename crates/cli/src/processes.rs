@@ -68,13 +68,14 @@ pub fn in_container(pid: u32, inside: u32, owner: u32) -> String {
 pub fn running(pid: u32) -> anyhow::Result<Box<Snapshot>> {
     match status(pid) {
         Status::Running(snapshot) => Ok(snapshot),
-        Status::Removed { pid: left_by } => Err(failure(
-            Exit::NotFound,
-            format!(
-                "the status page was left behind by process {left_by}, which has ended; it is \
-                 removed"
-            ),
-        )),
+        Status::Removed { pid, was_attached } => {
+            let ended = match was_attached {
+                true => format!("`coldstream attach {pid}` has ended"),
+                false => format!("process {pid} has ended"),
+            };
+            let left = format!("{ended}; the status page that it left behind is removed");
+            Err(failure(Exit::NotFound, left))
+        }
         Status::Unreadable(error) => Err(unusable(&error)),
         Status::Absent => Err(absent(pid)),
     }

@@ -151,7 +151,8 @@ impl PageView<'_> {
         })
     }
 
-    /// The snapshot of the process `pid` that started at `start_time_ticks`.
+    /// The snapshot of the process `pid` that started at `start_time_ticks`. A page without a time counts as its own: the
+    /// process sees no `/proc`, and cannot know.
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ impl PageView<'_> {
     pub fn snapshot_of(&self, pid: u32, start_time_ticks: u64) -> Result<Snapshot, PageError> {
         let snapshot = self.snapshot()?;
         let header = &snapshot.header;
-        if header.pid == pid && header.start_time_ticks == start_time_ticks {
+        if header.pid == pid && [0, start_time_ticks].contains(&header.start_time_ticks) {
             Ok(snapshot)
         } else {
             Err(PageError::Stale { pid: header.pid })

@@ -87,8 +87,10 @@ pub enum Status {
     Absent,
     /// A process that has ended left the page behind. The page is removed now.
     Removed {
-        /// That process.
+        /// The process that the page is about.
         pid: u32,
+        /// What ended is the process that had attached to it.
+        was_attached: bool,
     },
     /// The page cannot be read.
     Unreadable(StatusPageError),
@@ -292,7 +294,7 @@ fn status_at(path: PathBuf, pid: u32) -> Status {
     let path = page.path;
     match snapshot {
         Ok(snapshot) => Status::Running(Box::new(snapshot)),
-        Err(PageError::Stale { pid }) => remove_stale(&path, pid),
+        Err(PageError::Stale { pid }) => remove_stale(&path, pid, page.view.keeper().is_some()),
         Err(error) => Status::Unreadable(StatusPageError::Content { path, error }),
     }
 }
@@ -310,10 +312,11 @@ pub fn remove(path: &Path) -> io::Result<()> {
 
 /// Removes the page of an ended process. Only the calling user can have put a file there: the directory is closed to
 /// others. Another command of the user may remove it first.
-fn remove_stale(path: &Path, pid: u32) -> Status {
+fn remove_stale(path: &Path, pid: u32, was_attached: bool) -> Status {
+    let removed = Status::Removed { pid, was_attached };
     match remove(path) {
-        Ok(()) => Status::Removed { pid },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Status::Removed { pid },
+        Ok(()) => removed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => removed,
         Err(error) => Status::Unreadable(StatusPageError::Remove {
             path: path.to_owned(),
             error,
@@ -361,14 +364,29 @@ mod tests {
         make_page(&path, pid, process::started(pid).unwrap());
         assert!(matches!(status(), Status::Running(_)));
         make_page(&path, pid, 1);
-        assert!(matches!(status(), Status::Removed { .. }));
+        assert!(matches!(
+            status(),
+            Status::Removed {
+                was_attached: false,
+                ..
+            }
+        ));
         assert!(!path.parent().unwrap().exists());
+        // A process that sees no `/proc` does not know when it started.
+        make_page(&path, pid, 0);
+        assert!(matches!(status(), Status::Running(_)));
         make_page(&path, pid, process::started(pid).unwrap());
         let page = StatusPage::open_at(path.clone(), pid, SharedPage::open_shared).unwrap();
         page.view().set_keeper(pid, process::started(pid).unwrap());
         assert!(matches!(status(), Status::Running(_)));
         page.view().set_keeper(pid, 1);
-        assert!(matches!(status(), Status::Removed { .. }));
+        assert!(matches!(
+            status(),
+            Status::Removed {
+                was_attached: true,
+                ..
+            }
+        ));
         make_page(&path, pid, 1);
         fs::write(&path, vec![7; 4096]).unwrap();
         assert!(matches!(status(), Status::Unreadable(_)));

@@ -159,9 +159,15 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
     let (status, status_missing) = match processes::status(pid) {
         Status::Running(snapshot) => (Some(*snapshot), None),
         Status::Absent => (surveyed.as_ref().map(|it| it.snapshot.clone()), None),
-        Status::Removed { pid } => {
-            let text = format!("removed the page that ended process {pid} left behind");
-            (None, Some(text))
+        Status::Removed { pid, was_attached } => {
+            let ended = match was_attached {
+                true => "an ended `coldstream attach`".to_owned(),
+                false => format!("ended process {pid}"),
+            };
+            (
+                None,
+                Some(format!("removed the page that {ended} left behind")),
+            )
         }
         Status::Unreadable(error) => (None, Some(error.to_string())),
     };

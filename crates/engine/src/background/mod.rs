@@ -341,7 +341,7 @@ impl Background {
                 break;
             }
             // A signal ends the sleep early: the next round sleeps the rest.
-            process::sleep_until(now.saturating_add(wait));
+            process::sleep_ns(wait);
             now = process::monotonic_ns();
             self.tick(core, now);
         }

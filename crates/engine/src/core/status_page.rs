@@ -125,6 +125,7 @@ fn create_page(settings: &Settings, address: &PageAddress) -> Option<PageView<'s
     let config = &settings.config;
     view.initialise(&Header {
         pid: process_id as u32,
+        // 0 is unknown (`control/snapshot.rs: snapshot_of`).
         start_time_ticks: own_start_time().unwrap_or(0),
         profile: config.profile,
         configured: config.reads,

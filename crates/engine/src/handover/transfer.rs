@@ -43,6 +43,8 @@ pub(super) enum Refused {
     Gone,
     /// There is no memory for it.
     OutOfMemory,
+    /// The process may open no more files. [`SsTableFile`] has counted that.
+    NoDescriptor,
     /// It took longer than a handover may: a block of many MiB on a slow device.
     OutOfTime,
 }
@@ -69,7 +71,7 @@ impl From<OpenError> for Refused {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Identity | OpenError::OpenFailed => Self::Gone,
-            OpenError::DescriptorLimit => Self::Failed,
+            OpenError::DescriptorLimit => Self::NoDescriptor,
         }
     }
 }
@@ -340,7 +342,7 @@ impl<'b> Transfer<'b> {
             Refused::Failed => self.core.count(Counter::HandoverFailed, 1),
             Refused::OutOfMemory => self.core.count(Counter::HandoverShortOfMemory, 1),
             Refused::OutOfTime => self.core.count(Counter::HandoverCutShort, 1),
-            Refused::Gone => {}
+            Refused::Gone | Refused::NoDescriptor => {}
         }
         matches!(refused, Refused::Gone)
     }

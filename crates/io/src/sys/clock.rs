@@ -1,6 +1,5 @@
 //! Clocks and sleeping:
-//! [`clock_gettime(2)`](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
-//! [`clock_nanosleep(2)`](https://man7.org/linux/man-pages/man2/clock_nanosleep.2.html) and
+//! [`clock_gettime(2)`](https://man7.org/linux/man-pages/man2/clock_gettime.2.html) and
 //! [`nanosleep(2)`](https://man7.org/linux/man-pages/man2/nanosleep.2.html).
 
 use super::raw::syscall;
@@ -57,31 +56,23 @@ pub fn coarse_milliseconds() -> u32 {
     (clock_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000) as u32
 }
 
-/// `clock_nanosleep(2)`: sleeps until the monotonic clock shows `monotonic_ns`, or until a signal.
-pub fn sleep_until(monotonic_ns: u64) {
-    let time = libc::timespec {
-        tv_sec: (monotonic_ns / 1_000_000_000) as i64,
-        tv_nsec: (monotonic_ns % 1_000_000_000) as i64,
-    };
-    // SAFETY: the kernel reads one `struct timespec`.
-    unsafe {
-        syscall(
-            libc::SYS_clock_nanosleep,
-            [
-                libc::CLOCK_MONOTONIC as usize,
-                libc::TIMER_ABSTIME as usize,
-                &raw const time as usize,
-                0,
-            ],
-        )
-    };
-}
-
 /// `nanosleep(2)`: sleeps for `milliseconds`, or until a signal.
 pub fn sleep(milliseconds: u32) {
-    let time = duration(milliseconds);
+    sleep_for(&duration(milliseconds));
+}
+
+/// As [`sleep`], for `ns` nanoseconds. Not until a time of [`monotonic_ns`]: another preload library may have changed
+/// libc's clock, and the kernel sleeps by its own.
+pub fn sleep_ns(ns: u64) {
+    sleep_for(&libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    });
+}
+
+fn sleep_for(time: &libc::timespec) {
     // SAFETY: the kernel reads one `struct timespec`.
-    unsafe { syscall(libc::SYS_nanosleep, [&raw const time as usize, 0]) };
+    unsafe { syscall(libc::SYS_nanosleep, [std::ptr::from_ref(time) as usize, 0]) };
 }
 
 pub(super) fn duration(milliseconds: u32) -> libc::timespec {

@@ -3,7 +3,7 @@
 //! Clocks and futexes, which callers look for here, have modules of their own.
 
 pub use super::clock::{
-    clock_ns, coarse_milliseconds, coarse_real_ns, monotonic_ns, sleep, sleep_until,
+    clock_ns, coarse_milliseconds, coarse_real_ns, monotonic_ns, sleep, sleep_ns,
 };
 pub use super::futex::{futex_wait, futex_wait_shared, futex_wake_one, futex_wake_shared};
 

@@ -8,7 +8,7 @@ use coldstream_testkit::files::{self, REST, fill, first_difference};
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Running;
 use coldstream_testkit::status_client::StatusClient;
-use coldstream_testkit::{directories, residency};
+use coldstream_testkit::{directories, residency, tools};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Write;
@@ -118,7 +118,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn start(floor: u32) -> Self {
+    fn start(floor: u32, other: Option<&Path>) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = directories::on_disk();
         let work = directory.path().join("work");
@@ -132,6 +132,10 @@ impl Scene {
             .with("COLDSTREAM_FLUSH", "bypass")
             .with("COLDSTREAM_PACING", "on")
             .with("COLDSTREAM_PACING_FLOOR", floor);
+        let preload = match other {
+            Some(other) => preload.behind(other),
+            None => preload,
+        };
         let journal = directory.path().join("journal");
         let running = subject::program("compacts and reads", &work, &journal).start_with(&preload);
         let client = StatusClient::of(running.process_id());
@@ -150,8 +154,13 @@ impl Scene {
     /// A scene in which a compaction has waited. The idle level is measured in a short time. If the device
     /// was slow in that time, no compaction has to wait, and the next scene is tried.
     fn that_waits(floor: u32) -> Self {
+        Self::that_waits_beside(floor, None)
+    }
+
+    /// The same with another preload library.
+    fn that_waits_beside(floor: u32, other: Option<&Path>) -> Self {
         for _ in 0..SCENES {
-            let scene = Self::start(floor);
+            let scene = Self::start(floor, other);
             let started = Instant::now();
             while started.elapsed() < WAITS_WITHIN {
                 if scene.client.get(Counter::PacingWaits) >= 3 {
@@ -236,6 +245,18 @@ fn off_lets_go_at_once_for_as_long_as_it_is() {
     assert_eq!(waits(&scene), later);
     assert!(scene.client.get(Counter::PacingBytes) <= moved + (1 << 20));
     scene.end();
+}
+
+/// Coldstream sleeps by the kernel's clock, and reads libc's.
+#[test]
+fn nobody_waits_for_a_clock_that_another_library_has_changed() {
+    let directory = directories::on_disk();
+    let options = ["-shared", "-fPIC"];
+    let clock = tools::compile("other_clock.c", directory.path(), "clock.so", &options);
+    let mut scene = Scene::that_waits_beside(1, Some(&clock));
+    scene.wait_for_round(scene.rounds() + 1);
+    assert_eq!(scene.client.off(&[Mechanism::Pacing]), Outcome::Done);
+    assert!(scene.end() > 0);
 }
 
 #[test]

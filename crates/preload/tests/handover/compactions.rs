@@ -38,6 +38,26 @@ fn young_and_old_keys_side_by_side() {
     });
 }
 
+/// Below a limit of 256 the library has no descriptors of its own. That is no failure, and no SSTable's fault.
+#[test]
+fn few_descriptors_are_no_failed_handover() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let Some(program) = program(directory.path()) else {
+        return;
+    };
+    let (database, log) = (directory.path().join("one"), directory.path().join("log"));
+    SMALL.load(&program, &database);
+    let shell = ["-c", "ulimit -n 200 && exec \"$@\"", "limited"];
+    let limited = SMALL
+        .compaction(&program, &database)
+        .behind(Path::new("/bin/sh"), &shell);
+    let log = run_logged(&limited, "on", &log).text;
+    assert!(
+        log.contains("fallback_descriptor_limit=") && !log.contains("handover_failed="),
+        "{log}"
+    );
+}
+
 #[test]
 fn universal_compaction() {
     assert_handed_over(&Case {
