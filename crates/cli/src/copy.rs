@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::exit::{self, failure};
+use crate::run::elf;
 use crate::{library, output};
 
 const EXAMPLES: &str = "\
@@ -31,6 +32,7 @@ pub struct CopyArguments {
 /// Copies both files.
 pub fn run(arguments: &CopyArguments) -> anyhow::Result<()> {
     let library = library::find(arguments.library.as_deref(), "--library")?;
+    elf::check_library(&library)?;
     let program = std::env::current_exe()?;
     for (source, name, mode) in [
         (&library, library::FILE_NAME, 0o644),

@@ -167,15 +167,25 @@ pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> anyhow::Result
 
 /// The library's path in a list, or in the text of a script.
 pub fn named_in(text: &str) -> Option<PathBuf> {
+    path_in(text, |name| name == FILE_NAME)
+}
+
+/// The path of the C interface in a list, which somebody took for the library.
+pub fn c_interface_in(text: &str) -> Option<PathBuf> {
+    path_in(text, |name| name.starts_with("libcoldstream_io.so"))
+}
+
+fn path_in(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
     let is_end =
         |it: char| u8::try_from(it).is_ok_and(separates_libraries) || "\n\"'=${}".contains(it);
     text.split(is_end)
-        .find(|part| {
-            Path::new(part)
-                .file_name()
-                .is_some_and(|it| it == FILE_NAME)
+        .map(Path::new)
+        .find(|path| {
+            path.file_name()
+                .and_then(OsStr::to_str)
+                .is_some_and(&is_wanted)
         })
-        .map(PathBuf::from)
+        .map(Path::to_owned)
 }
 
 #[cfg(test)]

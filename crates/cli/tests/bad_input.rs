@@ -266,6 +266,59 @@ fn a_missing_or_wrong_library() {
 }
 
 #[test]
+fn another_library_is_not_preloaded() {
+    let scene = Scene::new();
+    let interface = "int coldstream_create(void) { return 0; }";
+    // Who asks for the symbol has not got it: as the C interface does.
+    let asking =
+        "int coldstream_preloaded(void); int other(void) { return coldstream_preloaded(); }";
+    for (source, word) in [
+        (interface, "the C interface"),
+        (asking, "another library"),
+        ("", "another library"),
+    ] {
+        let library = scene.path("libcoldstream_io.so.1");
+        assert!(scene.compile(source, &library, &["-shared", "-fPIC"]));
+        let mut command = scene.coldstream();
+        let words = ["libcoldstream_io.so.1", word, "name libcoldstream.so"];
+        command.arg("run").arg("--library").arg(&library);
+        assert_error(command.arg("true"), 1, &words);
+        let mut copy = scene.coldstream();
+        copy.arg("copy").arg("--library").arg(&library);
+        assert_error(copy.arg("volume"), 1, &words);
+        let mut doctor = scene.coldstream();
+        doctor.env("COLDSTREAM_LIBRARY", &library).arg("doctor");
+        let (_, report, _) = outcome(&mut doctor);
+        assert!(report.contains(word), "{report}");
+    }
+    // The real one is taken.
+    let mut command = scene.coldstream();
+    command.env("COLDSTREAM_LIBRARY", coldstream_testkit::library::path());
+    let (code, _, stderr) = outcome(command.args(["run", "true"]));
+    assert_eq!(code, 0, "{stderr}");
+}
+
+#[test]
+fn doctor_names_the_c_interface_that_is_preloaded() {
+    let scene = Scene::new();
+    let library = scene.path("libcoldstream_io.so.1");
+    let interface = "int coldstream_create(void) { return 0; }";
+    assert!(scene.compile(interface, &library, &["-shared", "-fPIC"]));
+    let mut program = Command::new("sleep");
+    program.arg("60").env("LD_PRELOAD", &library);
+    let mut program = program.spawn().unwrap();
+    let report = outcome(
+        scene
+            .coldstream()
+            .args(["doctor", &program.id().to_string()]),
+    );
+    let _ = program.kill();
+    let _ = program.wait();
+    let words = "which is the C interface";
+    assert!(report.1.contains(words), "{report:?}");
+}
+
+#[test]
 fn a_library_that_this_user_may_not_read_is_not_called_missing() {
     if !is_root() {
         return skip("needs root, to become another user");

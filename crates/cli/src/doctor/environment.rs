@@ -68,6 +68,11 @@ impl Environment {
         preload.is_some_and(|preload| preload.contains(library::FILE_NAME))
     }
 
+    /// The C interface, if the loader is asked to preload that: its name resembles the library's.
+    pub fn c_interface_preloaded(&self) -> Option<PathBuf> {
+        library::c_interface_in(&self.value(library::PRELOAD)?)
+    }
+
     /// Variables that look like Coldstream's but have no meaning.
     pub fn unknown_variables(&self) -> Vec<String> {
         let names = self.variables.iter().map(|(name, _)| name);

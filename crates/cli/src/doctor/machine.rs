@@ -9,6 +9,7 @@ use coldstream_policy::direct_writes_corrupt;
 use serde::Serialize;
 
 use crate::library;
+use crate::run::elf;
 
 /// The facts that matter for background I/O.
 #[derive(Serialize)]
@@ -44,7 +45,8 @@ const AIO_NEEDED: u64 = (scan::STREAMS_MAX * scan::WINDOWS_MAX) as u64;
 pub fn examine() -> Machine {
     let name = rustix::system::uname();
     let (aio_in_use, aio_max) = machine::aio_requests();
-    let library = library::find(None, "--library");
+    let found = library::find(None, "--library");
+    let library = found.and_then(|path| elf::check_library(&path).map(|()| path));
     Machine {
         library_missing: library.as_ref().err().map(ToString::to_string),
         library: library.ok(),

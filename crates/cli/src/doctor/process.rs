@@ -59,6 +59,9 @@ pub struct Process {
     pub library_is_replaced: bool,
     /// Whether `LD_PRELOAD` of its environment names the library.
     pub library_asked_for: bool,
+    /// The C interface, if `LD_PRELOAD` of its environment names that.
+    #[serde(skip)]
+    pub c_interface_preloaded: Option<PathBuf>,
     /// Variables of its environment that look like Coldstream's but have no meaning.
     pub unknown_variables: Vec<String>,
     /// Whether its environment switches Coldstream off.
@@ -204,6 +207,7 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         library_is_replaced: mappings.is_replaced(library::FILE_NAME),
         allocator: named(&mapped, |name| name.starts_with(b"libjemalloc.so")),
         library_asked_for: environment.asks_for_library(),
+        c_interface_preloaded: environment.c_interface_preloaded(),
         unknown_variables: environment.unknown_variables(),
         switched_off: settings == Settings::Off,
         settings_refused: match settings {
@@ -385,6 +389,16 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
         (None, _) if advice_without_library(process).is_some() => {
             advice.extend(advice_without_library(process));
         }
+        (None, false) if process.c_interface_preloaded.is_some() => advice.extend(
+            process.c_interface_preloaded.as_ref().map(|interface| {
+                format!(
+                    "LD_PRELOAD names {}, which is the C interface that programs link, and does nothing by itself: name \
+                     {}, the preload library",
+                    interface.display(),
+                    library::FILE_NAME
+                )
+            }),
+        ),
         (None, true) => advice.push(
             "LD_PRELOAD names the library, but the loader did not load it: the program is static, \
              setuid or built for another C library, or the file is gone. See the program's first \

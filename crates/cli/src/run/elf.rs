@@ -1,5 +1,5 @@
 //! The part of an ELF file that decides whether a program can load a preload library: class, machine and dynamic
-//! loader.
+//! loader; and whether a library is the preload library, by what it exports.
 //!
 //! `object` reads them. It reads the parts of the file that are asked for, and checks every offset.
 
@@ -8,8 +8,9 @@ use std::path::Path;
 
 use object::elf::{
     EM_AARCH64, EM_X86_64, ET_DYN, FileHeader32, FileHeader64, FileType, Machine, PT_INTERP,
+    SHT_DYNSYM,
 };
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 
@@ -61,21 +62,56 @@ pub fn is_go(path: &Path) -> bool {
     matches!(read(path), Ok(Some(elf)) if elf.is_go)
 }
 
-/// Whether programs of this machine can load the library.
+/// What the preload library exports, and no other library (`preload/exports/mod.rs`).
+const OF_THE_PRELOAD_LIBRARY: &[u8] = b"coldstream_preloaded";
+/// What the C interface exports (`crates/capi`).
+const OF_THE_C_INTERFACE: &[u8] = b"coldstream_create";
+
+/// Whether the file is the preload library, and programs of this machine can load it.
 pub fn check_library(path: &Path) -> anyhow::Result<()> {
+    let rebuild = "build it with `make build`, or reinstall the package";
     let checked = read(path).and_then(|elf| match elf {
         Some(elf) if elf.kind == ET_DYN => check_machine(&elf),
         _ => Err("it is not a shared library".to_owned()),
     });
-    checked.map_err(|reason| {
-        failure(
-            Exit::Failure,
-            format!(
-                "cannot preload {}: {reason}; build it with `make build`, or reinstall the package",
-                path.display()
-            ),
-        )
-    })
+    checked
+        .map_err(|reason| (reason, rebuild))
+        .and_then(|()| check_exports(path))
+        .map_err(|(reason, advice)| {
+            failure(
+                Exit::Failure,
+                format!("cannot preload {}: {reason}; {advice}", path.display()),
+            )
+        })
+}
+
+/// Refuses another library of this machine, with the reason and what to do.
+fn check_exports(path: &Path) -> Result<(), (String, &'static str)> {
+    let names = exported(path, &[OF_THE_PRELOAD_LIBRARY, OF_THE_C_INTERFACE]);
+    let other = match names.map(|it| it.first().copied()) {
+        Ok(Some(OF_THE_PRELOAD_LIBRARY)) => return Ok(()),
+        Ok(Some(_)) => "it is the C interface, which programs link",
+        Ok(None) => "it is another library than Coldstream's",
+        Err(()) => "its table of symbols is damaged",
+    };
+    Err((
+        other.to_owned(),
+        "name libcoldstream.so, the preload library",
+    ))
+}
+
+/// Those of some names that a library of this machine exports.
+fn exported<'name>(path: &Path, names: &[&'name [u8]]) -> Result<Vec<&'name [u8]>, ()> {
+    let data = &ReadCache::new(File::open(path).map_err(drop)?);
+    let header = FileHeader64::<Endianness>::parse(data).map_err(drop)?;
+    let endian = header.endian().map_err(drop)?;
+    let sections = header.sections(endian, data).map_err(drop)?;
+    let symbols = sections.symbols(endian, data, SHT_DYNSYM).map_err(drop)?;
+    let exported = symbols.iter().filter(|it| !it.is_undefined(endian));
+    let exported = exported.filter_map(|it| symbols.symbol_name(endian, it).ok());
+    Ok(exported
+        .filter_map(|found| names.iter().find(|name| **name == found).copied())
+        .collect())
 }
 
 fn check_machine(elf: &Elf) -> Result<(), String> {

@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use coldstream_testkit::process::output_within;
 
-/// A directory with an empty preload library. Tests compile programs into it.
+/// What the command knows the preload library by.
+pub const LIBRARY: &str = "int coldstream_preloaded(void) { return 0; }";
+
+/// A directory with a preload library that does nothing. Tests compile programs into it.
 pub struct Scene {
     directory: tempfile::TempDir,
 }
@@ -24,9 +27,9 @@ impl Scene {
         let directory = tempfile::tempdir().expect("temporary directory");
         set_mode(directory.path(), 0o755);
         let scene = Self { directory };
-        // An empty library is enough to test the command. Other tests load the real one.
+        // Such a library is enough to test the command. Other tests load the real one.
         let library = scene.path("libcoldstream.so");
-        assert!(scene.compile("", &library, &["-shared", "-fPIC"]));
+        assert!(scene.compile(LIBRARY, &library, &["-shared", "-fPIC"]));
         scene
     }
 
@@ -67,7 +70,7 @@ impl Scene {
         copy
     }
 
-    /// `coldstream` in a clean environment, with the empty library.
+    /// `coldstream` in a clean environment, with the library that does nothing.
     pub fn coldstream(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_coldstream"));
         command
