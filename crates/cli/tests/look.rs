@@ -533,7 +533,7 @@ fn doctor_says_why_the_library_does_nothing() {
         (
             "COLDSTREAM_WRITE",
             "buffered",
-            "not a variable of Coldstream",
+            "not a variable of Coldstream; did you mean COLDSTREAM_WRITES?",
         ),
         ("COLDSTREAM_WRITES", "fast", "refuses its settings"),
         (

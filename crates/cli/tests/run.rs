@@ -152,7 +152,7 @@ fn a_misspelt_variable_is_mentioned() {
     let (code, _, stderr) = outcome(command.args(["run", "true"]));
     assert_eq!(code, 0);
     assert!(
-        stderr.contains("COLDSTREAM_READ is not a variable"),
+        stderr.contains("COLDSTREAM_READ is not a variable of Coldstream: ignored; did you mean COLDSTREAM_READS?"),
         "{stderr}"
     );
 }

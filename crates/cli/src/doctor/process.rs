@@ -468,7 +468,10 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
         ));
     }
     advice.extend(process.unknown_variables.iter().map(|name| {
-        format!("{name} in its environment is ignored: it is not a variable of Coldstream")
+        format!(
+            "{name} in its environment is ignored: it is not a variable of Coldstream{}",
+            run::did_you_mean(name)
+        )
     }));
     advice.extend(why_idle(process));
     advice

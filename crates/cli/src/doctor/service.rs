@@ -12,7 +12,7 @@ use super::environment::{Environment, Settings};
 use super::paths;
 use crate::configuration_file;
 use crate::library::{self, PRELOAD};
-use crate::run::{elf, jemalloc};
+use crate::run::{self, elf, jemalloc};
 use crate::trust::{self, Changeable};
 use crate::unit::start_settings::{self, LoadingLine};
 use crate::unit::{Root, Unit, Variable};
@@ -226,9 +226,12 @@ fn settings_advice(root: &Root, environment: &Environment) -> Vec<String> {
         )),
     }
     let unknown = environment.unknown_variables().into_iter();
-    advice.extend(
-        unknown.map(|name| format!("{name} would be ignored: it is not a variable of Coldstream")),
-    );
+    advice.extend(unknown.map(|name| {
+        format!(
+            "{name} would be ignored: it is not a variable of Coldstream{}",
+            run::did_you_mean(&name)
+        )
+    }));
     advice
 }
 

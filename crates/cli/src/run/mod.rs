@@ -18,7 +18,7 @@ use coldstream_policy::{Config, DisplayBytes, LogTarget, Profile};
 
 pub use elf::is_go;
 pub use filter::{ACTION as TRIAL, MakeCallsArguments, killing_calls_of, make_calls};
-pub use settings::is_unknown_variable;
+pub use settings::{did_you_mean, is_unknown_variable};
 
 use crate::exit::{Exit, failure};
 use crate::unit::Root;

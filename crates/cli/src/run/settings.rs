@@ -9,6 +9,9 @@ use coldstream_policy::{Allowed, Config, ConfigError, SETTINGS, Setting, VARIABL
 use crate::exit::{Exit, failure};
 use crate::{configuration_file, library, output};
 
+/// What the names of all variables begin with, but for `COLDSTREAM` itself.
+const BEGINNING: &str = "COLDSTREAM_";
+
 /// The settings as options, made of [`SETTINGS`], and `--config`.
 #[derive(Default)]
 pub struct SettingsArguments {
@@ -188,7 +191,10 @@ fn warn_of_unknown_variables() {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if is_unknown_variable(&name) {
-            output::say(&format!("{name} is not a variable of Coldstream: ignored"));
+            output::say(&format!(
+                "{name} is not a variable of Coldstream: ignored{}",
+                did_you_mean(&name)
+            ));
         }
     }
 }
@@ -196,7 +202,32 @@ fn warn_of_unknown_variables() {
 /// Whether a variable looks like one of Coldstream's, and is none.
 pub fn is_unknown_variable(name: &str) -> bool {
     let is_known = VARIABLES.contains(&name) || name == library::VARIABLE;
-    name.starts_with("COLDSTREAM_") && !is_known
+    name.starts_with(BEGINNING) && !is_known
+}
+
+/// What to add to a message about an unknown variable: the known one with the nearest name, if one is near.
+pub fn did_you_mean(unknown: &str) -> String {
+    nearest_variable(unknown).map_or_else(String::new, |it| format!("; did you mean {it}?"))
+}
+
+/// A variable that is misspelt, or else one of which the name goes on or ends early.
+fn nearest_variable(unknown: &str) -> Option<&'static str> {
+    const TYPING_ERRORS_MAX: usize = 2;
+    let rest = |name: &'static str| name.strip_prefix(BEGINNING);
+    let unknown = unknown.strip_prefix(BEGINNING)?;
+    let known = || VARIABLES.into_iter().chain([library::VARIABLE]);
+    let misspelt = known().filter_map(|name| {
+        let errors = strsim::damerau_levenshtein(rest(name)?, unknown);
+        // Of a short name two errors leave nothing.
+        (errors <= TYPING_ERRORS_MAX && 2 * errors < unknown.len()).then_some((errors, name))
+    });
+    let cut = known().filter_map(|name| {
+        let rest = rest(name)?;
+        let is_part = rest.starts_with(unknown) || unknown.starts_with(rest);
+        (is_part && !unknown.is_empty()).then_some((rest.len().abs_diff(unknown.len()), name))
+    });
+    let nearest = misspelt.min().or_else(|| cut.min());
+    nearest.map(|(_, name)| name)
 }
 
 /// The text of a configuration file that has no error in itself.
@@ -232,6 +263,22 @@ fn option_error(error: &ConfigError) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_that_was_meant_is_the_nearest() {
+        for (unknown, meant) in [
+            ("COLDSTREAM_MEMORY", Some("COLDSTREAM_MEMORY_BYTES")),
+            ("COLDSTREAM_READ", Some("COLDSTREAM_READS")),
+            ("COLDSTREAM_PROFLIE", Some("COLDSTREAM_PROFILE")),
+            ("COLDSTREAM_LOG_FILE", Some("COLDSTREAM_LOG")),
+            ("COLDSTREAM_LIB", Some("COLDSTREAM_LIBRARY")),
+            ("COLDSTREAM_COLOUR", None),
+            ("COLDSTREAM_X", None),
+            ("COLDSTREAM_", None),
+        ] {
+            assert_eq!(nearest_variable(unknown), meant, "{unknown}");
+        }
+    }
 
     #[test]
     fn every_option_sets_what_it_is_called() {
