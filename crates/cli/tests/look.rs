@@ -560,6 +560,23 @@ fn doctor_says_why_the_library_does_nothing() {
 }
 
 #[test]
+fn doctor_names_a_log_that_cannot_be_written() {
+    let scene = Scene::new();
+    let log = scene.path("log");
+    let log = log.to_str().unwrap();
+    for (log, is_lost) in [("/no/such/log", true), (log, false), ("stderr", false)] {
+        let mut program = waiting(&scene, &[("COLDSTREAM_LOG", log)]);
+        let json = doctor_json(&scene, program.id().to_string().as_ref());
+        program.kill().unwrap();
+        program.wait().unwrap();
+        let advice = json["processes"][0]["advice"].to_string();
+        let words = "cannot write the log /no/such/log: there is no directory /no.";
+        assert_eq!(advice.contains(words), is_lost, "{log}: {advice}");
+        assert_eq!(advice.contains("cannot write"), is_lost, "{log}: {advice}");
+    }
+}
+
+#[test]
 fn doctor_names_unknown_threads_that_look_like_background_work() {
     let scene = Scene::new();
     let script = "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'CompactionPool1', 0, 0, 0); \

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use coldstream_host::process::{self, proc_path};
-use coldstream_policy::{Config, Profile};
+use coldstream_policy::{Config, LogTarget, Profile};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::{configuration_file, library, run};
@@ -92,6 +92,15 @@ impl Environment {
     pub fn profile(&self, pid: u32) -> Option<Profile> {
         let config = self.config(|path| read_in_its_root(pid, path));
         config.ok().map(|config| config.profile)
+    }
+
+    /// The file of the log, unless the settings are refused.
+    pub fn log_file(&self, pid: u32) -> Option<PathBuf> {
+        let config = self.config(|path| read_in_its_root(pid, path)).ok()?;
+        match config.log {
+            LogTarget::File(path) if config.enabled => Some(path),
+            _ => None,
+        }
     }
 
     /// The library's verdict; `read` reads a configuration file.

@@ -8,6 +8,7 @@
 mod cassandra;
 mod environment;
 mod loading;
+mod log;
 mod machine;
 mod path_facts;
 mod paths;

@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::cassandra;
 use super::environment::{Environment, Settings};
 use super::loading::how_to_load;
+use super::log;
 use super::paths;
 use crate::ctl::values::count;
 use crate::exit::{self, Exit, failure};
@@ -244,6 +245,12 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
     }
     process.advice.extend(advice(&process, asked));
     process.advice.extend(unread);
+    let log = environment
+        .log_file(pid)
+        .filter(|_| process.library.is_some());
+    process
+        .advice
+        .extend(log.and_then(|file| log::advice(pid, &file)));
     Ok(process)
 }
 
