@@ -114,6 +114,23 @@ fn what_is_recorded_can_be_replayed() {
             .count()
             >= 2
     );
+    let once = scene.path("once.jsonl");
+    let shown = once.to_str().unwrap();
+    let of_one = [
+        "top",
+        "--interval",
+        "1",
+        "--seconds",
+        "1",
+        "--record",
+        shown,
+    ];
+    assert_eq!(outcome(scene.coldstream().args(of_one)).0, 0);
+    assert_eq!(fs::read_to_string(&once).unwrap().lines().count(), 1);
+    let none = "top --interval 10 --seconds 5 --record none.jsonl".split(' ');
+    let words = ["--seconds 5", "one interval of 10"];
+    assert_error(scene.coldstream().args(none), 2, &words);
+    assert!(!scene.path("none.jsonl").exists());
     fs::write(&record, "{\n").unwrap();
     let arguments = ["top", "--once", "--interval", "0.1", "--record", text];
     assert_error(scene.coldstream().args(arguments), 1, &["not a record"]);

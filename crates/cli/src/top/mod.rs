@@ -99,9 +99,18 @@ pub fn run(arguments: &TopArguments) -> anyhow::Result<()> {
         let text = format!("standard output is no terminal: use {others}");
         return Err(failure(Exit::Failure, text));
     }
+    let seconds = arguments.seconds.map(u64::from).map(Duration::from_secs);
+    if let Some(seconds) = seconds.filter(|seconds| *seconds < interval) {
+        let text = format!(
+            "--seconds {} are less than one interval of {}: use more, or a shorter --interval",
+            seconds.as_secs(),
+            arguments.interval
+        );
+        return Err(failure(Exit::Usage, text));
+    }
     let mut source = source(arguments)?;
     if records_only {
-        return record_only(source.as_mut(), interval, arguments.seconds);
+        return record_only(source.as_mut(), interval, seconds);
     }
     if is_live {
         let state = State::live(arguments.replay.is_some());
@@ -125,28 +134,33 @@ pub fn run(arguments: &TopArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Records without a screen, for so long or until Ctrl-C or SIGTERM. Each interval is written as it ends.
+/// Records without a screen, for so long or until Ctrl-C or SIGTERM. Each interval is written as it ends, and what there
+/// is of the last one.
 fn record_only(
     source: &mut dyn Models,
     interval: Duration,
-    seconds: Option<u32>,
+    seconds: Option<Duration>,
 ) -> anyhow::Result<()> {
     interrupt::watch();
-    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
+    let start = Instant::now();
+    let end = seconds.map(|seconds| start + seconds);
+    let mut due = start + interval;
     loop {
-        let due = Instant::now() + interval;
+        let due_or_end = end.map_or(due, |end| end.min(due));
         loop {
-            let now = Instant::now();
-            if interrupt::is_requested() || end.is_some_and(|end| now >= end) {
-                return Ok(());
-            }
-            let left = due.saturating_duration_since(now);
-            if left.is_zero() {
+            let left = due_or_end.saturating_duration_since(Instant::now());
+            if left.is_zero() || interrupt::is_requested() {
                 break;
             }
             std::thread::sleep(left.min(INTERRUPT_INTERVAL));
         }
         source.next()?;
+        let now = Instant::now();
+        if interrupt::is_requested() || end.is_some_and(|end| now >= end) {
+            return Ok(());
+        }
+        // Where a look takes longer than the interval, the next one begins now.
+        due = (due + interval).max(now);
     }
 }
 
