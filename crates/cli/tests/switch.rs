@@ -240,7 +240,7 @@ fn a_process_that_does_not_answer() {
     assert_error(
         command.args(["ctl", "off", &pid]),
         9,
-        &["has not answered", "status"],
+        &["has not answered", "it is stopped", "kill -CONT", "status"],
     );
     running.signal("-CONT");
     let start = Instant::now();

@@ -71,6 +71,12 @@ impl ProcessHandle {
     }
 }
 
+/// Whether a signal or a debugger has stopped it; false if it has ended.
+#[must_use]
+pub fn is_stopped(pid: u32) -> bool {
+    status(pid).is_some_and(|it| it.state.to_ascii_lowercase().starts_with('t'))
+}
+
 /// The line `/proc/PID/stat` of a process that has not ended.
 fn stat_of_living(pid: u32) -> Option<Vec<u8>> {
     let stat = fs::read(proc_path(pid, "stat")).ok()?;
@@ -341,6 +347,7 @@ mod tests {
         let pid = std::process::id();
         assert!(started(pid).is_some());
         assert!(!has_ended(pid));
+        assert!(!is_stopped(pid) && !is_stopped(u32::MAX));
         assert_eq!(user(pid), Some(rustix::process::geteuid().as_raw()));
         assert_eq!(parent(pid), Some(std::os::unix::process::parent_id()));
         assert!(!command_line(pid).is_empty());

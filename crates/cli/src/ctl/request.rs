@@ -7,6 +7,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use coldstream_control::{Counter, Mechanisms, Outcome, Snapshot, Switches};
+use coldstream_host::process;
 use coldstream_host::status_page::{StatusPage, page_of};
 use rustix::fs::{FlockOperation, flock};
 
@@ -126,13 +127,28 @@ fn wait(page: &StatusPage, pid: u32, number: u32, start: Instant) -> anyhow::Res
             return Err(failure(
                 Exit::NoAnswer,
                 format!(
-                    "process {pid} has not answered for {} seconds: it is stopped, its device is \
-                     slow to write the staged bytes, or busy processors leave `coldstream attach` no \
-                     time; it will still do it (see `coldstream ctl status {pid}`)",
-                    ANSWER_TIME_MAX.as_secs()
+                    "process {pid} has not answered for {} seconds: {}; it will still do it (see `coldstream ctl status \
+                     {pid}`)",
+                    ANSWER_TIME_MAX.as_secs(),
+                    why_silent(page, pid)
                 ),
             ));
         }
+    }
+}
+
+/// What keeps the process, or the one of `coldstream attach` in its place, from an answer.
+fn why_silent(page: &StatusPage, pid: u32) -> String {
+    let keeper = page.view().keeper().map(|(keeper, _)| keeper);
+    match (keeper, process::is_stopped(keeper.unwrap_or(pid))) {
+        (None, true) => format!("it is stopped, and `kill -CONT {pid}` lets it go on"),
+        (Some(keeper), true) => format!(
+            "`coldstream attach`, process {keeper}, is stopped, and `kill -CONT {keeper}` lets it go on"
+        ),
+        (None, false) => {
+            "its device is slow to write the staged bytes, or its processors are busy".to_owned()
+        }
+        (Some(_), false) => "busy processors leave `coldstream attach` no time".to_owned(),
     }
 }
 
