@@ -30,8 +30,9 @@ pub fn maps_all_sstables(open: &BTreeSet<PathBuf>, mapped: &BTreeSet<PathBuf>) -
 }
 
 /// The parser of a process id on the command line.
-pub fn id_parser() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..)
+pub fn parse_id(text: &str) -> Result<u32, &'static str> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.ok_or("use a process id")
 }
 
 /// The error for a process that does not exist.

@@ -151,6 +151,27 @@ fn a_wrong_option() {
 }
 
 #[test]
+fn what_is_no_number_is_told_what_to_be() {
+    let scene = Scene::new();
+    for (arguments, words) in [
+        (&["ctl", "status", "foo"][..], "use a process id"),
+        (&["ctl", "off", "0"], "use a process id"),
+        (
+            &["top", "--record", "file", "--seconds", "5s"],
+            "use a number of seconds",
+        ),
+        (
+            &["ctl", "trial", "1", "--turns", "3"],
+            "use 4, 8, 12 and so on",
+        ),
+    ] {
+        let (code, stdout, stderr) = outcome(scene.coldstream().args(arguments));
+        assert_eq!((code, stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(stderr.contains(words), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
 fn a_wrong_value_names_the_option() {
     let scene = Scene::new();
     for option in ["--memory", "--log", "--nice"] {

@@ -59,7 +59,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct AttachArguments {
     /// Process ids, of one user
-    #[arg(value_parser = processes::id_parser(), required_unless_present_any = ["unit", "cgroup"])]
+    #[arg(value_parser = processes::parse_id, required_unless_present_any = ["unit", "cgroup"])]
     pids: Vec<u32>,
     /// All processes of a systemd unit that have SSTables open
     #[arg(long, value_name = "NAME", conflicts_with = "pids")]

@@ -28,7 +28,7 @@ const READY: &str = "ready";
 #[derive(clap::Args)]
 pub struct KeeperArguments {
     /// The processes, all of one user
-    #[arg(value_parser = processes::id_parser(), required = true)]
+    #[arg(value_parser = processes::parse_id, required = true)]
     pids: Vec<u32>,
 }
 

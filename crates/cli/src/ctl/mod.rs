@@ -89,7 +89,7 @@ enum Action {
     #[command(after_help = STATUS_EXAMPLES)]
     Status {
         /// A process id
-        #[arg(value_parser = processes::id_parser())]
+        #[arg(value_parser = processes::parse_id)]
         pid: Option<u32>,
         /// Print every counter by its name as well
         #[arg(long, conflicts_with = "json")]

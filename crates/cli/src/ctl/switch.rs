@@ -20,7 +20,7 @@ use crate::{output, processes};
 #[derive(clap::Args)]
 pub struct SwitchArguments {
     /// Process ids
-    #[arg(value_name = "PID", value_parser = processes::id_parser())]
+    #[arg(value_name = "PID", value_parser = processes::parse_id)]
     pids: Vec<u32>,
     /// Every process of this user under Coldstream; without a process id a terminal asks
     #[arg(long, conflicts_with = "pids")]
@@ -36,7 +36,7 @@ pub struct SwitchArguments {
 #[derive(clap::Args)]
 pub struct SetArguments {
     /// A process id
-    #[arg(value_parser = processes::id_parser())]
+    #[arg(value_parser = processes::parse_id)]
     pid: u32,
     /// nice=0…19 or none, io-priority=0…7, idle or none: for all roles but flush, or by role as in
     /// nice=compaction:10,streaming:none

@@ -51,7 +51,7 @@ Exit codes: 1 no terminal, 5 no permission, 7 no such process or no library in i
 #[command(after_help = EXAMPLES)]
 pub struct TopArguments {
     /// A process id [default: all]
-    #[arg(value_parser = processes::id_parser())]
+    #[arg(value_parser = processes::parse_id)]
     pid: Option<u32>,
     /// Print one interval as text, and end
     #[arg(long)]
@@ -66,11 +66,16 @@ pub struct TopArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
     /// Record for this long, without a screen
-    #[arg(long, requires = "record", conflicts_with = "once", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, requires = "record", conflicts_with = "once", value_parser = seconds_parser)]
     seconds: Option<u32>,
     /// Show a recorded file instead of this machine; with --once or --json its last interval
     #[arg(long, value_name = "FILE", conflicts_with = "pid")]
     replay: Option<PathBuf>,
+}
+
+fn seconds_parser(text: &str) -> Result<u32, &'static str> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
+    seconds.ok_or("use a number of seconds")
 }
 
 fn interval_parser(text: &str) -> Result<f64, String> {

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(clap::Args)]
 pub struct KeeperArguments {
     /// The process
-    #[arg(value_parser = processes::id_parser())]
+    #[arg(value_parser = processes::parse_id)]
     pid: u32,
     /// What was off before, as bits
     before: u64,

@@ -57,13 +57,13 @@ guard, 12 no clear difference, 130 interrupted.";
 #[derive(clap::Args)]
 pub struct TrialArguments {
     /// A process id
-    #[arg(value_parser = processes::id_parser())]
+    #[arg(value_parser = processes::parse_id)]
     pid: u32,
     /// Length of the whole trial
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds_parser)]
     seconds: f64,
     /// Number of turns: 4, 8, 12 and so on
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(4..=1000))]
+    #[arg(long, default_value_t = 8, value_parser = plan::parse_turns)]
     turns: u32,
     /// Switch only these mechanisms [default: all that the process has]
     #[arg(long, value_name = "MECHANISM", value_delimiter = ',', value_parser = switch::mechanism)]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 /// A trial has a multiple of this many turns.
-pub const TURNS_STEP: u32 = 4;
+const TURNS_STEP: u32 = 4;
+const TURNS_MAX: u32 = 1000;
 /// The shortest turn.
 const TURN_MIN: Duration = Duration::from_secs(1);
 /// What a turn begins with is not counted: this share of it, and this time at most. The device and the page cache still
@@ -31,6 +32,15 @@ impl Side {
     }
 }
 
+/// The parser of a number of turns.
+pub fn parse_turns(text: &str) -> Result<u32, String> {
+    let turns = text.parse().ok();
+    let turns = turns.filter(|it: &u32| (TURNS_STEP..=TURNS_MAX).contains(it));
+    turns
+        .filter(|it| it.is_multiple_of(TURNS_STEP))
+        .ok_or_else(|| format!("use 4, 8, 12 and so on, up to {TURNS_MAX}"))
+}
+
 /// The turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -42,14 +52,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a trial of this length.
+    /// The plan of a trial of this length, with as many turns as [`parse_turns`] allows.
     ///
     /// # Errors
-    /// The number of turns is no multiple of four, or the turns would be too short.
+    /// The turns would be too short.
     pub fn new(seconds: f64, turns: u32) -> Result<Self, String> {
-        if turns == 0 || !turns.is_multiple_of(TURNS_STEP) {
-            return Err(format!("--turns {turns}: use 4, 8, 12 and so on"));
-        }
         let turn = Duration::from_secs_f64(seconds / f64::from(turns));
         if turn < TURN_MIN {
             return Err(format!(
@@ -99,8 +106,11 @@ mod tests {
 
     #[test]
     fn odd_turns_and_short_ones_are_refused() {
-        assert!(Plan::new(60.0, 6).unwrap_err().contains("use 4, 8, 12"));
-        assert!(Plan::new(60.0, 0).is_err());
+        assert_eq!(parse_turns("12"), Ok(12));
+        for odd in ["6", "3", "0", "1004", "many"] {
+            let error = parse_turns(odd).unwrap_err();
+            assert!(error.contains("use 4, 8, 12"), "{odd}: {error}");
+        }
         assert!(Plan::new(7.0, 8).unwrap_err().contains("too few"));
     }
 }
