@@ -215,9 +215,23 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
 # The command that prints man pages and completions: this machine must be able to run it.
 SPEAKER ?= $(COLDSTREAM)
+# The directories that `install` has made: `uninstall` removes those of them that are empty then. No package has the list.
+MADE := $(if $(DESTDIR),/dev/null,$(PREFIX)/lib/coldstream/made-directories)
+DIRECTORIES := $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/coldstream) $(MAN) $(UNITS) \
+    $(patsubst %/,%,$(dir $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)))
 install: ## Install what `make build` has built under PREFIX (default /usr/local); needs nothing else
-	@test -x $(COLDSTREAM) -a -f $(LIBRARY) $(if $(DRIVER),-a -x $(DRIVER)) || \
-	    { echo "install: not everything is built: run make build first" >&2; exit 1; }
+	@[[ '$(PREFIX)' == /* ]] || \
+	    { echo "install: PREFIX=$(PREFIX) is relative, and a unit of systemd needs an absolute path: use PREFIX=$(abspath $(PREFIX))" >&2; exit 1; }
+	@for built in $(COLDSTREAM) $(LIBRARY) $(DRIVER); do \
+	    test -e $$built || { \
+	        echo "install: $$built is not built: run make build first. If it was built with CARGO_TARGET_DIR=DIR," \
+	            "add that: make install CARGO_TARGET_DIR=DIR" >&2; exit 1; }; \
+	done
+	@made=; for directory in $(DIRECTORIES); do \
+	    while [[ ! -d $$directory ]]; do made+=$$directory$$'\n'; directory=$$(dirname $$directory); done; \
+	done; \
+	install -d $(DIRECTORIES); \
+	printf '%s' "$$made" >> $(MADE)
 	install -D -m 755 $(COLDSTREAM) $(DESTDIR)$(PREFIX)/bin/coldstream
 	install -D -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/coldstream/libcoldstream.so
 	$(if $(wildcard $(LINKED).a),install -D -m 644 $(LINKED).a $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.a)
@@ -227,7 +241,6 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
 	$(if $(wildcard $(LEVELDB_DRIVER)),install -D -m 755 $(LEVELDB_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-leveldb-driver)
 	$(if $(wildcard $(PEBBLE_DRIVER)),install -D -m 755 $(PEBBLE_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-pebble-driver)
-	install -d $(MAN) $(UNITS) $(dir $(BASH_COMPLETIONS)) $(dir $(ZSH_COMPLETIONS)) $(dir $(FISH_COMPLETIONS))
 	$(SPEAKER) man $(MAN)
 	$(SPEAKER) completions bash > $(BASH_COMPLETIONS)
 	$(SPEAKER) completions zsh > $(ZSH_COMPLETIONS)
@@ -238,7 +251,10 @@ uninstall: ## Remove what `make install` has installed
 	rm -f $(DESTDIR)$(PREFIX)/bin/coldstream $(MAN)/coldstream.1 $(MAN)/coldstream-*.1
 	rm -f $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) $(UNITS)/coldstream-metrics.service
 	rm -f $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.{a,so,so.1} $(DESTDIR)$(PREFIX)/include/coldstream.h
-	rm -rf $(DESTDIR)$(PREFIX)/lib/coldstream
+	@# In this order one comes before the directory above it.
+	@made=$$(sort -ru $(MADE) 2>/dev/null) || true; \
+	rm -rf $(DESTDIR)$(PREFIX)/lib/coldstream; \
+	for directory in $$made; do rmdir --ignore-fail-on-non-empty $$directory 2>/dev/null || true; done
 
 package: ## Build the .deb and the .rpm for ARCH (default: this machine's); ARCH=aarch64 needs clang (15 min)
 	@scripts/setup package $(ARCH)

@@ -1,0 +1,60 @@
+//! `make install` and `make uninstall`, with other files in the place of those that `make build` builds.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Scene, outcome};
+
+/// `make` for an installation below a directory.
+fn make(scene: &Scene, target: &str, prefix: &Path) -> Command {
+    let mut command = Command::new("make");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let is = |name: &str, value: &Path| format!("{name}={}", value.display());
+    command
+        .args(["--no-print-directory", "--silent", target, "DRIVER="])
+        .arg(is("PREFIX", prefix))
+        .arg(is(
+            "COLDSTREAM",
+            Path::new(env!("CARGO_BIN_EXE_coldstream")),
+        ))
+        .arg(is("LIBRARY", &scene.path("libcoldstream.so")))
+        .arg(is("CARGO_TARGET_DIR", &scene.path("target")))
+        .current_dir(repository)
+        .env_remove("MAKEFLAGS");
+    command
+}
+
+#[test]
+fn what_is_installed_is_removed_with_the_directories_that_were_made() {
+    let scene = Scene::new();
+    let prefix = scene.path("there/prefix");
+    std::fs::create_dir_all(prefix.join("share/man")).unwrap();
+    // An upgrade makes none.
+    for _ in 0..2 {
+        assert_eq!(outcome(&mut make(&scene, "install", &prefix)).0, 0);
+    }
+    for file in ["bin/coldstream", "share/man/man1/coldstream-run.1"] {
+        assert!(prefix.join(file).is_file(), "{file}");
+    }
+    assert_eq!(outcome(&mut make(&scene, "uninstall", &prefix)).0, 0);
+    let left = outcome(Command::new("find").arg(&prefix).args(["-mindepth", "1"])).1;
+    let expected = ["share", "share/man"].map(|it| prefix.join(it).display().to_string());
+    assert_eq!(left.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn what_keeps_it_from_installing_is_named() {
+    let scene = Scene::new();
+    let mut relative = make(&scene, "install", Path::new("there"));
+    let (code, _, stderr) = outcome(&mut relative);
+    assert_ne!(code, 0);
+    assert!(stderr.contains("PREFIX=there is relative"), "{stderr}");
+    let mut unbuilt = make(&scene, "install", &scene.path("prefix"));
+    let (code, _, stderr) = outcome(unbuilt.arg("LIBRARY=/no/such.so"));
+    assert_ne!(code, 0);
+    for words in ["/no/such.so is not built", "CARGO_TARGET_DIR=DIR"] {
+        assert!(stderr.contains(words), "{words} is not in {stderr}");
+    }
+}
