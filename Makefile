@@ -215,9 +215,10 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
 # The command that prints man pages and completions: this machine must be able to run it.
 SPEAKER ?= $(COLDSTREAM)
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The directories that `install` has made: `uninstall` removes those of them that are empty then. No package has the list.
 MADE := $(if $(DESTDIR),/dev/null,$(PREFIX)/lib/coldstream/made-directories)
-DIRECTORIES := $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/coldstream) $(MAN) $(UNITS) \
+DIRECTORIES := $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/coldstream lib/pkgconfig) $(MAN) $(UNITS) \
     $(patsubst %/,%,$(dir $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)))
 install: ## Install what `make build` has built under PREFIX (default /usr/local); needs nothing else
 	@[[ '$(PREFIX)' == /* ]] || \
@@ -238,6 +239,8 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 	$(if $(wildcard $(LINKED).so),install -D -m 755 $(LINKED).so $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so.1)
 	$(if $(wildcard $(LINKED).so),ln -sf libcoldstream_io.so.1 $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so)
 	$(if $(wildcard $(LINKED).a),install -D -m 644 crates/capi/include/coldstream.h $(DESTDIR)$(PREFIX)/include/coldstream.h)
+	$(if $(wildcard $(LINKED).so),sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/capi/coldstream_io.pc.in \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/coldstream_io.pc)
 	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
 	$(if $(wildcard $(LEVELDB_DRIVER)),install -D -m 755 $(LEVELDB_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-leveldb-driver)
 	$(if $(wildcard $(PEBBLE_DRIVER)),install -D -m 755 $(PEBBLE_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-pebble-driver)
@@ -251,6 +254,7 @@ uninstall: ## Remove what `make install` has installed
 	rm -f $(DESTDIR)$(PREFIX)/bin/coldstream $(MAN)/coldstream.1 $(MAN)/coldstream-*.1
 	rm -f $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) $(UNITS)/coldstream-metrics.service
 	rm -f $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.{a,so,so.1} $(DESTDIR)$(PREFIX)/include/coldstream.h
+	rm -f $(DESTDIR)$(PREFIX)/lib/pkgconfig/coldstream_io.pc
 	@# In this order one comes before the directory above it.
 	@made=$$(sort -ru $(MADE) 2>/dev/null) || true; \
 	rm -rf $(DESTDIR)$(PREFIX)/lib/coldstream; \

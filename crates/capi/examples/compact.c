@@ -16,7 +16,10 @@ static int64_t checked(const char *what, int64_t result) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
+  if (argc != 4) {
+    fprintf(stderr, "usage: %s FIRST SECOND OUTPUT\n", argc > 0 ? argv[0] : "compact");
+    return 2;
+  }
   coldstream *engine;
   char why[256];
   if (coldstream_create("log=none", &engine, why, sizeof why) < 0) {

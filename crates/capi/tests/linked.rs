@@ -38,6 +38,9 @@ fn two_sorted_files_are_compacted_around_the_page_cache() {
         // A file that changed a moment ago is read plainly.
         std::thread::sleep(std::time::Duration::from_millis(30));
         let compact = compiled(&source, directory.path(), linked);
+        let told = program(&compact).run();
+        let usage = b"FIRST SECOND OUTPUT\n";
+        assert!(told.stderr.ends_with(usage), "{told:?}");
         let ended = program(&compact)
             .with_variable("COLDSTREAM_READS", "direct")
             .with_variable("COLDSTREAM_WRITES", "direct")

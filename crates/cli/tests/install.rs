@@ -31,10 +31,19 @@ fn what_is_installed_is_removed_with_the_directories_that_were_made() {
     let scene = Scene::new();
     let prefix = scene.path("there/prefix");
     std::fs::create_dir_all(prefix.join("share/man")).unwrap();
-    // An upgrade makes none.
-    for _ in 0..2 {
-        assert_eq!(outcome(&mut make(&scene, "install", &prefix)).0, 0);
+    let linked = format!("LINKED={}", scene.path("linked").display());
+    for end in ["a", "so"] {
+        scene.file(&format!("linked.{end}"), "", 0o644);
     }
+    // An upgrade makes no directory.
+    for _ in 0..2 {
+        let mut install = make(&scene, "install", &prefix);
+        assert_eq!(outcome(install.arg(&linked)).0, 0);
+    }
+    let description = prefix.join("lib/pkgconfig/coldstream_io.pc");
+    let text = std::fs::read_to_string(description).unwrap();
+    assert!(text.contains(&format!("prefix={}\n", prefix.display())));
+    assert!(!text.contains('@'), "{text}");
     for file in ["bin/coldstream", "share/man/man1/coldstream-run.1"] {
         assert!(prefix.join(file).is_file(), "{file}");
     }
